@@ -1,0 +1,53 @@
+# The verbs of the project. `make` alone lists them; each sets up what it needs in .venv by itself.
+
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo $$p; break; }; done)
+BIN := .venv/bin
+APP := .venv/installed-app
+DEV := .venv/installed-dev
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help install demo test check up down lint types bench
+
+help:  ## list these verbs
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+install: $(APP)  ## make .venv with the package in it, so that .venv/bin/minikafka runs
+	@echo "ready: $(BIN)/minikafka --help"
+
+demo: $(APP)  ## start three brokers, stream real files, kill the leader and the controller, count what was lost
+	@$(BIN)/minikafka demo $(ARGS)
+
+test: $(DEV)  ## run every test (ARGS='-k fetch' narrows it)
+	@$(BIN)/pytest $(ARGS)
+
+check: lint types test  ## what CI runs: lint, types, import contracts, tests
+
+up:  ## start the three-node compose cluster on 127.0.0.1:19092-19094
+	@docker compose up --build --detach --wait
+
+down:  ## stop the compose cluster (its volumes stay; `docker compose down -v` removes them)
+	@docker compose down
+
+lint: $(DEV)  ## style, formatting and who may import whom
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports
+
+types: $(DEV)  ## mypy --strict
+	@$(BIN)/mypy
+
+bench: $(DEV)  ## measure the figures of benchmarks/README.md
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+# A stamp file per set of packages: made again when pyproject.toml changes.
+$(APP) $(DEV): pyproject.toml | $(BIN)/python
+	@echo "==> installing minikafka and its packages into .venv (a minute or so the first time)"
+	@$(BIN)/python -m pip install --disable-pip-version-check --editable '.[$(if $(filter $(DEV),$@),dev,demo)]'
+	@touch $@
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "minikafka needs Python 3.11 or newer; none was found on the PATH. Name one: make PYTHON=/path/to/python3"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "minikafka needs Python 3.11 or newer; $(PYTHON) is not. Name one: make PYTHON=/path/to/python3"; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "Python's venv module is missing. On Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
+	@echo "==> making .venv with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv --clear .venv
