@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from minikafka.chaos import processes
+from minikafka.chaos.processes import RunningProcess, look_up, send_signal, wait_until_gone
+
+Sleeper = subprocess.Popen[bytes]
+LookUp = Callable[..., RunningProcess | None]
+
+
+@pytest.fixture
+def sleeper() -> Iterator[Sleeper]:
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", "--mark"]) as process:
+        assert _eventually(
+            lambda: look_up(process.pid, "--mark") is not None
+        )  # exec shows a moment after Popen returns
+        yield process
+        process.kill()
+
+
+@pytest.fixture(params=["proc", "ps"])
+def look_up_by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> LookUp:
+    """`look_up` on a system with /proc and on one without."""
+    if request.param == "ps":
+        if subprocess.run(["ps", "-o", "state=", "-p", str(os.getpid())], capture_output=True).returncode:
+            pytest.skip("this ps knows no -o and -p (busybox)")
+        monkeypatch.setattr(processes, "_PROC", Path("/nonexistent"))
+    elif not Path("/proc/self").exists():
+        pytest.skip("no /proc here")
+    return look_up
+
+
+def _eventually(condition: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + 10
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.005)
+    return condition()
+
+
+def test_a_process_is_recognised_by_the_words_of_its_command_line(sleeper: Sleeper, look_up_by: LookUp) -> None:
+    process = look_up_by(sleeper.pid, "--mark")
+    assert process is not None
+    assert process.pid == sleeper.pid
+    assert process.rss_bytes > 1 << 20
+    assert look_up_by(sleeper.pid, "--other") is None
+    assert look_up_by(sleeper.pid, "mark") is None  # whole arguments only
+
+
+def test_a_pause_shows(sleeper: Sleeper, look_up_by: LookUp) -> None:
+    def paused() -> bool:
+        process = look_up_by(sleeper.pid)
+        assert process is not None
+        return process.paused
+
+    os.kill(sleeper.pid, signal.SIGSTOP)
+    assert _eventually(paused)
+    os.kill(sleeper.pid, signal.SIGCONT)
+    assert _eventually(lambda: not paused())
+
+
+def test_a_process_that_ended_is_gone_even_before_it_is_reaped(sleeper: Sleeper, look_up_by: LookUp) -> None:
+    process = look_up_by(sleeper.pid)
+    assert process is not None
+    assert not wait_until_gone(process, timeout_s=0.02)
+    assert send_signal(process, signal.SIGKILL)
+    assert wait_until_gone(process, timeout_s=10)
+    assert not send_signal(process, signal.SIGKILL)
+
+
+def test_a_stranger_with_a_recycled_id_is_never_signalled(sleeper: Sleeper) -> None:
+    remembered = RunningProcess(sleeper.pid, "python -m minikafka.broker --config x", paused=False, rss_bytes=0)
+    assert not send_signal(remembered, signal.SIGKILL)
+    assert sleeper.poll() is None
+
+
+def test_an_id_that_nobody_has_is_nobody(look_up_by: LookUp) -> None:
+    assert look_up_by(2**22 - 1) is None
