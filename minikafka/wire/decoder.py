@@ -92,9 +92,11 @@ class DecoderSource:
 
     def flush(self) -> None:
         """Write the pending reads as one unpack."""
-        if self.run:
+        if [format for format, _ in self.run] == ["B"]:
+            self.emit(f"{self.run[0][1]} = buf[pos]", "pos += 1")
+        elif self.run:
             layout = Struct(">" + "".join(format for format, _ in self.run))
-            unpack = self.bind(f"unpack_{layout.format[1:]}", layout.unpack_from)
+            unpack = self.bind(f"unpack_{layout.format[1:].replace('?', 'Z')}", layout.unpack_from)
             targets = ", ".join(target for _, target in self.run)
             self.emit(f"{targets}{',' if len(self.run) == 1 else ''} = {unpack}(buf, pos)", f"pos += {layout.size}")
         self.emit(*self.after_run)
@@ -188,7 +190,7 @@ class DecoderSource:
         least = size_min(column.struct, self.version) if column.struct else column_size_min(element, self.flexible)
         self.emit("left -= n", f"if n < 0 or n * {least} > end - pos or left < 0:")
         self.null_or_refuse(column.nullable, name, target)
-        self.emit("    left += n" if column.nullable else "    pass", "else:")
+        self.emit(*(["    left += n"] if column.nullable else []), "else:")
         self.indent += 1
         if column.primitive in ("int32", "int64"):
             self.emit(f"{target} = unpack_{column.primitive}s(buf, pos, n)", f"pos += n * {least}")

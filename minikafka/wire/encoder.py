@@ -71,7 +71,7 @@ class EncoderSource:
             self.emit(f"{self.sink}({bytes(len(self.run))!r})")
         else:
             layout = Struct(">" + "".join(format for format, _ in self.run))
-            pack = f"pack_{layout.format[1:]}"
+            pack = f"pack_{layout.format[1:].replace('?', 'Z')}"
             self.names[pack] = layout.pack
             values = ", ".join(expression for _, expression in self.run if expression)
             self.emit(f"{self.sink}({pack}({values}))")
