@@ -48,7 +48,7 @@ def refuse_length(field: str, length: int) -> NoReturn:
     """A length that is null where null is not allowed, negative, or beyond the end."""
     if length == -1:
         raise WireError(f"{field} must not be null")
-    raise WireError(f"{field} has length {length}, which is negative or more than the message holds")
+    raise WireError(f"{field} has length {length}: negative, or more than the message holds, or more than is allowed")
 
 
 class DecoderSource:

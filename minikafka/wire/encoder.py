@@ -3,6 +3,10 @@
 The encoder is one Python function: it appends pieces to a list and joins them. Neighbouring fields of fixed size,
 together with the length in front of the next field, become one ``struct.pack``. Tagged fields are written only when
 they differ from their default. Fields that the version does not have are dropped.
+
+Two variations serve the hot path (:mod:`minikafka.wire.hot`): with `segmented` the records of a response are not joined
+into it but left as they are, so that they can be sent from a file; with `encoded` the elements of one array field are
+bytes already.
 """
 
 from __future__ import annotations
@@ -10,8 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from struct import Struct
 from struct import error as struct_error
-from typing import Any
+from typing import Any, Final
 
+from minikafka.wire.diagnosis import explain
 from minikafka.wire.errors import WireError
 from minikafka.wire.layout import FIXED, Column, check_version, default_of, is_flexible, layout_of
 from minikafka.wire.primitives import (
@@ -22,16 +27,21 @@ from minikafka.wire.primitives import (
     pack_int64s,
     tag_header,
 )
-from minikafka.wire.schema import Message
+from minikafka.wire.schema import Message, RecordsSlot
 
-Encoder = Callable[[Any], bytes]
+INLINE_MAX: Final = 4096
+"""Records of up to this many bytes are joined into their response even when it is segmented."""
+
+Encoder = Callable[[Any], Any]
 
 
 class EncoderSource:
     """Writes the source of an encoder, line by line."""
 
-    def __init__(self, cls: type[Message], version: int) -> None:
+    def __init__(self, cls: type[Message], version: int, segmented: bool = False, encoded: str = "") -> None:
         self.version = version
+        self.segmented = segmented
+        self.encoded = encoded
         self.flexible = is_flexible(cls, version)
         self.lines: list[str] = []
         self.indent = 2
@@ -39,9 +49,12 @@ class EncoderSource:
         self.sink = "add"
         self.counter = 0
         self.names: dict[str, Any] = {
+            "INLINE_MAX": INLINE_MAX,
+            "RecordsSlot": RecordsSlot,
             "SMALL": SMALL_UVARINTS,
             "WireError": WireError,
             "encode_uvarint": encode_uvarint,
+            "explain": explain,
             "pack_int32s": pack_int32s,
             "pack_int64s": pack_int64s,
             "struct_error": struct_error,
@@ -123,11 +136,16 @@ class EncoderSource:
         self.emit(f"{value} = {source}.encode()" if primitive == "string" else f"{value} = {source}")
         self.emit(f"{length} = len({value})")
         if primitive == "string" and self.flexible:
-            self.emit(f"if {length} > {STRING_SIZE_MAX}:", f"    raise WireError('{source} is too long')")
+            self.emit(f"if {length} > {STRING_SIZE_MAX}:", "    raise TypeError('a string is too long')")
         if nullable:
             self.indent -= 1
         self.write_length("h" if primitive == "string" else "i", length)
-        self.emit(f"{self.sink}({value})")
+        if primitive == "records" and self.segmented:
+            self.emit(f"if type({value}) is RecordsSlot or {length} > INLINE_MAX:")
+            self.emit("    segments.append(b''.join(out))", f"    segments.append({value})", "    out.clear()", "else:")
+            self.emit(f"    {self.sink}({value})")
+        else:
+            self.emit(f"{self.sink}({value})")
 
     def nullable_struct(self, cls: type[Message], nullable: bool, source: str) -> None:
         """Write the writing of a struct behind a presence byte."""
@@ -153,7 +171,9 @@ class EncoderSource:
         else:
             self.emit(f"{length} = len({items})")
         self.write_length("i", length)
-        if column.primitive in ("int32", "int64"):
+        if column.name == self.encoded:
+            self.emit(f"out += {items}")
+        elif column.primitive in ("int32", "int64"):
             self.emit(f"{self.sink}(pack_{column.primitive}s({items}))")
         else:
             self.loop(column, items)
@@ -215,24 +235,34 @@ class EncoderSource:
         self.emit(f"{outer}(tag_header({column.field.tag}, len({pieces})))", f"{outer}({pieces})")
 
 
-def encoder_source(cls: type[Message], version: int) -> tuple[str, dict[str, Any]]:
+def encoder_source(
+    cls: type[Message], version: int, segmented: bool = False, encoded: str = ""
+) -> tuple[str, dict[str, Any]]:
     """The source of ``encode(m)`` and the globals it needs."""
-    source = EncoderSource(cls, version)
+    source = EncoderSource(cls, version, segmented, encoded)
     source.struct(cls, "m")
     source.flush()
-    head = ["def encode(m):", "    out = []", "    add = out.append", "    try:"]
+    head = ["def encode(m):", "    out = []", "    add = out.append", "    segments = []" * segmented, "    try:"]
+    result = (
+        "        segments.append(b''.join(out))\n        return segments"
+        if segmented
+        else "        return b''.join(out)"
+    )
     tail = [
-        "        return b''.join(out)",
+        result,
         "    except (struct_error, AttributeError, TypeError, UnicodeEncodeError) as error:",
-        f"        raise WireError(f'{cls.__name__} v{version} cannot be encoded: {{error}}') from error",
+        f"        raise WireError(explain(m, {version}) or str(error)) from error",
     ]
     return "\n".join([*head, *source.lines, *tail]), source.names
 
 
-def compile_encoder(cls: type[Message], version: int) -> Encoder:
-    """A function ``message -> bytes``."""
+def compile_encoder(cls: type[Message], version: int, segmented: bool = False, encoded: str = "") -> Encoder:
+    """A function ``message -> bytes``, or ``message -> list of segments`` when `segmented`.
+
+    The array field of `cls` that `encoded` names is taken to hold encoded elements.
+    """
     check_version(cls, version)
-    text, names = encoder_source(cls, version)
+    text, names = encoder_source(cls, version, segmented, encoded)
     exec(compile(text, f"<encoder of {cls.__name__} v{version}>", "exec"), names)
     encoder: Encoder = names["encode"]
     return encoder

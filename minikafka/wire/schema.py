@@ -12,6 +12,23 @@ from uuid import UUID
 Buffer = bytes | bytearray | memoryview
 """What a ``records`` field may hold."""
 
+
+class RecordsSlot:
+    """The place of records that are not in memory: `size` bytes that whoever writes the response finds by `handle`."""
+
+    __slots__ = ("handle", "size")
+
+    def __init__(self, size: int, handle: object) -> None:
+        self.size = size
+        self.handle = handle
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __repr__(self) -> str:
+        return f"RecordsSlot(size={self.size}, handle={self.handle!r})"
+
+
 EMPTY: Final[Any] = ()
 """The default of an array argument: stands for a new empty list."""
 

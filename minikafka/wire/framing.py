@@ -1,0 +1,155 @@
+"""Where one frame ends and the next begins: every frame has its size (int32) in front.
+
+Nothing is allocated because of what a size prefix says: the buffer only ever doubles when it is full of bytes that
+really arrived. A prefix that cannot be right raises :class:`FrameError`; the connection must then be closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import Final
+
+from minikafka.wire.errors import WireError
+from minikafka.wire.schema import Buffer
+
+FRAME_SIZE_MAX: Final = 100 * 1024 * 1024
+PREFIX_SIZE: Final = 4
+INCOMPLETE: Final = -1
+
+_read_size = Struct(">i").unpack_from
+_HTTP_STARTS: Final = (b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI", b"CONN", b"PATC", b"PRI ", b"HTTP")
+
+
+class FrameError(WireError):
+    """A size prefix that is negative or too large: this is not the protocol that is spoken here."""
+
+
+def frame_end(buf: Buffer, start: int, filled: int, size_max: int = FRAME_SIZE_MAX) -> int:
+    """Where the frame whose size prefix is at `start` ends, or INCOMPLETE when it ends beyond `filled`.
+
+    Raises FrameError as soon as the prefix is there and is wrong.
+    """
+    if filled - start < PREFIX_SIZE:
+        return INCOMPLETE
+    (size,) = _read_size(buf, start)
+    if not 0 <= size <= size_max:
+        raise FrameError(explain_prefix(bytes(buf[start : start + PREFIX_SIZE]), size_max))
+    end: int = start + PREFIX_SIZE + size
+    return end if end <= filled else INCOMPLETE
+
+
+def scan_frames(buf: Buffer, start: int, filled: int, size_max: int = FRAME_SIZE_MAX) -> Iterator[tuple[int, int]]:
+    """The (start, end) of every complete frame in ``buf[start:filled]``, without its size prefix."""
+    while (end := frame_end(buf, start, filled, size_max)) != INCOMPLETE:
+        yield start + PREFIX_SIZE, end
+        start = end
+
+
+def explain_prefix(prefix: bytes, size_max: int) -> str:
+    """Why four bytes are not a size prefix, as far as one can tell."""
+    if prefix.startswith(_HTTP_STARTS):
+        return f"this port speaks the Kafka protocol, but an HTTP request was sent ({prefix!r})"
+    if prefix[:2] == b"\x16\x03":
+        return "a TLS handshake was sent to a plaintext port: set security.protocol=PLAINTEXT or use the TLS port"
+    (size,) = _read_size(prefix)
+    return f"frame of {size} bytes: a size must be from 0 to {size_max}"
+
+
+class ReceiveBuffer:
+    """A connection's receive buffer: bytes come in at its end, frames are taken from its start, in place.
+
+    The owner lets the socket write into :meth:`writable`, reports the count to :meth:`received` and takes frames
+    with :meth:`next_frame` or :meth:`frames`. A frame is a slice of the buffer and must not be used after the next
+    call of :meth:`writable`.
+
+    Size: it starts at `initial_size`, doubles when it is full (by moving to a new array, because the old one may
+    still be referred to) and is given back by :meth:`trim`, which happens by itself after a number of reads
+    that left most of it unused.
+    """
+
+    QUIET_READS: Final = 64
+
+    def __init__(self, size_max: int = FRAME_SIZE_MAX, initial_size: int = 4096) -> None:
+        assert initial_size > PREFIX_SIZE
+        self.size_max = size_max
+        self._initial_size = initial_size
+        self._buffer = bytearray(initial_size)
+        self._view = memoryview(self._buffer)
+        self._start = 0
+        self._filled = 0
+        self._quiet_reads = 0
+
+    @property
+    def capacity(self) -> int:
+        """How many bytes are allocated."""
+        return len(self._buffer)
+
+    def __len__(self) -> int:
+        """How many received bytes have not been taken yet."""
+        return self._filled - self._start
+
+    def writable(self, hint: int = -1) -> memoryview:
+        """The free end of the buffer, never empty; `hint` is ignored: what arrived says more about what will.
+
+        Frames given out before are invalid from here on.
+        """
+        if self._start == self._filled:
+            self._start = self._filled = 0
+            if self._quiet_reads >= self.QUIET_READS:
+                self.trim()
+        if self._filled == len(self._buffer):
+            self._make_room()
+        return self._view[self._filled :]
+
+    def received(self, count: int) -> None:
+        """Take note that `count` bytes were written into what :meth:`writable` returned."""
+        self._filled += count
+        assert self._filled <= len(self._buffer)
+        self._quiet_reads = self._quiet_reads + 1 if self._filled * 4 <= len(self._buffer) else 0
+
+    def feed(self, data: Buffer) -> None:
+        """Receive a copy of `data`."""
+        rest = memoryview(data)
+        while rest:
+            room = self.writable(len(rest))
+            count = min(len(room), len(rest))
+            room[:count] = rest[:count]
+            self.received(count)
+            rest = rest[count:]
+
+    def next_frame(self) -> memoryview | None:
+        """The next complete frame without its size prefix, or None. Raises FrameError for a wrong size prefix."""
+        start = self._start
+        end = frame_end(self._buffer, start, self._filled, self.size_max)
+        if end == INCOMPLETE:
+            return None
+        self._start = end
+        return self._view[start + PREFIX_SIZE : end]
+
+    def frames(self) -> Iterator[memoryview]:
+        """The complete frames; may be left between two of them and continued later."""
+        while (frame := self.next_frame()) is not None:
+            yield frame
+
+    def trim(self) -> None:
+        """Give back what an outsized frame made it grow to, if nothing is waiting in the buffer."""
+        if self._start == self._filled and len(self._buffer) > self._initial_size:
+            self._replace(self._initial_size)
+        self._quiet_reads = 0
+
+    def _make_room(self) -> None:
+        waiting = self._filled - self._start
+        if waiting * 2 <= len(self._buffer):
+            self._buffer[:waiting] = self._buffer[self._start : self._filled]
+            self._start, self._filled = 0, waiting
+        else:
+            self._replace(2 * len(self._buffer))
+
+    def _replace(self, size: int) -> None:
+        waiting = self._filled - self._start
+        buffer = bytearray(size)
+        view = memoryview(buffer)
+        view[:waiting] = self._view[self._start : self._filled]
+        self._buffer, self._view = buffer, view
+        self._start, self._filled = 0, waiting

@@ -1,0 +1,102 @@
+"""Ways around encoding the same thing, or copying a large thing, again and again.
+
+- :func:`encode_fetch_response`: a Fetch response as a list of segments, so that records go from file to socket.
+- :class:`EncodedOnce`: a response that does not change (ApiVersions), kept encoded per version.
+- :class:`EncodedTopics` and :func:`encode_metadata_response`: a Metadata response put together from encoded topics.
+
+Produce needs nothing of this kind: its compiled codecs take 1 to 2 microseconds (``benchmarks/wire.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, cast
+
+from minikafka.wire.api import ApiKey
+from minikafka.wire.codec import encode
+from minikafka.wire.encoder import Encoder, compile_encoder
+from minikafka.wire.headers import response_prefix
+from minikafka.wire.messages.fetch import FetchResponse
+from minikafka.wire.messages.metadata import MetadataResponse, MetadataResponseTopic
+from minikafka.wire.schema import Buffer, Message, RecordsSlot
+
+Segment = Buffer | RecordsSlot
+
+_fetch_encoders: dict[int, Encoder] = {}
+_metadata_encoders: dict[int, Encoder] = {}
+
+
+def records_slot(size: int, handle: object) -> Buffer:
+    """A value for ``PartitionData.records`` that stands for `size` bytes elsewhere, usually in a file.
+
+    It is a :class:`RecordsSlot`, typed as a buffer so that readers of responses need not know of slots;
+    only :func:`encode_fetch_response` accepts it.
+    """
+    return cast(Buffer, RecordsSlot(size, handle))
+
+
+def encode_fetch_response(response: FetchResponse, version: int, correlation_id: int) -> list[Segment]:
+    """A whole Fetch response, size prefix included, as what to send one after the other.
+
+    Slots come out as they went in, records above 4 KiB uncopied; everything between them is joined.
+    """
+    try:
+        encoder = _fetch_encoders[version]
+    except KeyError:
+        encoder = _fetch_encoders[version] = compile_encoder(FetchResponse, version, segmented=True)
+    segments: list[Any] = encoder(response)
+    body_size = sum(map(len, segments))
+    segments[0] = response_prefix(ApiKey.FETCH, version, correlation_id, body_size) + segments[0]
+    if not segments[-1]:
+        del segments[-1]
+    return segments
+
+
+class EncodedOnce:
+    """A message that does not change, encoded once for each version it is asked for in."""
+
+    def __init__(self, message: Message) -> None:
+        self._message = message
+        self._bodies: dict[int, bytes] = {}
+
+    def body(self, version: int) -> bytes:
+        """The encoded message."""
+        try:
+            return self._bodies[version]
+        except KeyError:
+            body = self._bodies[version] = encode(self._message, version)
+            return body
+
+
+class EncodedTopics:
+    """Encoded topics of Metadata responses, each valid as long as the object it was made from is the current one."""
+
+    def __init__(self, entries_max: int = 10_000) -> None:
+        self._entries_max = entries_max
+        self._entries: dict[tuple[int, Hashable], tuple[object, bytes]] = {}
+
+    def encoded(self, version: int, key: Hashable, source: object, build: Callable[[], MetadataResponseTopic]) -> bytes:
+        """The topic `key` in `version`; built and encoded again when `source` is another object than last time.
+
+        `source` is the topic in an immutable metadata image. `key` is the topic's name, together with whatever
+        else of the request the content depends on.
+        """
+        entry = self._entries.get((version, key))
+        if entry is not None and entry[0] is source:
+            return entry[1]
+        if len(self._entries) >= self._entries_max:
+            self._entries.clear()
+        encoded = encode(build(), version)
+        self._entries[version, key] = (source, encoded)
+        return encoded
+
+
+def encode_metadata_response(response: MetadataResponse, version: int, topics: Sequence[bytes]) -> bytes:
+    """The body of `response` with the encoded `topics` in place of its own."""
+    try:
+        encoder = _metadata_encoders[version]
+    except KeyError:
+        encoder = _metadata_encoders[version] = compile_encoder(MetadataResponse, version, encoded="topics")
+    response.topics = cast("list[MetadataResponseTopic]", topics)
+    body: bytes = encoder(response)
+    return body
