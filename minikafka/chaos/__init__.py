@@ -4,7 +4,9 @@ The map:
 
 * ``layout``         what a local cluster looks like on disk: its directory, ports, ids and configuration files
 * ``processes``      operating-system processes by id: still ours? in what state? signal it, wait for its end
-* ``local_cluster``  a cluster of broker processes on this machine: start, stop, kill, pause, resume, restart, status
+* ``ports``          which ports of this machine are free
+* ``local_cluster``  a cluster of broker processes on this machine: start, stop, kill, pause, resume, restart
+* ``cluster_status`` such a cluster at a glance
 * ``probe``          a metadata request over a bare socket: who is up, who leads, who is in sync (also the health check)
 * ``history``        what clients did and saw, as an append-only list of events (JSON lines)
 * ``checker``        a pure judgement of a history: lost, duplicated, reordered, ...

@@ -72,9 +72,18 @@ class Verdict:
     acknowledged: int
     read: int
     unknown: int
-    longest_gap_ms: dict[str, int]  # by partition: the longest time between two acknowledged writes
+    acknowledged_at_ms: dict[str, list[int]]  # by partition: the times at which writes were acknowledged
     violations: dict[str, int]  # every rule, with its count
     examples: dict[str, list[str]]
+
+    def longest_gap_ms(self, since_ms: int = 0, until_ms: int | None = None) -> dict[str, int]:
+        """By partition: the longest time without an acknowledged write, of those that touch the given window."""
+        return {
+            name: max(
+                (b - a for a, b in pairwise(times) if b > since_ms and (until_ms is None or a < until_ms)), default=0
+            )
+            for name, times in self.acknowledged_at_ms.items()
+        }
 
     @property
     def ok(self) -> bool:
@@ -100,7 +109,7 @@ def check(events: Iterable[Event]) -> Verdict:
         unknown=sum(
             len(history.sent_ids - history.acknowledged.keys() - history.failed) for history in partitions.values()
         ),
-        longest_gap_ms={name: _longest_gap_ms(history) for name, history in sorted(partitions.items())},
+        acknowledged_at_ms={name: sorted(set(partitions[name].acknowledged_at_ms)) for name in sorted(partitions)},
         violations=violations,
         examples=examples,
     )
@@ -276,8 +285,3 @@ RULES: Final[dict[str, Callable[[PartitionHistory], Iterator[str]]]] = {
         end_offset_went_back,
     )
 }
-
-
-def _longest_gap_ms(history: PartitionHistory) -> int:
-    times = sorted(history.acknowledged_at_ms)
-    return max((after - before for before, after in pairwise(times)), default=0)

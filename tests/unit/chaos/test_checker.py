@@ -199,7 +199,10 @@ def test_the_longest_gap_is_between_two_acknowledgements_of_a_partition() -> Non
     story.time_ms += 1500
     story.acknowledge(b=1)
     story.acknowledge(c=2)
-    assert story.verdict().longest_gap_ms == {"t-0": 1501}
+    verdict = story.verdict()
+    assert verdict.longest_gap_ms() == {"t-0": 1501}
+    assert verdict.longest_gap_ms(since_ms=1000, until_ms=1100) == {"t-0": 1501}
+    assert verdict.longest_gap_ms(since_ms=1503) == {"t-0": 1}
 
 
 def test_examples_are_bounded() -> None:

@@ -1,0 +1,72 @@
+"""A local cluster at a glance: every node's process, and its part in the cluster."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Literal
+
+from minikafka.chaos.local_cluster import LocalCluster
+from minikafka.chaos.probe import ClusterView
+from minikafka.chaos.processes import RunningProcess
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStatus:
+    """One node."""
+
+    node_id: int
+    state: Literal["up", "paused", "down"]
+    pid: int | None
+    controller: bool
+    live: bool  # a member that is not fenced
+    client_port: int
+    replication_port: int
+    controller_port: int
+    rss_bytes: int
+    leaders: int
+    under_replicated: int  # of the partitions that it leads
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterStatus:
+    """A whole cluster; without a view, no node answers."""
+
+    nodes: tuple[NodeStatus, ...]
+    view: ClusterView | None
+
+    @property
+    def healthy(self) -> bool:
+        """True when every node is a live member, there is a controller and every partition has all its replicas."""
+        return (
+            self.view is not None
+            and self.view.has_controller
+            and self.view.fully_replicated
+            and all(node.state == "up" and node.live for node in self.nodes)
+        )
+
+
+def cluster_status(cluster: LocalCluster) -> ClusterStatus:
+    """Look at every node's process, and ask the controller about the rest."""
+    view = cluster.view()
+    nodes = (_node_status(cluster, node_id, cluster.process(node_id), view) for node_id in cluster.node_ids)
+    return ClusterStatus(tuple(nodes), view)
+
+
+def _node_status(
+    cluster: LocalCluster, node_id: int, process: RunningProcess | None, view: ClusterView | None
+) -> NodeStatus:
+    partitions = view.partitions if view else ()
+    leaders = Counter(partition.leader_id for partition in partitions)
+    under_replicated = Counter(partition.leader_id for partition in partitions if partition.under_replicated)
+    return NodeStatus(
+        node_id,
+        "down" if process is None else "paused" if process.paused else "up",
+        process.pid if process else None,
+        view is not None and view.controller_id == node_id,
+        view is not None and node_id in view.broker_ids,
+        *cluster.layout.ports(node_id),
+        process.rss_bytes if process else 0,
+        leaders[node_id],
+        under_replicated[node_id],
+    )

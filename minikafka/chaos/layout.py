@@ -1,0 +1,190 @@
+"""What a local cluster looks like on disk, and what follows from it: ports, ids, configuration files.
+
+::
+
+    DIR/cluster.json              cluster id, base port, node ids, settings: written once, so that a restart finds the
+                                  same ids and ports
+    DIR/cluster.secret            what the nodes prove to one another (mode 0600)
+    DIR/node-N/server.properties  written once; edit it to change a node
+    DIR/node-N/data/              the node's log directory
+    DIR/node-N/broker.log         what the node printed
+    DIR/node-N/pid
+
+Node i (from 1) listens for clients on ``base port + i - 1``, for replicas 100 above that, for the controller quorum
+200 above.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import secrets
+import uuid
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Final
+
+HOST: Final = "127.0.0.1"
+DEFAULT_BASE_PORT: Final = 19092
+REPLICATION_PORT_OFFSET: Final = 100
+CONTROLLER_PORT_OFFSET: Final = 200
+BROKERS_MAX: Final = REPLICATION_PORT_OFFSET - 1
+
+
+class ClusterError(Exception):
+    """Something about a local cluster that its user must hear; the message says what, and what to do."""
+
+
+def default_directory() -> Path:
+    """``$MINIKAFKA_DIR``, or ``~/.minikafka/default``."""
+    return Path(os.environ.get("MINIKAFKA_DIR") or Path.home() / ".minikafka" / "default")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterLayout:
+    """A cluster's identity and where its parts are."""
+
+    directory: Path
+    cluster_id: str
+    base_port: int
+    node_ids: list[int]
+    settings: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def create(cls, directory: Path, brokers: int, base_port: int, settings: dict[str, str]) -> ClusterLayout:
+        """Lay out a new cluster in an empty or missing directory; refuses one that holds anything else."""
+        directory = directory.expanduser().resolve()
+        check_size(brokers, base_port)
+        if directory.is_dir() and any(directory.iterdir()):
+            raise ClusterError(f"{directory} is not empty and holds no cluster; choose another --dir")
+        layout = cls(directory, new_cluster_id(), base_port, list(range(1, brokers + 1)), settings)
+        directory.mkdir(parents=True, exist_ok=True)
+        layout._save()
+        return layout
+
+    @classmethod
+    def open(cls, directory: Path) -> ClusterLayout:
+        """The layout of an existing cluster."""
+        directory = directory.expanduser().resolve()
+        try:
+            fields = json.loads(directory.joinpath("cluster.json").read_text())
+            return cls(directory=directory, **fields)
+        except (FileNotFoundError, NotADirectoryError):
+            raise ClusterError(f"there is no cluster in {directory}; make one with: minikafka cluster start") from None
+        except (ValueError, TypeError) as error:
+            raise ClusterError(f"{directory / 'cluster.json'} is damaged: {error}") from None
+
+    @staticmethod
+    def exists(directory: Path) -> bool:
+        """True when `directory` holds a cluster."""
+        return directory.expanduser().joinpath("cluster.json").exists()
+
+    def _save(self) -> None:
+        fields = asdict(self)
+        del fields["directory"]
+        unfinished = self.directory / "cluster.json.tmp"
+        unfinished.write_text(json.dumps(fields, indent=2) + "\n")
+        unfinished.rename(self.directory / "cluster.json")
+
+    def write_files(self) -> None:
+        """Write what the nodes need and is not there yet."""
+        if not self.secret_file.exists():
+            descriptor = os.open(self.secret_file, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+            with os.fdopen(descriptor, "w") as file:
+                file.write(secrets.token_hex(32) + "\n")
+        for node_id in self.node_ids:
+            self.data_directory(node_id).mkdir(parents=True, exist_ok=True)
+            config_file = self.config_file(node_id)
+            if not config_file.exists():
+                config_file.write_text(self.server_properties(node_id))
+
+    def client_port(self, node_id: int) -> int:
+        """The port at which clients reach the node."""
+        return self.base_port + node_id - 1
+
+    def ports(self, node_id: int) -> tuple[int, int, int]:
+        """The node's client, replication and controller port."""
+        client_port = self.client_port(node_id)
+        return client_port, client_port + REPLICATION_PORT_OFFSET, client_port + CONTROLLER_PORT_OFFSET
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """What a client is given to find the cluster."""
+        return ",".join(f"{HOST}:{self.client_port(node_id)}" for node_id in self.node_ids)
+
+    @property
+    def secret_file(self) -> Path:
+        """The file with the cluster secret."""
+        return self.directory / "cluster.secret"
+
+    @property
+    def lock_file(self) -> Path:
+        """Held while nodes are being started, so that two commands do not start one node twice."""
+        return self.directory / "lock"
+
+    def node_directory(self, node_id: int) -> Path:
+        """Everything of one node."""
+        return self.directory / f"node-{node_id}"
+
+    def data_directory(self, node_id: int) -> Path:
+        """The node's log directory."""
+        return self.node_directory(node_id) / "data"
+
+    def config_file(self, node_id: int) -> Path:
+        """The node's configuration."""
+        return self.node_directory(node_id) / "server.properties"
+
+    def log_file(self, node_id: int) -> Path:
+        """What the node printed."""
+        return self.node_directory(node_id) / "broker.log"
+
+    def pid_file(self, node_id: int) -> Path:
+        """The process id of the node as last started."""
+        return self.node_directory(node_id) / "pid"
+
+    def server_properties(self, node_id: int) -> str:
+        """The text of the node's configuration file."""
+        rows = identity(self, node_id) | replication_defaults(len(self.node_ids)) | self.settings
+        head = f"# Node {node_id} of a local cluster; edit it freely, then: minikafka cluster restart {node_id}\n"
+        return head + "".join(f"{name}={value}\n" for name, value in rows.items())
+
+
+def identity(layout: ClusterLayout, node_id: int) -> dict[str, str]:
+    """The settings that say which node this is and where the others are."""
+    client, replication, controller = layout.ports(node_id)
+    return {
+        "node.id": str(node_id),
+        "cluster.id": layout.cluster_id,
+        "cluster.secret.file": str(layout.secret_file),
+        "log.dirs": str(layout.data_directory(node_id)),
+        "listeners": f"CLIENT://{HOST}:{client},REPLICATION://{HOST}:{replication},CONTROLLER://{HOST}:{controller}",
+        "controller.quorum.voters": ",".join(f"{other}@{HOST}:{layout.ports(other)[2]}" for other in layout.node_ids),
+    }
+
+
+def replication_defaults(brokers: int) -> dict[str, str]:
+    """As safe as the number of brokers allows: three copies, two of which must have a write to acknowledge it."""
+    copies = str(min(3, brokers))
+    return {
+        "default.replication.factor": copies,
+        "min.insync.replicas": str(min(2, brokers)),
+        "offsets.topic.replication.factor": copies,
+    }
+
+
+def new_cluster_id() -> str:
+    """A random cluster id in Kafka's form: a UUID in URL-safe base64, 22 characters, not starting with a dash."""
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not text.startswith("-"):
+            return text
+
+
+def check_size(brokers: int, base_port: int) -> None:
+    """Raise ClusterError unless that many brokers fit above that port."""
+    if not 1 <= brokers <= BROKERS_MAX:
+        raise ClusterError(f"--brokers must be 1 to {BROKERS_MAX}, not {brokers}")
+    port_max = base_port + CONTROLLER_PORT_OFFSET + brokers - 1
+    if base_port < 1 or port_max > 65535:
+        raise ClusterError(f"--base-port {base_port} needs the ports up to {port_max}; choose 1024 to 65000")

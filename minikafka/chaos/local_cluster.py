@@ -1,0 +1,285 @@
+"""A cluster of broker processes on this machine, and what can be done to its nodes.
+
+The processes are detached: they outlive whoever started them, and any later :class:`LocalCluster` for the same
+directory finds them by their process-id files. *Ready* means that every node answers clients, all of them are live
+members, and there is a controller.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from minikafka.chaos.layout import DEFAULT_BASE_PORT, HOST, ClusterError, ClusterLayout
+from minikafka.chaos.ports import is_free
+from minikafka.chaos.probe import ClusterView, probe
+from minikafka.chaos.processes import RunningProcess, look_up, send_signal, wait_until_gone
+from minikafka.model import Endpoint
+
+READY_TIMEOUT_S: Final = 30.0
+STOP_TIMEOUT_S: Final = 15.0
+_KILL_TIMEOUT_S: Final = 10.0
+_POLL_INTERVAL_S: Final = 0.02
+_LOG_LINES_SHOWN: Final = 15
+_LOG_SIZE_MAX: Final = 16 << 20
+
+
+class LocalCluster:
+    """The nodes of one layout as processes."""
+
+    def __init__(self, layout: ClusterLayout) -> None:
+        self.layout = layout
+        self._children: dict[int, subprocess.Popen[bytes]] = {}
+
+    @classmethod
+    def create(
+        cls,
+        directory: Path,
+        *,
+        brokers: int = 3,
+        base_port: int = DEFAULT_BASE_PORT,
+        settings: dict[str, str] | None = None,
+    ) -> LocalCluster:
+        """A new cluster in an empty or missing directory; nothing is started."""
+        return cls(ClusterLayout.create(directory, brokers, base_port, settings or {}))
+
+    @classmethod
+    def open(cls, directory: Path) -> LocalCluster:
+        """The cluster that `directory` holds."""
+        return cls(ClusterLayout.open(directory))
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """What a client is given to find the cluster."""
+        return self.layout.bootstrap_servers
+
+    @property
+    def node_ids(self) -> list[int]:
+        """The ids of its nodes, up or not."""
+        return self.layout.node_ids
+
+    # --- looking ---
+
+    def process(self, node_id: int) -> RunningProcess | None:
+        """The node's process, or None when it is down."""
+        if child := self._children.get(node_id):
+            child.poll()  # reaps it if it ended
+        try:
+            pid = int(self.layout.pid_file(node_id).read_text())
+        except (FileNotFoundError, ValueError):
+            return None
+        return look_up(pid, "minikafka.broker", str(self.layout.config_file(node_id)))
+
+    def running(self) -> dict[int, RunningProcess]:
+        """The processes of the nodes that are up or paused."""
+        processes = ((node_id, self.process(node_id)) for node_id in self.node_ids)
+        return {node_id: process for node_id, process in processes if process is not None}
+
+    def probe(self, node_id: int, timeout_s: float = 1.0) -> ClusterView | None:
+        """The cluster as this node sees it, or None when it does not answer."""
+        return probe(Endpoint(HOST, self.layout.client_port(node_id)), timeout_s)
+
+    def view(self) -> ClusterView | None:
+        """The cluster as its controller sees it, or else as any node does that answers."""
+        views = {n: self.probe(n) for n, process in self.running().items() if not process.paused}
+        answers = [view for node_id, view in views.items() if view is not None and view.controller_id == node_id]
+        return next(iter(answers), None) or next((view for view in views.values() if view is not None), None)
+
+    # --- starting ---
+
+    def start(self, timeout_s: float = READY_TIMEOUT_S) -> list[int]:
+        """Start the nodes that are down and wait until the cluster is ready; answers which nodes were started.
+
+        When one of them dies or the cluster does not become ready, those that were started are killed again.
+        """
+        started = self._spawn_missing(self.node_ids)
+        try:
+            if started:
+                self.wait_ready(timeout_s=timeout_s)
+        except BaseException:
+            self.kill(*(self.running().keys() & started))
+            raise
+        return started
+
+    def start_node(self, node_id: int, timeout_s: float = READY_TIMEOUT_S) -> None:
+        """Start one node that is down; waits until it is a live member, if enough nodes are up for a quorum."""
+        self._check_node(node_id)
+        if not self._spawn_missing([node_id]):
+            raise ClusterError(f"node {node_id} is up already")
+        up = [other for other, process in self.running().items() if not process.paused]
+        if len(up) > len(self.node_ids) // 2:
+            self.wait_ready([node_id], timeout_s)
+
+    def wait_ready(self, node_ids: Iterable[int] | None = None, timeout_s: float = READY_TIMEOUT_S) -> None:
+        """Wait until each of these nodes (default: all) answers and sees all of them alive, and a controller."""
+        expected = frozenset(self.node_ids if node_ids is None else node_ids)
+        waiting = sorted(expected)
+        deadline = time.monotonic() + timeout_s
+        while waiting := [node_id for node_id in waiting if not self._is_ready(node_id, expected)]:
+            for node_id in waiting:
+                self._check_alive(node_id)
+            if time.monotonic() >= deadline:
+                names = ", ".join(map(str, waiting))
+                raise ClusterError(
+                    f"not ready after {timeout_s:.0f} s: node {names}\n{self._last_log_lines(waiting[0])}"
+                )
+            time.sleep(_POLL_INTERVAL_S)
+
+    def wait_in_sync(self, timeout_s: float = READY_TIMEOUT_S) -> float:
+        """Wait until no partition is under-replicated or without a leader; answers the seconds that it took."""
+        return self.wait_for(lambda view: view.fully_replicated, "every replica to be in sync", timeout_s)
+
+    def wait_for(
+        self, condition: Callable[[ClusterView], bool], what: str, timeout_s: float = READY_TIMEOUT_S
+    ) -> float:
+        """Wait until the cluster's view satisfies `condition`; answers the seconds that it took."""
+        start = time.monotonic()
+        while (view := self.view()) is None or not condition(view):
+            if time.monotonic() - start >= timeout_s:
+                raise ClusterError(f"waited {timeout_s:.0f} s in vain for {what}; last seen: {view}")
+            time.sleep(_POLL_INTERVAL_S)
+        return time.monotonic() - start
+
+    def _is_ready(self, node_id: int, expected: frozenset[int]) -> bool:
+        view = self.probe(node_id)
+        if view is None:
+            return False
+        if view.cluster_id != self.layout.cluster_id:
+            port = self.layout.client_port(node_id)
+            raise ClusterError(f"port {port} is answered by another cluster ({view.cluster_id}); choose a --base-port")
+        return view.has_controller and expected <= view.broker_ids
+
+    def _check_alive(self, node_id: int) -> None:
+        child = self._children.get(node_id)
+        if child is not None and child.poll() is not None:
+            raise ClusterError(
+                f"node {node_id} ended with exit code {child.returncode}; the end of its log "
+                f"({self.layout.log_file(node_id)}):\n{self._last_log_lines(node_id)}"
+            )
+
+    def _last_log_lines(self, node_id: int) -> str:
+        try:
+            text = self.layout.log_file(node_id).read_text(errors="replace")
+        except FileNotFoundError:
+            return ""
+        return "\n".join("  " + line for line in text.splitlines()[-_LOG_LINES_SHOWN:])
+
+    def _spawn_missing(self, node_ids: Iterable[int]) -> list[int]:
+        with self._lock():
+            self.layout.write_files()
+            missing = [node_id for node_id in node_ids if self.process(node_id) is None]
+            for node_id in missing:
+                self._check_ports(node_id)
+            for node_id in missing:
+                self._spawn(node_id)
+        return missing
+
+    @contextmanager
+    def _lock(self) -> Iterator[None]:
+        with self.layout.lock_file.open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def _check_ports(self, node_id: int) -> None:
+        for port in self.layout.ports(node_id):
+            if not is_free(port):
+                raise ClusterError(
+                    f"port {port}, which node {node_id} needs, is in use; "
+                    f"stop what uses it, or start a cluster elsewhere with --dir and --base-port"
+                )
+
+    def _spawn(self, node_id: int) -> None:
+        log_file = self.layout.log_file(node_id)
+        if log_file.exists() and log_file.stat().st_size > _LOG_SIZE_MAX:
+            log_file.rename(log_file.with_suffix(".log.1"))
+        with log_file.open("ab") as log:
+            child = subprocess.Popen(
+                [sys.executable, "-m", "minikafka.broker", "--config", str(self.layout.config_file(node_id))],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.layout.node_directory(node_id),
+                start_new_session=True,
+            )
+        self._children[node_id] = child
+        unfinished = self.layout.pid_file(node_id).with_suffix(".tmp")
+        unfinished.write_text(f"{child.pid}\n")
+        os.replace(unfinished, self.layout.pid_file(node_id))
+
+    # --- breaking and mending ---
+
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> list[int]:
+        """Stop every node, asking first; answers which nodes had to be killed because they did not end in time."""
+        return self._stop(self.running(), timeout_s)
+
+    def stop_node(self, node_id: int, timeout_s: float = STOP_TIMEOUT_S) -> bool:
+        """Stop one node, asking first; answers whether it had to be killed."""
+        return bool(self._stop({node_id: self._running(node_id)}, timeout_s))
+
+    def restart(self, node_id: int, timeout_s: float = READY_TIMEOUT_S) -> None:
+        """Start a node that is down, or stop and start one that is up."""
+        self._check_node(node_id)
+        if self.process(node_id) is not None:
+            self.stop_node(node_id)
+        self.start_node(node_id, timeout_s)
+
+    def kill(self, *node_ids: int) -> None:
+        """SIGKILL, to all of them before waiting for any; returns when they are gone."""
+        processes = [self._running(node_id) for node_id in node_ids]
+        for process in processes:
+            send_signal(process, signal.SIGKILL)
+        for process in processes:
+            if not wait_until_gone(process, _KILL_TIMEOUT_S):
+                raise ClusterError(f"process {process.pid} survived SIGKILL for {_KILL_TIMEOUT_S:.0f} s")
+        self.running()  # reaps those that are children
+
+    def kill_all(self) -> None:
+        """SIGKILL to every node that is up."""
+        self.kill(*self.running())
+
+    def pause(self, *node_ids: int) -> None:
+        """SIGSTOP: the process stays, answers nothing, and does not know that time passes."""
+        self._signal_each(node_ids, signal.SIGSTOP)
+
+    def resume(self, *node_ids: int) -> None:
+        """SIGCONT: a paused node goes on as if nothing had happened."""
+        self._signal_each(node_ids, signal.SIGCONT)
+
+    def _signal_each(self, node_ids: Iterable[int], number: signal.Signals) -> None:
+        for process in [self._running(node_id) for node_id in node_ids]:
+            send_signal(process, number)
+
+    def _stop(self, processes: dict[int, RunningProcess], timeout_s: float) -> list[int]:
+        for process in processes.values():
+            send_signal(process, signal.SIGTERM)
+            send_signal(process, signal.SIGCONT)  # a paused one would not hear it
+        deadline = time.monotonic() + timeout_s
+        stubborn = [
+            node_id
+            for node_id, process in processes.items()
+            if not wait_until_gone(process, max(0.0, deadline - time.monotonic()))
+        ]
+        if stubborn:
+            self.kill(*(self.running().keys() & stubborn))
+        self.running()
+        return stubborn
+
+    def _running(self, node_id: int) -> RunningProcess:
+        self._check_node(node_id)
+        process = self.process(node_id)
+        if process is None:
+            raise ClusterError(f"node {node_id} is down; start it with: minikafka cluster restart {node_id}")
+        return process
+
+    def _check_node(self, node_id: int) -> None:
+        if node_id not in self.node_ids:
+            names = ", ".join(map(str, self.node_ids))
+            raise ClusterError(f"there is no node {node_id}; the nodes of this cluster are {names}")

@@ -1,0 +1,34 @@
+"""Ports of this machine: is one free, and where are enough of them together."""
+
+from __future__ import annotations
+
+import random
+import socket
+
+from minikafka.chaos.layout import CONTROLLER_PORT_OFFSET, HOST, REPLICATION_PORT_OFFSET, ClusterError
+
+
+def is_free(port: int) -> bool:
+    """True when nothing listens on the port."""
+    with socket.socket() as candidate:
+        candidate.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            candidate.bind((HOST, port))
+        except OSError:
+            return False
+    return True
+
+
+def free_base_port(brokers: int, rng: random.Random | None = None) -> int:
+    """A base port above which all ports of that many brokers are free, below those given to outgoing connections."""
+    chosen = rng or random.Random()
+    for _ in range(200):
+        base_port = chosen.randrange(11_000, 32_000)
+        ports = [
+            base_port + kind + i
+            for kind in (0, REPLICATION_PORT_OFFSET, CONTROLLER_PORT_OFFSET)
+            for i in range(brokers)
+        ]
+        if all(map(is_free, ports)):
+            return base_port
+    raise ClusterError("found no free ports between 11000 and 32000")

@@ -1,0 +1,198 @@
+"""The demonstration's records and the two clients that carry them: librdkafka writes, aiokafka reads.
+
+A record is one line of Python's own standard library: the key says where it stands (``asyncio/tasks.py:77``), the
+value is the line. Its id in the history is the key with the checksum of the value, taken anew by whoever sends,
+acknowledges or reads it; so a record that changed on its way shows up as one that was lost and another that was never
+sent.
+"""
+
+from __future__ import annotations
+
+import os
+import sysconfig
+import time
+from collections.abc import Iterator
+from itertools import count, islice
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from zlib import crc32
+
+if TYPE_CHECKING:
+    from minikafka.chaos.history import History
+
+_TICK_S: Final = 0.01
+_FLUSH_TIMEOUT_S: Final = 60.0
+_READ_STALL_S: Final = 20.0
+
+PRODUCER_SETTINGS: Final[dict[str, str | int | bool]] = {
+    "acks": "all",
+    "enable.idempotence": True,
+    "linger.ms": 5,
+    "compression.type": "lz4",
+    "message.timeout.ms": 120_000,
+}
+
+
+class SourceLine(NamedTuple):
+    """A line of a source file: where it stands, and its bytes without the line's end."""
+
+    key: str
+    value: bytes
+
+
+def source_lines(root: str | None = None) -> Iterator[SourceLine]:
+    """The lines of the standard library's sources (or of those under `root`), endlessly; keys do not repeat."""
+    directory = root or sysconfig.get_paths()["stdlib"]
+    for turn in count(1):
+        prefix = "" if turn == 1 else f"{turn}/"
+        found = False
+        for path, name in _source_files(directory):
+            with open(path, "rb") as file:
+                for number, line in enumerate(file, 1):
+                    found = True
+                    yield SourceLine(f"{prefix}{name}:{number}", line.rstrip(b"\r\n"))
+        if not found:
+            raise FileNotFoundError(f"no Python sources in {directory}")
+
+
+def _source_files(directory: str) -> Iterator[tuple[str, str]]:
+    for parent, subdirectories, files in os.walk(directory):
+        subdirectories[:] = sorted(set(subdirectories) - {"site-packages", "dist-packages", "__pycache__"})
+        for name in sorted(files):
+            if name.endswith(".py"):
+                path = os.path.join(parent, name)
+                yield path, os.path.relpath(path, directory)
+
+
+def record_id(key: str, value: bytes) -> str:
+    """The id of a record in the history."""
+    return f"{key}#{crc32(value):08x}"
+
+
+class SourceProducer(Thread):
+    """Sends source lines at an even rate, round robin over the partitions, until told to finish."""
+
+    def __init__(self, bootstrap_servers: str, topic: str, partitions: int, history: History, rate: int) -> None:
+        super().__init__(name="source-producer", daemon=True)
+        from confluent_kafka import Producer
+
+        # Its log is silenced: that brokers go away is what this is about.
+        self._client = Producer(
+            PRODUCER_SETTINGS | {"bootstrap.servers": bootstrap_servers, "log_level": 0, "error_cb": lambda error: None}
+        )
+        self._topic = topic
+        self._partitions = partitions
+        self._history = history
+        self._rate = rate
+        self._finish = Event()
+        self._delivered: list[tuple[str, str, int]] = []
+        self._failed: list[tuple[str, str]] = []
+        self.sent = 0
+        self.acknowledged = 0
+        self.unsent = 0  # left when the producer gave up
+        self.error: Exception | None = None
+
+    def finish(self) -> None:
+        """Send no more, wait for what is under way, and end."""
+        self._finish.set()
+        self.join()
+        if self.error is not None:
+            raise self.error
+
+    def run(self) -> None:
+        """The thread: see the class."""
+        try:
+            self._send_until_finished()
+            deadline = time.monotonic() + _FLUSH_TIMEOUT_S
+            while (left := len(self._client)) and time.monotonic() < deadline:
+                self._client.poll(_TICK_S)
+                self._record()
+            self.unsent = left
+        except Exception as error:
+            self.error = error
+
+    def _send_until_finished(self) -> None:
+        lines = source_lines()
+        due = 0.0
+        last = time.monotonic()
+        while not self._finish.is_set():
+            now = time.monotonic()
+            due = min(due + (now - last) * self._rate, self._rate)  # at most a second's worth at once
+            last = now
+            self._send(list(islice(lines, int(due))))
+            due -= int(due)
+            self._client.poll(_TICK_S)
+            self._record()
+
+    def _send(self, lines: list[SourceLine]) -> None:
+        placed = [((self.sent + n) % self._partitions, line) for n, line in enumerate(lines)]
+        if not placed:
+            return
+        self._history.append(
+            self.name, "invoke", "send", [(f"{self._topic}-{n}", record_id(*line)) for n, line in placed]
+        )
+        for partition, (key, value) in placed:
+            self._produce(partition, key, value)
+        self.sent += len(placed)
+
+    def _produce(self, partition: int, key: str, value: bytes) -> None:
+        while True:
+            try:
+                self._client.produce(self._topic, value, key, partition, on_delivery=self._on_delivery)
+                return
+            except BufferError:  # its queue is full while the cluster takes no writes
+                self._client.poll(_TICK_S)
+                self._record()
+
+    def _on_delivery(self, error: Any, message: Any) -> None:
+        partition = f"{self._topic}-{message.partition()}"
+        identity = record_id(message.key().decode(), message.value() or b"")
+        if error is None:
+            self._delivered.append((partition, identity, message.offset()))
+        else:
+            self._failed.append((partition, identity))
+
+    def _record(self) -> None:
+        if self._delivered:
+            self.acknowledged += len(self._delivered)
+            self._history.append(self.name, "ok", "send", self._delivered)
+            self._delivered = []
+        if self._failed:  # it may have been written all the same
+            self._history.append(self.name, "info", "send", self._failed)
+            self._failed = []
+
+
+async def read_back(bootstrap_servers: str, topic: str, partitions: int, history: History) -> int:
+    """Read the whole topic with aiokafka, from the beginning to the end as it is now; answers how many records."""
+    from aiokafka import AIOKafkaConsumer, TopicPartition
+
+    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap_servers, enable_auto_commit=False, fetch_max_bytes=8 << 20)
+    await consumer.start()
+    try:
+        assigned = [TopicPartition(topic, n) for n in range(partitions)]
+        consumer.assign(assigned)
+        await consumer.seek_to_beginning(*assigned)
+        ends = await consumer.end_offsets(assigned)
+        history.append("reader", "ok", "assign", [_name(partition) for partition in assigned])
+        read = 0
+        progress_at = time.monotonic()
+        while waiting := [partition for partition in assigned if await consumer.position(partition) < ends[partition]]:
+            batches = await consumer.getmany(*waiting, timeout_ms=200, max_records=10_000)
+            for partition, records in batches.items():
+                name = _name(partition)
+                handed = [
+                    (name, record_id(record.key.decode(), record.value or b""), record.offset) for record in records
+                ]
+                history.append("reader", "ok", "poll", handed)
+                read += len(handed)
+                progress_at = time.monotonic()
+            if time.monotonic() - progress_at > _READ_STALL_S:
+                break  # what was acknowledged and not read by now counts as unseen
+        history.append("reader", "ok", "drained", [_name(partition) for partition in assigned])
+        return read
+    finally:
+        await consumer.stop()
+
+
+def _name(partition: Any) -> str:
+    return f"{partition.topic}-{partition.partition}"

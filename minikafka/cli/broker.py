@@ -1,0 +1,29 @@
+"""``minikafka broker``: one broker in the foreground."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from minikafka.cli.options import Settings, parse_settings
+
+
+def broker(
+    config: Annotated[
+        Path, typer.Option("--config", help="A .properties or TOML file.", exists=True, dir_okay=False, readable=True)
+    ],
+    settings: Settings = None,
+) -> None:
+    """Run one broker in the foreground until it is told to stop (Ctrl-C or SIGTERM).
+
+    Example: [bold]minikafka broker --config server.properties --set log.retention.hours=24[/]
+    """
+    arguments = ["-m", "minikafka.broker", "--config", str(config)]
+    for name, value in parse_settings(settings).items():
+        arguments += ["--set", f"{name}={value}"]
+    # The process becomes the broker, so that none of the command line's memory stays with it.
+    os.execv(sys.executable, [sys.executable, *arguments])

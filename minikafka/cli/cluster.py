@@ -1,0 +1,199 @@
+"""``minikafka cluster``: a cluster of background processes on this machine, and faults on demand."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from minikafka.cli.options import AsJson, Directory, Settings, cluster_directory, parse_settings
+from minikafka.cli.output import print_json, print_line, print_table, size
+
+if TYPE_CHECKING:
+    from minikafka.chaos.cluster_status import ClusterStatus, NodeStatus
+    from minikafka.chaos.local_cluster import LocalCluster
+
+app = typer.Typer(no_args_is_help=True, help="A cluster of background processes on this machine: start it, break it.")
+
+Nodes = Annotated[list[int], typer.Argument(metavar="N...", help="Node ids, from 1.", show_default=False)]
+
+
+@app.command()
+def start(
+    brokers: Annotated[
+        int | None, typer.Option(help="How many, for a new cluster.", show_default="3", min=1, max=99)
+    ] = None,
+    directory: Directory = None,
+    base_port: Annotated[
+        int | None, typer.Option(help="Client port of node 1, for a new cluster.", show_default="19092")
+    ] = None,
+    settings: Settings = None,
+    as_json: AsJson = False,
+) -> None:
+    """Start a cluster and return when it is ready; an existing one keeps its ids, ports and data.
+
+    Examples: [bold]minikafka cluster start[/]
+
+    [bold]minikafka cluster start --brokers 5 --dir /tmp/five --base-port 29092 --set log.segment.bytes=1048576[/]
+    """
+    began = time.monotonic()
+    cluster = _open_or_create(cluster_directory(directory), brokers, base_port, parse_settings(settings))
+    started = cluster.start()
+    seconds = time.monotonic() - began
+    if as_json:
+        print_json(
+            {
+                "bootstrap_servers": cluster.bootstrap_servers,
+                "dir": str(cluster.layout.directory),
+                "cluster_id": cluster.layout.cluster_id,
+                "nodes": cluster.node_ids,
+                "started": started,
+                "seconds": round(seconds, 3),
+            }
+        )
+        return
+    what = f"{len(started)} of {len(cluster.node_ids)} nodes started" if started else "all nodes were running already"
+    print_line(f"{what}; ready after {seconds:.1f} s in {cluster.layout.directory}" if started else what)
+    print_line(f"bootstrap.servers={cluster.bootstrap_servers}")
+
+
+@app.command()
+def status(directory: Directory = None, as_json: AsJson = False) -> None:
+    """Show every node: its process, ports and memory, what it leads, and what is under-replicated."""
+    from minikafka.chaos.cluster_status import cluster_status
+
+    cluster = _open(directory)
+    seen = cluster_status(cluster)
+    if as_json:
+        print_json(_status_as_json(cluster, seen))
+        return
+    columns = (
+        "node",
+        "state",
+        "pid#",
+        "role",
+        "client#",
+        "replication#",
+        "controller#",
+        "rss#",
+        "leads#",
+        "under-repl.#",
+    )
+    print_table(columns, (_status_row(node) for node in seen.nodes))
+    print_line(f"bootstrap.servers={cluster.bootstrap_servers}")
+    if seen.view is None:
+        print_line("no node answers; start the cluster with: minikafka cluster start")
+    elif not seen.view.has_controller:
+        print_line("there is no controller: most of the nodes must be up to elect one")
+
+
+@app.command()
+def stop(directory: Directory = None) -> None:
+    """Stop every node in an orderly way; its data stays."""
+    cluster = _open(directory)
+    running = cluster.running()
+    killed = cluster.stop()
+    print_line(f"stopped {_names(running)}" if running else "nothing was running")
+    if killed:
+        print_line(f"{_names(killed)} did not end in time and got SIGKILL")
+
+
+@app.command()
+def kill(nodes: Nodes, directory: Directory = None) -> None:
+    """Kill nodes with SIGKILL: no goodbye, no flush.
+
+    Example, all at once: [bold]minikafka cluster kill 1 2 3[/]
+    """
+    _open(directory).kill(*nodes)
+    print_line(f"killed {_names(nodes)}")
+
+
+@app.command()
+def pause(nodes: Nodes, directory: Directory = None) -> None:
+    """Freeze nodes with SIGSTOP: their connections stay open and nothing answers."""
+    _open(directory).pause(*nodes)
+    print_line(f"paused {_names(nodes)}; go on with: minikafka cluster resume {' '.join(map(str, nodes))}")
+
+
+@app.command()
+def resume(nodes: Nodes, directory: Directory = None) -> None:
+    """Let paused nodes go on (SIGCONT), as if no time had passed for them."""
+    _open(directory).resume(*nodes)
+    print_line(f"resumed {_names(nodes)}")
+
+
+@app.command()
+def restart(nodes: Nodes, directory: Directory = None) -> None:
+    """Start nodes that are down, and stop and start those that are up, one after the other."""
+    cluster = _open(directory)
+    for node_id in nodes:
+        cluster.restart(node_id)
+        print_line(f"node {node_id} is up")
+
+
+def _open(directory: Path | None) -> LocalCluster:
+    from minikafka.chaos.local_cluster import LocalCluster
+
+    return LocalCluster.open(cluster_directory(directory))
+
+
+def _open_or_create(
+    directory: Path, brokers: int | None, base_port: int | None, settings: dict[str, str]
+) -> LocalCluster:
+    from minikafka.chaos.layout import DEFAULT_BASE_PORT, ClusterError, ClusterLayout
+    from minikafka.chaos.local_cluster import LocalCluster
+
+    if not ClusterLayout.exists(directory):
+        return LocalCluster.create(
+            directory, brokers=brokers or 3, base_port=base_port or DEFAULT_BASE_PORT, settings=settings
+        )
+    cluster = LocalCluster.open(directory)
+    if brokers not in (None, len(cluster.node_ids)) or base_port not in (None, cluster.layout.base_port):
+        raise ClusterError(
+            f"{directory} holds a cluster of {len(cluster.node_ids)} brokers at port {cluster.layout.base_port}; "
+            f"leave out --brokers and --base-port to start it, or choose another --dir"
+        )
+    if settings:
+        raise ClusterError(f"--set is for a new cluster; edit {directory}/node-*/server.properties of this one")
+    return cluster
+
+
+def _status_row(node: NodeStatus) -> tuple[str, ...]:
+    colour = {"up": "green", "paused": "yellow", "down": "red"}[node.state]
+    state = node.state if node.live or node.state != "up" else "up, fenced"
+    return (
+        str(node.node_id),
+        f"[{colour}]{state}[/]",
+        str(node.pid or "-"),
+        "broker, controller [bold]*[/]" if node.controller else "broker",
+        str(node.client_port),
+        str(node.replication_port),
+        str(node.controller_port),
+        size(node.rss_bytes) if node.pid else "-",
+        str(node.leaders),
+        f"[red]{node.under_replicated}[/]" if node.under_replicated else "0",
+    )
+
+
+def _status_as_json(cluster: LocalCluster, seen: ClusterStatus) -> dict[str, object]:
+    from dataclasses import asdict
+
+    partitions = seen.view.partitions if seen.view else ()
+    return {
+        "dir": str(cluster.layout.directory),
+        "cluster_id": cluster.layout.cluster_id,
+        "bootstrap_servers": cluster.bootstrap_servers,
+        "healthy": seen.healthy,
+        "controller": seen.view.controller_id if seen.view and seen.view.has_controller else None,
+        "partitions": len(partitions),
+        "under_replicated": sum(partition.under_replicated for partition in partitions),
+        "nodes": [asdict(node) for node in seen.nodes],
+    }
+
+
+def _names(nodes: Iterable[int]) -> str:
+    ids = [str(node) for node in nodes]
+    return f"node {ids[0]}" if len(ids) == 1 else f"nodes {', '.join(ids)}"

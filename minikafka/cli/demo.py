@@ -1,0 +1,142 @@
+"""``minikafka demo``: kill brokers under real clients and count what was lost."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from minikafka.cli.options import AsJson
+from minikafka.cli.output import fail, print_json, print_note
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from minikafka.chaos.demo import Demo, Outcome
+
+
+def demo(
+    rate: Annotated[int, typer.Option(help="Lines per second.", min=100)] = 10_000,
+    history: Annotated[
+        Path | None,
+        typer.Option(help="Write what the clients did and saw to this file, as JSON lines.", dir_okay=False),
+    ] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the brokers' files.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Start three brokers, stream real files through them, kill the leader and the controller, and count what was lost.
+
+    Exits with 0 only if nothing was lost, duplicated or reordered.
+    """
+    try:
+        import confluent_kafka  # noqa: F401
+    except ImportError:
+        fail("the demo writes with confluent-kafka, which is not installed: pip install 'minikafka[demo]'")
+    from contextlib import ExitStack
+
+    from rich.console import Console
+
+    from minikafka.chaos.demo import Demo
+
+    console = Console(stderr=as_json, highlight=False)
+    with ExitStack() as stack:
+        file = stack.enter_context(history.open("w")) if history else None
+        run = Demo(_step_printer(console), rate, file)
+        outcome: Outcome | None = None
+        try:
+            with _progress(console, run):
+                outcome = run.run()
+        finally:
+            if outcome is not None and outcome.verdict.ok and not keep:
+                run.remove_files()
+            else:
+                print_note(f"the brokers' logs and data are in {run.directory}")
+    if as_json:
+        print_json(as_dict(outcome))
+    else:
+        _print_outcome(console, outcome)
+    raise typer.Exit(0 if outcome.verdict.ok else 1)
+
+
+def as_dict(outcome: Outcome) -> dict[str, Any]:
+    """The outcome as a script wants it."""
+    verdict = outcome.verdict
+    return {
+        "ok": verdict.ok,
+        "sent": verdict.sent,
+        "acknowledged": verdict.acknowledged,
+        "read": verdict.read,
+        "lost": outcome.lost,
+        "duplicated": outcome.duplicated,
+        "out_of_order": outcome.out_of_order,
+        "violations": verdict.violations,
+        "faults": [
+            {
+                "killed": fault.name,
+                "node": fault.node_id,
+                "seconds_without_write": outcome.seconds_without_write(fault),
+                "seconds_to_full_isr": round(fault.seconds_to_full_isr, 3),
+            }
+            for fault in outcome.faults
+        ],
+        "seconds": round(outcome.seconds, 1),
+    }
+
+
+def _step_printer(console: Console) -> Any:
+    began = time.monotonic()
+    return lambda text: console.print(f"[dim]{time.monotonic() - began:5.1f} s[/]  {text}")
+
+
+def _progress(console: Console, run: Demo) -> Any:
+    """A line that shows how far the load is, on a terminal only."""
+    from rich.live import Live
+    from rich.spinner import Spinner
+
+    spinner = Spinner("dots")
+
+    def line() -> Spinner:
+        producer = run.producer
+        text = f"sent {producer.sent:,}, acknowledged {producer.acknowledged:,}" if producer else "starting"
+        spinner.update(text=text)
+        return spinner
+
+    if not console.is_terminal:
+        from contextlib import nullcontext
+
+        return nullcontext()
+    return Live(get_renderable=line, console=console, refresh_per_second=8, transient=True)
+
+
+def _print_outcome(console: Console, outcome: Outcome) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    verdict = outcome.verdict
+    table = Table("", "records", box=SIMPLE_HEAD, pad_edge=False)
+    table.columns[1].justify = "right"
+    for name, count in (("sent", verdict.sent), ("acknowledged", verdict.acknowledged), ("read", verdict.read)):
+        table.add_row(name, f"{count:,}")
+    for name, count in (
+        ("lost", outcome.lost),
+        ("duplicated", outcome.duplicated),
+        ("out of order", outcome.out_of_order),
+    ):
+        table.add_row(name, f"[bold {'red' if count else 'green'}]{count:,}[/]")
+    console.print(table)
+
+    faults = Table("", *(f"{fault.name} killed" for fault in outcome.faults), box=SIMPLE_HEAD, pad_edge=False)
+    without = (f"{outcome.seconds_without_write(fault):.2f} s" for fault in outcome.faults)
+    faults.add_row("longest time without a successful write", *without)
+    faults.add_row("restart to full ISR", *(f"{fault.seconds_to_full_isr:.2f} s" for fault in outcome.faults))
+    for column in faults.columns[1:]:
+        column.justify = "right"
+    console.print(faults)
+    for rule, examples in verdict.examples.items():
+        console.print(f"[red]{rule}[/]: {verdict.violations[rule]}, for example {examples[0]}", markup=True)
+    verdict_text = (
+        "nothing acknowledged was lost, duplicated or reordered" if verdict.ok else "the cluster broke its word"
+    )
+    console.print(f"[bold]{verdict_text}[/] ({outcome.seconds:.0f} s in all)")

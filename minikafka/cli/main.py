@@ -1,0 +1,81 @@
+"""The application: every verb, and the one place where an error becomes a line and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+import minikafka
+from minikafka.cli import broker, cluster, consume, demo, log, output, produce, topic
+
+HELP = """A Kafka-compatible broker cluster that you can install, watch and break.
+
+Try: [bold]minikafka cluster start[/], then [bold]minikafka topic create events --partitions 3[/], then
+[bold]seq 1000 | minikafka produce events[/], then [bold]minikafka cluster kill 1[/] and
+[bold]minikafka consume events --from-beginning --count 1000[/].
+"""
+
+app = typer.Typer(
+    name="minikafka",
+    help=HELP,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(cluster.app, name="cluster")
+app.add_typer(topic.app, name="topic")
+app.command("produce")(produce.produce)
+app.command("consume")(consume.consume)
+app.add_typer(log.app, name="log")
+app.command("broker")(broker.broker)
+app.command("demo")(demo.demo)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        output.print_line(f"minikafka {minikafka.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line; errors that a user can act on end it with one line and exit code 1."""
+    try:
+        app()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _leave_quietly()
+    except Exception as error:
+        if not _is_expected(error):
+            raise
+        output.fail(str(error) or type(error).__name__)
+
+
+def _is_expected(error: Exception) -> bool:
+    """True for errors whose message tells the user what to do; anything else is a bug and shows its traceback."""
+    from minikafka.chaos.layout import ClusterError
+    from minikafka.errors import KafkaError
+
+    return isinstance(error, ClusterError | KafkaError | OSError | TimeoutError)
+
+
+def _leave_quietly() -> None:
+    """Whoever read our output went away: nothing more is to be said, not even by the interpreter's last flush."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    raise SystemExit(141)  # as if killed by SIGPIPE
+
+
+if __name__ == "__main__":
+    main()

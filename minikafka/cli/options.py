@@ -1,0 +1,63 @@
+"""Options that several verbs take, in the same words everywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Directory = Annotated[
+    Path | None,
+    typer.Option(
+        "--dir",
+        help="Where the cluster lives.",
+        show_default="$MINIKAFKA_DIR or ~/.minikafka/default",
+        file_okay=False,
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a script.")]
+Bootstrap = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap-server",
+        "-b",
+        help="Brokers to start from: HOST:PORT[,HOST:PORT...].",
+        show_default="the cluster of --dir, else 127.0.0.1:19092",
+        envvar="MINIKAFKA_BOOTSTRAP_SERVERS",
+    ),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="Set one of the settings; may be repeated."),
+]
+
+
+def cluster_directory(directory: Path | None) -> Path:
+    """The directory that was named, or the default."""
+    from minikafka.chaos.layout import default_directory
+
+    return directory or default_directory()
+
+
+def bootstrap_servers(servers: str | None, directory: Path | None) -> str:
+    """The brokers that were named, or those of the local cluster, or the default port."""
+    from minikafka.chaos.layout import DEFAULT_BASE_PORT, HOST, ClusterLayout
+
+    if servers:
+        return servers
+    chosen = cluster_directory(directory)
+    if directory is not None or ClusterLayout.exists(chosen):
+        return ClusterLayout.open(chosen).bootstrap_servers
+    return f"{HOST}:{DEFAULT_BASE_PORT}"
+
+
+def parse_settings(assignments: list[str] | None) -> dict[str, str]:
+    """``name=value`` strings as a mapping."""
+    settings = {}
+    for assignment in assignments or []:
+        name, separator, value = assignment.partition("=")
+        if not separator or not name.strip():
+            raise typer.BadParameter(f"{assignment!r} is not NAME=VALUE", param_hint="--set")
+        settings[name.strip()] = value.strip()
+    return settings

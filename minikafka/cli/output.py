@@ -1,0 +1,52 @@
+"""How verbs print: tables for people, JSON for scripts, one line for an error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
+
+
+def print_line(text: str) -> None:
+    """One plain line to stdout."""
+    sys.stdout.write(text + "\n")
+
+
+def print_json(value: Any) -> None:
+    """One JSON document to stdout."""
+    print_line(json.dumps(value, indent=2))
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None) -> None:
+    """A table to stdout; a column whose name ends in ``#`` is aligned to the right. Cells may have rich markup."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        table.add_column(column.rstrip("#"), justify="right" if column.endswith("#") else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)
+
+
+def print_note(text: str) -> None:
+    """One line to stderr, beside the data on stdout."""
+    sys.stderr.write(text + "\n")
+
+
+def fail(message: str) -> NoReturn:
+    """Say what went wrong and exit with 1."""
+    sys.stderr.write(f"minikafka: {message}\n")
+    raise SystemExit(1)
+
+
+def size(count: float) -> str:
+    """Bytes as a person reads them: ``512 B``, ``1.5 KiB``, ``23 MiB``."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024 or unit == "GiB":
+            return f"{count:.0f} {unit}" if count >= 10 or unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    raise AssertionError("unreachable")
