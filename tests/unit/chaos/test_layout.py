@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import json
+import re
+import stat
+from pathlib import Path
+
+import pytest
+
+from minikafka.chaos.layout import ClusterError, ClusterLayout, default_directory, new_cluster_id, replication_defaults
+
+
+def properties(layout: ClusterLayout, node_id: int) -> dict[str, str]:
+    lines = layout.server_properties(node_id).splitlines()
+    return dict(line.split("=", 1) for line in lines if not line.startswith("#"))
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> ClusterLayout:
+    return ClusterLayout.create(tmp_path / "c", brokers=3, base_port=19092, settings={"log.segment.bytes": "4096"})
+
+
+def test_an_opened_layout_equals_the_created_one(layout: ClusterLayout) -> None:
+    assert ClusterLayout.open(layout.directory) == layout
+    assert ClusterLayout.exists(layout.directory)
+
+
+def test_ports_follow_from_the_base_port(layout: ClusterLayout) -> None:
+    assert layout.ports(1) == (19092, 19192, 19292)
+    assert layout.ports(3) == (19094, 19194, 19294)
+    assert layout.bootstrap_servers == "127.0.0.1:19092,127.0.0.1:19093,127.0.0.1:19094"
+
+
+def test_every_node_has_its_identity_and_the_same_voters(layout: ClusterLayout) -> None:
+    one, two = properties(layout, 1), properties(layout, 2)
+    assert one["node.id"] == "1"
+    assert two["node.id"] == "2"
+    assert one["cluster.id"] == two["cluster.id"] == layout.cluster_id
+    assert one["controller.quorum.voters"] == two["controller.quorum.voters"]
+    assert one["controller.quorum.voters"].startswith("1@127.0.0.1:19292,2@127.0.0.1:19293,")
+    assert one["log.dirs"] != two["log.dirs"]
+
+
+def test_settings_of_the_user_win(layout: ClusterLayout, tmp_path: Path) -> None:
+    assert properties(layout, 1)["log.segment.bytes"] == "4096"
+    other = ClusterLayout.create(tmp_path / "d", 3, 19092, {"min.insync.replicas": "1"})
+    assert properties(other, 1)["min.insync.replicas"] == "1"
+
+
+@pytest.mark.parametrize(("brokers", "copies", "in_sync"), [(1, "1", "1"), (2, "2", "2"), (3, "3", "2"), (5, "3", "2")])
+def test_defaults_are_as_safe_as_the_number_of_brokers_allows(brokers: int, copies: str, in_sync: str) -> None:
+    defaults = replication_defaults(brokers)
+    assert defaults["default.replication.factor"] == defaults["offsets.topic.replication.factor"] == copies
+    assert defaults["min.insync.replicas"] == in_sync
+
+
+def test_files_are_written_once_and_the_secret_is_private(layout: ClusterLayout) -> None:
+    layout.write_files()
+    assert stat.S_IMODE(layout.secret_file.stat().st_mode) == 0o600
+    secret = layout.secret_file.read_text()
+    layout.config_file(2).write_text("edited=1\n")
+    layout.write_files()
+    assert layout.secret_file.read_text() == secret
+    assert layout.config_file(2).read_text() == "edited=1\n"
+    assert layout.data_directory(3).is_dir()
+
+
+def test_a_directory_with_other_things_in_it_is_refused(tmp_path: Path) -> None:
+    tmp_path.joinpath("thesis.txt").write_text("")
+    with pytest.raises(ClusterError, match="not empty"):
+        ClusterLayout.create(tmp_path, 3, 19092, {})
+
+
+def test_a_missing_and_a_damaged_cluster_are_told_apart(tmp_path: Path) -> None:
+    with pytest.raises(ClusterError, match=r"no cluster in .*minikafka cluster start"):
+        ClusterLayout.open(tmp_path)
+    tmp_path.joinpath("cluster.json").write_text(json.dumps({"cluster_id": "x"}))
+    with pytest.raises(ClusterError, match="damaged"):
+        ClusterLayout.open(tmp_path)
+
+
+@pytest.mark.parametrize(("brokers", "base_port"), [(0, 19092), (100, 19092), (3, 0), (3, 65400)])
+def test_a_cluster_that_does_not_fit_is_refused(tmp_path: Path, brokers: int, base_port: int) -> None:
+    with pytest.raises(ClusterError, match=r"--brokers|--base-port"):
+        ClusterLayout.create(tmp_path / "c", brokers, base_port, {})
+    assert not (tmp_path / "c").exists()
+
+
+def test_cluster_ids_have_kafkas_form() -> None:
+    ids = {new_cluster_id() for _ in range(200)}
+    assert len(ids) == 200
+    assert all(re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]{21}", cluster_id) for cluster_id in ids)
+
+
+def test_the_default_directory_can_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINIKAFKA_DIR", "/somewhere")
+    assert default_directory() == Path("/somewhere")
+    monkeypatch.delenv("MINIKAFKA_DIR")
+    assert default_directory() == Path.home() / ".minikafka" / "default"

@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import random
+import socket
+
+import pytest
+
+from minikafka.chaos import ports
+from minikafka.chaos.layout import ClusterError
+from minikafka.chaos.ports import free_base_port, is_free
+
+
+def test_a_port_that_is_listened_on_is_not_free() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert not is_free(port)
+    assert is_free(port)
+
+
+def test_all_ports_above_a_free_base_port_are_free() -> None:
+    base_port = free_base_port(3, random.Random(1))
+    assert 11_000 <= base_port < 32_000
+    assert all(is_free(base_port + offset + n) for offset in (0, 100, 200) for n in range(3))
+
+
+def test_a_machine_without_free_ports_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ports, "is_free", lambda port: False)
+    with pytest.raises(ClusterError, match="no free ports"):
+        free_base_port(1)

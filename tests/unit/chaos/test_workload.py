@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from minikafka.chaos.workload import record_id, source_lines
+
+
+def test_lines_carry_where_they_stand_and_start_again_under_new_keys(tmp_path: Path) -> None:
+    tmp_path.joinpath("b.py").write_bytes(b"x = 1\r\n\ny = 2")
+    tmp_path.joinpath("a").mkdir()
+    tmp_path.joinpath("a", "c.py").write_bytes(b"pass\n")
+    tmp_path.joinpath("site-packages").mkdir()
+    tmp_path.joinpath("site-packages", "not_ours.py").write_bytes(b"pass\n")
+    lines = list(islice(source_lines(str(tmp_path)), 6))
+    assert lines == [
+        ("b.py:1", b"x = 1"),
+        ("b.py:2", b""),
+        ("b.py:3", b"y = 2"),
+        ("a/c.py:1", b"pass"),
+        ("2/b.py:1", b"x = 1"),
+        ("2/b.py:2", b""),
+    ]
+
+
+def test_the_standard_library_has_plenty_of_lines_with_different_ids() -> None:
+    lines = list(islice(source_lines(), 50_000))
+    assert len({record_id(*line) for line in lines}) == 50_000
+
+
+def test_a_python_without_sources_is_told(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="no Python sources"):
+        next(source_lines(str(tmp_path)))
+
+
+def test_a_record_that_changed_has_another_id() -> None:
+    assert record_id("a.py:1", b"x") != record_id("a.py:1", b"y")
