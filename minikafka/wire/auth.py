@@ -23,7 +23,7 @@ import hmac
 from hashlib import sha256
 from typing import Any, Final, NamedTuple, NoReturn
 
-import msgpack
+import msgpack  # type: ignore[import-untyped, unused-ignore]
 
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.wire.schema import Buffer

@@ -46,7 +46,8 @@ def encode(message: Message, version: int) -> bytes:
 
     Raises WireError when a value does not fit its field: null where it is not allowed, an integer out of range.
     """
-    return encoder(type(message), version)(message)
+    body: bytes = encoder(type(message), version)(message)
+    return body
 
 
 def decoder(cls: type[Message], version: int) -> Decoder:

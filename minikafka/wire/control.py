@@ -14,7 +14,7 @@ from enum import IntEnum
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
-import msgpack
+import msgpack  # type: ignore[import-untyped, unused-ignore]
 
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.wire.errors import WireError
@@ -55,9 +55,8 @@ class ControlFrame(NamedTuple):
         if not isinstance(self.body, dict):
             return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{self.method} failed without saying why")
         code, message = self.body.get("code"), self.body.get("message")
-        return KafkaError(
-            ErrorCode.of(code if isinstance(code, int) else -1), message if isinstance(message, str) else ""
-        )
+        known = ErrorCode.of(code) if isinstance(code, int) else ErrorCode.UNKNOWN_SERVER_ERROR
+        return KafkaError(known, message if isinstance(message, str) else "")
 
 
 def encode_frame(kind: FrameKind, correlation_id: int, method: str, body: Any) -> bytes:

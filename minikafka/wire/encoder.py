@@ -242,14 +242,10 @@ def encoder_source(
     source = EncoderSource(cls, version, segmented, encoded)
     source.struct(cls, "m")
     source.flush()
-    head = ["def encode(m):", "    out = []", "    add = out.append", "    segments = []" * segmented, "    try:"]
-    result = (
-        "        segments.append(b''.join(out))\n        return segments"
-        if segmented
-        else "        return b''.join(out)"
-    )
+    head = ["def encode(m):", "    segments, out = [], []", "    add = out.append", "    try:"]
+    last = ["segments.append(b''.join(out))", "return segments"] if segmented else ["return b''.join(out)"]
     tail = [
-        result,
+        *("        " + line for line in last),
         "    except (struct_error, AttributeError, TypeError, UnicodeEncodeError) as error:",
         f"        raise WireError(explain(m, {version}) or str(error)) from error",
     ]

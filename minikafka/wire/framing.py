@@ -63,12 +63,13 @@ class ReceiveBuffer:
     with :meth:`next_frame` or :meth:`frames`. A frame is a slice of the buffer and must not be used after the next
     call of :meth:`writable`.
 
-    Size: it starts at `initial_size`, doubles when it is full (by moving to a new array, because the old one may
-    still be referred to) and is given back by :meth:`trim`, which happens by itself after a number of reads
-    that left most of it unused.
+    Size: it starts at `initial_size` and doubles when it is full, either of one frame or while it is less than
+    COMFORTABLE_SIZE (by moving to a new array, because the old one may still be referred to). :meth:`trim` gives
+    the memory back; that happens by itself after QUIET_READS reads that left most of it unused.
     """
 
     QUIET_READS: Final = 64
+    COMFORTABLE_SIZE: Final = 64 * 1024
 
     def __init__(self, size_max: int = FRAME_SIZE_MAX, initial_size: int = 4096) -> None:
         assert initial_size > PREFIX_SIZE
@@ -94,11 +95,14 @@ class ReceiveBuffer:
 
         Frames given out before are invalid from here on.
         """
+        full = self._filled == len(self._buffer)
         if self._start == self._filled:
             self._start = self._filled = 0
             if self._quiet_reads >= self.QUIET_READS:
                 self.trim()
-        if self._filled == len(self._buffer):
+        if full and len(self._buffer) < self.COMFORTABLE_SIZE:
+            self._replace(2 * len(self._buffer))
+        elif (len(self._buffer) - self._filled) * 4 < len(self._buffer):
             self._make_room()
         return self._view[self._filled :]
 
@@ -140,10 +144,10 @@ class ReceiveBuffer:
 
     def _make_room(self) -> None:
         waiting = self._filled - self._start
-        if waiting * 2 <= len(self._buffer):
+        if self._start and waiting * 2 <= len(self._buffer):
             self._buffer[:waiting] = self._buffer[self._start : self._filled]
             self._start, self._filled = 0, waiting
-        else:
+        elif self._filled == len(self._buffer):
             self._replace(2 * len(self._buffer))
 
     def _replace(self, size: int) -> None:

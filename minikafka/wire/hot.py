@@ -92,7 +92,7 @@ class EncodedTopics:
 
 
 def encode_metadata_response(response: MetadataResponse, version: int, topics: Sequence[bytes]) -> bytes:
-    """The body of `response` with the encoded `topics` in place of its own."""
+    """The body of `response` with the encoded `topics` in place of its own (``response.topics`` is replaced)."""
     try:
         encoder = _metadata_encoders[version]
     except KeyError:
