@@ -2,8 +2,10 @@
 
 ======================  =================================================================================
 ``batch``               the 61-byte header as a value; CRC; what a broker may rewrite in place
-``validate``            what a leader demands of a producer's batch before it is appended
-``build``               records -> batch; control batches (transaction markers, leader change)
+``validate``            what a leader demands of a producer's batch before it is appended, and a follower of its leader
+``record``              one record and its encoding
+``build``               records -> batch
+``control``             control batches: transaction markers, leader change
 ``read``                batch -> records
 ``compression``         the five codecs, with a cap on what decompression may produce
 ======================  =================================================================================

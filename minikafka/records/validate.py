@@ -1,0 +1,166 @@
+"""What a leader demands of a producer's batch, and a follower of its leader's.
+
+The codes are those of the bad-input table of the reliability list. The header and the CRC are all that is looked at:
+what is inside a batch is between the producer and its consumers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple, NoReturn
+
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import NO_PRODUCER_ID, Compression, TimestampType
+from minikafka.records.batch import (
+    COMPRESSION_MASK,
+    CONTROL_FLAG,
+    DELETE_HORIZON_FLAG,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    MIN_BATCH_LENGTH,
+    TIMESTAMP_TYPE_FLAG,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+    Buffer,
+    compute_crc,
+    crc_is_valid,
+    iter_batches,
+    parse_header,
+)
+from minikafka.records.read import MAX_DECOMPRESSED_BYTES, iter_records
+from minikafka.records.record import MIN_RECORD_SIZE
+
+ZSTD_MIN_PRODUCE_VERSION: Final = 7
+
+_CODEC_MAX: Final = int(Compression.ZSTD)
+_CODEC_ZSTD: Final = int(Compression.ZSTD)
+_FORBIDDEN_FLAGS: Final = CONTROL_FLAG | DELETE_HORIZON_FLAG
+_INT64_MAX: Final = (1 << 63) - 1
+
+
+class BatchLimits(NamedTuple):
+    """The topic's settings that a batch is checked against; made once per topic configuration. Times in ms."""
+
+    max_message_bytes: int = 1_048_588  # max.message.bytes
+    segment_bytes: int = 1 << 30  # segment.bytes
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME  # message.timestamp.type
+    timestamp_before_max_ms: int = _INT64_MAX  # message.timestamp.before.max.ms
+    timestamp_after_max_ms: int = 3_600_000  # message.timestamp.after.max.ms
+
+
+DEFAULT_LIMITS: Final = BatchLimits()
+
+
+def validate_produce(records: Buffer, limits: BatchLimits, produce_version: int, now_ms: int) -> BatchHeader:
+    """The header of the one batch in ``records``, a producer's data for one partition; KafkaError if it is refused.
+
+    ``now_ms`` is wall-clock time. Lengths come first, then the CRC, and only then the fields that the CRC covers, so
+    that a damaged batch gets CORRUPT_MESSAGE, which producers retry, and not an error that blames its author.
+    """
+    size = len(records)
+    if size < HEADER_SIZE:
+        _refuse_short(size)
+    header = parse_header(records)
+    (_, batch_length, _, magic, crc, attributes, last_offset_delta, base_timestamp, max_timestamp) = header[:9]
+    if magic != MAGIC:
+        _refuse(
+            ErrorCode.INVALID_RECORD,
+            f"magic {magic}; only record batches of magic 2 (Kafka 0.11 and later) are accepted",
+        )
+    if batch_length + LOG_OVERHEAD != size:
+        _refuse_length(batch_length, size)
+    if size > limits.max_message_bytes:
+        _refuse(ErrorCode.MESSAGE_TOO_LARGE, f"{size} bytes; max.message.bytes is {limits.max_message_bytes}")
+    if size > limits.segment_bytes:
+        _refuse(ErrorCode.RECORD_LIST_TOO_LARGE, f"{size} bytes; segment.bytes is {limits.segment_bytes}")
+    if compute_crc(records, 0, size) != crc:
+        _refuse(ErrorCode.CORRUPT_MESSAGE, "the CRC does not match; it was damaged on its way")
+    if header.record_count != last_offset_delta + 1 or last_offset_delta < 0:
+        _refuse(
+            ErrorCode.INVALID_RECORD,
+            f"record count {header.record_count} and last offset delta {last_offset_delta} do not belong together",
+        )
+    if attributes & _FORBIDDEN_FLAGS:
+        _refuse(ErrorCode.INVALID_RECORD, f"attributes {attributes:#06x}; control batches are written by brokers only")
+    codec = attributes & COMPRESSION_MASK
+    if not codec:
+        if header.record_count * MIN_RECORD_SIZE > size - HEADER_SIZE:
+            _refuse(ErrorCode.INVALID_RECORD, f"{header.record_count} records do not fit into {size} bytes")
+    elif codec > _CODEC_MAX or (codec == _CODEC_ZSTD and produce_version < ZSTD_MIN_PRODUCE_VERSION):
+        _refuse_codec(codec, produce_version)
+    if header.producer_id != NO_PRODUCER_ID or attributes & TRANSACTIONAL_FLAG:
+        _check_producer(header)
+    if limits.timestamp_type == TimestampType.CREATE_TIME:
+        if attributes & TIMESTAMP_TYPE_FLAG:
+            _refuse(ErrorCode.INVALID_TIMESTAMP, "timestamp type LogAppendTime, which only a broker may set")
+        if max_timestamp > now_ms + limits.timestamp_after_max_ms:
+            _refuse_timestamp(max_timestamp, now_ms, "message.timestamp.after.max.ms", limits.timestamp_after_max_ms)
+        if 0 <= base_timestamp < now_ms - limits.timestamp_before_max_ms:
+            _refuse_timestamp(base_timestamp, now_ms, "message.timestamp.before.max.ms", limits.timestamp_before_max_ms)
+    return header
+
+
+def validate_keys(records: Buffer, header: BatchHeader, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> None:
+    """KafkaError(INVALID_RECORD) if a record has no key, as none may lack one in a compacted topic.
+
+    The only check that looks inside a batch (and may decompress it: then run it off the event loop).
+    """
+    for record in iter_records(records, 0, header, max_bytes=max_bytes):
+        if record.key is None:
+            _refuse(ErrorCode.INVALID_RECORD, "a record without a key; the topic is compacted, which is done by key")
+
+
+def iter_replica_batches(records: Buffer) -> Iterator[tuple[int, BatchHeader]]:
+    """Each complete batch that a leader sent, as (position, header), its CRC checked; KafkaError(CORRUPT_MESSAGE).
+
+    The leader judged the rest when it appended them. A batch cut off at the end is left for the next fetch.
+    """
+    for position, header in iter_batches(records):
+        if not crc_is_valid(records, position, header):
+            _refuse(ErrorCode.CORRUPT_MESSAGE, f"base offset {header.base_offset}: the CRC does not match")
+        yield position, header
+
+
+def _check_producer(header: BatchHeader) -> None:
+    if header.producer_id < 0 or header.producer_epoch < 0 or header.base_sequence < 0:
+        _refuse(
+            ErrorCode.INVALID_RECORD,
+            f"producer id {header.producer_id}, epoch {header.producer_epoch}, base sequence {header.base_sequence};"
+            " an idempotent or transactional producer has none of them negative",
+        )
+
+
+def _refuse_short(size: int) -> NoReturn:
+    if not size:
+        _refuse(ErrorCode.INVALID_RECORD, "none was sent; a produce request brings exactly one per partition")
+    _refuse(ErrorCode.CORRUPT_MESSAGE, f"{size} bytes are less than its header of {HEADER_SIZE}")
+
+
+def _refuse_length(batch_length: int, size: int) -> NoReturn:
+    if batch_length < MIN_BATCH_LENGTH or batch_length + LOG_OVERHEAD > size:
+        _refuse(
+            ErrorCode.CORRUPT_MESSAGE, f"its length field says {batch_length + LOG_OVERHEAD} bytes, {size} were sent"
+        )
+    extra = size - batch_length - LOG_OVERHEAD
+    _refuse(ErrorCode.INVALID_RECORD, f"{extra} bytes follow it; a produce request brings exactly one per partition")
+
+
+def _refuse_codec(codec: int, produce_version: int) -> NoReturn:
+    if codec > _CODEC_MAX:
+        _refuse(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"codec {codec}; 0 to {_CODEC_MAX} exist")
+    _refuse(
+        ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+        f"zstd in Produce version {produce_version}; it needs {ZSTD_MIN_PRODUCE_VERSION} or later",
+    )
+
+
+def _refuse_timestamp(timestamp: int, now_ms: int, setting: str, limit_ms: int) -> NoReturn:
+    _refuse(
+        ErrorCode.INVALID_TIMESTAMP,
+        f"timestamp {timestamp} with the broker's clock at {now_ms}; {setting} is {limit_ms}",
+    )
+
+
+def _refuse(code: ErrorCode, reason: str) -> NoReturn:
+    raise KafkaError(code, f"record batch refused: {reason}")
