@@ -1,0 +1,20 @@
+"""Replication of one partition's log, as pure machines (rows R, E and D of the semantics; KIP-101, 227, 279, 903, 966).
+
+::
+
+    leader.py         LeaderState: what followers have, high watermark, ISR; one per led partition
+    progress.py       ReplicaProgress: what the leader knows of one follower (row R17)
+    isr.py            InSyncReplicas: committed ISR, proposal in flight, maximal ISR (row R20)
+    fetcher.py        ReplicaFetcher: truncate, fetch, apply; one per (source broker, fetcher id)
+    fetch_state.py    PartitionFetchState: where one followed partition stands (row R2)
+    effects.py        what a fetcher asks its driver to do
+    epochs.py         what two logs have in common: fencing, divergence, where to truncate (rows E3, E5, E6)
+    fetch_session.py  FetchSessionClient: the asking side of incremental fetch sessions (KIP-227)
+    session_cache.py  FetchSessionCache: the answering side, bounded, with eviction
+    produce.py        when an acks=all produce is answered (row D4)
+    fetch.py          when a waiting fetch is answered, and the byte budget it shares (rows R15, R16, D5)
+
+No module here reads a clock, draws a random number or does I/O: time arrives as ``now_ms`` (monotonic milliseconds),
+randomness as ``rng``, logs through the small protocol :class:`~minikafka.replication.epochs.ReplicaLog`, and what is to
+be done leaves as return values, to be carried out in the order given.
+"""

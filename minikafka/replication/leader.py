@@ -1,0 +1,406 @@
+"""A partition at its leader: how far each replica is, what is committed, and who is in sync (rows R17-R23).
+
+One :class:`LeaderState` lives from becoming leader in an epoch until that epoch ends; a later epoch, even of the same
+broker, starts a new one. Nothing it holds is durable: a new leader asks its followers again by being fetched from.
+
+High watermark
+    The smallest log end among the leader, the maximal ISR (:mod:`~minikafka.replication.isr`) and assigned replicas
+    that are caught up within the lag time and may join (waiting for them lets them join at all). It only grows, and
+    only while the committed ISR has ``min.insync.replicas`` members (KIP-966, strict): what fewer replicas hold is
+    appended for acks=1 but not shown to consumers until the ISR is large enough again. ``min.insync.replicas`` counts
+    at most the replicas the partition has.
+
+ISR
+    A follower is proposed when its log reaches the high watermark and the start of this leader epoch (row R18); one
+    that was not caught up for longer than the lag time is proposed away (row R19). One proposal is in flight at a time.
+    The driver sends what :meth:`LeaderState.on_follower_fetch` and :meth:`LeaderState.maybe_shrink` return and reports
+    back::
+
+        while proposal is not None:
+            try:                         answer = await controller.call_once(...)
+            except KafkaError as error:  proposal = leader.on_proposal_refused(proposal, error.code, now_ms)
+            except (lost, timed out):    proposal = leader.on_proposal_refused(proposal, NETWORK_EXCEPTION, now_ms)
+            else:                        leader.on_proposal_accepted(proposal, isr, partition_epoch, now_ms); break
+            back off; stop if leader.proposal_in_flight is not proposal
+
+Invariants: the high watermark never falls, never exceeds the leader's log end, and never passes the log end of a
+replica that may be in the true ISR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable
+from typing import Final, NamedTuple
+
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import NO_OFFSET, TopicPartition
+from minikafka.replication.isr import InSyncReplicas, IsrMember, IsrProposal
+from minikafka.replication.progress import NEVER_MS, UNKNOWN_BROKER_EPOCH, ReplicaProgress, ReplicaStatistics
+
+ALL_IN_SYNC: Final = -1
+PROPOSAL_BACKOFF_MS: Final = 500
+
+
+class FollowerFetchOutcome(NamedTuple):
+    """What a follower's fetch changed: whom to wake, and what to send to the controller."""
+
+    high_watermark_moved: bool
+    log_end_offset_moved: bool  # the follower's, as the leader knows it
+    proposal: IsrProposal | None
+    is_assigned: bool = True  # False: not a replica of this partition; answer empty records and warn (row R17)
+
+
+class LeaderStatistics(NamedTuple):
+    """A read-only view of a led partition."""
+
+    topic_partition: TopicPartition
+    leader_epoch: int
+    partition_epoch: int
+    high_watermark: int
+    log_end_offset: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    is_under_replicated: bool
+    is_at_min_isr: bool
+    is_under_min_isr: bool
+    has_proposal_in_flight: bool
+    followers: tuple[ReplicaStatistics, ...]
+
+
+_NOTHING_MOVED: Final = FollowerFetchOutcome(False, False, None)
+_NOT_ASSIGNED: Final = FollowerFetchOutcome(False, False, None, is_assigned=False)
+
+
+def _always_eligible(_replica_id: int, _broker_epoch: int) -> bool:
+    return True
+
+
+class LeaderState:
+    """Progress, high watermark and ISR of one led partition in one leader epoch.
+
+    ``leader_epoch_start_offset`` is this log's end when it became leader. ``is_eligible(replica_id, broker_epoch)``
+    says whether the committed metadata would let a replica into an ISR now (alive, unfenced, not shutting down, that
+    incarnation); it is asked, never remembered.
+    """
+
+    __slots__ = (
+        "_is_eligible",
+        "_isr",
+        "_lag_time_max_ms",
+        "_last_proposal_refused_ms",
+        "_min_insync_replicas",
+        "_progress",
+        "_remotes",
+        "high_watermark",
+        "is_under_min_isr",
+        "leader_epoch",
+        "leader_epoch_start_offset",
+        "local_broker_epoch",
+        "local_id",
+        "log_end_offset",
+        "replicas",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        local_id: int,
+        leader_epoch: int,
+        *,
+        leader_epoch_start_offset: int,
+        replicas: Iterable[int],
+        isr: Iterable[int],
+        partition_epoch: int,
+        high_watermark: int,
+        log_end_offset: int,
+        lag_time_max_ms: int,
+        now_ms: int,
+        min_insync_replicas: int = 1,
+        local_broker_epoch: int = UNKNOWN_BROKER_EPOCH,
+        is_eligible: Callable[[int, int], bool] = _always_eligible,
+    ) -> None:
+        assert high_watermark <= log_end_offset, f"{topic_partition}: {high_watermark} > {log_end_offset}"
+        assert leader_epoch_start_offset <= log_end_offset
+        assert lag_time_max_ms > 0
+        self.topic_partition = topic_partition
+        self.local_id = local_id
+        self.local_broker_epoch = local_broker_epoch
+        self.leader_epoch = leader_epoch
+        self.leader_epoch_start_offset = leader_epoch_start_offset
+        self.replicas = tuple(replicas)
+        self.high_watermark = high_watermark
+        self.log_end_offset = log_end_offset
+        self.is_under_min_isr = False
+        self._lag_time_max_ms = lag_time_max_ms
+        self._min_insync_replicas = min_insync_replicas
+        self._is_eligible = is_eligible
+        self._last_proposal_refused_ms = NEVER_MS
+        self._isr = InSyncReplicas(isr, partition_epoch)
+        assert local_id in self._isr.committed, f"{local_id} leads {topic_partition} from outside its ISR {isr}"
+        self._progress = {
+            replica_id: ReplicaProgress(replica_id, last_caught_up_time_ms=now_ms)
+            for replica_id in self._isr.committed - {local_id}
+        }
+        self._remotes: tuple[ReplicaProgress, ...] = ()
+        self._on_membership_changed()
+        self._advance_high_watermark(now_ms)
+
+    # -- the data path ----------------------------------------------------------------------------------------------
+
+    def on_append(self, log_end_offset: int, now_ms: int) -> bool:
+        """The local log grew to ``log_end_offset``. True when the high watermark moved (row R21)."""
+        self.log_end_offset = log_end_offset
+        return self._advance_high_watermark(now_ms)
+
+    def on_follower_fetch(
+        self,
+        replica_id: int,
+        broker_epoch: int,
+        fetch_offset: int,
+        follower_log_start_offset: int,
+        log_end_offset: int,
+        now_ms: int,
+    ) -> FollowerFetchOutcome:
+        """A replica fetched from ``fetch_offset``, its log end (rows R17, R18).
+
+        Call it only for a fetch that carried this leader epoch and was found neither out of range nor diverging:
+        ``fetch_offset`` is taken as proof that both logs agree below it. ``log_end_offset`` is the leader's, at the
+        read.
+
+        Raises KafkaError(STALE_BROKER_EPOCH) for an incarnation older than one seen already (KIP-903), and
+        KafkaError(OFFSET_OUT_OF_RANGE) for an offset beyond the leader's end.
+        """
+        replica = self._progress.get(replica_id)
+        if replica is None:
+            return _NOT_ASSIGNED
+        if broker_epoch < replica.broker_epoch:
+            raise KafkaError(
+                ErrorCode.STALE_BROKER_EPOCH,
+                f"broker {replica_id} fetches {self.topic_partition} with epoch {broker_epoch},"
+                f" it has registered with {replica.broker_epoch} since",
+            )
+        if fetch_offset > log_end_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self.topic_partition} ends at {log_end_offset}, broker {replica_id} fetches from {fetch_offset}",
+            )
+        log_end_offset_moved = fetch_offset != replica.log_end_offset
+        replica.on_fetch(broker_epoch, fetch_offset, follower_log_start_offset, log_end_offset, now_ms)
+        proposal = None if replica.is_in_maximal_isr else self.maybe_expand(replica_id, now_ms)
+        high_watermark_moved = self.high_watermark < self.log_end_offset and self._advance_high_watermark(now_ms)
+        if proposal is None and not log_end_offset_moved and not high_watermark_moved:
+            return _NOTHING_MOVED
+        return FollowerFetchOutcome(high_watermark_moved, log_end_offset_moved, proposal)
+
+    def maybe_advance_high_watermark(self, now_ms: int) -> bool:
+        """Evaluate again because time passed: a joining replica is no longer waited for (for the periodic check)."""
+        return self._advance_high_watermark(now_ms)
+
+    def check_enough_in_sync(self) -> None:
+        """Before an acks=all append: KafkaError(NOT_ENOUGH_REPLICAS) when the ISR is too small (row R23)."""
+        if self.is_under_min_isr:
+            raise KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"the ISR of {self.topic_partition} is {sorted(self._isr.committed)},"
+                f" fewer than min.insync.replicas={self._min_insync_replicas}",
+            )
+
+    def check_required_offset(self, required_offset: int) -> tuple[bool, ErrorCode]:
+        """Is an acks=all append that ends at ``required_offset`` answered, and with what (rows R23, D4)?"""
+        if self.high_watermark < required_offset:
+            return False, ErrorCode.NONE
+        if self.is_under_min_isr:
+            return True, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        return True, ErrorCode.NONE
+
+    # -- the ISR ----------------------------------------------------------------------------------------------------
+
+    def maybe_expand(self, replica_id: int, now_ms: int) -> IsrProposal | None:
+        """Propose a replica that caught up (row R18)."""
+        replica = self._progress.get(replica_id)
+        if replica is None or replica.is_in_maximal_isr or not self._may_propose(now_ms):
+            return None
+        if replica.log_end_offset < self.high_watermark or replica.log_end_offset < self.leader_epoch_start_offset:
+            return None
+        if replica_id not in self.replicas or not self._is_eligible(replica_id, replica.broker_epoch):
+            return None
+        return self._propose(self._isr.committed | {replica_id})
+
+    def maybe_shrink(self, now_ms: int) -> IsrProposal | None:
+        """Propose away the followers that lag; call every ``replica.lag.time.max.ms`` / 2 (row R19)."""
+        if not self._may_propose(now_ms):
+            return None
+        lagging = {
+            replica.replica_id
+            for replica in self._remotes
+            if replica.replica_id in self._isr.committed
+            and not replica.is_caught_up(self.log_end_offset, now_ms, self._lag_time_max_ms)
+        }
+        return self._propose(self._isr.committed - lagging) if lagging else None
+
+    def on_proposal_accepted(
+        self, proposal: IsrProposal, isr: Iterable[int], partition_epoch: int, now_ms: int
+    ) -> bool:
+        """The controller committed it, with this result. True when the high watermark moved.
+
+        An answer that metadata has overtaken changes nothing.
+        """
+        if proposal != self._isr.in_flight or partition_epoch < self._isr.partition_epoch:
+            return False
+        return self._commit_isr(isr, partition_epoch, now_ms)
+
+    def on_proposal_refused(self, proposal: IsrProposal, error: ErrorCode, now_ms: int) -> IsrProposal | None:
+        """The controller refused it, or nobody answered; returns what to send after a back-off, if anything.
+
+        Errors outside :data:`~minikafka.replication.isr.REFUSED` and :data:`~minikafka.replication.isr.STALE` mean
+        that its fate is unknown: the maximal ISR keeps counting until it is settled.
+        """
+        if proposal != self._isr.in_flight:
+            return None
+        retry = self._isr.on_refused(error, self._proposal_of(self._isr.committed))
+        self._last_proposal_refused_ms = now_ms
+        self._on_membership_changed()
+        return retry
+
+    def on_metadata(self, isr: Iterable[int], partition_epoch: int, replicas: Iterable[int], now_ms: int) -> bool:
+        """Committed metadata of this leader epoch; older than what is known is ignored. True when the HW moved."""
+        if partition_epoch <= self._isr.partition_epoch:
+            return False
+        self.replicas = tuple(replicas)
+        return self._commit_isr(isr, partition_epoch, now_ms)
+
+    def set_min_insync_replicas(self, min_insync_replicas: int, now_ms: int) -> bool:
+        """The topic's setting changed. True when the high watermark moved."""
+        self._min_insync_replicas = min_insync_replicas
+        self._on_membership_changed()
+        return self._advance_high_watermark(now_ms)
+
+    # -- views ------------------------------------------------------------------------------------------------------
+
+    @property
+    def isr(self) -> tuple[int, ...]:
+        """The committed ISR, ascending."""
+        return tuple(sorted(self._isr.committed))
+
+    @property
+    def maximal_isr(self) -> frozenset[int]:
+        """Everyone who may be in the true ISR."""
+        return self._isr.maximal
+
+    @property
+    def partition_epoch(self) -> int:
+        """The partition epoch of the committed ISR."""
+        return self._isr.partition_epoch
+
+    @property
+    def proposal_in_flight(self) -> IsrProposal | None:
+        """The proposal whose fate is open."""
+        return self._isr.in_flight
+
+    @property
+    def is_under_replicated(self) -> bool:
+        """Some assigned replica is not in sync."""
+        return len(self._isr.committed) < len(self.replicas)
+
+    @property
+    def is_at_min_isr(self) -> bool:
+        """One more loss and acks=all is refused."""
+        return len(self._isr.committed) == self._effective_min_isr
+
+    def follower(self, replica_id: int) -> ReplicaStatistics | None:
+        """What is known of one follower; None when it is not one."""
+        replica = self._progress.get(replica_id)
+        return None if replica is None else replica.statistics(is_in_sync=replica_id in self._isr.committed)
+
+    def low_watermark(self, local_log_start_offset: int) -> int:
+        """The smallest log start over all replicas: below it nothing exists any more (DeleteRecords). -1: unknown."""
+        return min((replica.log_start_offset for replica in self._remotes), default=local_log_start_offset)
+
+    def preferred_read_replica(self, fetch_offset: int, in_rack: Container[int]) -> int | None:
+        """The in-sync follower in the consumer's rack that has most from ``fetch_offset`` on (row R25, KIP-392)."""
+        best_id, best_log_end_offset = None, NO_OFFSET
+        for replica in self._remotes:
+            if replica.replica_id not in self._isr.committed or replica.replica_id not in in_rack:
+                continue
+            if replica.log_start_offset <= fetch_offset <= replica.log_end_offset > best_log_end_offset:
+                best_id, best_log_end_offset = replica.replica_id, replica.log_end_offset
+        return best_id
+
+    def statistics(self) -> LeaderStatistics:
+        """An immutable view of everything."""
+        committed = self._isr.committed
+        return LeaderStatistics(
+            topic_partition=self.topic_partition,
+            leader_epoch=self.leader_epoch,
+            partition_epoch=self.partition_epoch,
+            high_watermark=self.high_watermark,
+            log_end_offset=self.log_end_offset,
+            replicas=self.replicas,
+            isr=self.isr,
+            is_under_replicated=self.is_under_replicated,
+            is_at_min_isr=self.is_at_min_isr,
+            is_under_min_isr=self.is_under_min_isr,
+            has_proposal_in_flight=self._isr.in_flight is not None,
+            followers=tuple(each.statistics(is_in_sync=each.replica_id in committed) for each in self._remotes),
+        )
+
+    # -- inside -----------------------------------------------------------------------------------------------------
+
+    def _advance_high_watermark(self, now_ms: int) -> bool:
+        if self.is_under_min_isr:
+            return False
+        high_watermark = self.log_end_offset
+        for replica in self._remotes:
+            if replica.log_end_offset < high_watermark and (
+                replica.is_in_maximal_isr or self._is_joining(replica, now_ms)
+            ):
+                high_watermark = replica.log_end_offset
+        if high_watermark <= self.high_watermark:
+            return False
+        self.high_watermark = high_watermark
+        return True
+
+    def _is_joining(self, replica: ReplicaProgress, now_ms: int) -> bool:
+        """Assigned, caught up lately and allowed in: moving past it would keep it out of the ISR for good."""
+        return replica.is_caught_up(self.log_end_offset, now_ms, self._lag_time_max_ms) and self._is_eligible(
+            replica.replica_id, replica.broker_epoch
+        )
+
+    @property
+    def _effective_min_isr(self) -> int:
+        return min(self._min_insync_replicas, len(self.replicas))
+
+    def _may_propose(self, now_ms: int) -> bool:
+        return self._isr.in_flight is None and now_ms - self._last_proposal_refused_ms >= PROPOSAL_BACKOFF_MS
+
+    def _propose(self, new_isr: frozenset[int]) -> IsrProposal:
+        proposal = self._proposal_of(new_isr)
+        self._isr.propose(proposal)
+        self._on_membership_changed()
+        return proposal
+
+    def _proposal_of(self, new_isr: frozenset[int]) -> IsrProposal:
+        members = tuple(IsrMember(replica_id, self._broker_epoch_of(replica_id)) for replica_id in sorted(new_isr))
+        return IsrProposal(self.topic_partition, self.leader_epoch, self._isr.partition_epoch, members)
+
+    def _broker_epoch_of(self, replica_id: int) -> int:
+        return self.local_broker_epoch if replica_id == self.local_id else self._progress[replica_id].broker_epoch
+
+    def _commit_isr(self, isr: Iterable[int], partition_epoch: int, now_ms: int) -> bool:
+        self._isr.commit(isr, partition_epoch)
+        self._last_proposal_refused_ms = NEVER_MS
+        self._on_membership_changed()
+        return self._advance_high_watermark(now_ms)
+
+    def _on_membership_changed(self) -> None:
+        """Replicas, ISR or min.insync.replicas changed: keep exactly one progress per remote replica."""
+        remote_ids = (set(self.replicas) | self._isr.maximal) - {self.local_id}
+        self._progress = {
+            replica_id: self._progress.get(replica_id) or ReplicaProgress(replica_id)
+            for replica_id in sorted(remote_ids)
+        }
+        self._remotes = tuple(self._progress.values())
+        for replica in self._remotes:
+            replica.is_in_maximal_isr = replica.replica_id in self._isr.maximal
+        self.is_under_min_isr = len(self._isr.committed) < self._effective_min_isr

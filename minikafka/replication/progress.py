@@ -1,0 +1,83 @@
+"""What a leader knows of one follower: how far its log reaches and when it last had everything (row R17)."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from minikafka.model import NO_OFFSET
+
+NEVER_MS: Final = -(1 << 62)  # before any clock reading, so that "now - never" exceeds every lag
+UNKNOWN_BROKER_EPOCH: Final = -1
+
+
+class ReplicaStatistics(NamedTuple):
+    """A read-only view of one follower, for metrics and descriptions."""
+
+    replica_id: int
+    broker_epoch: int
+    log_end_offset: int
+    log_start_offset: int
+    last_caught_up_time_ms: int
+    is_in_sync: bool
+
+
+class ReplicaProgress:
+    """One remote replica in the eyes of the leader, within one leader epoch.
+
+    A new leader knows nothing: offsets are -1 until the follower's first fetch in this epoch. Members of the ISR get
+    the benefit of the doubt and count as caught up at the moment of election; nobody else does.
+
+    ``is_in_maximal_isr`` is kept here by the leader so that the high watermark loop touches one object per replica.
+    """
+
+    __slots__ = (
+        "_last_fetch_leader_log_end_offset",
+        "_last_fetch_time_ms",
+        "broker_epoch",
+        "is_in_maximal_isr",
+        "last_caught_up_time_ms",
+        "log_end_offset",
+        "log_start_offset",
+        "replica_id",
+    )
+
+    def __init__(self, replica_id: int, *, last_caught_up_time_ms: int = NEVER_MS) -> None:
+        self.replica_id = replica_id
+        self.broker_epoch = UNKNOWN_BROKER_EPOCH
+        self.is_in_maximal_isr = False
+        self.last_caught_up_time_ms = last_caught_up_time_ms
+        self.log_end_offset = NO_OFFSET
+        self.log_start_offset = NO_OFFSET
+        self._last_fetch_leader_log_end_offset = NO_OFFSET
+        self._last_fetch_time_ms = NEVER_MS
+
+    def on_fetch(
+        self, broker_epoch: int, fetch_offset: int, log_start_offset: int, leader_log_end_offset: int, now_ms: int
+    ) -> None:
+        """Record a fetch. Having reached what the leader had at the previous fetch means caught up back then."""
+        if fetch_offset >= leader_log_end_offset:
+            self.last_caught_up_time_ms = now_ms
+        elif fetch_offset >= self._last_fetch_leader_log_end_offset:
+            self.last_caught_up_time_ms = max(self.last_caught_up_time_ms, self._last_fetch_time_ms)
+        self.broker_epoch = broker_epoch
+        self.log_end_offset = fetch_offset
+        self.log_start_offset = log_start_offset
+        self._last_fetch_leader_log_end_offset = leader_log_end_offset
+        self._last_fetch_time_ms = now_ms
+
+    def is_caught_up(self, leader_log_end_offset: int, now_ms: int, lag_time_max_ms: int) -> bool:
+        """At the leader's end, or there at most ``lag_time_max_ms`` ago (row R19)."""
+        if self.log_end_offset == leader_log_end_offset:
+            return True
+        return now_ms - self.last_caught_up_time_ms <= lag_time_max_ms
+
+    def statistics(self, *, is_in_sync: bool) -> ReplicaStatistics:
+        """An immutable view."""
+        return ReplicaStatistics(
+            self.replica_id,
+            self.broker_epoch,
+            self.log_end_offset,
+            self.log_start_offset,
+            self.last_caught_up_time_ms,
+            is_in_sync,
+        )
