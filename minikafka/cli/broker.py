@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from minikafka.cli.options import Settings, parse_settings
+from minikafka.cli.options import Settings, parse_assignments
 
 
 def broker(
@@ -20,10 +20,12 @@ def broker(
 ) -> None:
     """Run one broker in the foreground until it is told to stop (Ctrl-C or SIGTERM).
 
-    Example: [bold]minikafka broker --config server.properties --set log.retention.hours=24[/]
+    Example:
+
+    [bold]minikafka broker --config server.properties --set log.retention.hours=24[/]
     """
     arguments = ["-m", "minikafka.broker", "--config", str(config)]
-    for name, value in parse_settings(settings).items():
+    for name, value in parse_assignments(settings).items():
         arguments += ["--set", f"{name}={value}"]
     # The process becomes the broker, so that none of the command line's memory stays with it.
     os.execv(sys.executable, [sys.executable, *arguments])

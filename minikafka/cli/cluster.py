@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from minikafka.cli.options import AsJson, Directory, Settings, cluster_directory, parse_settings
+from minikafka.cli.options import AsJson, Directory, Settings, cluster_directory, parse_assignments
 from minikafka.cli.output import print_json, print_line, print_table, size
 
 if TYPE_CHECKING:
@@ -35,12 +35,14 @@ def start(
 ) -> None:
     """Start a cluster and return when it is ready; an existing one keeps its ids, ports and data.
 
-    Examples: [bold]minikafka cluster start[/]
+    Examples:
+
+    [bold]minikafka cluster start[/]
 
     [bold]minikafka cluster start --brokers 5 --dir /tmp/five --base-port 29092 --set log.segment.bytes=1048576[/]
     """
     began = time.monotonic()
-    cluster = _open_or_create(cluster_directory(directory), brokers, base_port, parse_settings(settings))
+    cluster = _open_or_create(cluster_directory(directory), brokers, base_port, parse_assignments(settings))
     started = cluster.start()
     seconds = time.monotonic() - began
     if as_json:

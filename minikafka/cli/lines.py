@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import asyncio
+import os
+from collections.abc import AsyncIterator
 from typing import Final, NamedTuple
 
 LINE_SIZE_MAX: Final = 16 << 20
@@ -20,19 +22,43 @@ class KeyedLine(NamedTuple):
     value: bytes
 
 
-def read_lines(read: Callable[[int], bytes]) -> Iterator[list[bytes]]:
-    """The complete lines of each chunk that `read` returns (like ``os.read``), without their ends; then the last.
+class LineSplitter:
+    """Puts lines together from chunks of bytes, and gives them without their ends."""
 
-    A chunk without a line's end gives an empty list, so that the caller sees every chunk go by.
-    """
-    rest = b""
-    while chunk := read(_CHUNK_SIZE):
-        *lines, rest = (rest + chunk).split(b"\n")
-        if len(rest) > LINE_SIZE_MAX:
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The lines that `chunk` completes."""
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        if len(self._rest) > LINE_SIZE_MAX:
             raise LineError(f"a line is longer than {LINE_SIZE_MAX >> 20} MiB")
-        yield [line.removesuffix(b"\r") for line in lines]
-    if rest:
-        yield [rest.removesuffix(b"\r")]
+        return [line.removesuffix(b"\r") for line in lines]
+
+    def end(self) -> list[bytes]:
+        """The last line, if it did not end."""
+        rest, self._rest = self._rest, b""
+        return [rest.removesuffix(b"\r")] if rest else []
+
+
+async def read_chunks(descriptor: int) -> AsyncIterator[bytes]:
+    """The bytes of a file, pipe or terminal as they come; a wait for more does not block the event loop."""
+    loop = asyncio.get_running_loop()
+    while True:
+        readable = asyncio.Event()
+        try:
+            loop.add_reader(descriptor, readable.set)
+        except PermissionError:  # a regular file or /dev/null cannot be watched, and needs no watching
+            await asyncio.sleep(0)
+        else:
+            try:
+                await readable.wait()
+            finally:
+                loop.remove_reader(descriptor)
+        chunk = os.read(descriptor, _CHUNK_SIZE)
+        if not chunk:
+            return
+        yield chunk
 
 
 def split_key(line: bytes, separator: bytes | None, number: int) -> KeyedLine:

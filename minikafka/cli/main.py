@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 import minikafka
 from minikafka.cli import broker, cluster, consume, demo, log, output, produce, topic
 
 HELP = """A Kafka-compatible broker cluster that you can install, watch and break.
 
-Try: [bold]minikafka cluster start[/], then [bold]minikafka topic create events --partitions 3[/], then
-[bold]seq 1000 | minikafka produce events[/], then [bold]minikafka cluster kill 1[/] and
-[bold]minikafka consume events --from-beginning --count 1000[/].
+To begin:
+
+[bold]minikafka cluster start[/]
+
+[bold]minikafka topic create events --partitions 3[/]
+
+[bold]seq 1000 | minikafka produce events[/]
+
+[bold]minikafka cluster kill 1[/]
+
+[bold]minikafka consume events --from-beginning --count 1000[/]
 """
+
+
+class _InOrder(TyperGroup):
+    """Lists the verbs in the order in which one meets them."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return ["cluster", "topic", "produce", "consume", "log", "broker", "demo"]
+
 
 app = typer.Typer(
     name="minikafka",
+    cls=_InOrder,
     help=HELP,
     no_args_is_help=True,
     rich_markup_mode="rich",
@@ -54,9 +70,6 @@ def main() -> None:
     """Run the command line; errors that a user can act on end it with one line and exit code 1."""
     try:
         app()
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _leave_quietly()
     except Exception as error:
         if not _is_expected(error):
             raise
@@ -66,15 +79,10 @@ def main() -> None:
 def _is_expected(error: Exception) -> bool:
     """True for errors whose message tells the user what to do; anything else is a bug and shows its traceback."""
     from minikafka.chaos.layout import ClusterError
+    from minikafka.cli.lines import LineError
     from minikafka.errors import KafkaError
 
-    return isinstance(error, ClusterError | KafkaError | OSError | TimeoutError)
-
-
-def _leave_quietly() -> None:
-    """Whoever read our output went away: nothing more is to be said, not even by the interpreter's last flush."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    raise SystemExit(141)  # as if killed by SIGPIPE
+    return isinstance(error, ClusterError | KafkaError | LineError | OSError)
 
 
 if __name__ == "__main__":

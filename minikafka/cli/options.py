@@ -45,6 +45,7 @@ def bootstrap_servers(servers: str | None, directory: Path | None) -> str:
     from minikafka.chaos.layout import DEFAULT_BASE_PORT, HOST, ClusterLayout
 
     if servers:
+        _check_servers(servers)
         return servers
     chosen = cluster_directory(directory)
     if directory is not None or ClusterLayout.exists(chosen):
@@ -52,12 +53,21 @@ def bootstrap_servers(servers: str | None, directory: Path | None) -> str:
     return f"{HOST}:{DEFAULT_BASE_PORT}"
 
 
-def parse_settings(assignments: list[str] | None) -> dict[str, str]:
-    """``name=value`` strings as a mapping."""
+def _check_servers(servers: str) -> None:
+    from minikafka.client.connections import parse_bootstrap_servers
+
+    try:
+        parse_bootstrap_servers(servers)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--bootstrap-server") from None
+
+
+def parse_assignments(assignments: list[str] | None, option: str = "--set") -> dict[str, str]:
+    """``name=value`` strings as a mapping; `option` is named when one is wrong."""
     settings = {}
     for assignment in assignments or []:
         name, separator, value = assignment.partition("=")
         if not separator or not name.strip():
-            raise typer.BadParameter(f"{assignment!r} is not NAME=VALUE", param_hint="--set")
+            raise typer.BadParameter(f"{assignment!r} is not NAME=VALUE", param_hint=option)
         settings[name.strip()] = value.strip()
     return settings

@@ -1,37 +1,62 @@
 from __future__ import annotations
 
-import io
+import asyncio
+import os
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from minikafka.cli import lines
-from minikafka.cli.lines import LineError, read_lines, split_key
+from minikafka.cli.lines import LineError, LineSplitter, read_chunks, split_key
 
 
 @given(st.lists(st.binary(max_size=6)), st.binary(max_size=40))
 def test_lines_are_the_same_however_the_bytes_arrive(chunks: list[bytes], tail: bytes) -> None:
-    arriving = iter([chunk for chunk in (*chunks, tail) if chunk])
-    read = [line for batch in read_lines(lambda size: next(arriving, b"")) for line in batch]
-    text = b"".join(chunks) + tail
-    expected = text.split(b"\n")
+    splitter = LineSplitter()
+    read = [line for chunk in (*chunks, tail) for line in splitter.feed(chunk)] + splitter.end()
+    expected = (b"".join(chunks) + tail).split(b"\n")
     if not expected[-1]:
         expected.pop()
     assert read == [line.removesuffix(b"\r") for line in expected]
 
 
 def test_a_line_is_passed_on_before_the_next_is_there() -> None:
-    arriving = iter([b"a\nb", b"c\n"])
-    batches = read_lines(lambda size: next(arriving, b""))
-    assert next(batches) == [b"a"]
-    assert next(batches) == [b"bc"]
+    splitter = LineSplitter()
+    assert splitter.feed(b"a\nb") == [b"a"]
+    assert splitter.feed(b"c\n") == [b"bc"]
+    assert splitter.end() == []
 
 
 def test_an_endless_line_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "LINE_SIZE_MAX", 10)
     with pytest.raises(LineError, match="longer than"):
-        list(read_lines(io.BytesIO(b"x" * 20).read))
+        LineSplitter().feed(b"x" * 20)
+
+
+async def test_chunks_come_from_a_pipe_as_they_are_written() -> None:
+    reading, writing = os.pipe()
+    try:
+        chunks = read_chunks(reading)
+        os.write(writing, b"one")
+        assert await anext(chunks) == b"one"
+        waiting = asyncio.ensure_future(anext(chunks))
+        await asyncio.sleep(0.01)
+        assert not waiting.done()
+        os.write(writing, b"two")
+        assert await waiting == b"two"
+        os.close(writing)
+        assert [chunk async for chunk in chunks] == []
+    finally:
+        os.close(reading)
+
+
+async def test_chunks_come_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(b"x" * 300_000)
+    with path.open("rb") as file:
+        assert sum([len(chunk) async for chunk in read_chunks(file.fileno())]) == 300_000
 
 
 def test_a_key_is_what_stands_before_the_first_separator() -> None:

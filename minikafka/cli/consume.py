@@ -1,0 +1,118 @@
+"""``minikafka consume``: the records of a topic as lines."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from minikafka.cli.options import Bootstrap, Directory, bootstrap_servers
+from minikafka.cli.run import run
+
+if TYPE_CHECKING:
+    from minikafka.client import Consumer
+    from minikafka.client.records import ConsumerRecord
+    from minikafka.model import TopicPartition
+
+_RECORDS_PER_POLL: Final = 1000
+_WAIT_MS: Final = 3_600_000  # for ever, an hour at a time
+
+
+def consume(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="What to read.")],
+    from_beginning: Annotated[
+        bool, typer.Option("--from-beginning", help="Begin with the oldest record, not with the next one.")
+    ] = False,
+    count: Annotated[int | None, typer.Option("--count", "-n", help="Stop after so many records.", min=1)] = None,
+    group: Annotated[
+        str | None, typer.Option("--group", "-g", help="Share the partitions with this group, and commit.")
+    ] = None,
+    partition: Annotated[int | None, typer.Option("--partition", "-p", help="Only this partition.", min=0)] = None,
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", help="Stop when no record came for so many seconds.", min=0)
+    ] = None,
+    print_key: Annotated[bool, typer.Option("--print-key", help="Print the key and a tab before the value.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print each record as one line of JSON.")] = False,
+    bootstrap: Bootstrap = None,
+    directory: Directory = None,
+) -> None:
+    """Print one line per record, until Ctrl-C unless told when to stop.
+
+    Examples:
+
+    [bold]minikafka consume events --from-beginning --count 10[/]
+
+    [bold]minikafka consume events --group readers --json | jq .value[/]
+
+    [bold]minikafka consume events --from-beginning --timeout 2 > all.txt[/]
+    """
+    if group is not None and partition is not None:
+        raise typer.BadParameter("a group decides itself who reads which partition", param_hint="--partition")
+    from minikafka.client import Consumer
+    from minikafka.model import TopicPartition
+
+    by_hand = [] if partition is None else [TopicPartition(topic, partition)]
+    consumer = Consumer(
+        bootstrap_servers(bootstrap, directory),
+        *(() if by_hand else (topic,)),
+        group_id=group,
+        auto_offset_reset="earliest" if from_beginning else "latest",
+    )
+    line = _json_line if as_json else _key_and_value_line if print_key else _value_line
+    run(_consume(consumer, by_hand, line, count, _WAIT_MS if timeout is None else int(timeout * 1000)))
+
+
+async def _consume(
+    consumer: Consumer,
+    by_hand: list[TopicPartition],
+    line: Callable[[ConsumerRecord], bytes],
+    count: int | None,
+    wait_ms: int,
+) -> None:
+    left = sys.maxsize if count is None else count
+    async with consumer:
+        if by_hand:
+            consumer.assign(by_hand)
+        while left > 0:
+            records = await consumer.poll(wait_ms, min(left, _RECORDS_PER_POLL))
+            if not records and wait_ms < _WAIT_MS:
+                return
+            left -= len(records)
+            sys.stdout.buffer.write(b"".join(map(line, records)))
+            sys.stdout.buffer.flush()
+
+
+def _value_line(record: ConsumerRecord) -> bytes:
+    return (record.value or b"") + b"\n"
+
+
+def _key_and_value_line(record: ConsumerRecord) -> bytes:
+    return b"%s\t%s\n" % (record.key or b"", record.value or b"")
+
+
+def _json_line(record: ConsumerRecord) -> bytes:
+    fields = {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "key": _as_json(record.key),
+        "value": _as_json(record.value),
+        "headers": [[name, _as_json(value)] for name, value in record.headers],
+    }
+    return json.dumps(fields, ensure_ascii=False).encode() + b"\n"
+
+
+def _as_json(data: bytes | None) -> str | dict[str, str] | None:
+    """Text as text; what is not UTF-8 as ``{"base64": ...}``."""
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        from base64 import b64encode
+
+        return {"base64": b64encode(data).decode()}

@@ -1,0 +1,172 @@
+"""``minikafka produce``: the lines of a file or of standard input as records."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from minikafka.cli.options import AsJson, Bootstrap, Directory, bootstrap_servers
+from minikafka.cli.output import print_json, print_note, size
+from minikafka.cli.run import run
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Iterator
+
+    from minikafka.client import Producer
+
+
+class Acks(StrEnum):
+    """How many replicas must have a record before it counts as written."""
+
+    ALL = "all"
+    ONE = "1"
+    NONE = "0"
+
+
+class Codec(StrEnum):
+    """How batches are compressed."""
+
+    NONE = "none"
+    GZIP = "gzip"
+    SNAPPY = "snappy"
+    LZ4 = "lz4"
+    ZSTD = "zstd"
+
+
+def produce(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Where to; it is created if the cluster allows that.")],
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", "-f", help="Read this instead of standard input.", exists=True, dir_okay=False),
+    ] = None,
+    key_separator: Annotated[
+        str | None, typer.Option("--key-separator", "-k", help="Split each line into key and value at its first.")
+    ] = None,
+    acks: Annotated[Acks, typer.Option(help="Who must have a record before it counts as written.")] = Acks.ALL,
+    compression: Annotated[Codec, typer.Option("--compression", "-z")] = Codec.NONE,
+    bootstrap: Bootstrap = None,
+    directory: Directory = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write one record per line; what was written is summed up at the end.
+
+    Examples:
+
+    [bold]seq 1000 | minikafka produce events[/]
+
+    [bold]minikafka produce events --file access.log --compression zstd[/]
+
+    [bold]echo user-7,hello | minikafka produce events --key-separator ,[/]
+    """
+    from minikafka.client import Producer
+    from minikafka.model import Compression
+
+    producer = Producer(
+        bootstrap_servers(bootstrap, directory),
+        acks=acks.value if acks is Acks.ALL else int(acks.value),
+        compression=Compression[compression.name],
+    )
+    separator = key_separator.encode() if key_separator else None
+    with file.open("rb") if file else _standard_input() as source:
+        tally = _Tally()
+        run(_produce(producer, topic, source, separator, tally, file is not None))
+    _print_summary(tally, as_json)
+
+
+class _Tally:
+    """How much was written, how fast, and the first thing that went wrong."""
+
+    def __init__(self) -> None:
+        self.lines = 0
+        self.records = 0
+        self.bytes = 0
+        self.began = time.monotonic()
+        self.error: BaseException | None = None
+
+    def count(self, delivery: asyncio.Future[Any], line: int, size_bytes: int) -> None:
+        """Called when a record's fate is known."""
+        error = None if delivery.cancelled() else delivery.exception()
+        if error is not None:
+            self.error = self.error or _with_line(error, line)
+        elif not delivery.cancelled():
+            self.records += 1
+            self.bytes += size_bytes
+
+
+def _with_line(error: BaseException, line: int) -> BaseException:
+    from minikafka.errors import KafkaError
+
+    if isinstance(error, KafkaError):
+        return KafkaError(error.code, f"line {line} was not written: {error.message}")
+    return error
+
+
+async def _produce(
+    producer: Producer, topic: str, source: IO[bytes], separator: bytes | None, tally: _Tally, with_progress: bool
+) -> None:
+    from minikafka.cli.lines import LineSplitter, read_chunks, split_key
+
+    async def send(lines: list[bytes]) -> None:
+        for line in lines:
+            tally.lines += 1
+            key, value = split_key(line, separator, tally.lines)
+            delivery = await producer.send(topic, value, key=key)
+            delivery.add_done_callback(_counter(tally, tally.lines, len(line)))
+
+    splitter = LineSplitter()
+    total = os.fstat(source.fileno()).st_size if with_progress else None
+    async with producer:
+        with _progress(total) as advance:
+            async for chunk in read_chunks(source.fileno()):
+                await send(splitter.feed(chunk))
+                advance(len(chunk))
+                if tally.error is not None:
+                    break
+            await send(splitter.end())
+            await producer.flush()
+    if tally.error is not None:
+        raise tally.error
+
+
+def _counter(tally: _Tally, line: int, size_bytes: int) -> Callable[[asyncio.Future[Any]], None]:
+    return lambda delivery: tally.count(delivery, line, size_bytes)
+
+
+@contextmanager
+def _standard_input() -> Iterator[IO[bytes]]:
+    if sys.stdin.isatty():
+        print_note("type one record per line; end with Ctrl-D")
+    yield sys.stdin.buffer
+
+
+@contextmanager
+def _progress(total: int | None) -> Iterator[Callable[[int], None]]:
+    """A progress bar on stderr for a file of known size, if there is someone to see it."""
+    if not total or not sys.stderr.isatty():
+        yield lambda size_bytes: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=total)
+        yield lambda size_bytes: progress.advance(task, size_bytes)
+
+
+def _print_summary(tally: _Tally, as_json: bool) -> None:
+    seconds = time.monotonic() - tally.began
+    if as_json:
+        print_json({"records": tally.records, "bytes": tally.bytes, "seconds": round(seconds, 3)})
+        return
+    rate = f"{tally.records / seconds:,.0f} records/s, {size(tally.bytes / seconds)}/s"
+    print_note(f"{tally.records:,} records, {size(tally.bytes)} in {seconds:.1f} s ({rate})")

@@ -1,0 +1,28 @@
+"""Runs a verb that talks to a cluster, and ends it as a well-behaved program of a pipeline ends."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Coroutine
+from typing import Any, Final
+
+import typer
+
+INTERRUPTED: Final = 130  # the shell's exit codes for SIGINT and SIGPIPE
+BROKEN_PIPE: Final = 141
+
+
+def run(verb: Coroutine[Any, Any, None]) -> None:
+    """Run to the end; Ctrl-C and a reader that went away end it quietly."""
+    import asyncio
+
+    try:
+        asyncio.run(verb)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None
+    except BrokenPipeError:
+        # Nothing more is to be said, not even by the interpreter's last flush.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(BROKEN_PIPE) from None

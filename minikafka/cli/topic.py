@@ -1,0 +1,186 @@
+"""``minikafka topic``: create, list, describe, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from minikafka.cli.options import AsJson, Bootstrap, Directory, bootstrap_servers, parse_assignments
+from minikafka.cli.output import print_json, print_line, print_table
+from minikafka.cli.run import run
+
+if TYPE_CHECKING:
+    from minikafka.client.cluster import PartitionView, TopicView
+
+app = typer.Typer(no_args_is_help=True, help="Topics: create, list, describe, delete.")
+
+Name = Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)]
+WithInternal = Annotated[bool, typer.Option("--internal", help="Include the topics that the cluster keeps for itself.")]
+
+
+@app.command()
+def create(
+    name: Name,
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", "-p", min=1, show_default="the cluster's num.partitions")
+    ] = None,
+    replication_factor: Annotated[
+        int | None,
+        typer.Option("--replication-factor", "-r", min=1, show_default="the cluster's default.replication.factor"),
+    ] = None,
+    configs: Annotated[
+        list[str] | None,
+        typer.Option("--config", "-c", metavar="NAME=VALUE", help="A setting of the topic; may be repeated."),
+    ] = None,
+    bootstrap: Bootstrap = None,
+    directory: Directory = None,
+) -> None:
+    """Create a topic.
+
+    Examples:
+
+    [bold]minikafka topic create events --partitions 3[/]
+
+    [bold]minikafka topic create clicks -p 6 -r 2 --config retention.ms=3600000 --config min.insync.replicas=1[/]
+    """
+    settings = parse_assignments(configs, "--config")
+
+    async def verb() -> None:
+        from minikafka.client import Admin
+
+        async with Admin(bootstrap_servers(bootstrap, directory)) as admin:
+            await admin.create_topic(
+                name, partitions=partitions or -1, replication_factor=replication_factor or -1, configs=settings
+            )
+        print_line(f"created {name}")
+
+    run(verb())
+
+
+@app.command("list")
+def list_topics(
+    internal: WithInternal = False, bootstrap: Bootstrap = None, directory: Directory = None, as_json: AsJson = False
+) -> None:
+    """List the topics with their partitions and replicas."""
+
+    async def verb() -> None:
+        from minikafka.client import Admin
+
+        async with Admin(bootstrap_servers(bootstrap, directory)) as admin:
+            topics = await admin.list_topics(internal=internal)
+        if as_json:
+            print_json([_summary(topic) for topic in topics])
+        elif topics:
+            rows = (_summary(topic) for topic in topics)
+            cells = (
+                (row["name"], str(row["partitions"]), str(row["replication_factor"]), _marked(row["under_replicated"]))
+                for row in rows
+            )
+            print_table(("topic", "partitions#", "replicas#", "under-replicated#"), cells)
+        else:
+            print_line("there are no topics")
+
+    run(verb())
+
+
+@app.command()
+def describe(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[TOPIC]...", help="All if none is named.", show_default=False)
+    ] = None,
+    under_replicated: Annotated[
+        bool, typer.Option("--under-replicated", help="Only partitions that miss a replica.")
+    ] = False,
+    bootstrap: Bootstrap = None,
+    directory: Directory = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the partitions of topics: leader, replicas, in-sync replicas, and what is missing.
+
+    Example:
+
+    [bold]minikafka topic describe events[/]
+    """
+
+    async def verb() -> None:
+        from minikafka.client import Admin
+        from minikafka.errors import KafkaError
+
+        async with Admin(bootstrap_servers(bootstrap, directory)) as admin:
+            topics = await (admin.describe_topics(names) if names else admin.list_topics())
+        for topic in topics:
+            if topic.error:
+                raise KafkaError(topic.error, f"topic {topic.name!r} cannot be described")
+        rows = [row for topic in topics for row in _partitions(topic) if row["missing"] or not under_replicated]
+        if as_json:
+            print_json(rows)
+        else:
+            print_table(("topic", "partition#", "leader", "epoch#", "replicas", "isr", ""), map(_cells, rows))
+
+    run(verb())
+
+
+@app.command()
+def delete(
+    names: Annotated[list[str], typer.Argument(metavar="TOPIC...", show_default=False)],
+    bootstrap: Bootstrap = None,
+    directory: Directory = None,
+) -> None:
+    """Delete topics and their data."""
+
+    async def verb() -> None:
+        from minikafka.client import Admin
+
+        async with Admin(bootstrap_servers(bootstrap, directory)) as admin:
+            for name in names:
+                await admin.delete_topic(name)
+                print_line(f"deleted {name}")
+
+    run(verb())
+
+
+def _summary(topic: TopicView) -> dict[str, Any]:
+    partitions = list(topic.partitions.values())
+    return {
+        "name": topic.name,
+        "topic_id": str(topic.topic_id),
+        "partitions": len(partitions),
+        "replication_factor": max((len(partition.replicas) for partition in partitions), default=0),
+        "under_replicated": sum(bool(_missing(partition)) for partition in partitions),
+    }
+
+
+def _partitions(topic: TopicView) -> Iterator[dict[str, Any]]:
+    for index, partition in sorted(topic.partitions.items()):
+        yield {
+            "topic": topic.name,
+            "partition": index,
+            "leader": partition.leader,
+            "leader_epoch": partition.leader_epoch,
+            "replicas": list(partition.replicas),
+            "isr": list(partition.in_sync_replicas),
+            "missing": _missing(partition),
+        }
+
+
+def _missing(partition: PartitionView) -> list[int]:
+    return [replica for replica in partition.replicas if replica not in partition.in_sync_replicas]
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    missing = ", ".join(map(str, row["missing"]))
+    return (
+        row["topic"],
+        str(row["partition"]),
+        str(row["leader"]) if row["leader"] >= 0 else "[bold red]none[/]",
+        str(row["leader_epoch"]),
+        ", ".join(map(str, row["replicas"])),
+        ", ".join(map(str, row["isr"])),
+        f"[yellow]under-replicated: {missing} not in sync[/]" if missing else "",
+    )
+
+
+def _marked(count: int) -> str:
+    return f"[yellow]{count}[/]" if count else "0"

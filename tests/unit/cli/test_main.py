@@ -1,0 +1,95 @@
+"""Every verb teaches with --help, and errors are one line."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+import minikafka
+from minikafka.cli.main import app
+
+README = Path(minikafka.__file__).parent.parent / "README.md"
+
+
+def verbs() -> list[tuple[str, ...]]:
+    """Every verb as the words that call it."""
+    found: list[tuple[str, ...]] = []
+
+    def visit(command: object, words: tuple[str, ...]) -> None:
+        commands = getattr(command, "commands", None)
+        if commands is None:
+            found.append(words)
+            return
+        for name, child in commands.items():
+            visit(child, (*words, name))
+
+    visit(get_command(app), ())
+    return found
+
+
+def minikafka_command(*words: str, directory: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "minikafka.cli.main", *words],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=os.environ | {"MINIKAFKA_DIR": str(directory), "COLUMNS": "200"},
+    )
+
+
+@pytest.mark.parametrize("words", verbs(), ids=" ".join)
+def test_every_verb_has_help_and_is_in_the_readme(words: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "200"})
+    assert result.exit_code == 0
+    assert len(result.output.splitlines()) > 4
+    readme = README.read_text()
+    assert f"minikafka {' '.join(words)}" in readme or all(f"`{words[-1]}" in readme for _ in words)
+
+
+def test_the_verbs_that_users_meet_first_are_listed_first() -> None:
+    command = get_command(app)
+    assert set(command.list_commands(None)) == set(command.commands)  # type: ignore[attr-defined]
+    assert command.list_commands(None)[0] == "cluster"  # type: ignore[attr-defined]
+
+
+def test_the_version() -> None:
+    assert CliRunner().invoke(app, ["--version"]).output == f"minikafka {minikafka.__version__}\n"
+
+
+@pytest.mark.parametrize("verb", ["status", "stop", "kill 1", "pause 1", "resume 1", "restart 1"])
+def test_a_verb_without_a_cluster_says_how_to_make_one(verb: str, tmp_path: Path) -> None:
+    result = minikafka_command("cluster", *verb.split(), directory=tmp_path / "none")
+    assert result.returncode == 1
+    assert result.stdout == ""
+    assert result.stderr == (
+        f"minikafka: there is no cluster in {tmp_path}/none; make one with: minikafka cluster start\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("broker", "--config", "/nonexistent"), "does not exist"),
+        (("cluster", "start", "--set", "novalue"), "is not NAME=VALUE"),
+        (("cluster", "start", "--brokers", "0"), "--brokers"),
+        (("cluster", "kill", "one"), "N..."),
+        (("produce", "t", "-b", "nowhere"), "is not HOST:PORT"),
+        (("produce", "t", "--file", "/nonexistent"), "does not exist"),
+        (("produce", "t", "--acks", "2"), "--acks"),
+        (("consume", "t", "--group", "g", "--partition", "0"), "a group decides itself"),
+        (("consume", "t", "--count", "0"), "--count"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_a_wrong_option_is_named(words: tuple[str, ...], message: str) -> None:
+    result = CliRunner().invoke(app, list(words), env={"COLUMNS": "200"})
+    assert result.exit_code == 2
+    assert message in result.output
+    assert "Traceback" not in result.output

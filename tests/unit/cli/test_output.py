@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from minikafka.cli.output import fail, print_json, print_table, size
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (23 << 20, "23 MiB"), (5000 << 30, "5000 GiB")],
+)
+def test_sizes_are_readable(count: int, text: str) -> None:
+    assert size(count) == text
+
+
+def test_an_error_is_one_line_and_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="1"):
+        fail("the port is taken")
+    assert capsys.readouterr().err == "minikafka: the port is taken\n"
+
+
+def test_json_is_json(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"a": [1, None]})
+    assert json.loads(capsys.readouterr().out) == {"a": [1, None]}
+
+
+def test_a_table_has_its_columns_and_cells(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(("name", "count#"), [("a", "1"), ("b", "[red]23[/]")])
+    lines = capsys.readouterr().out.splitlines()
+    assert next(line.split() for line in lines if line.strip()) == ["name", "count"]
+    assert "23" in lines[-1] or "23" in lines[-2]
