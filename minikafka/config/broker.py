@@ -1,0 +1,162 @@
+"""All settings of a node, and what must hold between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from minikafka.config.groups import GroupSettings
+from minikafka.config.logs import LogSettings
+from minikafka.config.node import CONTROLLER, LISTENER_NAMES, NodeSettings
+from minikafka.config.quorum import QuorumSettings
+from minikafka.config.setting import ConfigEntry, ConfigError, ConfigSource, ConfigSynonym, Setting, parse_settings
+from minikafka.config.sources import flatten
+from minikafka.config.topics import ReplicationSettings, TopicDefaultSettings
+from minikafka.model import Endpoint
+
+WILDCARD_HOSTS: Final = frozenset({"0.0.0.0", "::"})
+
+
+class BrokerConfig(NodeSettings, TopicDefaultSettings, ReplicationSettings, QuorumSettings, LogSettings, GroupSettings):
+    """A node's settings: ``config.replica_lag_time_max_ms``; on the class, the declared row.
+
+    ``BrokerConfig(file, environment, flags)`` merges its sources, later ones first. A source maps Kafka's names, or
+    nested TOML tables that spell them, to text or native values. Raises ConfigError naming every problem.
+
+    Above these *static* values may lie *dynamic* ones, set on the running cluster: :meth:`overridden`. Which source
+    gave a value stays known, for DescribeConfigs.
+    """
+
+    _layers: tuple[tuple[ConfigSource, Mapping[str, Any]], ...]
+
+    def __init__(self, *sources: Mapping[str, object]) -> None:
+        given: dict[str, object] = {}
+        for source in sources:
+            given |= flatten(source)
+        self._set_layers(((ConfigSource.STATIC_BROKER_CONFIG, parse_settings(self.rows(), given)),))
+        check_node(self)
+
+    def overridden(self, node: Mapping[str, str], cluster: Mapping[str, str]) -> BrokerConfig:
+        """This node's static values below the dynamic ones of this node and of the whole cluster.
+
+        Only dynamic settings are taken. What does not parse is left out: the controller refuses such values before
+        they are recorded, so it can only be something a newer node understands.
+        """
+        static = self._layers[-1]
+        config = BrokerConfig.__new__(BrokerConfig)
+        config._set_layers(
+            (
+                (ConfigSource.DYNAMIC_BROKER_CONFIG, _parse_dynamic(node)),
+                (ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG, _parse_dynamic(cluster)),
+                static,
+            )
+        )
+        return config
+
+    def _set_layers(self, layers: tuple[tuple[ConfigSource, Mapping[str, Any]], ...]) -> None:
+        values: dict[str, Any] = {}
+        for _, layer in reversed(layers):
+            values |= layer
+        attributes = {row.attribute: values.get(name, row.default) for name, row in self.rows().items()}
+        vars(self).update(attributes, _layers=layers)
+
+    def set_values(self, name: str) -> Iterator[tuple[ConfigSource, Any]]:
+        """The values that sources give to a setting, strongest first; its default is not among them."""
+        for source, layer in self._layers:
+            if name in layer:
+                yield source, layer[name]
+
+    @property
+    def advertised(self) -> Mapping[str, Endpoint]:
+        """Where each listener is reached from outside, by name."""
+        return {**self.listeners, **self.advertised_listeners}
+
+    @property
+    def voters(self) -> Mapping[int, Endpoint]:
+        """The controller quorum by node id; this node alone when none is configured."""
+        return self.controller_quorum_voters or {self.node_id: self.advertised[CONTROLLER]}
+
+    def describe(self) -> list[ConfigEntry]:
+        """Every setting with its value and where it came from, for DescribeConfigs of a broker."""
+        return [self._entry(row) for row in self.rows().values()]
+
+    def _entry(self, row: Setting[Any]) -> ConfigEntry:
+        synonyms = [ConfigSynonym(row.name, row.shown(value), source) for source, value in self.set_values(row.name)]
+        synonyms.append(ConfigSynonym(row.name, row.shown(row.default), ConfigSource.DEFAULT_CONFIG))
+        return ConfigEntry(
+            row.name,
+            synonyms[0].value,
+            synonyms[0].source,
+            is_read_only=not row.dynamic,
+            is_sensitive=row.is_sensitive,
+            config_type=row.kind.config_type,
+            documentation=row.doc,
+            synonyms=tuple(synonyms),
+        )
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={self.rows()[name].shown(value)}" for name, value in self._layers[-1][1].items())
+        return f"BrokerConfig({given})"
+
+
+def parse_dynamic_setting(name: str, value: str) -> Any:
+    """The value of a setting that is to be changed on the running cluster; ConfigError when it cannot be."""
+    values = parse_settings(BrokerConfig.rows(), {name: value})
+    if not BrokerConfig.rows()[name].dynamic:
+        raise ConfigError([f"{name} is read when a node starts; set it in the node's configuration and restart it"])
+    return values[name]
+
+
+def _parse_dynamic(given: Mapping[str, str]) -> dict[str, Any]:
+    parsed: dict[str, Any] = {}
+    for name, value in given.items():
+        try:
+            parsed[name] = parse_dynamic_setting(name, value)
+        except ConfigError:
+            continue
+    return parsed
+
+
+def check_node(config: BrokerConfig) -> None:
+    """What must hold between settings; raises one ConfigError that names every problem."""
+    problems = [*_check_identity(config), *_check_listeners(config), *_check_orders(config)]
+    if problems:
+        raise ConfigError(problems)
+
+
+def _check_identity(config: BrokerConfig) -> Iterator[str]:
+    if set(config.process_roles) != {"broker", "controller"}:
+        yield f"process.roles = {','.join(config.process_roles)}: must be broker,controller; every node is both"
+    if config.cluster_secret is not None and config.cluster_secret_file is not None:
+        yield "cluster.secret and cluster.secret.file are both set; keep one"
+    voters = config.controller_quorum_voters
+    if voters and config.node_id not in voters:
+        yield f"node.id = {config.node_id}: must be one of controller.quorum.voters ({', '.join(map(str, voters))})"
+    if len(voters) > 1 and config.cluster_id is None:
+        yield "cluster.id is not set; nodes of a cluster with several voters need the same one"
+    if len(voters) > 1 and config.cluster_secret is None and config.cluster_secret_file is None:
+        yield "cluster.secret.file (or cluster.secret) is not set; nodes prove to one another that they know it"
+
+
+def _check_listeners(config: BrokerConfig) -> Iterator[str]:
+    for name in LISTENER_NAMES:
+        if name not in config.listeners:
+            yield f"listeners: {name} is missing; all of {', '.join(LISTENER_NAMES)} are needed"
+        elif config.advertised[name].host in WILDCARD_HOSTS and not (
+            name == CONTROLLER and config.controller_quorum_voters
+        ):
+            yield f"listeners binds {name} to every address; name the one others use in advertised.listeners"
+    bound = [endpoint for endpoint in config.listeners.values() if endpoint.port]
+    for endpoint in {endpoint for endpoint in bound if bound.count(endpoint) > 1}:
+        yield f"listeners: {endpoint} is given to two listeners"
+
+
+def _check_orders(config: BrokerConfig) -> Iterator[str]:
+    for lower, upper in (
+        (BrokerConfig.broker_heartbeat_interval_ms, BrokerConfig.broker_session_timeout_ms),
+        (BrokerConfig.replica_fetch_wait_max_ms, BrokerConfig.replica_lag_time_max_ms),
+        (BrokerConfig.group_min_session_timeout_ms, BrokerConfig.group_max_session_timeout_ms),
+    ):
+        low, high = getattr(config, lower.attribute), getattr(config, upper.attribute)
+        if low >= high:
+            yield f"{lower.name} = {low}: must be below {upper.name} = {high}"

@@ -1,0 +1,35 @@
+"""Settings: consumer groups and the topic that keeps their offsets."""
+
+from __future__ import annotations
+
+from minikafka.config.kinds import integer
+from minikafka.config.setting import Setting, SettingGroup
+
+
+class GroupSettings(SettingGroup):
+    """Membership and committed offsets."""
+
+    group_min_session_timeout_ms = Setting(integer(1), 6000, doc="Shortest session a group member may ask for.")
+    group_max_session_timeout_ms = Setting(integer(1), 1_800_000, doc="Longest session a group member may ask for.")
+    group_initial_rebalance_delay_ms = Setting(
+        integer(0),
+        0,
+        kafka="3000",
+        doc="""How long the first rebalance of an empty group waits for more members. None by default: a single consumer
+        starts at once, and members that come later cost one rebalance each.""",
+    )
+    offsets_topic_replication_factor = Setting(
+        integer(1, 32767),
+        3,
+        doc="Replicas of the offsets topic. It is created when that many brokers are alive, and not before.",
+    )
+    offsets_topic_num_partitions = Setting(
+        integer(1),
+        10,
+        kafka="50",
+        doc="""Partitions of the offsets topic, over which groups and their coordinators are spread. Each costs files and
+        replication on every broker; 10 spread groups over as many brokers as a cluster like this has.""",
+    )
+    offsets_retention_minutes = Setting(
+        integer(1), 10_080, doc="Committed offsets of a group without members are dropped after so long."
+    )

@@ -1,0 +1,203 @@
+"""The types a setting may have.
+
+A kind turns what a source gives (text, or a native TOML value) into the value, or raises ValueError with what is
+allowed; and prints a value as DescribeConfigs and the reference page show it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final, Generic, TypeVar
+
+from minikafka.model import Endpoint
+
+T = TypeVar("T")
+
+INT_MAX: Final = 2**31 - 1
+LONG_MAX: Final = 2**63 - 1
+
+
+class ConfigType(IntEnum):
+    """A setting's type as DescribeConfigs names it (KIP-569)."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    PASSWORD = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Kind(Generic[T]):
+    """How values of one type are read, checked and printed. ``allowed`` completes "must be ..."."""
+
+    config_type: ConfigType
+    allowed: str
+    parse: Callable[[object], T]
+    format: Callable[[T], str] = str
+
+
+def integer(minimum: int = 0, maximum: int = INT_MAX) -> Kind[int]:
+    """A whole number within bounds (int32 unless the maximum says otherwise)."""
+    config_type = ConfigType.INT if maximum <= INT_MAX else ConfigType.LONG
+    bounded_above = maximum not in (INT_MAX, LONG_MAX)
+    allowed = f"a whole number from {minimum} to {maximum}" if bounded_above else f"a whole number of {minimum} or more"
+
+    def parse(raw: object) -> int:
+        if isinstance(raw, str) and re.fullmatch(r"[+-]?[0-9]{1,20}", raw.strip()):
+            raw = int(raw)
+        if not isinstance(raw, int) or isinstance(raw, bool) or not minimum <= raw <= maximum:
+            raise ValueError(allowed)
+        return raw
+
+    return Kind(config_type, allowed, parse)
+
+
+def long(minimum: int = 0, maximum: int = LONG_MAX) -> Kind[int]:
+    """A whole number within bounds (int64)."""
+    return integer(minimum, maximum)
+
+
+def ratio() -> Kind[float]:
+    """A number from 0 to 1."""
+    allowed = "a number from 0 to 1"
+
+    def parse(raw: object) -> float:
+        if isinstance(raw, str):
+            try:
+                raw = float(raw)
+            except ValueError:
+                raise ValueError(allowed) from None
+        if isinstance(raw, bool) or not isinstance(raw, int | float) or not 0 <= raw <= 1:
+            raise ValueError(allowed)
+        return float(raw)
+
+    return Kind(ConfigType.DOUBLE, allowed, parse)
+
+
+def boolean() -> Kind[bool]:
+    """true or false, in any case."""
+    values = {"true": True, "false": False}
+
+    def parse(raw: object) -> bool:
+        if isinstance(raw, str):
+            raw = values.get(raw.strip().lower())
+        if not isinstance(raw, bool):
+            raise ValueError("true or false")
+        return raw
+
+    return Kind(ConfigType.BOOLEAN, "true or false", parse, lambda value: "true" if value else "false")
+
+
+def text(pattern: str = r".+", allowed: str = "text") -> Kind[str]:
+    """Text that matches a pattern in full."""
+
+    def parse(raw: object) -> str:
+        if isinstance(raw, int) and not isinstance(raw, bool):
+            raw = str(raw)
+        if not isinstance(raw, str) or not re.fullmatch(pattern, raw.strip()):
+            raise ValueError(allowed)
+        return raw.strip()
+
+    return Kind(ConfigType.STRING, allowed, parse)
+
+
+def secret() -> Kind[str]:
+    """Text that is never printed."""
+    return Kind(ConfigType.PASSWORD, "text", text().parse, lambda _value: "(hidden)")
+
+
+def choice(*choices: str) -> Kind[str]:
+    """One of the given words."""
+    allowed = choices[0] if len(choices) == 1 else f"one of {', '.join(choices)}"
+
+    def parse(raw: object) -> str:
+        if not isinstance(raw, str) or raw.strip() not in choices:
+            raise ValueError(allowed)
+        return raw.strip()
+
+    return Kind(ConfigType.STRING, allowed, parse)
+
+
+def words(*choices: str) -> Kind[tuple[str, ...]]:
+    """A comma-separated list (or a TOML array) without repetition, of the given words when there are any."""
+    allowed = f"a list of {' and '.join(choices)}" if choices else "a comma-separated list"
+
+    def parse(raw: object) -> tuple[str, ...]:
+        items = _items(raw)
+        if not items or len(set(items)) != len(items) or (choices and not set(items) <= set(choices)):
+            raise ValueError(allowed)
+        return items
+
+    return Kind(ConfigType.LIST, allowed, parse, ",".join)
+
+
+def listeners(names: tuple[str, ...]) -> Kind[Mapping[str, Endpoint]]:
+    """``NAME://host:port,...`` with each name at most once. Port 0 asks for any free port."""
+    allowed = f"a list of NAME://host:port with the names {', '.join(names)}"
+
+    def parse(raw: object) -> Mapping[str, Endpoint]:
+        found: dict[str, Endpoint] = {}
+        for item in _items(raw):
+            name, separator, address = item.partition("://")
+            if not separator or name not in names or name in found:
+                raise ValueError(f"{allowed}; {item!r} is not")
+            found[name] = parse_endpoint(address, port_min=0)
+        return found
+
+    return Kind(
+        ConfigType.LIST, allowed, parse, lambda value: ",".join(f"{n}://{_address(e)}" for n, e in value.items())
+    )
+
+
+def voters() -> Kind[Mapping[int, Endpoint]]:
+    """``id@host:port,...`` with each id once."""
+    allowed = "a list of id@host:port"
+
+    def parse(raw: object) -> Mapping[int, Endpoint]:
+        found: dict[int, Endpoint] = {}
+        for item in _items(raw):
+            node_id, separator, address = item.partition("@")
+            if not separator or not re.fullmatch(r"[0-9]{1,9}", node_id) or int(node_id) in found:
+                raise ValueError(f"{allowed}, each id once; {item!r} is not")
+            found[int(node_id)] = parse_endpoint(address, port_min=1)
+        return found
+
+    return Kind(ConfigType.LIST, allowed, parse, lambda value: ",".join(f"{n}@{_address(e)}" for n, e in value.items()))
+
+
+def nullable(kind: Kind[T]) -> Kind[T | None]:
+    """The same kind, or nothing: an empty text is no value."""
+
+    def parse(raw: object) -> T | None:
+        return None if raw is None or raw == "" else kind.parse(raw)
+
+    def format_(value: T | None) -> str:
+        return "" if value is None else kind.format(value)
+
+    return Kind(kind.config_type, kind.allowed, parse, format_)
+
+
+def parse_endpoint(address: str, *, port_min: int) -> Endpoint:
+    """``host:port`` or ``[v6]:port``; an empty host means every address of the machine."""
+    match = re.fullmatch(r"(\[[0-9A-Fa-f:.%]+\]|[^\[\]:/@\s]*):([0-9]{1,5})", address)
+    if match is None or not port_min <= int(match[2]) <= 65535:
+        raise ValueError(f"host:port with a port from {port_min} to 65535; {address!r} is not")
+    return Endpoint(match[1].strip("[]") or "0.0.0.0", int(match[2]))
+
+
+def _address(endpoint: Endpoint) -> str:
+    return f"[{endpoint.host}]:{endpoint.port}" if ":" in endpoint.host else str(endpoint)
+
+
+def _items(raw: object) -> tuple[str, ...]:
+    if isinstance(raw, str):
+        raw = raw.split(",")
+    if not isinstance(raw, list | tuple) or not all(isinstance(item, str) for item in raw):
+        raise ValueError("a comma-separated list")
+    return tuple(stripped for item in raw if (stripped := item.strip()))

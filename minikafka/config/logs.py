@@ -1,0 +1,79 @@
+"""Settings: segments, retention, flushing and cleaning of logs; most are defaults that a topic may override."""
+
+from __future__ import annotations
+
+from minikafka.config.kinds import INT_MAX, LONG_MAX, choice, integer, long, nullable, ratio, words
+from minikafka.config.setting import Setting, SettingGroup
+
+
+class LogSettings(SettingGroup):
+    """Logs on disk."""
+
+    log_segment_bytes = Setting(
+        integer(1024, INT_MAX), 1_073_741_824, dynamic=True, doc="A segment that would grow beyond this is closed."
+    )
+    log_roll_ms = Setting(
+        nullable(long(1)), None, dynamic=True, doc="A segment older than this is closed. Empty: log.roll.hours decides."
+    )
+    log_roll_hours = Setting(integer(1), 168, dynamic=True, doc="A segment older than this is closed.")
+    log_retention_ms = Setting(
+        nullable(long(-1)),
+        None,
+        dynamic=True,
+        doc="Closed segments older than this are deleted; -1 keeps them. Empty: log.retention.minutes decides.",
+    )
+    log_retention_minutes = Setting(
+        nullable(integer(-1)),
+        None,
+        dynamic=True,
+        doc="Closed segments older than this are deleted; -1 keeps them. Empty: log.retention.hours decides.",
+    )
+    log_retention_hours = Setting(
+        integer(-1), 168, dynamic=True, doc="Closed segments older than this are deleted; -1 keeps them."
+    )
+    log_retention_bytes = Setting(
+        long(-1), -1, dynamic=True, doc="Oldest segments of a partition beyond this size are deleted; -1: no bound."
+    )
+    log_retention_check_interval_ms = Setting(
+        long(1), 300_000, doc="How often logs are checked for segments to delete."
+    )
+    log_index_interval_bytes = Setting(
+        integer(0), 4096, dynamic=True, doc="Log bytes between two entries of a segment's index."
+    )
+    log_flush_interval_messages = Setting(
+        long(1),
+        LONG_MAX,
+        dynamic=True,
+        doc="""Records of a partition after which its log is synced to disk. 1 syncs before every acknowledgement, which
+        survives a power cut of all replicas at once; otherwise replication protects the data.""",
+    )
+    log_flush_interval_ms = Setting(
+        long(0), LONG_MAX, dynamic=True, doc="Longest time a record stays unsynced; by default the system decides."
+    )
+    log_message_timestamp_type = Setting(
+        choice("CreateTime", "LogAppendTime"),
+        "CreateTime",
+        dynamic=True,
+        doc="Whether records carry their producer's time or the time of their append.",
+    )
+    log_message_timestamp_after_max_ms = Setting(
+        long(0),
+        3_600_000,
+        dynamic=True,
+        doc="A record whose timestamp is further in the future than this is refused (CreateTime only).",
+    )
+    log_cleanup_policy = Setting(
+        words("delete", "compact"),
+        ("delete",),
+        dynamic=True,
+        doc="What happens to old segments: deleted by age and size, compacted to the last record of each key, or both.",
+    )
+    log_cleaner_delete_retention_ms = Setting(
+        long(0), 86_400_000, dynamic=True, doc="How long compaction keeps a deletion marker, so that readers see it."
+    )
+    log_cleaner_min_cleanable_ratio = Setting(
+        ratio(), 0.5, dynamic=True, doc="Compaction starts when this part of a log has not been compacted."
+    )
+    producer_id_expiration_ms = Setting(
+        integer(1), 86_400_000, doc="How long the state of an idempotent producer is kept after its last record."
+    )

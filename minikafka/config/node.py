@@ -1,0 +1,93 @@
+"""Settings: who this node is, where it listens and keeps its data, and its bounds on connections."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from minikafka.config.kinds import INT_MAX, boolean, integer, listeners, long, nullable, secret, text, voters, words
+from minikafka.config.setting import Setting, SettingGroup
+from minikafka.model import Endpoint
+
+CLIENT: Final = "CLIENT"
+REPLICATION: Final = "REPLICATION"
+CONTROLLER: Final = "CONTROLLER"
+LISTENER_NAMES: Final = (CLIENT, REPLICATION, CONTROLLER)
+
+DEFAULT_LISTENERS: Final = {
+    CLIENT: Endpoint("127.0.0.1", 9092),
+    REPLICATION: Endpoint("127.0.0.1", 9192),
+    CONTROLLER: Endpoint("127.0.0.1", 9292),
+}
+
+
+class NodeSettings(SettingGroup):
+    """Identity, listeners, directories, connections."""
+
+    node_id = Setting(integer(), 1, kafka="none", doc="This node's id; every node of a cluster has its own.")
+    process_roles = Setting(
+        words("broker", "controller"),
+        ("broker", "controller"),
+        kafka="none",
+        doc="What the process does. Every node is broker and controller; nothing else is accepted.",
+    )
+    cluster_id = Setting(
+        nullable(text(r"[A-Za-z0-9_-]{1,64}", "1 to 64 of the characters A-Z, a-z, 0-9, _ and -")),
+        None,
+        doc="""The cluster this node belongs to; a node with another id is refused. Needed when there are several
+        voters. A single node without one makes its own at its first start.""",
+    )
+    cluster_secret = Setting(
+        nullable(secret()),
+        None,
+        doc="""What nodes prove to one another before replication and controller traffic is accepted. Needed, here or
+        in cluster.secret.file, when there are several voters.""",
+    )
+    cluster_secret_file = Setting(nullable(text()), None, doc="A file that holds the cluster secret.")
+    log_dirs = Setting(
+        words(),
+        ("minikafka-data",),
+        kafka="/tmp/kafka-logs",
+        doc="Directories for partitions, the metadata log and checkpoints. Relative ones are below the working directory.",
+    )
+    broker_rack = Setting(
+        nullable(text()),
+        None,
+        doc="The rack or zone of this node: replicas are spread over racks, consumers may read in their own.",
+    )
+    listeners = Setting(
+        listeners(LISTENER_NAMES),
+        DEFAULT_LISTENERS,
+        kafka="PLAINTEXT://:9092",
+        doc="""Where the node listens, all three by name: CLIENT for clients, REPLICATION for followers, CONTROLLER for
+        the quorum and for brokers reporting to the controller. Port 0 takes any free port.""",
+    )
+    advertised_listeners = Setting(
+        listeners(LISTENER_NAMES),
+        {},
+        doc="""Where others reach the listeners, for those that differ from what they bind to (another address outside a
+        container, or a listener bound to every address).""",
+    )
+    controller_quorum_voters = Setting(
+        voters(),
+        {},
+        doc="""The nodes of the controller quorum and where their CONTROLLER listeners are reached, the same on every
+        node. Empty: this node alone.""",
+    )
+    controlled_shutdown_enable = Setting(
+        boolean(), True, doc="Move leaderships away before the node stops, instead of having them moved after."
+    )
+    socket_request_max_bytes = Setting(
+        integer(1), 104_857_600, doc="A request that announces more than this closes its connection."
+    )
+    max_connections = Setting(
+        integer(1),
+        INT_MAX,
+        doc="Connections the node accepts; the limit of open files, less what logs need, bounds it too.",
+    )
+    connections_max_idle_ms = Setting(long(1), 600_000, doc="A connection without a request for so long is closed.")
+    fetch_max_bytes = Setting(
+        integer(1024), 57_671_680, doc="Most bytes one fetch answer carries, whatever the client asked for."
+    )
+    max_incremental_fetch_session_cache_slots = Setting(
+        integer(0), 1000, doc="Incremental fetch sessions the node remembers (KIP-227)."
+    )

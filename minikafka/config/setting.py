@@ -1,0 +1,139 @@
+"""What a declared setting is, and the base of the classes that hold them.
+
+A row is a class attribute::
+
+    replica_lag_time_max_ms = Setting(integer(1), 10_000, doc="A follower that ...")
+
+Its Kafka name follows from the attribute's (``replica.lag.time.max.ms``). On an instance the attribute is the value,
+typed; on the class it is the row. Values are read at the speed of a plain attribute: the row is a descriptor
+without ``__set__``, so that the instance's own dictionary comes first.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from typing import Any, Generic, NamedTuple, NoReturn, TypeVar, overload
+
+from minikafka.config.kinds import ConfigType, Kind
+
+T = TypeVar("T")
+
+
+class ConfigError(ValueError):
+    """Settings that cannot be used. ``problems`` has one sentence each: setting, value, what is allowed."""
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(self.problems))
+
+
+class ConfigSource(IntEnum):
+    """Where a value came from, as DescribeConfigs names it (KIP-226)."""
+
+    DYNAMIC_TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+
+
+class ConfigSynonym(NamedTuple):
+    """A setting that could give an entry its value; the first of an entry's synonyms does."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+
+
+class ConfigEntry(NamedTuple):
+    """One row of a DescribeConfigs answer. A sensitive value is None."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+    is_read_only: bool
+    is_sensitive: bool
+    config_type: ConfigType
+    documentation: str
+    synonyms: tuple[ConfigSynonym, ...]
+
+
+class Setting(Generic[T]):
+    """A declared row. ``kafka`` is Apache Kafka's default where ours differs; the doc says why it does."""
+
+    def __init__(self, kind: Kind[T], default: T, *, doc: str, kafka: str | None = None, dynamic: bool = False) -> None:
+        self.kind = kind
+        self.default = default
+        self.doc = " ".join(doc.split())
+        self.kafka = kafka
+        self.dynamic = dynamic
+        self.attribute = self.name = ""
+
+    def __set_name__(self, owner: type, attribute: str) -> None:
+        self.attribute = attribute
+        self.name = attribute.replace("_", ".")
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Setting[T]: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+    def __get__(self, instance: object | None, owner: type) -> Setting[T] | T:
+        return self if instance is None else self.default
+
+    @property
+    def is_sensitive(self) -> bool:
+        """True when the value must not be shown."""
+        return self.kind.config_type is ConfigType.PASSWORD
+
+    def parse(self, raw: object) -> T:
+        """The value of what a source gave; ConfigError names setting, value and what is allowed."""
+        try:
+            return self.kind.parse(raw)
+        except ValueError as error:
+            shown = "(hidden)" if self.is_sensitive else repr(raw)
+            raise ConfigError([f"{self.name} = {shown}: must be {error}"]) from None
+
+    def shown(self, value: T) -> str | None:
+        """The value as text, or None when it is sensitive."""
+        return None if self.is_sensitive else self.kind.format(value)
+
+
+class SettingGroup:
+    """Base of a class whose attributes are settings. Instances do not change."""
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"{type(self).__name__} does not change; {name} cannot be set")
+
+    @classmethod
+    def rows(cls) -> dict[str, Setting[Any]]:
+        """Every declared setting by its name, in the order of declaration."""
+        found: dict[str, Setting[Any]] = {}
+        for owner in reversed(cls.__mro__):
+            found |= {row.name: row for row in vars(owner).values() if isinstance(row, Setting)}
+        return found
+
+
+def parse_settings(rows: Mapping[str, Setting[Any]], given: Mapping[str, object]) -> dict[str, Any]:
+    """Each given setting's value; raises one ConfigError that names every problem."""
+    values: dict[str, Any] = {}
+    problems: list[str] = []
+    for name, raw in given.items():
+        try:
+            values[name] = find_row(rows, name).parse(raw)
+        except ConfigError as error:
+            problems += error.problems
+    if problems:
+        raise ConfigError(problems)
+    return values
+
+
+def find_row(rows: Mapping[str, Setting[Any]], name: str) -> Setting[Any]:
+    """The row of that name; ConfigError suggests the nearest one."""
+    row = rows.get(name)
+    if row is None:
+        near = difflib.get_close_matches(name, rows, n=1, cutoff=0.6)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise ConfigError([f"there is no setting {name!r}{hint}"])
+    return row

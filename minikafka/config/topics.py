@@ -1,0 +1,86 @@
+"""Settings: defaults of new topics, and replication between brokers."""
+
+from __future__ import annotations
+
+from minikafka.config.kinds import boolean, choice, integer, long
+from minikafka.config.setting import Setting, SettingGroup
+
+
+class TopicDefaultSettings(SettingGroup):
+    """What a topic gets that does not say otherwise."""
+
+    num_partitions = Setting(integer(1), 1, doc="Partitions of a topic created without a number.")
+    default_replication_factor = Setting(
+        integer(1, 32767),
+        1,
+        doc="""Replicas of a topic created without a number, automatically created ones included. With three brokers or
+        more use 3: with 1 a topic is gone while its only broker is.""",
+    )
+    min_insync_replicas = Setting(
+        integer(1),
+        1,
+        dynamic=True,
+        doc="""In-sync replicas that must have a write with acks=all before it is acknowledged; with fewer in sync it is
+        refused. With three replicas use 2.""",
+    )
+    auto_create_topics_enable = Setting(
+        boolean(), True, doc="Create a topic when a client that allows it first names it."
+    )
+    delete_topic_enable = Setting(boolean(), True, doc="Whether topics may be deleted.")
+    unclean_leader_election_enable = Setting(
+        boolean(),
+        False,
+        dynamic=True,
+        doc="""When no in-sync replica is alive, let one that is not in sync lead. The partition becomes available and
+        loses acknowledged records.""",
+    )
+    auto_leader_rebalance_enable = Setting(
+        boolean(), True, doc="Give leadership back to a partition's first replica, periodically, when it is in sync."
+    )
+    leader_imbalance_check_interval_seconds = Setting(
+        long(1), 300, doc="How often leadership is given back to first replicas."
+    )
+    message_max_bytes = Setting(
+        integer(0), 1_048_588, dynamic=True, doc="Largest record batch accepted, as compressed by its producer."
+    )
+    compression_type = Setting(
+        choice("producer"),
+        "producer",
+        dynamic=True,
+        doc="Batches are stored as the producer compressed them; the broker does not recompress.",
+    )
+
+
+class ReplicationSettings(SettingGroup):
+    """How followers fetch, and when they fall out of sync."""
+
+    replica_lag_time_max_ms = Setting(
+        long(1),
+        10_000,
+        kafka="30000",
+        doc="""A follower that has not reached the leader's log end for so long leaves the ISR. A follower that is alive
+        but stuck delays writes with acks=all for at most one and a half times this; Kafka's 30 seconds suit clusters
+        of thousands of partitions, where a fetch round itself may take seconds. A dead follower leaves earlier,
+        when its session ends (broker.session.timeout.ms).""",
+    )
+    replica_fetch_wait_max_ms = Setting(
+        integer(0), 500, doc="How long a leader holds a follower's fetch that finds nothing new."
+    )
+    replica_fetch_min_bytes = Setting(
+        integer(0), 1, doc="Bytes a leader collects before it answers a follower's fetch."
+    )
+    replica_fetch_response_max_bytes = Setting(
+        integer(1), 10_485_760, doc="Bytes of all partitions together in one answer to a follower."
+    )
+    replica_fetch_max_bytes = Setting(
+        integer(1), 1_048_576, doc="Bytes of one partition in one answer to a follower; a larger batch still passes."
+    )
+    replica_fetch_backoff_ms = Setting(
+        integer(0), 1000, doc="Pause of a partition whose fetch failed, and of a fetcher with nothing to fetch."
+    )
+    num_replica_fetchers = Setting(
+        integer(1), 1, doc="Fetchers a follower runs per leader; partitions are hashed to them."
+    )
+    replica_high_watermark_checkpoint_interval_ms = Setting(
+        long(1), 5000, doc="How often high watermarks are written to disk."
+    )
