@@ -50,7 +50,9 @@ def test_a_record_is_never_larger_than_its_upper_bound(
 @given(
     records=record_lists, producer=st.tuples(st.integers(0, 1 << 40), st.integers(0, 99), st.integers(0, 1 << 31 - 1))
 )
-def test_bytes_are_those_of_other_builders(oracle: type, records: list[Record], producer: tuple[int, int, int]) -> None:
+def test_bytes_are_those_of_other_builders(
+    oracle: type, leader_epoch: int, records: list[Record], producer: tuple[int, int, int]
+) -> None:
     theirs = oracle(2, 0, 1, *producer, 1 << 30)
     for offset, timestamp, key, value, headers in records:
         theirs.append(offset, timestamp, key, value, list(headers))
