@@ -27,8 +27,8 @@ class GroupSettings(SettingGroup):
         integer(1),
         10,
         kafka="50",
-        doc="""Partitions of the offsets topic, over which groups and their coordinators are spread. Each costs files and
-        replication on every broker; 10 spread groups over as many brokers as a cluster like this has.""",
+        doc="""Partitions of the offsets topic, over which groups and their coordinators are spread. Each costs files
+        and replication on every broker; 10 spread groups over as many brokers as a cluster like this has.""",
     )
     offsets_retention_minutes = Setting(
         integer(1), 10_080, doc="Committed offsets of a group without members are dropped after so long."

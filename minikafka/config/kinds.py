@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from minikafka.model import Endpoint
 
@@ -137,7 +137,7 @@ def words(*choices: str) -> Kind[tuple[str, ...]]:
     return Kind(ConfigType.LIST, allowed, parse, ",".join)
 
 
-def listeners(names: tuple[str, ...]) -> Kind[Mapping[str, Endpoint]]:
+def endpoints(names: tuple[str, ...]) -> Kind[Mapping[str, Endpoint]]:
     """``NAME://host:port,...`` with each name at most once. Port 0 asks for any free port."""
     allowed = f"a list of NAME://host:port with the names {', '.join(names)}"
 
@@ -150,9 +150,7 @@ def listeners(names: tuple[str, ...]) -> Kind[Mapping[str, Endpoint]]:
             found[name] = parse_endpoint(address, port_min=0)
         return found
 
-    return Kind(
-        ConfigType.LIST, allowed, parse, lambda value: ",".join(f"{n}://{_address(e)}" for n, e in value.items())
-    )
+    return Kind(ConfigType.LIST, allowed, parse, lambda value: _joined(value, "://"))
 
 
 def voters() -> Kind[Mapping[int, Endpoint]]:
@@ -168,7 +166,7 @@ def voters() -> Kind[Mapping[int, Endpoint]]:
             found[int(node_id)] = parse_endpoint(address, port_min=1)
         return found
 
-    return Kind(ConfigType.LIST, allowed, parse, lambda value: ",".join(f"{n}@{_address(e)}" for n, e in value.items()))
+    return Kind(ConfigType.LIST, allowed, parse, lambda value: _joined(value, "@"))
 
 
 def nullable(kind: Kind[T]) -> Kind[T | None]:
@@ -189,6 +187,10 @@ def parse_endpoint(address: str, *, port_min: int) -> Endpoint:
     if match is None or not port_min <= int(match[2]) <= 65535:
         raise ValueError(f"host:port with a port from {port_min} to 65535; {address!r} is not")
     return Endpoint(match[1].strip("[]") or "0.0.0.0", int(match[2]))
+
+
+def _joined(value: Mapping[Any, Endpoint], separator: str) -> str:
+    return ",".join(f"{name}{separator}{_address(endpoint)}" for name, endpoint in value.items())
 
 
 def _address(endpoint: Endpoint) -> str:

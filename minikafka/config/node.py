@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from minikafka.config.kinds import INT_MAX, boolean, integer, listeners, long, nullable, secret, text, voters, words
+from minikafka.config.kinds import INT_MAX, boolean, endpoints, integer, long, nullable, secret, text, voters, words
 from minikafka.config.setting import Setting, SettingGroup
 from minikafka.model import Endpoint
 
@@ -47,7 +47,7 @@ class NodeSettings(SettingGroup):
         words(),
         ("minikafka-data",),
         kafka="/tmp/kafka-logs",
-        doc="Directories for partitions, the metadata log and checkpoints. Relative ones are below the working directory.",
+        doc="Directories for partitions, the metadata log and checkpoints; relative to the working directory.",
     )
     broker_rack = Setting(
         nullable(text()),
@@ -55,14 +55,14 @@ class NodeSettings(SettingGroup):
         doc="The rack or zone of this node: replicas are spread over racks, consumers may read in their own.",
     )
     listeners = Setting(
-        listeners(LISTENER_NAMES),
+        endpoints(LISTENER_NAMES),
         DEFAULT_LISTENERS,
         kafka="PLAINTEXT://:9092",
         doc="""Where the node listens, all three by name: CLIENT for clients, REPLICATION for followers, CONTROLLER for
         the quorum and for brokers reporting to the controller. Port 0 takes any free port.""",
     )
     advertised_listeners = Setting(
-        listeners(LISTENER_NAMES),
+        endpoints(LISTENER_NAMES),
         {},
         doc="""Where others reach the listeners, for those that differ from what they bind to (another address outside a
         container, or a listener bound to every address).""",

@@ -35,17 +35,17 @@ class Fallback(NamedTuple):
 
 
 class TopicSetting(Setting[T], Generic[T]):
-    """A row of a topic. Documentation, and unless another kind is given the kind, are those of the fallback."""
+    """A row of a topic; the last fallback is the one with a default."""
 
-    def __init__(self, kind: Kind[T], *fallbacks: Fallback) -> None:
+    def __init__(self, kind: Kind[T], *fallbacks: Fallback, doc: str) -> None:
         last = fallbacks[-1]
-        super().__init__(kind, last.convert(last.row.default), doc=fallbacks[0].row.doc, dynamic=True)
+        super().__init__(kind, last.convert(last.row.default), doc=doc, dynamic=True)
         self.fallbacks = fallbacks
 
 
 def like(row: Setting[T]) -> TopicSetting[T]:
     """A topic's setting of the same kind and meaning as one of the node."""
-    return TopicSetting(row.kind, Fallback(row))
+    return TopicSetting(row.kind, Fallback(row), doc=row.doc)
 
 
 class TopicConfig(SettingGroup):
@@ -76,10 +76,14 @@ class TopicConfig(SettingGroup):
         Fallback(BrokerConfig.log_retention_ms),
         Fallback(BrokerConfig.log_retention_minutes, MINUTE_MS),
         Fallback(BrokerConfig.log_retention_hours, HOUR_MS),
+        doc="Closed segments older than this are deleted; -1 keeps them.",
     )
     segment_bytes = like(BrokerConfig.log_segment_bytes)
     segment_ms = TopicSetting(
-        long(1), Fallback(BrokerConfig.log_roll_ms), Fallback(BrokerConfig.log_roll_hours, HOUR_MS)
+        long(1),
+        Fallback(BrokerConfig.log_roll_ms),
+        Fallback(BrokerConfig.log_roll_hours, HOUR_MS),
+        doc="A segment older than this is closed.",
     )
     unclean_leader_election_enable = like(BrokerConfig.unclean_leader_election_enable)
 
