@@ -1,0 +1,92 @@
+"""Both indexes of one segment, and the rule for when a batch gets an entry.
+
+A batch is entered when more than ``interval_bytes`` (``index.interval.bytes``) were noted since the last entry, as
+Kafka does; the time index gets the largest timestamp so far at the same moments, and once more when the segment is
+sealed. The same :meth:`BatchIndex.note` serves appends, loading and rebuilding.
+"""
+
+from __future__ import annotations
+
+from minikafka.model import NO_TIMESTAMP
+from minikafka.records.batch import LOG_OVERHEAD, Buffer
+from minikafka.storage.disk import File
+from minikafka.storage.index import OFFSET_ENTRY_BYTES, DamagedIndexError, OffsetIndex, TimeEntry, TimeIndex
+from minikafka.storage.scan import scan_headers
+
+
+class BatchIndex:
+    """The offset index, the time index and the largest timestamp of a segment."""
+
+    __slots__ = ("_bytes_since_entry", "base_offset", "interval_bytes", "max_timestamp", "offsets", "times")
+
+    def __init__(self, base_offset: int, interval_bytes: int) -> None:
+        self.base_offset = base_offset
+        self.interval_bytes = interval_bytes
+        self.offsets = OffsetIndex(base_offset)
+        self.times = TimeIndex(base_offset)
+        self.max_timestamp = TimeEntry(NO_TIMESTAMP, base_offset)
+        self._bytes_since_entry = 0
+
+    @classmethod
+    def decode(cls, base_offset: int, interval_bytes: int, offsets: Buffer, times: Buffer, log_size: int) -> BatchIndex:
+        """From the content of the two files of a sealed segment; DamagedIndexError when they cannot be its indexes."""
+        index = cls(base_offset, interval_bytes)
+        index.offsets = OffsetIndex.decode(base_offset, offsets, log_size)
+        index.times = TimeIndex.decode(base_offset, times)
+        if log_size and index.times.last is None:
+            raise DamagedIndexError("no timestamp for a segment that has records")
+        index.max_timestamp = index.times.last or index.max_timestamp
+        return index
+
+    @classmethod
+    def rebuild(cls, base_offset: int, interval_bytes: int, file: File, log_size: int) -> BatchIndex:
+        """From the batch headers; BadBatchError when the file itself is damaged."""
+        index = cls(base_offset, interval_bytes)
+        for position, header in scan_headers(file, 0, log_size):
+            index.note(header.last_offset, position, header.batch_length + LOG_OVERHEAD, header.max_timestamp)
+        return index
+
+    def note(self, last_offset: int, position: int, size: int, max_timestamp: int) -> None:
+        """A batch of ``size`` bytes at ``position``."""
+        if max_timestamp > self.max_timestamp[0]:
+            self.max_timestamp = TimeEntry(max_timestamp, last_offset)
+        if self._bytes_since_entry > self.interval_bytes:
+            self.offsets.append(last_offset, position)
+            self.times.maybe_append(*self.max_timestamp)
+            self._bytes_since_entry = 0
+        self._bytes_since_entry += size
+
+    def resume(self, file: File, log_size: int) -> int | None:
+        """Note again what follows the last entry; the offset after the last batch (None when there is no batch).
+
+        DamagedIndexError when the last entry does not point at the batch it names.
+        """
+        entry = self.offsets.last
+        self._bytes_since_entry = 0
+        self.max_timestamp = self.times.last or TimeEntry(NO_TIMESTAMP, self.base_offset)
+        next_offset = None
+        for position, header in scan_headers(file, 0 if entry is None else entry.position, log_size):
+            size = header.batch_length + LOG_OVERHEAD
+            if entry is not None and position == entry.position:
+                if header.last_offset != entry.offset:
+                    raise DamagedIndexError(f"the entry for offset {entry.offset} points at {header.last_offset}")
+                self._bytes_since_entry = size
+            else:
+                self.note(header.last_offset, position, size, header.max_timestamp)
+            next_offset = header.next_offset
+        return next_offset
+
+    def truncate(self, position: int, end_offset: int) -> None:
+        """Forget batches from ``position`` and offsets from ``end_offset`` on; :meth:`resume` must follow."""
+        self.offsets.truncate(position)
+        self.times.truncate(end_offset)
+
+    def seal(self) -> None:
+        """The segment ends here: its largest timestamp is always the last entry of the time index."""
+        if self.max_timestamp.timestamp > NO_TIMESTAMP:
+            self.times.maybe_append(*self.max_timestamp)
+
+    @property
+    def size_in_bytes(self) -> int:
+        """Bytes the ``.index`` file will have."""
+        return len(self.offsets) * OFFSET_ENTRY_BYTES

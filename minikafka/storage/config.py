@@ -1,0 +1,65 @@
+"""The settings of one log, by Kafka's topic-level names; replaceable while the log is in use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from minikafka.config import TopicConfig
+
+UNLIMITED: Final = -1
+NEVER: Final = 2**63 - 1
+MAX_SEGMENT_BYTES: Final = 2**31 - 1  # positions in an index are int32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogConfig:
+    """Defaults are Kafka's. Times are milliseconds, sizes bytes; -1 means no limit for the two retentions."""
+
+    segment_bytes: int = 1024**3
+    segment_ms: int = 7 * 24 * 3600 * 1000
+    segment_index_bytes: int = 10 * 1024**2
+    index_interval_bytes: int = 4096
+    retention_ms: int = 7 * 24 * 3600 * 1000
+    retention_bytes: int = UNLIMITED
+    max_message_bytes: int = 1024**2 + 12
+    flush_messages: int = NEVER
+    flush_ms: int = NEVER
+    cleanup_policy: frozenset[str] = frozenset({"delete"})
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = NEVER
+    delete_retention_ms: int = 24 * 3600 * 1000
+    log_append_time: bool = False  # message.timestamp.type=LogAppendTime
+
+    def __post_init__(self) -> None:
+        assert 0 < self.segment_bytes <= MAX_SEGMENT_BYTES
+        assert self.cleanup_policy <= {"delete", "compact"}
+
+    @classmethod
+    def of(cls, topic: TopicConfig) -> LogConfig:
+        """The settings of a topic that its logs heed."""
+        return cls(
+            segment_bytes=topic.segment_bytes,
+            segment_ms=topic.segment_ms,
+            index_interval_bytes=topic.index_interval_bytes,
+            retention_ms=topic.retention_ms,
+            retention_bytes=topic.retention_bytes,
+            max_message_bytes=topic.max_message_bytes,
+            flush_messages=topic.flush_messages,
+            flush_ms=topic.flush_ms,
+            cleanup_policy=frozenset(topic.cleanup_policy),
+            min_cleanable_dirty_ratio=topic.min_cleanable_dirty_ratio,
+            delete_retention_ms=topic.delete_retention_ms,
+            log_append_time=topic.message_timestamp_type == "LogAppendTime",
+        )
+
+    @property
+    def is_compacted(self) -> bool:
+        """True when the cleaner keeps only the last value of each key."""
+        return "compact" in self.cleanup_policy
+
+    @property
+    def deletes_old_segments(self) -> bool:
+        """True when retention applies."""
+        return "delete" in self.cleanup_policy

@@ -1,0 +1,41 @@
+"""How storage fails: the disk gave up, the bytes are damaged, or the caller broke the log's contract."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from minikafka.errors import ErrorCode, KafkaError
+
+
+class StorageFailure(KafkaError):  # noqa: N818
+    """A write, fsync or rename failed: nothing staged became visible and the log stays offline until a restart."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)
+
+
+class IllegalLogState(Exception):  # noqa: N818
+    """An append that does not continue the log: the replica's state machine and its log disagree (row R11)."""
+
+
+class BadBatchError(Exception):
+    """No valid batch begins at ``position`` of a segment file."""
+
+    def __init__(self, position: int, why: str) -> None:
+        super().__init__(f"{why} at byte {position}")
+        self.position = position
+        self.why = why
+
+
+class Corruption(NamedTuple):
+    """Damage that is not a torn tail: the replica lost records it once had and must be fetched again."""
+
+    path: str
+    position: int
+    offset: int  # the log is intact below this offset
+    why: str
+    kept_aside: str | None  # where the damaged bytes were put for inspection
+
+    def __str__(self) -> str:
+        aside = f"; the damaged file is kept as {self.kept_aside}" if self.kept_aside else ""
+        return f"{self.path} is damaged at byte {self.position} (offset {self.offset}): {self.why}{aside}"

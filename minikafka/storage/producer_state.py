@@ -1,0 +1,244 @@
+"""What each producer wrote last to a log: duplicates, gaps and fenced epochs are told from it (KIP-98, KIP-360).
+
+Per producer id: its epoch, the last five batches, and the first offset of its open transaction if it has one. The
+rules are those of Kafka's ProducerStateManager and ProducerAppendInfo:
+
+- same epoch, and both sequences equal those of one of the last five batches: a duplicate, answered with the old offset;
+- an older epoch: INVALID_PRODUCER_EPOCH; a newer epoch must begin at sequence 0;
+- otherwise the first sequence must follow the last one (2^31-1 is followed by 0), or OUT_OF_ORDER_SEQUENCE_NUMBER;
+- a producer that is not known (its state expired, or its records were deleted) may begin anywhere.
+
+A follower and a restarting log replay batches without these checks: the leader made them.
+
+Expiry (``producer.id.expiration.ms``) goes by the monotonic clock of the process and by what was appended between two
+sweeps, not by record timestamps: a jump of the wall clock forgets nobody.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import NO_EPOCH, NO_OFFSET, NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP
+from minikafka.records.batch import CONTROL_FLAG, MAX_SEQUENCE, TRANSACTIONAL_FLAG, BatchHeader
+from minikafka.records.control import EndTxnMarker
+
+BATCHES_KEPT = 5  # as many as a producer may have in flight
+
+
+class ProducedBatch(NamedTuple):
+    """A batch that a producer wrote. Offsets are the log's."""
+
+    first_sequence: int
+    last_sequence: int
+    last_offset: int
+    offset_delta: int  # last offset - first offset
+    timestamp: int
+
+    @property
+    def first_offset(self) -> int:
+        """Offset of the batch's first record."""
+        return self.last_offset - self.offset_delta
+
+
+class ProducerEntry:
+    """One producer id in one log."""
+
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "current_txn_first_offset",
+        "epoch",
+        "idle_since_ms",
+        "is_active",
+        "last_timestamp",
+        "producer_id",
+    )
+
+    def __init__(self, producer_id: int, epoch: int = NO_PRODUCER_EPOCH) -> None:
+        self.producer_id = producer_id
+        self.epoch = epoch
+        self.batches: deque[ProducedBatch] = deque(maxlen=BATCHES_KEPT)
+        self.coordinator_epoch = NO_EPOCH
+        self.current_txn_first_offset = NO_OFFSET
+        self.last_timestamp = NO_TIMESTAMP
+        self.is_active = True  # wrote something since the last sweep
+        self.idle_since_ms = 0  # monotonic; meaningful once a sweep saw it idle
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence of the last record; -1 when no batch of this epoch is known."""
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the last record; -1 when no batch of this epoch is known."""
+        return self.batches[-1].last_offset if self.batches else NO_OFFSET
+
+    def find_duplicate(self, header: BatchHeader) -> ProducedBatch | None:
+        """The kept batch with the epoch and the sequences of ``header``."""
+        if header.producer_epoch == self.epoch:
+            for batch in self.batches:
+                if batch.first_sequence == header.base_sequence and batch.last_sequence == header.last_sequence:
+                    return batch
+        return None
+
+    def enter_epoch(self, epoch: int) -> None:
+        """Sequences start anew with a new epoch."""
+        if epoch != self.epoch:
+            self.epoch = epoch
+            self.batches.clear()
+
+
+class ProducerState:
+    """Every producer of one log, and the transactions that hold back its last stable offset."""
+
+    __slots__ = ("_completed", "_entries", "_ongoing")
+
+    def __init__(self) -> None:
+        self._entries: dict[int, ProducerEntry] = {}
+        self._ongoing: dict[int, int] = {}  # first offset of an open transaction -> producer id, in offset order
+        self._completed: list[tuple[int, int]] = []  # (first offset, marker offset), until replicated
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def entries(self) -> list[ProducerEntry]:
+        """The producers, in the order in which they were first seen."""
+        return list(self._entries.values())
+
+    def get(self, producer_id: int) -> ProducerEntry | None:
+        """What is known of a producer."""
+        return self._entries.get(producer_id)
+
+    def add(self, entry: ProducerEntry) -> None:
+        """Restore an entry from a snapshot."""
+        self._entries[entry.producer_id] = entry
+        if entry.current_txn_first_offset != NO_OFFSET:
+            self._ongoing[entry.current_txn_first_offset] = entry.producer_id
+            self._ongoing = dict(sorted(self._ongoing.items()))
+
+    # -- appends ----------------------------------------------------------------------------------------------------
+
+    def check(self, header: BatchHeader) -> ProducedBatch | None:
+        """May a leader append this producer's batch? Its older self if it is a duplicate; else a KafkaError."""
+        entry = self._entries.get(header.producer_id)
+        if entry is None:
+            return None
+        if not header.attributes & CONTROL_FLAG and (duplicate := entry.find_duplicate(header)) is not None:
+            return duplicate
+        if header.producer_epoch < entry.epoch:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"producer {header.producer_id} writes with epoch {header.producer_epoch}, "
+                f"but epoch {entry.epoch} already wrote here",
+            )
+        if not header.attributes & CONTROL_FLAG:
+            self._check_sequence(entry, header)
+            self._check_transaction(entry, header)
+        return None
+
+    def append(self, header: BatchHeader, base_offset: int) -> None:
+        """A data batch of a producer was given its offset."""
+        entry = self._entries.get(header.producer_id)
+        if entry is None:
+            entry = self._entries[header.producer_id] = ProducerEntry(header.producer_id, header.producer_epoch)
+        elif entry.epoch != header.producer_epoch:
+            entry.enter_epoch(header.producer_epoch)
+        delta = header.last_offset_delta
+        entry.batches.append(
+            ProducedBatch(header.base_sequence, header.last_sequence, base_offset + delta, delta, header.max_timestamp)
+        )
+        entry.last_timestamp = header.max_timestamp
+        entry.is_active = True
+        if header.attributes & TRANSACTIONAL_FLAG and entry.current_txn_first_offset == NO_OFFSET:
+            entry.current_txn_first_offset = base_offset
+            self._ongoing[base_offset] = header.producer_id
+
+    def check_marker(self, header: BatchHeader, marker: EndTxnMarker) -> None:
+        """May a leader append this end of a transaction? The coordinator that decided it must not be an old one."""
+        entry = self._entries.get(header.producer_id)
+        if entry is not None and marker.coordinator_epoch < entry.coordinator_epoch:
+            raise KafkaError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"the marker for producer {header.producer_id} comes from coordinator epoch "
+                f"{marker.coordinator_epoch}, but epoch {entry.coordinator_epoch} already wrote one",
+            )
+
+    def end_transaction(self, header: BatchHeader, marker: EndTxnMarker, offset: int) -> None:
+        """A commit or abort marker was given its offset."""
+        entry = self._entries.get(header.producer_id)
+        if entry is None:
+            entry = self._entries[header.producer_id] = ProducerEntry(header.producer_id, header.producer_epoch)
+        entry.enter_epoch(header.producer_epoch)
+        entry.coordinator_epoch = marker.coordinator_epoch
+        entry.last_timestamp = header.max_timestamp
+        entry.is_active = True
+        if entry.current_txn_first_offset != NO_OFFSET:
+            del self._ongoing[entry.current_txn_first_offset]
+            self._completed.append((entry.current_txn_first_offset, offset))
+            entry.current_txn_first_offset = NO_OFFSET
+
+    def _check_sequence(self, entry: ProducerEntry, header: BatchHeader) -> None:
+        first = header.base_sequence
+        if header.producer_epoch != entry.epoch:
+            if first != 0 and entry.epoch != NO_PRODUCER_EPOCH:
+                raise KafkaError(
+                    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                    f"producer {header.producer_id} begins epoch {header.producer_epoch} at sequence {first}, not 0",
+                )
+            return
+        last = entry.last_sequence
+        if first != last + 1 and not (first == 0 and last == MAX_SEQUENCE):
+            raise KafkaError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {header.producer_id} sent sequence {first} after {last}",
+            )
+
+    def _check_transaction(self, entry: ProducerEntry, header: BatchHeader) -> None:
+        if entry.current_txn_first_offset != NO_OFFSET and not header.attributes & TRANSACTIONAL_FLAG:
+            raise KafkaError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"producer {header.producer_id} has an open transaction here and wrote outside of it",
+            )
+
+    # -- transactions -----------------------------------------------------------------------------------------------
+
+    def first_unstable_offset(self, high_watermark: int) -> int | None:
+        """First offset of a transaction that is open, or whose end is not below the high watermark yet."""
+        if self._completed:
+            self._completed = [txn for txn in self._completed if txn[1] >= high_watermark]
+        firsts = [first for first, _marker in self._completed]
+        if self._ongoing:
+            firsts.append(next(iter(self._ongoing)))
+        return min(firsts, default=None)
+
+    # -- forgetting -------------------------------------------------------------------------------------------------
+
+    def must_reload(self, end_offset: int) -> bool:
+        """True when cutting the log at ``end_offset`` takes something away that an entry tells of."""
+        return bool(self._completed) or any(
+            entry.last_offset >= end_offset or not entry.batches or entry.current_txn_first_offset != NO_OFFSET
+            for entry in self._entries.values()
+        )
+
+    def remove_expired(self, now_ms: int, expiration_ms: int) -> int:
+        """Forget producers that wrote nothing for ``expiration_ms`` (monotonic); call it periodically. How many."""
+        expired = []
+        for entry in self._entries.values():
+            if entry.is_active:
+                entry.is_active = False
+                entry.idle_since_ms = now_ms
+            elif now_ms - entry.idle_since_ms >= expiration_ms and entry.current_txn_first_offset == NO_OFFSET:
+                expired.append(entry.producer_id)
+        for producer_id in expired:
+            del self._entries[producer_id]
+        return len(expired)
+
+    def clear(self) -> None:
+        """The log was replaced."""
+        self._entries.clear()
+        self._ongoing.clear()
+        self._completed.clear()

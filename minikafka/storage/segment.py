@@ -1,0 +1,351 @@
+"""One ``.log`` file with its two indexes.
+
+A segment is *active* while it is the last of its log: its file stays open for appending, its indexes are in memory
+only, and a :class:`Tail` remembers its newest batches. Sealing writes the indexes; from then on the segment is
+*closed* and keeps neither descriptor nor index unless it was read recently (:class:`SegmentCache`). Index files are
+thus exact in size, and may be missing or stale for an active segment: recovery rebuilds them.
+
+Positions are bytes into the file. ``next_offset`` is the offset after the last batch; for a closed segment it is the
+base offset of the one behind it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from minikafka.model import NO_TIMESTAMP
+from minikafka.records.batch import LOG_OVERHEAD, BatchHeader, Buffer
+from minikafka.storage.batch_index import BatchIndex
+from minikafka.storage.disk import Disk, File
+from minikafka.storage.errors import BadBatchError
+from minikafka.storage.index import DamagedIndexError, TimeEntry
+from minikafka.storage.scan import scan_batches, scan_headers
+from minikafka.storage.tail import Tail
+
+LOG_SUFFIX = ".log"
+OFFSET_INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+SUFFIXES = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+DELETED_SUFFIX = ".deleted"
+
+WALK_CHUNK_BYTES = 8 * 1024
+
+StagedBatch = tuple[int, int, int]  # last offset, size in bytes, max timestamp (ms)
+
+
+def file_name(offset: int) -> str:
+    """How Kafka spells an offset in a file name: 20 digits."""
+    return f"{offset:020d}"
+
+
+class SegmentCache:
+    """Which closed segments keep a descriptor and indexes: the ones read most recently."""
+
+    def __init__(self, capacity: int = 256) -> None:
+        self._capacity = capacity
+        self._segments: OrderedDict[Segment, None] = OrderedDict()
+
+    def touch(self, segment: Segment) -> None:
+        """The segment is being read; another one may lose its place."""
+        self._segments[segment] = None
+        self._segments.move_to_end(segment)
+        if len(self._segments) > self._capacity:
+            self._segments.popitem(last=False)[0].cool()
+
+    def forget(self, segment: Segment) -> None:
+        """The segment is active again, or gone."""
+        self._segments.pop(segment, None)
+
+
+class Segment:
+    """See the module. ``size`` and ``next_offset`` follow every append."""
+
+    __slots__ = (
+        "_cache",
+        "_disk",
+        "_file",
+        "_index",
+        "_index_interval_bytes",
+        "_max_timestamp",
+        "_suffix",
+        "_tail",
+        "_trusted_from",
+        "_verified",
+        "base_offset",
+        "directory",
+        "first_append_ms",
+        "next_offset",
+        "size",
+    )
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        base_offset: int,
+        *,
+        cache: SegmentCache,
+        index_interval_bytes: int,
+        size: int = 0,
+        next_offset: int | None = None,
+        suffix: str = "",
+    ) -> None:
+        self.directory = directory
+        self.base_offset = base_offset
+        self.size = size
+        self.next_offset = base_offset if next_offset is None else next_offset
+        self.first_append_ms = NO_TIMESTAMP  # wall ms of the first append; -1 while unknown
+        self._disk = disk
+        self._suffix = suffix
+        self._cache = cache
+        self._index_interval_bytes = index_interval_bytes
+        self._file: File | None = None
+        self._index: BatchIndex | None = None
+        self._max_timestamp: TimeEntry | None = None  # outlives the index of a closed segment
+        self._tail: Tail | None = None
+        self._trusted_from = size  # what follows was checked by this process when it was appended
+        self._verified = (0, 0)  # what of the rest was read and checked since
+
+    def create(self) -> None:
+        """Make an empty file and become active. Durable once the directory is synced."""
+        self._file = self._disk.open_append(self.path(LOG_SUFFIX))
+        self._index = BatchIndex(self.base_offset, self._index_interval_bytes)
+        self._tail = Tail(self.next_offset)
+
+    # -- files ------------------------------------------------------------------------------------------------------
+
+    def path(self, kind: str) -> str:
+        """Path of the ``.log``, ``.index`` or ``.timeindex`` file."""
+        return f"{self.directory}/{file_name(self.base_offset)}{kind}{self._suffix}"
+
+    @property
+    def is_active(self) -> bool:
+        """True while appends go here."""
+        return self._tail is not None
+
+    @property
+    def file(self) -> File:
+        """The open log file. Hold it as long as a slice of it is in use; never close it."""
+        file = self._file
+        if file is None:
+            file = self._file = self._disk.open_read(self.path(LOG_SUFFIX))
+            self._cache.touch(self)
+        return file
+
+    def touch(self) -> None:
+        """Keep this closed segment warm: it is being read."""
+        if self._tail is None:
+            self._cache.touch(self)
+
+    def cool(self) -> None:
+        """Let go of the descriptor and the indexes, unless the segment is active."""
+        if self._tail is None:
+            self._file = None
+            self._index = None
+
+    def rename(self, suffix: str) -> None:
+        """Give every file of a closed segment another last suffix (``.swap``, ``.deleted`` or none)."""
+        self.cool()
+        before = [self.path(kind) for kind in SUFFIXES]
+        self._suffix = suffix
+        for kind, path in zip(SUFFIXES, before, strict=True):
+            if self._disk.exists(path):
+                self._disk.rename(path, self.path(kind))
+
+    def abandon(self) -> None:
+        """The log is closed or offline: let go of everything."""
+        self._tail = None
+        self._cache.forget(self)
+        self.cool()
+
+    def detach(self) -> list[str]:
+        """Take the segment out of service, renamed to ``.deleted``; the paths to unlink, now or later.
+
+        Slices in flight keep the file's content alive.
+        """
+        self.abandon()
+        self.rename(DELETED_SUFFIX)
+        return [self.path(kind) for kind in SUFFIXES]
+
+    # -- appending --------------------------------------------------------------------------------------------------
+
+    def append(self, buffers: Sequence[Buffer], batches: Sequence[StagedBatch]) -> None:
+        """Write ``buffers``, which hold ``batches``, with one system call. OSError leaves the state as it was."""
+        file, index, tail = self._file, self._index, self._tail
+        assert file is not None
+        assert index is not None
+        assert tail is not None
+        file.append(buffers)
+        position = self.size
+        for last_offset, size, max_timestamp in batches:
+            index.note(last_offset, position, size, max_timestamp)
+            tail.add(last_offset, position)
+            position += size
+        self.size = position
+        self.next_offset = last_offset + 1
+
+    def seal(self) -> None:
+        """Write the indexes and stop being active. The index files are durable after the next flush."""
+        index = self.index
+        index.seal()
+        self._disk.write_bytes(self.path(OFFSET_INDEX_SUFFIX), index.offsets.encode())
+        self._disk.write_bytes(self.path(TIME_INDEX_SUFFIX), index.times.encode())
+        self._max_timestamp = index.max_timestamp
+        self._tail = None
+        self._cache.touch(self)
+
+    def activate(self) -> None:
+        """Open for appending and learn where the segment ends. BadBatchError when a batch there is damaged."""
+        self._cache.forget(self)
+        self._file = self._disk.open_append(self.path(LOG_SUFFIX))
+        try:
+            next_offset = self.index.resume(self._file, self.size)
+        except (BadBatchError, DamagedIndexError):
+            self._index = self._rebuilt_index()
+            next_offset = self._index.resume(self._file, self.size)
+        self.next_offset = self.base_offset if next_offset is None else next_offset
+        self._tail = Tail(self.next_offset)
+
+    def adopt(self, index: BatchIndex, size: int, next_offset: int) -> None:
+        """Recovery read and checked the first ``size`` bytes and made ``index`` of them."""
+        self._index = index
+        self._max_timestamp = index.max_timestamp
+        self.size = size
+        self.next_offset = next_offset
+        self._trusted_from = 0
+
+    def truncate(self, position: int, end_offset: int) -> None:
+        """Cut an active segment to end at ``position``, durably; offsets from ``end_offset`` on are gone."""
+        assert self._file is not None
+        assert self._tail is not None
+        self._file.truncate(position)
+        self._file.fsync()
+        self.size = position
+        self._trusted_from = min(self._trusted_from, position)
+        self._verified = (self._verified[0], min(self._verified[1], position))
+        self.index.truncate(position, end_offset)
+        self.index.resume(self._file, position)
+        self.next_offset = end_offset
+        self._tail = Tail(end_offset)
+
+    # -- finding batches --------------------------------------------------------------------------------------------
+
+    def position_of(self, offset: int) -> int:
+        """Position of the first batch that ends at or after ``offset``; ``size`` when there is none."""
+        tail = self._tail
+        if tail is not None and offset >= tail.first_offset:
+            return tail.position_of(offset, self.size)
+        found = self.find(offset)
+        return self.size if found is None else found[0]
+
+    def find(self, offset: int) -> tuple[int, BatchHeader] | None:
+        """(position, header) of the first batch that ends at or after ``offset``, read from the file."""
+        if offset >= self.next_offset:
+            return None
+        try:
+            return self._walk_to(offset)
+        except (BadBatchError, DamagedIndexError):
+            self._index = self._rebuilt_index()
+            return self._walk_to(offset)
+
+    def bounds(self, offset: int, max_bytes: int, max_offset: int, *, min_one_batch: bool) -> tuple[int, int]:
+        """(begin, end) positions of the whole batches to read from ``offset`` on.
+
+        They end at or before ``max_offset`` and hold at most ``max_bytes``, or one larger batch when
+        ``min_one_batch``.
+        """
+        begin = self.position_of(offset)
+        end = self.size if max_offset >= self.next_offset else self.position_of(max_offset)
+        if begin >= end:
+            return begin, begin
+        if begin + max_bytes < end:
+            end = self._boundary(begin, begin + max_bytes, min_one_batch)
+        return begin, end
+
+    def estimate_position(self, offset: int) -> int:
+        """About where ``offset`` is, from memory and the index alone."""
+        tail = self._tail
+        if tail is not None and offset >= tail.first_offset:
+            return tail.position_of(offset, self.size)
+        if offset >= self.next_offset:
+            return self.size
+        entry = self.index.offsets.lookup(offset)
+        return 0 if entry is None else entry.position
+
+    def verify(self, begin: int, end: int) -> None:
+        """BadBatchError unless every batch in ``[begin, end)`` is as it was appended. Each byte is checked once."""
+        end = min(end, self._trusted_from)
+        low, high = self._verified
+        if begin >= end or (low <= begin and end <= high):
+            return
+        for _batch in scan_batches(self.file, begin, end):
+            pass
+        self._verified = (min(low, begin), max(high, end)) if begin <= high and end >= low else (begin, end)
+
+    def _walk_to(self, offset: int) -> tuple[int, BatchHeader] | None:
+        entry = self.index.offsets.lookup(offset)
+        start = 0 if entry is None else entry.position
+        for position, header in scan_headers(self.file, start, self.size, WALK_CHUNK_BYTES):
+            last_offset = header.last_offset
+            if entry is not None and position == start and last_offset != entry.offset:
+                raise DamagedIndexError(f"the entry for offset {entry.offset} points at {last_offset}")
+            if last_offset >= offset:
+                return position, header
+        return None
+
+    def _boundary(self, begin: int, limit: int, min_one_batch: bool) -> int:
+        """The last known batch boundary in ``(begin, limit]``, else the end of the first batch or ``begin``."""
+        tail = self._tail
+        known = -1 if tail is None else tail.boundary_at_or_before(limit)
+        if known <= begin:
+            known = self.index.offsets.boundary_at_or_before(limit)
+        if known > begin:
+            return known
+        end = begin
+        for position, header in scan_headers(self.file, begin, self.size, WALK_CHUNK_BYTES):
+            end = position + header.batch_length + LOG_OVERHEAD
+            if end > limit:
+                return end if position == begin and min_one_batch else position
+        return end
+
+    # -- indexes ----------------------------------------------------------------------------------------------------
+
+    @property
+    def index(self) -> BatchIndex:
+        """Both indexes, loaded or rebuilt when they are not in memory. BadBatchError when the file is damaged too."""
+        if self._index is None:
+            self._index = self._loaded_index()
+            self.touch()
+        return self._index
+
+    @property
+    def max_timestamp(self) -> TimeEntry:
+        """The largest timestamp (ms) and the last offset of its batch; timestamp -1 when there is none."""
+        if self._tail is not None:
+            return self.index.max_timestamp
+        if self._max_timestamp is None:
+            self._max_timestamp = self.index.max_timestamp
+        return self._max_timestamp
+
+    @property
+    def index_interval_bytes(self) -> int:
+        """``index.interval.bytes`` of the log."""
+        return self._index_interval_bytes
+
+    @index_interval_bytes.setter
+    def index_interval_bytes(self, value: int) -> None:
+        self._index_interval_bytes = value
+        if self._index is not None:
+            self._index.interval_bytes = value
+
+    def _loaded_index(self) -> BatchIndex:
+        try:
+            offsets = self._disk.read_bytes(self.path(OFFSET_INDEX_SUFFIX))
+            times = self._disk.read_bytes(self.path(TIME_INDEX_SUFFIX))
+            return BatchIndex.decode(self.base_offset, self._index_interval_bytes, offsets, times, self.size)
+        except (DamagedIndexError, FileNotFoundError):
+            return self._rebuilt_index()
+
+    def _rebuilt_index(self) -> BatchIndex:
+        return BatchIndex.rebuild(self.base_offset, self._index_interval_bytes, self.file, self.size)

@@ -1,0 +1,90 @@
+"""The segments of a log in offset order; the last one is active."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from itertools import pairwise
+
+from minikafka.storage.segment import Segment
+
+
+class Segments:
+    """At least one segment, base offsets growing."""
+
+    __slots__ = ("_bases", "_segments", "active")
+
+    def __init__(self, segments: list[Segment]) -> None:
+        assert segments
+        self._segments = segments
+        self._bases = [segment.base_offset for segment in segments]
+        assert all(a < b for a, b in pairwise(self._bases))
+        self.active = segments[-1]
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._segments)
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def __getitem__(self, at: int) -> Segment:
+        return self._segments[at]
+
+    def index_of(self, offset: int) -> int:
+        """Index of the segment whose range holds ``offset``; 0 when it lies before the first."""
+        return max(0, bisect_right(self._bases, offset) - 1)
+
+    def floor(self, offset: int) -> Segment:
+        """The segment whose range holds ``offset``; the first when it lies before."""
+        return self._segments[self.index_of(offset)]
+
+    def since(self, offset: int) -> list[Segment]:
+        """The segments that hold offsets >= ``offset``, in order."""
+        return self._segments[self.index_of(offset) :]
+
+    @property
+    def closed(self) -> list[Segment]:
+        """Every segment but the active one."""
+        return self._segments[:-1]
+
+    @property
+    def size_in_bytes(self) -> int:
+        """Bytes of all log files."""
+        return sum(segment.size for segment in self._segments)
+
+    def add(self, segment: Segment) -> None:
+        """``segment`` is the active one now."""
+        assert segment.base_offset > self._bases[-1]
+        self._segments.append(segment)
+        self._bases.append(segment.base_offset)
+        self.active = segment
+
+    def pop(self) -> Segment:
+        """Remove the last segment. Its predecessor, if any, must be activated by the caller."""
+        self._bases.pop()
+        segment = self._segments.pop()
+        if self._segments:
+            self.active = self._segments[-1]
+        return segment
+
+    def replace_all(self, segment: Segment) -> None:
+        """Start anew with one segment."""
+        self._segments[:] = [segment]
+        self._bases[:] = [segment.base_offset]
+        self.active = segment
+
+    def drop_first(self, count: int) -> list[Segment]:
+        """Remove the oldest ``count`` segments; the active one stays."""
+        assert count < len(self._segments)
+        dropped = self._segments[:count]
+        del self._segments[:count]
+        del self._bases[:count]
+        return dropped
+
+    def swap(self, old: list[Segment], new: list[Segment]) -> None:
+        """Put compacted segments in the place of the consecutive closed ones they were made from."""
+        at = self._segments.index(old[0])
+        assert self._segments[at : at + len(old)] == old
+        assert at + len(old) < len(self._segments)
+        self._segments[at : at + len(old)] = new
+        self._bases[at : at + len(old)] = [segment.base_offset for segment in new]

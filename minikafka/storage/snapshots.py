@@ -1,0 +1,167 @@
+"""``<offset>.snapshot``: the producer state of a log just before ``offset``, in Kafka's format, version 1.
+
+::
+
+    int16 version 1, uint32 CRC-32C of what follows, int32 count, then per producer:
+    int64 producer_id, int16 epoch, int32 last_sequence, int64 last_offset, int32 offset_delta, int64 timestamp,
+    int32 coordinator_epoch, int64 current_txn_first_offset
+
+Written when a segment is rolled and when a log is closed. Only the last batch of each producer is kept. A snapshot
+that a crash tore fails its checksum; then an older one is taken and more of the log is replayed.
+"""
+
+from __future__ import annotations
+
+import struct
+from struct import Struct
+
+from crc32c import crc32c
+
+from minikafka.model import NO_OFFSET
+from minikafka.records.batch import LOG_OVERHEAD, BatchHeader, Buffer
+from minikafka.records.control import EndTxnMarker, parse_end_txn_marker
+from minikafka.records.read import iter_records
+from minikafka.storage.disk import Disk
+from minikafka.storage.producer_state import ProducedBatch, ProducerEntry, ProducerState
+from minikafka.storage.scan import scan_headers
+from minikafka.storage.segment import Segment, file_name
+from minikafka.storage.segments import Segments
+
+SNAPSHOT_SUFFIX = ".snapshot"
+VERSION = 1
+
+_PREFIX = Struct(">hIi")
+_ENTRY = Struct(">qhiqiqiq")
+_INCREMENT_BITS = 0x7FFFFFFF
+
+
+class DamagedSnapshotError(Exception):
+    """Not a snapshot, or one that a crash tore."""
+
+
+def encode_snapshot(state: ProducerState) -> bytes:
+    """The content of a snapshot file."""
+    body = b"".join(
+        _ENTRY.pack(
+            entry.producer_id,
+            entry.epoch,
+            entry.last_sequence,
+            entry.last_offset,
+            entry.batches[-1].offset_delta if entry.batches else 0,
+            entry.last_timestamp,
+            entry.coordinator_epoch,
+            entry.current_txn_first_offset,
+        )
+        for entry in state.entries
+    )
+    count = len(state).to_bytes(4, "big")
+    return _PREFIX.pack(VERSION, crc32c(count + body), len(state)) + body
+
+
+def decode_snapshot(data: bytes) -> ProducerState:
+    """The state in a snapshot file."""
+    try:
+        version, crc, count = _PREFIX.unpack_from(data)
+    except struct.error as error:
+        raise DamagedSnapshotError(str(error)) from error
+    if version != VERSION or crc32c(data[6:]) != crc or len(data) != _PREFIX.size + count * _ENTRY.size:
+        raise DamagedSnapshotError(f"version {version}, {count} entries in {len(data)} bytes, or a wrong checksum")
+    state = ProducerState()
+    for fields in _ENTRY.iter_unpack(data[_PREFIX.size :]):
+        state.add(_entry(*fields))
+    return state
+
+
+def _entry(
+    producer_id: int,
+    epoch: int,
+    last_sequence: int,
+    last_offset: int,
+    offset_delta: int,
+    timestamp: int,
+    coordinator_epoch: int,
+    current_txn_first_offset: int,
+) -> ProducerEntry:
+    entry = ProducerEntry(producer_id, epoch)
+    entry.last_timestamp = timestamp
+    entry.coordinator_epoch = coordinator_epoch
+    entry.current_txn_first_offset = current_txn_first_offset
+    if last_offset != NO_OFFSET:
+        first_sequence = (last_sequence - offset_delta) & _INCREMENT_BITS
+        entry.batches.append(ProducedBatch(first_sequence, last_sequence, last_offset, offset_delta, timestamp))
+    return entry
+
+
+def marker_in(batch: Buffer, header: BatchHeader) -> EndTxnMarker | None:
+    """The transaction marker that a control batch holds; None for other control records."""
+    for record in iter_records(batch, 0, header):
+        return parse_end_txn_marker(record)
+    return None
+
+
+def replay(state: ProducerState, header: BatchHeader, batch: Buffer) -> None:
+    """Take over a batch that a leader accepted: from a fetch, or from the log itself."""
+    if not header.has_producer_id:
+        return
+    if not header.is_control:
+        state.append(header, header.base_offset)
+    elif (marker := marker_in(batch, header)) is not None:
+        state.end_transaction(header, marker, header.last_offset)
+
+
+class SnapshotFiles:
+    """The snapshots in one partition directory."""
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        self._disk = disk
+        self._directory = directory
+
+    def take(self, state: ProducerState, offset: int) -> None:
+        """Write what ``state`` is just before ``offset``. A torn one is recognised, so it is not synced."""
+        self._disk.write_bytes(self._path(offset), encode_snapshot(state))
+
+    def offsets(self) -> list[int]:
+        """For which offsets there are snapshots, ascending."""
+        names = self._disk.listdir(self._directory)
+        stems = (name.removesuffix(SNAPSHOT_SUFFIX) for name in names if name.endswith(SNAPSHOT_SUFFIX))
+        return sorted(int(stem) for stem in stems if stem.isdigit())
+
+    def remove(self, *, below: int = 0, above: int | None = None) -> None:
+        """Remove snapshots for offsets below ``below`` and above ``above``."""
+        for offset in self.offsets():
+            if offset < below or (above is not None and offset > above):
+                self._disk.unlink(self._path(offset))
+
+    def load(self, segments: Segments, log_start_offset: int, end_offset: int) -> ProducerState:
+        """The state just before ``end_offset``: the newest usable snapshot, then the batches behind it."""
+        state, offset = self._newest(end_offset)
+        if offset < log_start_offset:
+            offset = log_start_offset
+        for segment in segments.since(offset):
+            if segment.base_offset < end_offset and segment.size:
+                replay_segment(state, segment, offset, end_offset)
+        return state
+
+    def _newest(self, end_offset: int) -> tuple[ProducerState, int]:
+        for offset in reversed(self.offsets()):
+            if offset > end_offset:
+                continue
+            try:
+                return decode_snapshot(self._disk.read_bytes(self._path(offset))), offset
+            except DamagedSnapshotError:
+                self._disk.unlink(self._path(offset))
+        return ProducerState(), NO_OFFSET
+
+    def _path(self, offset: int) -> str:
+        return f"{self._directory}/{file_name(offset)}{SNAPSHOT_SUFFIX}"
+
+
+def replay_segment(state: ProducerState, segment: Segment, start_offset: int, end_offset: int) -> None:
+    """Take over the batches of ``segment`` in ``[start_offset, end_offset)``."""
+    file = segment.file
+    for position, header in scan_headers(file, segment.position_of(start_offset), segment.size):
+        if header.base_offset >= end_offset:
+            return
+        if header.has_producer_id:
+            body = file.pread(header.batch_length + LOG_OVERHEAD, position) if header.is_control else b""
+            replay(state, header, body)
