@@ -56,6 +56,8 @@ class ClusterLayout:
         """Lay out a new cluster in an empty or missing directory; refuses one that holds anything else."""
         directory = directory.expanduser().resolve()
         check_size(brokers, base_port)
+        if "," in str(directory):  # log.dirs is a list
+            raise ClusterError(f"{directory} has a comma in its name; choose another --dir")
         if directory.is_dir() and any(directory.iterdir()):
             raise ClusterError(f"{directory} is not empty and holds no cluster; choose another --dir")
         layout = cls(directory, new_cluster_id(), base_port, list(range(1, brokers + 1)), settings)
@@ -147,7 +149,11 @@ class ClusterLayout:
         """The text of the node's configuration file."""
         rows = identity(self, node_id) | replication_defaults(len(self.node_ids)) | self.settings
         head = f"# Node {node_id} of a local cluster; edit it freely, then: minikafka cluster restart {node_id}\n"
-        return head + "".join(f"{name}={value}\n" for name, value in rows.items())
+        return head + "".join(f"{name}={_escaped(value)}\n" for name, value in rows.items())
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("\n", "\\n")
 
 
 def identity(layout: ClusterLayout, node_id: int) -> dict[str, str]:

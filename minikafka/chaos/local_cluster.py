@@ -207,6 +207,7 @@ class LocalCluster:
                 stdout=log,
                 stderr=log,
                 cwd=self.layout.node_directory(node_id),
+                env={name: value for name, value in os.environ.items() if not name.startswith("MINIKAFKA_")},
                 start_new_session=True,
             )
         self._children[node_id] = child

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from minikafka.chaos.layout import ClusterError, ClusterLayout, default_directory, new_cluster_id, replication_defaults
+from minikafka.config import BrokerConfig, parse_properties
 
 
-def properties(layout: ClusterLayout, node_id: int) -> dict[str, str]:
-    lines = layout.server_properties(node_id).splitlines()
-    return dict(line.split("=", 1) for line in lines if not line.startswith("#"))
+def config(layout: ClusterLayout, node_id: int) -> BrokerConfig:
+    return BrokerConfig(parse_properties(layout.server_properties(node_id)))
 
 
 @pytest.fixture
@@ -31,20 +31,29 @@ def test_ports_follow_from_the_base_port(layout: ClusterLayout) -> None:
     assert layout.bootstrap_servers == "127.0.0.1:19092,127.0.0.1:19093,127.0.0.1:19094"
 
 
-def test_every_node_has_its_identity_and_the_same_voters(layout: ClusterLayout) -> None:
-    one, two = properties(layout, 1), properties(layout, 2)
-    assert one["node.id"] == "1"
-    assert two["node.id"] == "2"
-    assert one["cluster.id"] == two["cluster.id"] == layout.cluster_id
-    assert one["controller.quorum.voters"] == two["controller.quorum.voters"]
-    assert one["controller.quorum.voters"].startswith("1@127.0.0.1:19292,2@127.0.0.1:19293,")
-    assert one["log.dirs"] != two["log.dirs"]
+def test_every_node_is_configured_to_find_the_others(layout: ClusterLayout) -> None:
+    one, two = config(layout, 1), config(layout, 2)
+    assert (one.node_id, two.node_id) == (1, 2)
+    assert one.cluster_id == two.cluster_id == layout.cluster_id
+    assert one.cluster_secret_file == str(layout.secret_file)
+    assert one.log_dirs == (str(layout.data_directory(1)),)
+    assert one.controller_quorum_voters == two.controller_quorum_voters
+    assert one.controller_quorum_voters[2] == two.listeners["CONTROLLER"] == ("127.0.0.1", 19293)
+    assert [endpoint.port for endpoint in one.listeners.values()] == [19092, 19192, 19292]
 
 
 def test_settings_of_the_user_win(layout: ClusterLayout, tmp_path: Path) -> None:
-    assert properties(layout, 1)["log.segment.bytes"] == "4096"
+    assert config(layout, 1).log_segment_bytes == 4096
+    assert config(layout, 1).min_insync_replicas == 2
     other = ClusterLayout.create(tmp_path / "d", 3, 19092, {"min.insync.replicas": "1"})
-    assert properties(other, 1)["min.insync.replicas"] == "1"
+    assert config(other, 1).min_insync_replicas == 1
+
+
+def test_a_directory_with_an_odd_name_survives_the_configuration_file(tmp_path: Path) -> None:
+    layout = ClusterLayout.create(tmp_path / "a b\\c=d#e", 1, 19092, {})
+    assert config(layout, 1).log_dirs == (str(layout.data_directory(1)),)
+    with pytest.raises(ClusterError, match="comma"):
+        ClusterLayout.create(tmp_path / "a,b", 1, 19092, {})
 
 
 @pytest.mark.parametrize(("brokers", "copies", "in_sync"), [(1, "1", "1"), (2, "2", "2"), (3, "3", "2"), (5, "3", "2")])
