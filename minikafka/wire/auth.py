@@ -20,6 +20,7 @@ INCONSISTENT_CLUSTER_ID for a node of another cluster, SASL_AUTHENTICATION_FAILE
 from __future__ import annotations
 
 import hmac
+from contextlib import suppress
 from hashlib import sha256
 from typing import Any, Final, NamedTuple, NoReturn
 
@@ -109,10 +110,10 @@ def verify_server_proof(secret: bytes, transcript: Transcript, proof: Buffer) ->
 
 
 def _unpack(message: Buffer, types: tuple[type, ...]) -> list[Any]:
-    try:
-        values = msgpack.unpackb(message, raw=False, max_buffer_size=MESSAGE_SIZE_MAX) if message else None
-    except (ValueError, TypeError, RecursionError, msgpack.UnpackException):
-        values = None
+    values = None
+    if 0 < len(message) <= MESSAGE_SIZE_MAX:
+        with suppress(ValueError, msgpack.UnpackException):
+            values = msgpack.unpackb(message, raw=False, max_ext_len=0)
     if not isinstance(values, list) or [type(value) for value in values] != list(types):
         _refuse("the peer sent a malformed authentication message")
     return values

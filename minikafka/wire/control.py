@@ -26,7 +26,7 @@ UNAUTHENTICATED_FRAME_SIZE_MAX: Final = 4096
 """The largest frame to accept from a peer that has not proved the cluster secret."""
 
 NESTING_MAX: Final = 16
-COUNT_MAX: Final = 200_000
+COUNT_MAX: Final = 65_536
 METHOD_LENGTH_MAX: Final = 64
 CORRELATION_ID_MAX: Final = 2**63 - 1
 
@@ -101,13 +101,13 @@ def _unpack(payload: memoryview) -> Any:
             payload,
             raw=False,
             strict_map_key=False,
-            max_array_len=COUNT_MAX,
-            max_map_len=COUNT_MAX,
+            max_array_len=min(COUNT_MAX, len(payload)),
+            max_map_len=min(COUNT_MAX, len(payload)),
             max_ext_len=0,
             ext_hook=_refuse_extension,
             object_pairs_hook=_checked_map,
         )
-    except (ValueError, TypeError, RecursionError, msgpack.UnpackException) as error:
+    except (ValueError, msgpack.UnpackException) as error:
         raise WireError(f"a control frame is not the msgpack it should be: {error!r:.200}") from None
 
 

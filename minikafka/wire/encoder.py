@@ -142,7 +142,9 @@ class EncoderSource:
         self.write_length("h" if primitive == "string" else "i", length)
         if primitive == "records" and self.segmented:
             self.emit(f"if type({value}) is RecordsSlot or {length} > INLINE_MAX:")
-            self.emit("    segments.append(b''.join(out))", f"    segments.append({value})", "    out.clear()", "else:")
+            self.emit(
+                f"    if {length}:", f"        segments += b''.join(out), {value}", "        out.clear()", "else:"
+            )
             self.emit(f"    {self.sink}({value})")
         else:
             self.emit(f"{self.sink}({value})")

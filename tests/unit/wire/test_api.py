@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from minikafka.wire import api
+from minikafka.wire.api import (
+    SUPPORTED,
+    ApiKey,
+    advertised_versions,
+    is_supported,
+    request_class,
+    request_header_version,
+    response_class,
+    response_header_version,
+)
+from minikafka.wire.layout import is_flexible
+from minikafka.wire.schema import VersionRange
+
+
+@pytest.mark.parametrize("key", list(ApiKey))
+def test_tables_agree_with_the_schemas(key: ApiKey) -> None:
+    for cls in (request_class(key), response_class(key)):
+        existing = VersionRange.parse(cls.VERSIONS)
+        assert existing.has(SUPPORTED[key].first)
+        assert existing.has(SUPPORTED[key].last)
+        for version in range(existing.first, existing.last + 1):
+            assert (version >= api._FIRST_FLEXIBLE[key]) == is_flexible(cls, version)
+
+
+def test_every_key_is_in_the_tables() -> None:
+    assert set(SUPPORTED) == set(ApiKey) == set(api._FIRST_FLEXIBLE)
+
+
+@pytest.mark.spec("KIP-896")
+@pytest.mark.parametrize(
+    ("key", "floor"),
+    [
+        (ApiKey.PRODUCE, 3),
+        (ApiKey.FETCH, 4),
+        (ApiKey.LIST_OFFSETS, 1),
+        (ApiKey.OFFSET_COMMIT, 2),
+        (ApiKey.OFFSET_FETCH, 1),
+        (ApiKey.CREATE_TOPICS, 2),
+        (ApiKey.DELETE_TOPICS, 1),
+        (ApiKey.OFFSET_FOR_LEADER_EPOCH, 2),
+        (ApiKey.DESCRIBE_CONFIGS, 1),
+        (ApiKey.DESCRIBE_LOG_DIRS, 1),
+    ],
+)
+def test_versions_start_where_kafka_4_starts(key: ApiKey, floor: int) -> None:
+    assert SUPPORTED[key].first == floor
+
+
+def test_produce_is_offered_from_version_0_but_not_supported_there() -> None:
+    assert advertised_versions(ApiKey.PRODUCE) == VersionRange(0, 11)
+    assert not is_supported(ApiKey.PRODUCE, 2)
+    assert is_supported(ApiKey.PRODUCE, 3)
+    assert advertised_versions(ApiKey.FETCH) == SUPPORTED[ApiKey.FETCH]
+    assert not is_supported(999, 0)
+
+
+def test_header_versions() -> None:
+    assert (request_header_version(ApiKey.PRODUCE, 8), request_header_version(ApiKey.PRODUCE, 9)) == (1, 2)
+    assert (response_header_version(ApiKey.PRODUCE, 8), response_header_version(ApiKey.PRODUCE, 9)) == (0, 1)
+    assert request_header_version(ApiKey.API_VERSIONS, 3) == 2
+    assert response_header_version(ApiKey.API_VERSIONS, 3) == 0
+    with pytest.raises(KeyError):
+        request_header_version(999, 0)
+
+
+def test_names() -> None:
+    assert ApiKey.OFFSET_FOR_LEADER_EPOCH.camel_name == "OffsetForLeaderEpoch"
+    assert request_class(ApiKey.FETCH).__name__ == "FetchRequest"
+
+
+def test_importing_the_table_does_not_import_the_messages() -> None:
+    program = "import sys, minikafka.wire.api; print([name for name in sys.modules if 'wire.messages.' in name])"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import random
+import tracemalloc
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minikafka.wire.framing import INCOMPLETE, FrameError, ReceiveBuffer, frame_end, scan_frames
+
+pieces = st.lists(st.binary(max_size=300), max_size=20)
+
+
+def framed(payload: bytes) -> bytes:
+    return len(payload).to_bytes(4, "big") + payload
+
+
+@given(pieces)
+def test_scanning_finds_every_frame(payloads: list[bytes]) -> None:
+    stream = b"".join(map(framed, payloads))
+    assert [stream[start:end] for start, end in scan_frames(stream, 0, len(stream))] == payloads
+    for filled in range(len(stream)):
+        complete = [stream[start:end] for start, end in scan_frames(stream, 0, filled)]
+        assert complete == payloads[: len(complete)]
+
+
+@given(pieces, st.integers(5, 40), st.randoms())
+def test_frames_come_out_as_they_went_in(payloads: list[bytes], initial_size: int, rng: random.Random) -> None:
+    stream = memoryview(b"".join(map(framed, payloads)))
+    buffer = ReceiveBuffer(initial_size=initial_size)
+    received: list[bytes] = []
+    while stream:
+        room = buffer.writable(65536)
+        count = rng.randint(1, min(len(room), len(stream)))
+        room[:count] = stream[:count]
+        buffer.received(count)
+        stream = stream[count:]
+        for frame in buffer.frames():
+            received.append(bytes(frame))
+            if rng.random() < 0.3:
+                break  # the rest is taken later
+    received += map(bytes, buffer.frames())
+    assert received == payloads
+    assert len(buffer) == 0
+
+
+@pytest.mark.parametrize(
+    ("prefix", "complaint"),
+    [
+        (b"\xff\xff\xff\xff", "frame of -1 bytes"),
+        (b"\x7f\xff\xff\xff", "frame of 2147483647 bytes: a size must be from 0 to 104857600"),
+        (b"GET ", "HTTP request"),
+        (b"POST", "HTTP request"),
+        (b"\x16\x03\x01\x02", "TLS handshake"),
+    ],
+)
+def test_wrong_prefixes_are_explained(prefix: bytes, complaint: str) -> None:
+    buffer = ReceiveBuffer()
+    buffer.feed(prefix)
+    with pytest.raises(FrameError, match=complaint):
+        buffer.next_frame()
+
+
+def test_a_frame_of_the_largest_size_is_allowed() -> None:
+    assert frame_end(b"\0\0\0\x08" + bytes(8), 0, 12, size_max=8) == 12
+    assert frame_end(b"\0\0\0\x08" + bytes(7), 0, 11, size_max=8) == INCOMPLETE
+    with pytest.raises(FrameError):
+        frame_end(b"\0\0\0\x09", 0, 4, size_max=8)
+
+
+def test_an_announced_size_allocates_nothing() -> None:
+    tracemalloc.start()
+    buffer = ReceiveBuffer()
+    buffer.feed((100 * 1024 * 1024).to_bytes(4, "big") + bytes(10_000))
+    assert buffer.next_frame() is None
+    buffer.writable()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert buffer.capacity <= 4 * 10_000
+    assert peak < 100_000
+
+
+def test_memory_is_given_back_after_an_outsized_frame() -> None:
+    buffer = ReceiveBuffer()
+    buffer.feed(framed(bytes(1_000_000)))
+    assert buffer.capacity > 1_000_000
+    assert [len(frame) for frame in buffer.frames()] == [1_000_000]
+    for _ in range(ReceiveBuffer.QUIET_READS + 1):
+        assert buffer.capacity > 1_000_000
+        buffer.feed(framed(b"small"))
+        assert [bytes(frame) for frame in buffer.frames()] == [b"small"]
+    assert buffer.capacity <= 1_000_000
+    assert buffer.capacity == 4096
+
+
+def test_trimming_keeps_what_waits() -> None:
+    buffer = ReceiveBuffer()
+    buffer.feed(framed(bytes(10_000)) + b"\0\0")
+    assert sum(1 for _ in buffer.frames()) == 1
+    buffer.trim()
+    assert buffer.capacity > 4096
+    buffer.feed(b"\0\x01x")
+    assert [bytes(frame) for frame in buffer.frames()] == [b"x"]
+    buffer.trim()
+    assert buffer.capacity == 4096
+
+
+def test_steady_large_frames_do_not_move_or_grow_forever() -> None:
+    buffer = ReceiveBuffer()
+    for _ in range(50):
+        buffer.feed(framed(bytes(100_000)))
+        assert sum(1 for _ in buffer.frames()) == 1
+    assert buffer.capacity <= 4 * 100_000
+
+
+def test_many_small_frames_get_a_comfortable_buffer() -> None:
+    buffer = ReceiveBuffer()
+    stream = memoryview(framed(b"x" * 46) * 20_000)
+    while stream:
+        room = buffer.writable()
+        count = min(len(room), len(stream))
+        room[:count] = stream[:count]
+        buffer.received(count)
+        stream = stream[count:]
+        for _ in buffer.frames():
+            pass
+    assert buffer.capacity == ReceiveBuffer.COMFORTABLE_SIZE
+
+
+def test_a_frame_held_while_the_buffer_grows_is_not_lost() -> None:
+    buffer = ReceiveBuffer(initial_size=16)
+    buffer.feed(framed(b"first") + b"\0")
+    frame = buffer.next_frame()
+    assert frame is not None
+    buffer.feed(b"\0\0\x64" + b"y" * 100)
+    assert bytes(buffer.next_frame() or b"") == b"y" * 100

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from minikafka.wire.api import SUPPORTED, ApiKey
+from minikafka.wire.codec import encode
+from minikafka.wire.encoder import INLINE_MAX
+from minikafka.wire.errors import WireError
+from minikafka.wire.headers import encode_response
+from minikafka.wire.hot import (
+    EncodedOnce,
+    EncodedTopics,
+    encode_fetch_response,
+    encode_metadata_response,
+    records_slot,
+)
+from minikafka.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from minikafka.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from minikafka.wire.messages.metadata import MetadataResponse, MetadataResponseTopic
+from minikafka.wire.schema import Message, RecordsSlot
+
+quick = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+Messages = Callable[..., st.SearchStrategy[Message]]
+fetch_versions = st.integers(*SUPPORTED[ApiKey.FETCH])
+metadata_versions = st.integers(*SUPPORTED[ApiKey.METADATA])
+
+
+@quick
+@given(data=st.data(), version=fetch_versions)
+def test_a_fetch_response_in_segments_is_the_plain_one(messages: Messages, data: st.DataObject, version: int) -> None:
+    response = data.draw(messages(FetchResponse, version))
+    assert isinstance(response, FetchResponse)
+    expected = encode_response(ApiKey.FETCH, version, 77, encode(response, version))
+    stored: list[bytes] = []
+    for partition in (partition for topic in response.responses for partition in topic.partitions):
+        choice = data.draw(st.sampled_from(["inline", "slot"]))
+        if partition.records is not None and choice == "slot":
+            stored.append(bytes(partition.records))
+            partition.records = records_slot(len(partition.records), len(stored) - 1)
+    segments = encode_fetch_response(response, version, 77)
+    parts = [stored[int(str(s.handle))] if isinstance(s, RecordsSlot) else bytes(s) for s in segments]
+    assert b"".join(parts) == expected
+
+
+def test_large_records_are_not_copied_and_small_ones_are_joined() -> None:
+    large, small = memoryview(bytes(INLINE_MAX + 1)), memoryview(bytes(INLINE_MAX))
+    stored, nothing = records_slot(9, "f"), records_slot(0, "g")
+    partitions = [PartitionData(records=records) for records in (large, small, nothing, stored)]
+    response = FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=partitions)])
+    first, second, third, fourth = encode_fetch_response(response, 4, 1)
+    assert isinstance(first, bytes)
+    assert second is large
+    assert isinstance(third, bytes)
+    assert isinstance(fourth, RecordsSlot)
+    assert (fourth.size, fourth.handle) == (9, "f")
+    assert repr(fourth) == "RecordsSlot(size=9, handle='f')"
+
+
+def test_a_slot_cannot_be_encoded_into_plain_bytes() -> None:
+    partition = PartitionData(records=records_slot(9, "f"))
+    response = FetchResponse(responses=[FetchableTopicResponse(partitions=[partition])])
+    with pytest.raises(WireError, match="records"):
+        encode(response, 12)
+
+
+def test_an_unchanging_response_is_encoded_once_per_version() -> None:
+    response = ApiVersionsResponse(api_keys=[ApiVersion(api_key=0, min_version=0, max_version=11)])
+    encoded = EncodedOnce(response)
+    for version in (0, 3, 4):
+        assert encoded.body(version) == encode(response, version)
+        assert encoded.body(version) is encoded.body(version)
+
+
+@quick
+@given(data=st.data(), version=metadata_versions)
+def test_a_metadata_response_of_encoded_topics_is_the_plain_one(
+    messages: Messages, data: st.DataObject, version: int
+) -> None:
+    response = data.draw(messages(MetadataResponse, version))
+    assert isinstance(response, MetadataResponse)
+    expected = encode(response, version)
+    topics = [encode(topic, version) for topic in response.topics]
+    assert encode_metadata_response(response, version, topics) == expected
+
+
+def test_topics_are_encoded_again_only_when_they_changed() -> None:
+    built: list[str] = []
+
+    def build() -> MetadataResponseTopic:
+        built.append("t")
+        return MetadataResponseTopic(name="t")
+
+    topics, image, next_image = EncodedTopics(entries_max=2), object(), object()
+    first = topics.encoded(12, "t", image, build)
+    assert first == encode(MetadataResponseTopic(name="t"), 12)
+    assert topics.encoded(12, "t", image, build) is first
+    assert len(built) == 1
+    topics.encoded(12, "t", next_image, build)
+    assert len(built) == 2
+    topics.encoded(5, "t", next_image, build)
+    topics.encoded(5, "u", next_image, build)
+    assert len(built) == 4
+    topics.encoded(12, "t", next_image, build)
+    assert len(built) == 5, "the cache is emptied when it is full"
