@@ -1,0 +1,54 @@
+"""What commands and responses have in common, and how they travel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar, cast
+
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.metadata.codec import MalformedError, from_wire, to_wire
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """Base of all responses."""
+
+    def to_wire(self) -> list[Any]:
+        """The response as msgpack values."""
+        return to_wire(self)
+
+
+R = TypeVar("R", bound=Response)
+
+
+@dataclass(frozen=True, slots=True)
+class Command(Generic[R]):
+    """Base of all commands; R is the type of the response."""
+
+    TYPE: ClassVar[int]
+    RESPONSE: ClassVar[type[Response]]
+
+    def to_wire(self) -> list[Any]:
+        """The command as msgpack values."""
+        return [self.TYPE, *to_wire(self)]
+
+
+def decode_command(wire: Any) -> Command[Any]:
+    """The command of msgpack values; KafkaError(INVALID_REQUEST) when they are none."""
+    if not isinstance(wire, list | tuple) or not wire or type(wire[0]) is not int:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "not a controller command: [type, field, ...] is expected")
+    cls = next((cls for cls in Command.__subclasses__() if wire[0] == cls.TYPE), None)
+    if cls is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"controller command {wire[0]} is unknown to this node")
+    try:
+        return from_wire(cls, wire[1:])
+    except MalformedError as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from None
+
+
+def decode_response(command: Command[R], wire: Any) -> R:
+    """The response to ``command``; KafkaError(UNKNOWN_SERVER_ERROR) when the values are none."""
+    try:
+        return cast(R, from_wire(command.RESPONSE, wire))
+    except MalformedError as error:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the controller's answer is malformed: {error}") from None

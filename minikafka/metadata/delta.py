@@ -1,0 +1,304 @@
+"""Records applied to an image: the next image, and what to act on.
+
+Theory: :class:`ImageBuilder` starts as the image it is given and copies a dictionary the first time it changes one, so
+that a single change costs one shallow copy of what it touches and a batch of changes costs one of each. Whatever the
+number of records, the image before stays as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import singledispatchmethod
+from typing import Generic, TypeVar
+from uuid import UUID
+
+from minikafka.metadata.codec import MalformedError
+from minikafka.metadata.image import BrokerImage, ConfigResource, MetadataImage, PartitionImage, TopicImage
+from minikafka.metadata.records import (
+    BrokerChangeRecord,
+    ClusterIdRecord,
+    ConfigRecord,
+    ConfigResourceType,
+    MetadataVersionRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    Record,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+    UnregisterBrokerRecord,
+)
+from minikafka.model import OffsetAndEpoch, TopicPartition
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataDelta:
+    """What differs between two images, by name. A topic deleted and created again appears as both."""
+
+    before: MetadataImage
+    after: MetadataImage
+    brokers: frozenset[int] = frozenset()
+    """Brokers registered, changed or gone."""
+    created_topics: frozenset[str] = frozenset()
+    deleted_topics: tuple[TopicImage, ...] = ()
+    """As they were before, with the id that went."""
+    partitions: frozenset[TopicPartition] = frozenset()
+    """Partitions created or changed; those of deleted topics are not among them."""
+    configs: frozenset[ConfigResource] = frozenset()
+    """Resources with a value set or removed; those of deleted topics are not among them."""
+
+    @property
+    def is_empty(self) -> bool:
+        """True when there is nothing to act on."""
+        return not (self.brokers or self.created_topics or self.deleted_topics or self.partitions or self.configs)
+
+
+def apply_records(
+    image: MetadataImage, records: Iterable[Record], last: OffsetAndEpoch
+) -> tuple[MetadataImage, MetadataDelta]:
+    """The image after ``records``, the last of which is at ``last``; and what changed.
+
+    Raises MalformedError when a record does not fit the image (an unknown topic or broker): the log is damaged.
+    """
+    builder = ImageBuilder(image)
+    for record in records:
+        builder.replay(record)
+    after = builder.build(last)
+    return after, difference(image, after, builder.touched_topics, builder.touched_configs)
+
+
+def difference(
+    before: MetadataImage,
+    after: MetadataImage,
+    topics: Iterable[str] | None = None,
+    configs: Iterable[ConfigResource] | None = None,
+) -> MetadataDelta:
+    """What differs between two images, looking only at the given topics and resources (default: at all of them).
+
+    A node that loads a snapshot has no records to tell it; it compares its old image with the new one.
+    """
+    names = set(before.topics_by_name) | set(after.topics_by_name) if topics is None else set(topics)
+    resources = set(before.configs) | set(after.configs) if configs is None else set(configs)
+    brokers = set(before.brokers) | set(after.brokers) if before.brokers is not after.brokers else set()
+    created: set[str] = set()
+    deleted: list[TopicImage] = []
+    partitions: set[TopicPartition] = set()
+    for name in names:
+        old, new = before.topic(name), after.topic(name)
+        if old is new:
+            continue
+        if old is not None and (new is None or new.topic_id != old.topic_id):
+            deleted.append(old)
+            old = None
+        if new is not None:
+            if old is None:
+                created.add(name)
+            partitions |= _changed_partitions(old, new)
+    return MetadataDelta(
+        before,
+        after,
+        brokers=frozenset(i for i in brokers if before.brokers.get(i) != after.brokers.get(i)),
+        created_topics=frozenset(created),
+        deleted_topics=tuple(sorted(deleted, key=lambda topic: topic.name)),
+        partitions=frozenset(partitions),
+        configs=frozenset(r for r in resources if _exists(after, r) and before.config_of(r) != after.config_of(r)),
+    )
+
+
+def _changed_partitions(old: TopicImage | None, new: TopicImage) -> set[TopicPartition]:
+    known = old.partitions if old is not None else {}
+    return {TopicPartition(new.name, index) for index, now in new.partitions.items() if known.get(index) != now}
+
+
+def _exists(image: MetadataImage, resource: ConfigResource) -> bool:
+    return resource.resource_type is not ConfigResourceType.TOPIC or image.topic(resource.name) is not None
+
+
+class _Draft(Generic[K, V]):
+    """A mapping that is copied when it is first changed."""
+
+    __slots__ = ("_owned", "now")
+
+    def __init__(self, original: Mapping[K, V]) -> None:
+        self.now = original
+        self._owned: dict[K, V] | None = None
+
+    def own(self) -> dict[K, V]:
+        if self._owned is None:
+            self.now = self._owned = dict(self.now)
+        return self._owned
+
+
+class ImageBuilder:
+    """An image in the making. :meth:`replay` is the only place where a record becomes state."""
+
+    def __init__(self, image: MetadataImage) -> None:
+        self._image = image
+        self._brokers = _Draft(image.brokers)
+        self._topics = _Draft(image.topics_by_name)
+        self._topic_names = _Draft(image.topic_names)
+        self._configs = _Draft(image.configs)
+        self._partitions: dict[str, dict[int, PartitionImage]] = {}
+        self._cluster_id = image.cluster_id
+        self._metadata_version = image.metadata_version
+        self._next_producer_id = image.next_producer_id
+        self.touched_topics: set[str] = set()
+        self.touched_configs: set[ConfigResource] = set()
+
+    def build(self, last: OffsetAndEpoch) -> MetadataImage:
+        """The image after what was replayed; the builder is done then."""
+        return MetadataImage(
+            last.offset,
+            last.epoch,
+            self._cluster_id,
+            self._metadata_version,
+            self._brokers.now,
+            self._topics.now,
+            self._topic_names.now,
+            self._configs.now,
+            self._next_producer_id,
+        )
+
+    @singledispatchmethod
+    def replay(self, record: Record) -> None:
+        """Let one record happen."""
+        raise AssertionError(f"no replay for {type(record).__name__}")
+
+    @replay.register
+    def _(self, record: MetadataVersionRecord) -> None:
+        self._metadata_version = record.metadata_version
+
+    @replay.register
+    def _(self, record: ClusterIdRecord) -> None:
+        self._cluster_id = record.cluster_id
+
+    @replay.register
+    def _(self, record: ProducerIdsRecord) -> None:
+        self._next_producer_id = record.next_producer_id
+
+    @replay.register
+    def _(self, record: RegisterBrokerRecord) -> None:
+        self._brokers.own()[record.broker_id] = BrokerImage(
+            record.broker_id,
+            record.incarnation_id,
+            record.broker_epoch,
+            record.listeners,
+            record.rack,
+            record.log_dirs,
+            record.fenced,
+            record.in_controlled_shutdown,
+        )
+
+    @replay.register
+    def _(self, record: BrokerChangeRecord) -> None:
+        broker = self._broker(record.broker_id, record.broker_epoch)
+        if record.fenced is not None:
+            broker = replace(broker, fenced=record.fenced)
+        if record.in_controlled_shutdown is not None:
+            broker = replace(broker, in_controlled_shutdown=record.in_controlled_shutdown)
+        self._brokers.own()[record.broker_id] = broker
+
+    @replay.register
+    def _(self, record: UnregisterBrokerRecord) -> None:
+        self._broker(record.broker_id, record.broker_epoch)
+        del self._brokers.own()[record.broker_id]
+
+    @replay.register
+    def _(self, record: TopicRecord) -> None:
+        topics, names = self._topics.own(), self._topic_names.own()
+        if record.name in topics or record.topic_id in names:
+            raise MalformedError(f"topic {record.name} ({record.topic_id}) is created twice")
+        self._partitions[record.name] = {}
+        topics[record.name] = TopicImage(record.name, record.topic_id, self._partitions[record.name])
+        names[record.topic_id] = record.name
+        self.touched_topics.add(record.name)
+
+    @replay.register
+    def _(self, record: RemoveTopicRecord) -> None:
+        topic = self._topic(record.topic_id)
+        del self._topics.own()[topic.name]
+        del self._topic_names.own()[topic.topic_id]
+        self._partitions.pop(topic.name, None)
+        self.touched_topics.add(topic.name)
+        resource = ConfigResource(ConfigResourceType.TOPIC, topic.name)
+        if resource in self._configs.now:
+            del self._configs.own()[resource]
+            self.touched_configs.add(resource)
+
+    @replay.register
+    def _(self, record: PartitionRecord) -> None:
+        partition = PartitionImage(
+            record.replicas,
+            record.isr,
+            record.leader,
+            record.leader_epoch,
+            record.partition_epoch,
+            record.adding_replicas,
+            record.removing_replicas,
+            record.elr,
+            record.last_known_elr,
+        )
+        self._own_partitions(record.topic_id)[record.partition] = partition
+
+    @replay.register
+    def _(self, record: PartitionChangeRecord) -> None:
+        partitions = self._own_partitions(record.topic_id)
+        partition = partitions.get(record.partition)
+        if partition is None:
+            raise MalformedError(f"a change of partition {record.partition}, which topic {record.topic_id} has not")
+        partitions[record.partition] = _changed(partition, record)
+
+    @replay.register
+    def _(self, record: ConfigRecord) -> None:
+        resource = ConfigResource(record.resource_type, record.resource_name)
+        configs = self._configs.own()
+        values = dict(configs.get(resource, {}))
+        if record.value is None:
+            values.pop(record.name, None)
+        else:
+            values[record.name] = record.value
+        if values:
+            configs[resource] = values
+        else:
+            configs.pop(resource, None)
+        self.touched_configs.add(resource)
+
+    def _broker(self, broker_id: int, broker_epoch: int) -> BrokerImage:
+        broker = self._brokers.now.get(broker_id)
+        if broker is None or broker.broker_epoch != broker_epoch:
+            raise MalformedError(f"a change of broker {broker_id} in epoch {broker_epoch}, which is not registered")
+        return broker
+
+    def _topic(self, topic_id: UUID) -> TopicImage:
+        name = self._topic_names.now.get(topic_id)
+        if name is None:
+            raise MalformedError(f"a change of topic {topic_id}, which does not exist")
+        return self._topics.now[name]
+
+    def _own_partitions(self, topic_id: UUID) -> dict[int, PartitionImage]:
+        topic = self._topic(topic_id)
+        if topic.name not in self._partitions:
+            self._partitions[topic.name] = dict(topic.partitions)
+            self._topics.own()[topic.name] = replace(topic, partitions=self._partitions[topic.name])
+            self.touched_topics.add(topic.name)
+        return self._partitions[topic.name]
+
+
+def _changed(partition: PartitionImage, change: PartitionChangeRecord) -> PartitionImage:
+    """Each change is a new partition epoch; naming a leader is a new leader epoch."""
+    given = {
+        name: value
+        for name in ("isr", "leader", "replicas", "adding_replicas", "removing_replicas", "elr", "last_known_elr")
+        if (value := getattr(change, name)) is not None
+    }
+    return replace(
+        partition,
+        partition_epoch=partition.partition_epoch + 1,
+        leader_epoch=partition.leader_epoch + ("leader" in given),
+        **given,
+    )

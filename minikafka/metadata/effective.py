@@ -1,0 +1,21 @@
+"""Settings in effect: what the image sets dynamically above what the node is configured with."""
+
+from __future__ import annotations
+
+from minikafka.config import BrokerConfig, TopicConfig
+from minikafka.metadata.image import ConfigResource, MetadataImage
+from minikafka.metadata.records import ConfigResourceType
+
+EVERY_BROKER = ConfigResource(ConfigResourceType.BROKER, "")
+
+
+def broker_config(image: MetadataImage, static: BrokerConfig) -> BrokerConfig:
+    """The node's settings with those set on the running cluster, for this node and for every node."""
+    node = image.config_of(ConfigResource(ConfigResourceType.BROKER, str(static.node_id)))
+    cluster = image.config_of(EVERY_BROKER)
+    return static.overridden(node, cluster) if node or cluster else static
+
+
+def topic_config(image: MetadataImage, topic: str, static: BrokerConfig) -> TopicConfig:
+    """A topic's settings on the node with that configuration."""
+    return TopicConfig(image.topic_overrides(topic), broker_config(image, static))

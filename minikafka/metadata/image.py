@@ -1,0 +1,137 @@
+"""The cluster's metadata at one offset of the metadata log. Immutable; the next image shares what did not change."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from minikafka.metadata.records import ConfigResourceType
+from minikafka.model import NO_EPOCH, NO_NODE, NO_OFFSET, Endpoint, TopicPartition
+
+
+class ConfigResource(NamedTuple):
+    """What a configuration belongs to: a topic, a broker by id, or with the name "" every broker."""
+
+    resource_type: ConfigResourceType
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerImage:
+    """A registered broker."""
+
+    broker_id: int
+    incarnation_id: UUID
+    broker_epoch: int
+    listeners: Mapping[str, Endpoint]
+    rack: str | None
+    log_dirs: tuple[str, ...]
+    fenced: bool
+    in_controlled_shutdown: bool
+
+    @property
+    def is_live(self) -> bool:
+        """True while it may lead, be in sync, and be told to clients. In controlled shutdown it is still reachable."""
+        return not self.fenced
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionImage:
+    """A partition's assignment and state. ``leader`` is -1 while it is offline; the ISR is never empty."""
+
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    adding_replicas: tuple[int, ...] = ()
+    removing_replicas: tuple[int, ...] = ()
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
+
+    @property
+    def preferred_leader(self) -> int:
+        """The first assigned replica."""
+        return self.replicas[0]
+
+    @property
+    def is_offline(self) -> bool:
+        """True while nobody leads it."""
+        return self.leader == NO_NODE
+
+
+@dataclass(frozen=True, slots=True)
+class TopicImage:
+    """A topic: its partitions by index, from 0 without a gap."""
+
+    name: str
+    topic_id: UUID
+    partitions: Mapping[int, PartitionImage]
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataImage:
+    """Everything the metadata log says up to and including ``offset``, which was written in ``epoch``.
+
+    The mappings are not to be changed: other images share them.
+    """
+
+    offset: int = NO_OFFSET
+    epoch: int = NO_EPOCH
+    cluster_id: str = ""
+    metadata_version: int = 0
+    brokers: Mapping[int, BrokerImage] = field(default_factory=dict)
+    topics_by_name: Mapping[str, TopicImage] = field(default_factory=dict)
+    topic_names: Mapping[UUID, str] = field(default_factory=dict)
+    configs: Mapping[ConfigResource, Mapping[str, str]] = field(default_factory=dict)
+    next_producer_id: int = 0
+
+    def topic(self, name: str) -> TopicImage | None:
+        """The topic of that name."""
+        return self.topics_by_name.get(name)
+
+    def topic_by_id(self, topic_id: UUID) -> TopicImage | None:
+        """The topic of that id."""
+        name = self.topic_names.get(topic_id)
+        return None if name is None else self.topics_by_name[name]
+
+    def topics(self) -> Collection[TopicImage]:
+        """All topics, in no particular order."""
+        return self.topics_by_name.values()
+
+    def partition(self, where: TopicPartition) -> PartitionImage | None:
+        """The partition, or None when there is no such topic or index."""
+        topic = self.topics_by_name.get(where.topic)
+        return None if topic is None else topic.partitions.get(where.partition)
+
+    def partitions(self) -> Iterator[tuple[TopicImage, int, PartitionImage]]:
+        """Every partition of the cluster with its topic and index."""
+        for topic in self.topics_by_name.values():
+            for index, partition in topic.partitions.items():
+                yield topic, index, partition
+
+    def broker(self, broker_id: int) -> BrokerImage | None:
+        """The registered broker of that id, live or not."""
+        return self.brokers.get(broker_id)
+
+    def live_brokers(self) -> list[BrokerImage]:
+        """The brokers that are not fenced, by id."""
+        return [broker for _, broker in sorted(self.brokers.items()) if broker.is_live]
+
+    def is_live(self, broker_id: int) -> bool:
+        """True when the broker is registered and not fenced."""
+        broker = self.brokers.get(broker_id)
+        return broker is not None and broker.is_live
+
+    def config_of(self, resource: ConfigResource) -> Mapping[str, str]:
+        """What was set for a resource; empty when nothing was."""
+        return self.configs.get(resource, {})
+
+    def topic_overrides(self, name: str) -> Mapping[str, str]:
+        """What was set for a topic, as :class:`minikafka.config.TopicConfig` takes it."""
+        return self.config_of(ConfigResource(ConfigResourceType.TOPIC, name))
+
+
+EMPTY_IMAGE: Final = MetadataImage()
