@@ -129,7 +129,7 @@ class LocalCluster:
             if time.monotonic() >= deadline:
                 names = ", ".join(map(str, waiting))
                 raise ClusterError(
-                    f"not ready after {timeout_s:.0f} s: node {names}\n{self._last_log_lines(waiting[0])}"
+                    f"not ready after {timeout_s:g} s: node {names}\n{self._last_log_lines(waiting[0])}"
                 )
             time.sleep(_POLL_INTERVAL_S)
 
@@ -144,7 +144,7 @@ class LocalCluster:
         start = time.monotonic()
         while (view := self.view()) is None or not condition(view):
             if time.monotonic() - start >= timeout_s:
-                raise ClusterError(f"waited {timeout_s:.0f} s in vain for {what}; last seen: {view}")
+                raise ClusterError(f"waited {timeout_s:g} s in vain for {what}; last seen: {view}")
             time.sleep(_POLL_INTERVAL_S)
         return time.monotonic() - start
 
@@ -239,7 +239,7 @@ class LocalCluster:
             send_signal(process, signal.SIGKILL)
         for process in processes:
             if not wait_until_gone(process, _KILL_TIMEOUT_S):
-                raise ClusterError(f"process {process.pid} survived SIGKILL for {_KILL_TIMEOUT_S:.0f} s")
+                raise ClusterError(f"process {process.pid} survived SIGKILL for {_KILL_TIMEOUT_S:g} s")
         self.running()  # reaps those that are children
 
     def kill_all(self) -> None:

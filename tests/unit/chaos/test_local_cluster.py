@@ -1,0 +1,76 @@
+"""What a local cluster refuses and reports. (Clusters that run are tested in tests/cluster.)"""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from minikafka.chaos.cluster_status import cluster_status
+from minikafka.chaos.layout import ClusterError
+from minikafka.chaos.local_cluster import LocalCluster
+from minikafka.chaos.ports import free_base_port
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> LocalCluster:
+    return LocalCluster.create(tmp_path / "c", brokers=3, base_port=free_base_port(3))
+
+
+def test_a_cluster_that_was_never_started_is_down(cluster: LocalCluster) -> None:
+    status = cluster_status(cluster)
+    assert [node.state for node in status.nodes] == ["down"] * 3
+    assert status.view is None
+    assert not status.healthy
+    assert cluster.stop() == []
+
+
+def test_a_port_in_use_is_named_before_anything_starts(cluster: LocalCluster) -> None:
+    port = cluster.layout.ports(2)[1]
+    with (
+        socket.create_server(("127.0.0.1", port)),
+        pytest.raises(ClusterError, match=f"port {port}, which node 2 needs, is in use"),
+    ):
+        cluster.start()
+    assert cluster.running() == {}
+    assert not cluster.layout.pid_file(1).exists()
+
+
+def test_a_node_that_dies_at_once_is_reported_with_the_end_of_its_log(tmp_path: Path) -> None:
+    cluster = LocalCluster.create(
+        tmp_path / "c", brokers=1, base_port=free_base_port(1), settings={"log.segment.bytes": "potato"}
+    )
+    with pytest.raises(ClusterError, match=r"node 1 ended with exit code \d+; the end of its log") as error:
+        cluster.start()
+    last_line = cluster.layout.log_file(1).read_text().splitlines()[-1]
+    assert last_line in str(error.value)
+    assert cluster.running() == {}
+
+
+@pytest.mark.parametrize("verb", ["kill", "pause", "resume", "restart", "start_node", "stop_node"])
+def test_a_node_that_does_not_exist_is_refused(cluster: LocalCluster, verb: str) -> None:
+    with pytest.raises(ClusterError, match="there is no node 4; the nodes of this cluster are 1, 2, 3"):
+        getattr(cluster, verb)(4)
+
+
+@pytest.mark.parametrize("verb", ["kill", "pause", "resume", "stop_node"])
+def test_a_node_that_is_down_cannot_be_broken_further(cluster: LocalCluster, verb: str) -> None:
+    with pytest.raises(ClusterError, match="node 2 is down; start it with: minikafka cluster restart 2"):
+        getattr(cluster, verb)(2)
+
+
+def test_a_recycled_process_id_is_not_taken_for_a_node(cluster: LocalCluster) -> None:
+    cluster.layout.write_files()
+    cluster.layout.pid_file(1).write_text(f"{os.getpid()}\n")
+    assert cluster.process(1) is None
+    cluster.layout.pid_file(1).write_text("gibberish")
+    assert cluster.process(1) is None
+
+
+def test_waiting_in_vain_says_for_what(cluster: LocalCluster) -> None:
+    with pytest.raises(ClusterError, match=r"not ready after 0.01 s: node 1, 2, 3"):
+        cluster.wait_ready(timeout_s=0.01)
+    with pytest.raises(ClusterError, match="waited 0.01 s in vain for every replica to be in sync"):
+        cluster.wait_in_sync(timeout_s=0.01)
