@@ -171,6 +171,7 @@ class ProducerIdsRecord(Record):
     next_producer_id: int
 
 
+# A dataclass with slots is made of a plain class that may live on as a subclass: the later of two is the one.
 _BY_TYPE: Final[dict[int, type[Record]]] = {cls.TYPE: cls for cls in Record.__subclasses__()}
 
 

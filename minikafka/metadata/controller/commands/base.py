@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from minikafka.errors import ErrorCode, KafkaError
@@ -37,13 +38,19 @@ def decode_command(wire: Any) -> Command[Any]:
     """The command of msgpack values; KafkaError(INVALID_REQUEST) when they are none."""
     if not isinstance(wire, list | tuple) or not wire or type(wire[0]) is not int:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "not a controller command: [type, field, ...] is expected")
-    cls = next((cls for cls in Command.__subclasses__() if wire[0] == cls.TYPE), None)
+    cls = _command_types().get(wire[0])
     if cls is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"controller command {wire[0]} is unknown to this node")
     try:
         return from_wire(cls, wire[1:])
     except MalformedError as error:
         raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from None
+
+
+@cache
+def _command_types() -> dict[int, type[Command[Any]]]:
+    # A dataclass with slots is made of a plain class that may live on as a subclass: the later of two is the one.
+    return {cls.TYPE: cls for cls in Command.__subclasses__()}
 
 
 def decode_response(command: Command[R], wire: Any) -> R:
