@@ -7,8 +7,10 @@
     isr.py            InSyncReplicas: committed ISR, proposal in flight, maximal ISR (row R20)
     fetcher.py        ReplicaFetcher: truncate, fetch, apply; one per (source broker, fetcher id)
     fetch_state.py    PartitionFetchState: where one followed partition stands (row R2)
+    fetch_states.py   FetchStates: all of them, by what is due
     effects.py        what a fetcher asks its driver to do
     epochs.py         what two logs have in common: fencing, divergence, where to truncate (rows E3, E5, E6)
+    requests.py       epoch and offset look-ups as plain values
     fetch_session.py  FetchSessionClient: the asking side of incremental fetch sessions (KIP-227)
     session_cache.py  FetchSessionCache: the answering side, bounded, with eviction
     produce.py        when an acks=all produce is answered (row D4)

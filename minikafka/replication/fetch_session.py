@@ -1,0 +1,194 @@
+"""The asking side of incremental fetch sessions (row R6, KIP-227).
+
+A session is a memory both sides have of the same partitions, so that a request names only what changed. It has an id,
+given by the server, and an epoch that counts requests::
+
+    NEW (id 0, epoch 0)        --full request, answered with an id-->        OPEN (id, epoch 1)
+    NEW                        --answered with id 0 (server is full)-->      NEW
+    OPEN (id, n)               --incremental request answered-->             OPEN (id, n + 1; after 2^31-1 comes 1)
+    OPEN                       --FETCH_SESSION_ID_NOT_FOUND-->               NEW
+    OPEN                       --any other error, or no answer-->            REOPEN (id, epoch 0)
+    REOPEN                     --full request; the server drops the old session--> as NEW
+
+What was changed while a request is out goes into the next one. After a failure everything is sent again, so it does not
+matter whether the server saw the lost request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from minikafka.errors import ErrorCode
+from minikafka.model import TopicPartition
+from minikafka.wire.messages.fetch import FetchPartition, FetchTopic, ForgottenTopic
+
+NO_SESSION_ID: Final = 0
+INITIAL_EPOCH: Final = 0
+FINAL_EPOCH: Final = -1
+MAX_EPOCH: Final = 0x7FFFFFFF
+
+SESSION_ERRORS: Final = frozenset(
+    {
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    }
+)
+"""Errors that a full request cures at once; no back-off is due."""
+
+
+def next_epoch(epoch: int) -> int:
+    """The session epoch after ``epoch``; it never becomes 0 again."""
+    return 1 if epoch == MAX_EPOCH else epoch + 1
+
+
+class SessionRequest(NamedTuple):
+    """The part of a FetchRequest that the session decides."""
+
+    session_id: int
+    session_epoch: int
+    topics: list[FetchTopic]
+    forgotten_topics_data: list[ForgottenTopic]
+
+
+class _Wanted(NamedTuple):
+    topic_id: UUID
+    partition: FetchPartition
+
+
+class FetchSessionClient:
+    """What one fetcher wants from one server, and how to say it shortly. Building a request costs what changed."""
+
+    __slots__ = ("_changed", "_epoch", "_forgotten", "_session_id", "_told", "_wanted")
+
+    def __init__(self) -> None:
+        self._session_id = NO_SESSION_ID
+        self._epoch = INITIAL_EPOCH
+        self._wanted: dict[TopicPartition, _Wanted] = {}
+        self._changed: dict[TopicPartition, None] = {}
+        self._told: dict[TopicPartition, UUID] = {}  # what the server's session holds
+        self._forgotten: dict[tuple[TopicPartition, UUID], None] = {}
+
+    # -- what is wanted ---------------------------------------------------------------------------------------------
+
+    def update(self, where: TopicPartition, topic_id: UUID, partition: FetchPartition) -> None:
+        """Ask for ``partition`` from now on; it must not be changed afterwards. The place in the order is kept."""
+        told = self._told.get(where)
+        if told is not None and told != topic_id:
+            self._forgotten[where, told] = None
+            del self._told[where]
+        self._forgotten.pop((where, topic_id), None)
+        self._wanted[where] = _Wanted(topic_id, partition)
+        self._changed[where] = None
+
+    def forget(self, where: TopicPartition) -> None:
+        """Ask for it no longer; unknown partitions are ignored."""
+        if self._wanted.pop(where, None) is None:
+            return
+        self._changed.pop(where, None)
+        told = self._told.get(where)
+        if told is not None:
+            self._forgotten[where, told] = None
+
+    def move_to_end(self, where: TopicPartition) -> None:
+        """Others go first in the next full request (row R8); a server with a session rotates by itself."""
+        wanted = self._wanted.pop(where, None)
+        if wanted is not None:
+            self._wanted[where] = wanted
+
+    def asked(self, where: TopicPartition) -> FetchPartition | None:
+        """What is wanted of a partition; between :meth:`build` and the answer, that is what was asked."""
+        wanted = self._wanted.get(where)
+        return None if wanted is None else wanted.partition
+
+    def __contains__(self, where: TopicPartition) -> bool:
+        return where in self._wanted
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        return iter(self._wanted)
+
+    def __len__(self) -> int:
+        return len(self._wanted)
+
+    # -- request and response ---------------------------------------------------------------------------------------
+
+    @property
+    def session_id(self) -> int:
+        """The server's id of the session, 0 while there is none."""
+        return self._session_id
+
+    @property
+    def is_full(self) -> bool:
+        """True when the next request names every partition."""
+        return self._epoch == INITIAL_EPOCH
+
+    def build(self) -> SessionRequest:
+        """The next request: everything when the session is new, else what changed. One may be out at a time."""
+        if self._epoch == INITIAL_EPOCH:
+            named: Iterable[TopicPartition] = self._wanted
+            self._told.clear()
+            self._forgotten.clear()
+        else:
+            named = self._changed
+        request = SessionRequest(
+            self._session_id, self._epoch, _grouped(self._wanted, named), _forgotten_grouped(self._forgotten)
+        )
+        for where in named:
+            self._told[where] = self._wanted[where].topic_id
+        for where, topic_id in self._forgotten:
+            if where not in self._wanted and self._told.get(where) == topic_id:
+                del self._told[where]
+        self._forgotten.clear()
+        self._changed.clear()
+        return request
+
+    def on_response(self, error_code: int, session_id: int) -> bool:
+        """The answer's top-level fields. False when its partitions say nothing, and the next request is full."""
+        if error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
+            self._session_id = NO_SESSION_ID
+            self._epoch = INITIAL_EPOCH
+            return False
+        if error_code != ErrorCode.NONE:
+            self.on_failed()
+            return False
+        if session_id == NO_SESSION_ID:
+            self._session_id, self._epoch = NO_SESSION_ID, INITIAL_EPOCH
+        elif session_id != self._session_id:
+            self._session_id, self._epoch = session_id, next_epoch(INITIAL_EPOCH)
+        else:
+            self._epoch = next_epoch(self._epoch)
+        return True
+
+    def on_failed(self) -> None:
+        """No usable answer came: start over, and have the server drop the old session."""
+        self._epoch = INITIAL_EPOCH
+
+    def close(self) -> SessionRequest | None:
+        """A last request that makes the server drop the session; None when there is none to drop."""
+        session_id, self._session_id, self._epoch = self._session_id, NO_SESSION_ID, INITIAL_EPOCH
+        return None if session_id == NO_SESSION_ID else SessionRequest(session_id, FINAL_EPOCH, [], [])
+
+
+def _grouped(wanted: dict[TopicPartition, _Wanted], named: Iterable[TopicPartition]) -> list[FetchTopic]:
+    """Neighbours of one topic share an entry; grouping more would lose the order."""
+    topics: list[FetchTopic] = []
+    last: FetchTopic | None = None
+    for where in named:
+        topic_id, partition = wanted[where]
+        if last is None or last.topic != where.topic or last.topic_id != topic_id:
+            last = FetchTopic(topic=where.topic, topic_id=topic_id)
+            topics.append(last)
+        last.partitions.append(partition)
+    return topics
+
+
+def _forgotten_grouped(forgotten: Iterable[tuple[TopicPartition, UUID]]) -> list[ForgottenTopic]:
+    topics: dict[tuple[str, UUID], ForgottenTopic] = {}
+    for where, topic_id in forgotten:
+        key = (where.topic, topic_id)
+        if key not in topics:
+            topics[key] = ForgottenTopic(topic=where.topic, topic_id=topic_id)
+        topics[key].partitions.append(where.partition)
+    return list(topics.values())

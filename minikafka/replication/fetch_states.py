@@ -1,0 +1,163 @@
+"""All partitions of one fetcher, and for each the one place where the fetcher will find it next.
+
+A partition is in exactly one of these, or an answer is awaited for it:
+
+======================  ================================================================
+``truncating``          the end of its latest epoch is to be asked for
+``out_of_range``        the ends of the leader's log are to be asked for
+``changed``, session    it is fetched; in ``changed`` when the leader does not know its offset yet
+delayed                 in error, until the back-off ends
+throttled               left out by a replication quota
+======================  ================================================================
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, ValuesView
+from uuid import UUID
+
+from minikafka.errors import ErrorCode
+from minikafka.model import TopicPartition
+from minikafka.replication.effects import Backoff, Effect, Fenced, MarkFailed
+from minikafka.replication.fetch_session import FetchSessionClient
+from minikafka.replication.fetch_state import FollowedPartition, PartitionFetchState, ReplicaState
+
+StatesByPartition = dict[TopicPartition, PartitionFetchState]
+
+
+class FetchStates:
+    """The states of all followed partitions, sorted by what is due for them."""
+
+    __slots__ = (
+        "_backoff_ms",
+        "_delayed",
+        "_states",
+        "_topic_names",
+        "changed",
+        "failed",
+        "out_of_range",
+        "session",
+        "truncating",
+    )
+
+    def __init__(self, backoff_ms: int) -> None:
+        self._backoff_ms = backoff_ms
+        self._states: StatesByPartition = {}
+        self._topic_names: dict[UUID, str] = {}
+        self._delayed: deque[tuple[int, PartitionFetchState]] = deque()  # one back-off for all, so ends are in order
+        self.session = FetchSessionClient()
+        self.truncating: StatesByPartition = {}
+        self.out_of_range: StatesByPartition = {}
+        self.changed: StatesByPartition = {}
+        self.failed: set[TopicPartition] = set()
+
+    # -- which partitions -------------------------------------------------------------------------------------------
+
+    def add(self, followed: FollowedPartition) -> None:
+        """Follow a partition; one that is followed in the same epoch already goes on undisturbed."""
+        where = followed.topic_partition
+        known = self._states.get(where)
+        if known is not None:
+            if (known.current_leader_epoch, known.topic_id) == (followed.leader_epoch, followed.topic_id):
+                return
+            self.drop(known)
+        self.failed.discard(where)
+        self._topic_names[followed.topic_id] = where.topic
+        state = self._states[where] = PartitionFetchState(followed)
+        self.enqueue(state)
+
+    def remove(self, partitions: Iterable[TopicPartition]) -> None:
+        """Follow them no longer."""
+        for where in partitions:
+            self.failed.discard(where)
+            if (state := self._states.get(where)) is not None:
+                self.drop(state)
+        topic_ids = {state.topic_id for state in self._states.values()}
+        self._topic_names = {topic_id: name for topic_id, name in self._topic_names.items() if topic_id in topic_ids}
+
+    def get(self, where: TopicPartition) -> PartitionFetchState | None:
+        """The state of a followed partition."""
+        return self._states.get(where)
+
+    def values(self) -> ValuesView[PartitionFetchState]:
+        """All of them."""
+        return self._states.values()
+
+    def current(self, states: StatesByPartition) -> StatesByPartition:
+        """Those of ``states`` that were not dropped, or added anew, meanwhile."""
+        return {where: state for where, state in states.items() if self._states.get(where) is state}
+
+    def topic_name(self, topic_id: UUID) -> str:
+        """The followed topic with that id; empty when there is none."""
+        return self._topic_names.get(topic_id, "")
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    # -- what is due ------------------------------------------------------------------------------------------------
+
+    def enqueue(self, state: PartitionFetchState) -> None:
+        """Put a partition where the fetcher will find it, by its state."""
+        where = state.topic_partition
+        if state.delayed_until_ms is not None:
+            return
+        if state.is_out_of_range:
+            self.out_of_range[where] = state
+        elif state.replica_state is ReplicaState.TRUNCATING:
+            self.truncating[where] = state
+        elif not state.is_throttled:
+            self.changed[where] = state
+
+    def leave_session(self, state: PartitionFetchState) -> None:
+        """Fetch it no longer for now."""
+        self.changed.pop(state.topic_partition, None)
+        self.session.forget(state.topic_partition)
+
+    def on_error(self, state: PartitionFetchState, error: ErrorCode, now_ms: int) -> list[Effect]:
+        """Row R12, for an error the leader answered."""
+        if error is ErrorCode.FENCED_LEADER_EPOCH:
+            self.drop(state)
+            return [Fenced(state.topic_partition, state.current_leader_epoch)]
+        if error is ErrorCode.OFFSET_OUT_OF_RANGE and state.replica_state is ReplicaState.FETCHING:
+            self.leave_session(state)
+            state.is_out_of_range = True
+            self.enqueue(state)
+            return []
+        return [self.delay(state, error, now_ms)]
+
+    def delay(self, state: PartitionFetchState, error: ErrorCode, now_ms: int) -> Effect:
+        """Leave it alone for the back-off (row R8)."""
+        until_ms = now_ms + self._backoff_ms
+        self.leave_session(state)
+        state.delayed_until_ms = until_ms
+        state.asked_epoch = None
+        self._delayed.append((until_ms, state))
+        return Backoff(state.topic_partition, error, until_ms)
+
+    def end_delays(self, now_ms: int) -> None:
+        """Whose back-off is over is due again."""
+        while self._delayed and self._delayed[0][0] <= now_ms:
+            _, state = self._delayed.popleft()
+            if self._states.get(state.topic_partition) is state:
+                state.delayed_until_ms = None
+                self.enqueue(state)
+
+    @property
+    def next_delay_ends_ms(self) -> int | None:
+        """When the next back-off is over, if any is on."""
+        return self._delayed[0][0] if self._delayed else None
+
+    def fail(self, state: PartitionFetchState, reason: str) -> Effect:
+        """Follow it no longer, and remember why it is missing."""
+        self.drop(state)
+        self.failed.add(state.topic_partition)
+        return MarkFailed(state.topic_partition, reason)
+
+    def drop(self, state: PartitionFetchState) -> None:
+        """Forget a state; what was asked for it will find nobody."""
+        where = state.topic_partition
+        self.leave_session(state)
+        self.truncating.pop(where, None)
+        self.out_of_range.pop(where, None)
+        del self._states[where]

@@ -1,0 +1,403 @@
+"""The follower's side of replication: one machine per (source broker, fetcher id) (rows R2-R13, E5).
+
+The driver's loop is short. It carries out effects in order, one request at a time is out, and :meth:`next` is called
+again until it has the driver wait, or an answer is awaited::
+
+    while True:
+        effects = fetcher.next(now_ms)
+        for effect in effects: carry it out     # after Append: on_appended / on_append_failed
+        answer of a sent request: effects = on_fetch_response | on_epoch_end_offsets | on_list_offsets(...), carried out
+                                  likewise; no answer: on_request_failed
+
+What comes first: truncate what needs truncating, look up the leader's ends where a fetch was out of range, fetch what
+is ready (row R3). A fetch names only partitions whose state changed since the last one
+(:mod:`~minikafka.replication.fetch_session`), so its cost follows the traffic, not the number of partitions.
+
+Truncation. A partition that is added asks where its latest epoch ends at the leader and cuts its log there, as often as
+the answer's epoch is unknown here (:func:`~minikafka.replication.epochs.truncation_offset`); without any epoch it cuts
+to its high watermark. Beyond that every fetch carries the last epoch, and the leader names the point of divergence
+instead of records when it finds one (KIP-595).
+
+Invariants: a fetch is sent for a partition only in a leader epoch in which its log was found to be a prefix of the
+leader's; its fetch offset is its log end; an answer for anything but the state that asked is dropped (row R10).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, NamedTuple
+
+from minikafka.errors import ErrorCode
+from minikafka.model import NO_EPOCH, OffsetAndEpoch, TopicPartition
+from minikafka.replication.effects import (
+    Append,
+    Effect,
+    FollowOffsets,
+    RestartAt,
+    SendFetch,
+    SendListOffsets,
+    SendOffsetsForLeaderEpoch,
+    TruncateTo,
+    Wait,
+)
+from minikafka.replication.epochs import truncation_offset
+from minikafka.replication.fetch_session import SESSION_ERRORS
+from minikafka.replication.fetch_state import FollowedPartition, PartitionFetchState, ReplicaState
+from minikafka.replication.fetch_states import FetchStates, StatesByPartition
+from minikafka.replication.requests import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    EpochQuestion,
+    epoch_answers,
+    epoch_request,
+    list_offsets_request,
+    offset_answers,
+)
+from minikafka.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
+from minikafka.wire.messages.fetch import ReplicaState as WireReplicaState
+from minikafka.wire.messages.list_offsets import ListOffsetsResponse
+from minikafka.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochResponse
+
+RETRIED_APPEND_ERRORS: Final = frozenset({ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD})
+
+
+@dataclass(frozen=True, slots=True)
+class FetcherSettings:
+    """The ``replica.fetch.*`` settings (row R5)."""
+
+    wait_max_ms: int = 500
+    min_bytes: int = 1
+    response_max_bytes: int = 10 * 1024 * 1024
+    max_bytes: int = 1024 * 1024
+    backoff_ms: int = 1000
+
+
+class FetcherStatistics(NamedTuple):
+    """A read-only view of a fetcher."""
+
+    source_id: int
+    partitions: int
+    truncating: int
+    delayed: int
+    throttled: int
+    failed: int
+    max_lag: int
+
+
+class _Awaited(Enum):
+    FETCH = "fetch"
+    EPOCH_END_OFFSETS = "epoch end offsets"
+    LIST_OFFSETS = "list offsets"
+
+
+class ReplicaFetcher:
+    """All partitions that this broker follows from one source, through one connection."""
+
+    def __init__(
+        self,
+        source_id: int,
+        local_id: int,
+        *,
+        broker_epoch: int = -1,
+        settings: FetcherSettings | None = None,
+    ) -> None:
+        self.source_id = source_id
+        self.broker_epoch = broker_epoch
+        self._local_id = local_id
+        self._settings = settings or FetcherSettings()
+        self._states = FetchStates(self._settings.backoff_ms)
+        self._backoff_until_ms: int | None = None
+        self._awaited: _Awaited | None = None
+        self._asked: StatesByPartition = {}  # by the look-up that is out
+
+    # -- which partitions -------------------------------------------------------------------------------------------
+
+    def add_partitions(self, partitions: Iterable[FollowedPartition]) -> None:
+        """Follow them from now on; one that is followed in the same epoch already goes on undisturbed."""
+        for followed in partitions:
+            self._states.add(followed)
+
+    def remove_partitions(self, partitions: Iterable[TopicPartition]) -> None:
+        """Follow them no longer; what is on its way for them will be dropped."""
+        self._states.remove(partitions)
+
+    def throttle(self, partitions: Iterable[TopicPartition]) -> None:
+        """Leave them out of fetches until :meth:`unthrottle` (row R7)."""
+        for where in partitions:
+            if (state := self._states.get(where)) is not None:
+                state.is_throttled = True
+                self._states.leave_session(state)
+
+    def unthrottle(self, partitions: Iterable[TopicPartition]) -> None:
+        """Fetch them again."""
+        for where in partitions:
+            if (state := self._states.get(where)) is not None and state.is_throttled:
+                state.is_throttled = False
+                self._states.enqueue(state)
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is followed: the driver shuts it down (row R9)."""
+        return not self._states
+
+    @property
+    def failed_partitions(self) -> frozenset[TopicPartition]:
+        """Those that will not be followed before they are added in another epoch."""
+        return frozenset(self._states.failed)
+
+    def state(self, where: TopicPartition) -> PartitionFetchState | None:
+        """Where a partition stands, for descriptions and tests."""
+        return self._states.get(where)
+
+    def statistics(self) -> FetcherStatistics:
+        """An immutable view; walks every partition."""
+        states = self._states.values()
+        return FetcherStatistics(
+            source_id=self.source_id,
+            partitions=len(states),
+            truncating=sum(state.replica_state is ReplicaState.TRUNCATING for state in states),
+            delayed=sum(state.delayed_until_ms is not None for state in states),
+            throttled=sum(state.is_throttled for state in states),
+            failed=len(self._states.failed),
+            max_lag=max((state.lag for state in states), default=0),
+        )
+
+    # -- what to do -------------------------------------------------------------------------------------------------
+
+    def next(self, now_ms: int) -> list[Effect]:
+        """What to do now; empty while an answer is awaited."""
+        if self._awaited is not None:
+            return []
+        if self._backoff_until_ms is not None:
+            if now_ms < self._backoff_until_ms:
+                return [Wait(self._backoff_until_ms)]
+            self._backoff_until_ms = None
+        self._states.end_delays(now_ms)
+        if self._states.truncating:
+            return self._truncate()
+        if self._states.out_of_range:
+            return [self._look_up_ends()]
+        return [self._fetch()]
+
+    def on_request_failed(self, now_ms: int) -> None:
+        """The request that is out got no answer: back off with everything, and start the session over."""
+        awaited, self._awaited = self._awaited, None
+        assert awaited is not None, "no request is out"
+        self._backoff_until_ms = now_ms + self._settings.backoff_ms
+        if awaited is _Awaited.FETCH:
+            self._states.session.on_failed()
+        for state in self._take_asked().values():
+            state.asked_epoch = None
+            self._states.enqueue(state)
+
+    # -- truncation -------------------------------------------------------------------------------------------------
+
+    def on_epoch_end_offsets(self, response: OffsetForLeaderEpochResponse, now_ms: int) -> list[Effect]:
+        """The leader said where epochs end: cut, and fetch or ask again (row E5)."""
+        self._on_answer(_Awaited.EPOCH_END_OFFSETS)
+        asked = self._take_asked()
+        effects: list[Effect] = []
+        for where, error, end in epoch_answers(response):
+            state = asked.pop(where, None)
+            if state is None:
+                continue
+            if error is ErrorCode.NONE:
+                effects.append(self._cut_to_common(state, end))
+                self._states.enqueue(state)
+            else:
+                effects.extend(self._states.on_error(state, error, now_ms))
+        effects.extend(self._states.delay(state, ErrorCode.UNKNOWN_SERVER_ERROR, now_ms) for state in asked.values())
+        return effects
+
+    def _truncate(self) -> list[Effect]:
+        """Cut what has no epoch to its high watermark; ask the leader about the others (row R4)."""
+        effects: list[Effect] = []
+        questions: list[EpochQuestion] = []
+        due, self._states.truncating = self._states.truncating, {}
+        for where, state in due.items():
+            latest_epoch = state.log.latest_epoch
+            if latest_epoch == NO_EPOCH:
+                effects.append(_cut(state, min(state.log.high_watermark, state.log.log_end_offset)))
+                state.start_fetching()
+                self._states.enqueue(state)
+            elif state.asked_epoch is not None and latest_epoch >= state.asked_epoch:
+                effects.append(
+                    self._states.fail(state, f"epoch {latest_epoch} is still there after the log was cut to before")
+                )
+            else:
+                state.asked_epoch = latest_epoch
+                self._asked[where] = state
+                questions.append(EpochQuestion(where, state.current_leader_epoch, latest_epoch))
+        if questions:
+            self._awaited = _Awaited.EPOCH_END_OFFSETS
+            effects.append(SendOffsetsForLeaderEpoch(epoch_request(self._local_id, questions)))
+        return effects
+
+    def _cut_to_common(self, state: PartitionFetchState, end: OffsetAndEpoch) -> Effect:
+        assert state.asked_epoch is not None
+        truncation = truncation_offset(state.asked_epoch, end, state.log)
+        if truncation.is_complete:
+            state.start_fetching()
+        return _cut(state, truncation.offset)
+
+    # -- out of range -----------------------------------------------------------------------------------------------
+
+    def on_list_offsets(self, earliest: ListOffsetsResponse, latest: ListOffsetsResponse, now_ms: int) -> list[Effect]:
+        """The leader said where its log begins and ends: cut to its end, start over, or look for divergence (R13)."""
+        self._on_answer(_Awaited.LIST_OFFSETS)
+        asked = self._take_asked()
+        latest_of = {answer.topic_partition: answer for answer in offset_answers(latest)}
+        effects: list[Effect] = []
+        for where, error, log_start_offset in offset_answers(earliest):
+            state = asked.pop(where, None)
+            end = latest_of.get(where)
+            if state is None or end is None:
+                continue
+            if error is not ErrorCode.NONE or end.error is not ErrorCode.NONE:
+                effects.extend(self._states.on_error(state, error or end.error, now_ms))
+            else:
+                effects.append(self._come_into_range(state, log_start_offset, end.offset, now_ms))
+        effects.extend(self._states.delay(state, ErrorCode.UNKNOWN_SERVER_ERROR, now_ms) for state in asked.values())
+        return effects
+
+    def _look_up_ends(self) -> Effect:
+        self._asked, self._states.out_of_range = self._states.out_of_range, {}
+        self._awaited = _Awaited.LIST_OFFSETS
+        wanted = [(where, state.current_leader_epoch) for where, state in self._asked.items()]
+        return SendListOffsets(
+            list_offsets_request(self._local_id, EARLIEST_TIMESTAMP, wanted),
+            list_offsets_request(self._local_id, LATEST_TIMESTAMP, wanted),
+        )
+
+    def _come_into_range(
+        self, state: PartitionFetchState, log_start_offset: int, log_end_offset: int, now_ms: int
+    ) -> Effect:
+        if log_start_offset > state.log.log_end_offset:
+            state.start_fetching()
+            self._states.enqueue(state)
+            return RestartAt(state.topic_partition, log_start_offset)
+        state.start_truncating()
+        if log_end_offset < state.log.log_end_offset:
+            self._states.enqueue(state)
+            return _cut(state, log_end_offset)
+        return self._states.delay(state, ErrorCode.OFFSET_OUT_OF_RANGE, now_ms)
+
+    # -- fetching ---------------------------------------------------------------------------------------------------
+
+    def on_fetch_response(self, response: FetchResponse, now_ms: int) -> list[Effect]:
+        """Records, news of offsets, divergence or an error for every partition the leader has something for."""
+        self._on_answer(_Awaited.FETCH)
+        error = ErrorCode.of(response.error_code)
+        if not self._states.session.on_response(error, response.session_id):
+            if error not in SESSION_ERRORS:
+                self._backoff_until_ms = now_ms + self._settings.backoff_ms
+            return []
+        effects: list[Effect] = []
+        for topic in response.responses:
+            name = topic.topic or self._states.topic_name(topic.topic_id)
+            for data in topic.partitions:
+                self._on_partition_data(TopicPartition(name, data.partition_index), data, now_ms, effects)
+        return effects
+
+    def on_appended(self, where: TopicPartition, log_end_offset: int, last_epoch: int) -> None:
+        """The records of an :class:`Append` are in the log, which ends at ``log_end_offset`` in ``last_epoch`` now."""
+        state = self._states.get(where)
+        if state is not None:
+            state.fetch_offset = log_end_offset
+            state.last_fetched_epoch = last_epoch
+            self._states.enqueue(state)
+            self._states.session.move_to_end(where)
+
+    def on_append_failed(self, where: TopicPartition, error: ErrorCode, now_ms: int) -> list[Effect]:
+        """The records of an :class:`Append` are not in the log: fetch damaged ones again, give up on the rest (R12)."""
+        state = self._states.get(where)
+        if state is None:
+            return []
+        if error in RETRIED_APPEND_ERRORS:
+            return [self._states.delay(state, error, now_ms)]
+        return [self._states.fail(state, f"appending failed with {error.name}")]
+
+    def _fetch(self) -> Effect:
+        """One request for everything that is ready (rows R5, R6)."""
+        changed, self._states.changed = self._states.changed, {}
+        for where, state in changed.items():
+            self._states.session.update(where, state.topic_id, state.describe(self._settings.max_bytes))
+        if not self._states.session:
+            return Wait(self._states.next_delay_ends_ms)
+        session_id, session_epoch, topics, forgotten = self._states.session.build()
+        self._awaited = _Awaited.FETCH
+        settings = self._settings
+        return SendFetch(
+            FetchRequest(
+                replica_id=self._local_id,
+                replica_state=WireReplicaState(replica_id=self._local_id, replica_epoch=self.broker_epoch),
+                max_wait_ms=settings.wait_max_ms,
+                min_bytes=settings.min_bytes,
+                max_bytes=settings.response_max_bytes,
+                session_id=session_id,
+                session_epoch=session_epoch,
+                topics=topics,
+                forgotten_topics_data=forgotten,
+            )
+        )
+
+    def _on_partition_data(
+        self, where: TopicPartition, data: PartitionData, now_ms: int, effects: list[Effect]
+    ) -> None:
+        state = self._states.get(where)
+        asked = self._states.session.asked(where)
+        if (
+            state is None
+            or asked is None
+            or not state.is_ready_for_fetch
+            or asked.fetch_offset != state.fetch_offset
+            or asked.current_leader_epoch != state.current_leader_epoch
+        ):
+            return  # row R10
+        if data.error_code:
+            effects.extend(self._states.on_error(state, ErrorCode.of(data.error_code), now_ms))
+        elif state.fetch_offset != state.log.log_end_offset:
+            effects.append(
+                self._states.fail(
+                    state, f"fetched from {state.fetch_offset}, but the log ends at {state.log.log_end_offset}"
+                )
+            )
+        elif data.diverging_epoch is not None:
+            effects.append(self._cut_to_divergence(state, data))
+        else:
+            effects.append(self._apply(state, data))
+            if data.log_start_offset > asked.log_start_offset:
+                self._states.changed[where] = state
+
+    def _cut_to_divergence(self, state: PartitionFetchState, data: PartitionData) -> Effect:
+        """Records stop agreeing at the divergence; the next fetch carries the epoch before it (KIP-595)."""
+        diverging = data.diverging_epoch
+        assert diverging is not None
+        end = OffsetAndEpoch(diverging.end_offset, diverging.epoch)
+        truncation = truncation_offset(state.last_fetched_epoch, end, state.log)
+        state.must_read_log = True
+        self._states.changed[state.topic_partition] = state
+        return _cut(state, truncation.offset)
+
+    def _apply(self, state: PartitionFetchState, data: PartitionData) -> Effect:
+        state.leader_high_watermark = data.high_watermark
+        if data.records:
+            return Append(state.topic_partition, data.records, data.high_watermark, data.log_start_offset)
+        return FollowOffsets(state.topic_partition, data.high_watermark, data.log_start_offset)
+
+    # -- answers ----------------------------------------------------------------------------------------------------
+
+    def _on_answer(self, awaited: _Awaited) -> None:
+        assert self._awaited is awaited, f"{awaited} came while {self._awaited} was awaited"
+        self._awaited = None
+
+    def _take_asked(self) -> StatesByPartition:
+        """The states a look-up was made for, without those that were dropped since."""
+        asked, self._asked = self._asked, {}
+        return self._states.current(asked)
+
+
+def _cut(state: PartitionFetchState, offset: int) -> TruncateTo:
+    return TruncateTo(state.topic_partition, offset, offset < state.log.high_watermark)

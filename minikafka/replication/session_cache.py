@@ -1,0 +1,329 @@
+"""The answering side of incremental fetch sessions: a bounded cache of what each fetcher asked for (KIP-227).
+
+A request with session epoch 0 is full and opens a session if there is a slot; -1 is full and wants none; any other
+epoch is incremental and must be exactly the one the session expects. A full request that names a session closes it.
+
+Slots are few and a session is worth the more the more partitions it spares its owner to name. When all are taken, the
+new session gets the slot of
+
+1. the least recently used one, when that was not used for ``eviction_ms``; else
+2. the smallest evictable one, when that is worth less than the new one. Followers' sessions are worth more than
+   consumers'. A consumer's session may be evicted by a follower at any time; any session may be evicted by one worth
+   more when it is older than ``eviction_ms``, so that a crowd of similar fetchers does not evict each other in turn.
+
+Without a slot the answer's session id is 0 and the fetcher goes on with full requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple, Protocol, TypeAlias
+from uuid import UUID
+
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import NO_OFFSET, ZERO_TOPIC_ID, TopicPartition
+from minikafka.replication.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, MAX_EPOCH, NO_SESSION_ID, next_epoch
+from minikafka.wire.messages.fetch import (
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+
+FIRST_TOPIC_ID_VERSION: Final = 13
+
+PartitionKey: TypeAlias = tuple[UUID | str, int]  # the topic as the request's version names it, and the partition
+TopicNames: TypeAlias = Callable[[UUID], str | None]
+
+
+class Rng(Protocol):
+    """The one thing asked of randomness here."""
+
+    def randrange(self, start: int, stop: int, /) -> int: ...
+
+
+class CachedPartition:
+    """A partition as its fetcher asks for it, and what it was told last.
+
+    ``where`` is None while no topic has the id (answer UNKNOWN_TOPIC_ID). A topic may be deleted and made again under
+    its name while a session names the old one: compare ``topic_id`` (zero when asked by name) with the partition's.
+    """
+
+    __slots__ = (
+        "_high_watermark",
+        "_last_stable_offset",
+        "_log_start_offset",
+        "asked",
+        "partition",
+        "topic",
+        "topic_id",
+        "where",
+    )
+
+    def __init__(self, topic: str, topic_id: UUID, asked: FetchPartition) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.partition = asked.partition
+        self.asked = asked
+        self.where: TopicPartition | None = None
+        self._high_watermark = NO_OFFSET
+        self._last_stable_offset = NO_OFFSET
+        self._log_start_offset = NO_OFFSET
+
+    @property
+    def key(self) -> PartitionKey:
+        """How the session finds it."""
+        return (self.topic if self.topic_id == ZERO_TOPIC_ID else self.topic_id, self.partition)
+
+    def resolve(self, topic_name: TopicNames) -> None:
+        """Find the partition's name, once."""
+        name = self.topic if self.topic_id == ZERO_TOPIC_ID else topic_name(self.topic_id)
+        if name is not None:
+            self.where = TopicPartition(name, self.partition)
+
+    def is_news(self, data: PartitionData) -> bool:
+        """Does ``data`` say anything the fetcher was not told yet?"""
+        return (
+            bool(data.records)
+            or data.high_watermark != self._high_watermark
+            or data.last_stable_offset != self._last_stable_offset
+            or data.log_start_offset != self._log_start_offset
+            or data.error_code != ErrorCode.NONE
+            or data.diverging_epoch is not None
+            or data.preferred_read_replica >= 0
+        )
+
+    def remember(self, data: PartitionData) -> None:
+        """``data`` is being told. After an error or a divergence the next good answer is news whatever it says."""
+        is_settled = data.error_code == ErrorCode.NONE and data.diverging_epoch is None
+        self._high_watermark = data.high_watermark if is_settled else NO_OFFSET
+        self._last_stable_offset = data.last_stable_offset
+        self._log_start_offset = data.log_start_offset
+
+
+class _Session:
+    __slots__ = ("created_ms", "epoch", "is_follower", "last_used_ms", "partitions", "session_id", "uses_topic_ids")
+
+    def __init__(
+        self,
+        session_id: int,
+        partitions: dict[PartitionKey, CachedPartition],
+        *,
+        is_follower: bool,
+        uses_topic_ids: bool,
+        now_ms: int,
+    ) -> None:
+        self.session_id = session_id
+        self.epoch = next_epoch(INITIAL_EPOCH)
+        self.partitions = partitions
+        self.is_follower = is_follower
+        self.uses_topic_ids = uses_topic_ids
+        self.created_ms = now_ms
+        self.last_used_ms = now_ms
+
+    @property
+    def worth(self) -> tuple[bool, int]:
+        return self.is_follower, len(self.partitions)
+
+    def update(self, request: FetchRequest) -> None:
+        for forgotten in request.forgotten_topics_data:
+            topic = forgotten.topic_id if self.uses_topic_ids else forgotten.topic
+            for partition in forgotten.partitions:
+                self.partitions.pop((topic, partition), None)
+        for named in _named(request, uses_topic_ids=self.uses_topic_ids):
+            known = self.partitions.setdefault(named.key, named)
+            known.asked = named.asked
+
+
+FetchResult: TypeAlias = tuple[CachedPartition, PartitionData]
+
+
+class FetchContext:
+    """One fetch request: the partitions it is about, in the order they are to be read, and how to answer it.
+
+    ``session_id`` is what the answer carries: 0 without a session.
+    """
+
+    __slots__ = ("_epoch", "_is_incremental", "_session", "partitions")
+
+    def __init__(
+        self, partitions: Iterable[CachedPartition], session: _Session | None = None, *, is_incremental: bool = False
+    ) -> None:
+        self.partitions = tuple(partitions)
+        self._session = session
+        self._epoch = NO_SESSION_ID if session is None else session.epoch
+        self._is_incremental = is_incremental
+
+    @property
+    def session_id(self) -> int:
+        """The session id the answer carries."""
+        return NO_SESSION_ID if self._session is None else self._session.session_id
+
+    def response(self, results: Sequence[FetchResult]) -> FetchResponse:
+        """The answer: in a session only news, and the served partitions go to the end of the session's order."""
+        session = self._session
+        if session is None:
+            return FetchResponse(responses=_grouped(results))
+        if session.epoch != self._epoch:
+            return FetchResponse(
+                error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id=session.session_id
+            )  # a later request of the session overtook this one while it waited
+        told = [(cached, data) for cached, data in results if not self._is_incremental or cached.is_news(data)]
+        for cached, data in told:
+            cached.remember(data)
+            key = cached.key
+            if data.records and session.partitions.get(key) is cached:
+                session.partitions[key] = session.partitions.pop(key)
+        return FetchResponse(session_id=session.session_id, responses=_grouped(told))
+
+
+class SessionCacheStatistics(NamedTuple):
+    """A read-only view of the cache."""
+
+    sessions: int
+    partitions: int
+    evictions: int
+
+
+class FetchSessionCache:
+    """All sessions of one broker. ``topic_name`` finds the name of a topic id; ``rng`` draws session ids."""
+
+    __slots__ = ("_eviction_ms", "_evictions", "_max_slots", "_rng", "_sessions", "_topic_name")
+
+    def __init__(self, rng: Rng, topic_name: TopicNames, *, max_slots: int = 1000, eviction_ms: int = 120_000) -> None:
+        self._rng = rng
+        self._topic_name = topic_name
+        self._max_slots = max_slots
+        self._eviction_ms = eviction_ms
+        self._sessions: dict[int, _Session] = {}  # least recently used first
+        self._evictions = 0
+
+    def open(self, request: FetchRequest, version: int, *, is_follower: bool, now_ms: int) -> FetchContext:
+        """The context to answer ``request`` in.
+
+        Raises KafkaError with FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or FETCH_SESSION_TOPIC_ID_ERROR:
+        the answer's top-level error.
+        """
+        uses_topic_ids = version >= FIRST_TOPIC_ID_VERSION
+        if request.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
+            return self._continue(request, uses_topic_ids=uses_topic_ids, is_follower=is_follower, now_ms=now_ms)
+        self._close(request.session_id, is_follower=is_follower)
+        partitions = {named.key: named for named in _named(request, uses_topic_ids=uses_topic_ids)}
+        self._resolve(partitions.values())
+        session = None
+        if request.session_epoch == INITIAL_EPOCH and partitions:
+            session = self._create(partitions, is_follower=is_follower, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
+        return FetchContext(partitions.values(), session)
+
+    def statistics(self) -> SessionCacheStatistics:
+        """How full it is."""
+        partitions = sum(len(session.partitions) for session in self._sessions.values())
+        return SessionCacheStatistics(len(self._sessions), partitions, self._evictions)
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def __contains__(self, session_id: int) -> bool:
+        return session_id in self._sessions
+
+    # -- inside -----------------------------------------------------------------------------------------------------
+
+    def _continue(self, request: FetchRequest, *, uses_topic_ids: bool, is_follower: bool, now_ms: int) -> FetchContext:
+        session = self._sessions.get(request.session_id)
+        if session is None or session.is_follower != is_follower:  # a consumer has no business in a follower's session
+            raise KafkaError(
+                ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"there is no fetch session {request.session_id}; open a new one"
+            )
+        if session.epoch != request.session_epoch:
+            raise KafkaError(
+                ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+                f"fetch session {request.session_id} expects epoch {session.epoch}, not {request.session_epoch}",
+            )
+        if session.uses_topic_ids != uses_topic_ids:
+            opened_with = "ids" if session.uses_topic_ids else "names"
+            raise KafkaError(
+                ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+                f"fetch session {request.session_id} was opened with topic {opened_with}, and can only go on with them",
+            )
+        session.update(request)
+        if not session.partitions:
+            del self._sessions[session.session_id]
+            return FetchContext(())
+        self._resolve(session.partitions.values())
+        session.epoch = next_epoch(session.epoch)
+        self._touch(session, now_ms)
+        return FetchContext(session.partitions.values(), session, is_incremental=True)
+
+    def _resolve(self, partitions: Iterable[CachedPartition]) -> None:
+        for cached in partitions:
+            if cached.where is None:
+                cached.resolve(self._topic_name)
+
+    def _touch(self, session: _Session, now_ms: int) -> None:
+        session.last_used_ms = now_ms
+        self._sessions[session.session_id] = self._sessions.pop(session.session_id)
+
+    def _close(self, session_id: int, *, is_follower: bool) -> None:
+        session = self._sessions.get(session_id)
+        if session is not None and session.is_follower == is_follower:
+            del self._sessions[session_id]
+
+    def _create(
+        self,
+        partitions: dict[PartitionKey, CachedPartition],
+        *,
+        is_follower: bool,
+        uses_topic_ids: bool,
+        now_ms: int,
+    ) -> _Session | None:
+        session = _Session(
+            self._new_id(), partitions, is_follower=is_follower, uses_topic_ids=uses_topic_ids, now_ms=now_ms
+        )
+        if len(self._sessions) >= self._max_slots and not self._maybe_evict(session, now_ms):
+            return None
+        self._sessions[session.session_id] = session
+        return session
+
+    def _new_id(self) -> int:
+        while True:
+            session_id = self._rng.randrange(NO_SESSION_ID + 1, MAX_EPOCH)
+            if session_id not in self._sessions:
+                return session_id
+
+    def _maybe_evict(self, newcomer: _Session, now_ms: int) -> bool:
+        if not self._sessions:
+            return False
+        victim = next(iter(self._sessions.values()))
+        if now_ms - victim.last_used_ms <= self._eviction_ms:
+            evictable = [session for session in self._sessions.values() if self._may_evict(newcomer, session, now_ms)]
+            if not evictable:
+                return False
+            victim = min(evictable, key=lambda session: session.worth)
+        del self._sessions[victim.session_id]
+        self._evictions += 1
+        return True
+
+    def _may_evict(self, newcomer: _Session, session: _Session, now_ms: int) -> bool:
+        is_old = now_ms - session.created_ms > self._eviction_ms
+        is_free_prey = newcomer.is_follower and not session.is_follower
+        return (is_old or is_free_prey) and session.worth < newcomer.worth
+
+
+def _named(request: FetchRequest, *, uses_topic_ids: bool) -> Iterable[CachedPartition]:
+    for topic in request.topics:
+        name, topic_id = ("", topic.topic_id) if uses_topic_ids else (topic.topic, ZERO_TOPIC_ID)
+        for partition in topic.partitions:
+            yield CachedPartition(name, topic_id, partition)
+
+
+def _grouped(results: Iterable[FetchResult]) -> list[FetchableTopicResponse]:
+    """Neighbours of one topic share an entry; grouping more would lose the order."""
+    topics: list[FetchableTopicResponse] = []
+    last: FetchableTopicResponse | None = None
+    for cached, data in results:
+        if last is None or last.topic_id != cached.topic_id or last.topic != cached.topic:
+            last = FetchableTopicResponse(topic=cached.topic, topic_id=cached.topic_id)
+            topics.append(last)
+        last.partitions.append(data)
+    return topics
