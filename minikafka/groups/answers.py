@@ -1,0 +1,71 @@
+"""Responses that say no, and what a client is told when an append to the offsets topic failed.
+
+Handlers use these too, when the broker does not lead the group's partition of the offsets topic.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from minikafka.errors import ErrorCode
+from minikafka.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
+from minikafka.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+_NOT_WRITTEN: Final = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+}
+_TOO_LARGE: Final = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.INVALID_FETCH_SIZE)
+
+
+def commit_error(error: ErrorCode) -> ErrorCode:
+    """What a committer of offsets is told about a failed append."""
+    return ErrorCode.INVALID_COMMIT_OFFSET_SIZE if error in _TOO_LARGE else _NOT_WRITTEN.get(error, error)
+
+
+def group_write_error(error: ErrorCode) -> ErrorCode:
+    """What everybody else is told about a failed append."""
+    return ErrorCode.UNKNOWN_SERVER_ERROR if error in _TOO_LARGE else _NOT_WRITTEN.get(error, error)
+
+
+def identities(request: LeaveGroupRequest, version: int) -> list[MemberIdentity]:
+    """Who is to leave: one member before version 3."""
+    return request.members if version >= 3 else [MemberIdentity(member_id=request.member_id)]
+
+
+def leave_answer(leaving: list[MemberIdentity], errors: list[ErrorCode], version: int) -> LeaveGroupResponse:
+    """An error per member from version 3; before, that of the only member at the top."""
+    if version < 3:
+        return LeaveGroupResponse(error_code=errors[0])
+    return LeaveGroupResponse(
+        members=[
+            MemberResponse(member_id=member.member_id, group_instance_id=member.group_instance_id, error_code=error)
+            for member, error in zip(leaving, errors, strict=True)
+        ]
+    )
+
+
+def commit_answer(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
+    """The same error for every partition of `request`."""
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=error)
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )

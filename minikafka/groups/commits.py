@@ -1,0 +1,205 @@
+"""Committed offsets: OffsetCommit, OffsetFetch, OffsetDelete.
+
+Who may commit: a member of the current generation, unless the group is between joining and syncing (then the commit is
+refused with REBALANCE_IN_PROGRESS, and the member commits again with the new generation); and anybody without a
+generation (-1, no member id) while the group has no members, which is how simple consumers and tools commit.
+
+An offset can be fetched when its record is committed, not before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+
+from minikafka.errors import ErrorCode
+from minikafka.groups.answers import commit_answer, commit_error, group_write_error
+from minikafka.groups.effects import Token
+from minikafka.groups.group import Group, GroupState
+from minikafka.groups.membership import member_error
+from minikafka.groups.protocol import CONSUMER_PROTOCOL_TYPE, subscribed_topics
+from minikafka.groups.records import OffsetCommitKey, OffsetCommitRecord, OffsetCommitValue
+from minikafka.groups.shard import Shard
+from minikafka.model import NO_OFFSET, NO_TIMESTAMP, TopicPartition
+from minikafka.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitResponse,
+)
+from minikafka.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from minikafka.wire.messages.offset_fetch import (
+    OffsetFetchRequestGroup,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+
+GROUP_ID_NOT_FOUND_FROM_VERSION = 9
+
+
+def offset_commit(shard: Shard, request: OffsetCommitRequest, version: int, token: Token) -> None:
+    """Write the offsets; the response waits until they are committed. Topics are taken to exist."""
+    error = _refusal(shard, request, version)
+    if error is not ErrorCode.NONE:
+        shard.respond(token, commit_answer(request, error))
+        return
+    group = shard.group_or_new(request.group_id)
+    if request.member_id in group.members:
+        member = group.members[request.member_id]
+        shard.extend_session(group, member, member.session_timeout_ms)
+    response = commit_answer(request, ErrorCode.NONE)
+    records = _commit_records(shard, request, response)
+    if records:
+        shard.write(group, records, partial(_offsets_written, shard, token, response))
+    else:
+        shard.respond(token, response)
+    shard.maybe_forget(group)
+
+
+def _refusal(shard: Shard, request: OffsetCommitRequest, version: int) -> ErrorCode:
+    generation_id = request.generation_id_or_member_epoch
+    group = shard.groups.get(request.group_id)
+    if group is None:
+        if generation_id < 0:
+            return ErrorCode.NONE
+        known = version >= GROUP_ID_NOT_FOUND_FROM_VERSION
+        return ErrorCode.GROUP_ID_NOT_FOUND if known else ErrorCode.ILLEGAL_GENERATION
+    if generation_id < 0 and group.is_in(GroupState.EMPTY):
+        return ErrorCode.NONE
+    if generation_id < 0 and not request.member_id and request.group_instance_id is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID  # the group has members: only they commit
+    error = member_error(group, request.member_id, request.group_instance_id)
+    if error is not ErrorCode.NONE:
+        return error
+    if generation_id != group.generation_id:
+        return ErrorCode.ILLEGAL_GENERATION
+    return ErrorCode.REBALANCE_IN_PROGRESS if group.is_in(GroupState.COMPLETING_REBALANCE) else ErrorCode.NONE
+
+
+def _commit_records(
+    shard: Shard, request: OffsetCommitRequest, response: OffsetCommitResponse
+) -> list[OffsetCommitRecord]:
+    """The records for what can be written; what cannot is marked in `response`."""
+    timestamp = shard.wall_clock_ms()
+    expires = timestamp + request.retention_time_ms if request.retention_time_ms >= 0 else NO_TIMESTAMP
+    records = []
+    for topic, answered in zip(request.topics, response.topics, strict=True):
+        for partition, answer in zip(topic.partitions, answered.partitions, strict=True):
+            if len((partition.committed_metadata or "").encode()) > shard.settings.offset_metadata_max_bytes:
+                answer.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                continue
+            key = OffsetCommitKey(group=request.group_id, topic=topic.name, partition=partition.partition_index)
+            records.append(OffsetCommitRecord(key, _commit_value(partition, timestamp, expires)))
+    return records
+
+
+def _commit_value(partition: OffsetCommitRequestPartition, timestamp: int, expires: int) -> OffsetCommitValue:
+    return OffsetCommitValue(
+        offset=partition.committed_offset,
+        leader_epoch=partition.committed_leader_epoch,
+        metadata=partition.committed_metadata or "",
+        commit_timestamp=timestamp,
+        expire_timestamp=expires,
+    )
+
+
+def _offsets_written(shard: Shard, token: Token, response: OffsetCommitResponse, error: ErrorCode) -> None:
+    if error is not ErrorCode.NONE:
+        for topic in response.topics:
+            for partition in topic.partitions:
+                if not partition.error_code:
+                    partition.error_code = commit_error(error)
+    shard.respond(token, response)
+
+
+# fetching
+
+
+def fetch_offsets(shard: Shard, request: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+    """The committed offsets asked for, or all for null topics; -1 without an error where there is none."""
+    group = shard.groups.get(request.group_id)
+    if request.topics is None:
+        return OffsetFetchResponseGroup(group_id=request.group_id, topics=_all_offsets(group))
+    return OffsetFetchResponseGroup(
+        group_id=request.group_id,
+        topics=[
+            OffsetFetchResponseTopics(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[_fetched(group, topic.name, partition) for partition in topic.partition_indexes],
+            )
+            for topic in request.topics
+        ],
+    )
+
+
+def _all_offsets(group: Group | None) -> list[OffsetFetchResponseTopics]:
+    topics: dict[str, OffsetFetchResponseTopics] = {}
+    for name, partition in group.offsets if group is not None else ():
+        topic = topics.setdefault(name, OffsetFetchResponseTopics(name=name))
+        topic.partitions.append(_fetched(group, name, partition))
+    return list(topics.values())
+
+
+def _fetched(group: Group | None, topic: str, partition: int) -> OffsetFetchResponsePartitions:
+    committed = group.offsets.get(TopicPartition(topic, partition)) if group is not None else None
+    if committed is None:
+        return OffsetFetchResponsePartitions(partition_index=partition, committed_offset=NO_OFFSET)
+    return OffsetFetchResponsePartitions(
+        partition_index=partition,
+        committed_offset=committed.value.offset,
+        committed_leader_epoch=committed.value.leader_epoch,
+        metadata=committed.value.metadata,
+    )
+
+
+# deleting
+
+
+def offset_delete(shard: Shard, request: OffsetDeleteRequest, token: Token) -> None:
+    """Forget offsets; those of topics that a member subscribes to are refused."""
+    group = shard.groups.get(request.group_id)
+    if group is None:
+        shard.respond(token, OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND))
+        return
+    if group.members and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        shard.respond(token, OffsetDeleteResponse(error_code=ErrorCode.NON_EMPTY_GROUP))
+        return
+    response, doomed = _split_by_subscription(group, request)
+    if doomed:
+        shard.write(group, tombstones(group, doomed), partial(_offsets_deleted, shard, token, response))
+    else:
+        shard.respond(token, response)
+
+
+def _split_by_subscription(
+    group: Group, request: OffsetDeleteRequest
+) -> tuple[OffsetDeleteResponse, list[TopicPartition]]:
+    subscribed = subscribed_topics(group)
+    response, doomed = OffsetDeleteResponse(), []
+    for topic in request.topics:
+        in_use = subscribed is None or topic.name in subscribed
+        error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if in_use else ErrorCode.NONE
+        partitions = [partition.partition_index for partition in topic.partitions]
+        answers = [OffsetDeleteResponsePartition(partition_index=index, error_code=error) for index in partitions]
+        response.topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=answers))
+        doomed += [] if in_use else [TopicPartition(topic.name, index) for index in partitions]
+    return response, doomed
+
+
+def _offsets_deleted(shard: Shard, token: Token, response: OffsetDeleteResponse, error: ErrorCode) -> None:
+    failed = OffsetDeleteResponse(error_code=group_write_error(error))
+    shard.respond(token, response if error is ErrorCode.NONE else failed)
+
+
+def tombstones(group: Group, partitions: Iterable[TopicPartition]) -> list[OffsetCommitRecord]:
+    """The records that remove these offsets of `group`."""
+    return [
+        OffsetCommitRecord(OffsetCommitKey(group=group.group_id, topic=topic, partition=partition), None)
+        for topic, partition in partitions
+    ]

@@ -1,0 +1,214 @@
+"""The coordinator of the groups of one partition of ``__consumer_offsets``: a pure machine.
+
+Its life::
+
+    Loading  --finish_loading-->  Active  --resign-->  Resigned
+    Loading  ------------------------------resign-->  Resigned
+
+While Loading, the driver replays the partition from its start (or what compaction left of it) to the high watermark.
+While Active, requests, timers and the fates of writes go in, and effects come out, to be done in their order. Until
+it is Active it answers COORDINATOR_LOAD_IN_PROGRESS, when Resigned NOT_COORDINATOR; the driver that becomes leader
+again makes a new one.
+
+What holds at the end of every step (the tests check it after each):
+
+- A request that was taken is answered exactly once, or parked: in a group, or in a write.
+- What is persisted changes only by replaying committed records, so a coordinator that replays the log is equal in
+  generations, members, assignments and offsets.
+- No assignment and no acknowledgement of an offset is given out before its record is committed.
+- A group has one current generation, all its assignments come from one SyncGroup of that generation's leader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from enum import Enum
+from typing import Concatenate, ParamSpec
+
+from minikafka.errors import ErrorCode
+from minikafka.groups import commits, deletion, joining, loading, membership, queries, syncing
+from minikafka.groups.answers import commit_answer
+from minikafka.groups.effects import (
+    Effect,
+    MemberTimer,
+    RebalanceTimer,
+    Respond,
+    RetentionTimer,
+    TimerKey,
+    Token,
+    WriteTimer,
+)
+from minikafka.groups.joining import Caller
+from minikafka.groups.rebalance import on_phase_timer
+from minikafka.groups.records import decode_record
+from minikafka.groups.settings import GroupSettings
+from minikafka.groups.shard import Shard
+from minikafka.wire.messages.delete_groups import DeletableGroupResult
+from minikafka.wire.messages.describe_groups import DescribedGroup
+from minikafka.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from minikafka.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from minikafka.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from minikafka.wire.messages.list_groups import ListedGroup
+from minikafka.wire.messages.offset_commit import OffsetCommitRequest
+from minikafka.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from minikafka.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
+from minikafka.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from minikafka.wire.schema import Buffer
+
+P = ParamSpec("P")
+
+
+class Phase(Enum):
+    """Where the coordinator is in its life."""
+
+    LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    ACTIVE = ErrorCode.NONE
+    RESIGNED = ErrorCode.NOT_COORDINATOR
+
+
+class GroupCoordinator:
+    """One shard of the group coordinator. `now_ms` is monotonic everywhere; requests are the wire's own.
+
+    `new_member_suffix` makes what is put behind the client id to name a new member (a random UUID);
+    `wall_clock_ms` stamps records.
+    """
+
+    def __init__(
+        self, settings: GroupSettings, new_member_suffix: Callable[[], str], wall_clock_ms: Callable[[], int]
+    ) -> None:
+        self.phase = Phase.LOADING
+        self.shard = Shard(settings, new_member_suffix, wall_clock_ms)
+
+    # the life of a shard
+
+    def replay(self, key: Buffer, value: Buffer | None, now_ms: int) -> bool:
+        """Apply a record read from the log, in order; False for a kind that is not known. Raises WireError."""
+        assert self.phase is Phase.LOADING
+        record = decode_record(key, value)
+        if record is None:
+            return False
+        self.shard.now_ms = now_ms
+        self.shard.replay(record, self.shard.wall_clock_ms())
+        return True
+
+    def finish_loading(self, now_ms: int) -> list[Effect]:
+        """The log is replayed: from here on requests are served."""
+        assert self.phase is Phase.LOADING
+        self.phase = Phase.ACTIVE
+        return self._step(now_ms, loading.finish_loading)
+
+    def resign(self, now_ms: int) -> list[Effect]:
+        """The partition is led elsewhere now: answers for all who wait; fates of writes need not be told any more."""
+        self.phase = Phase.RESIGNED
+        return self._step(now_ms, loading.resign)
+
+    def on_committed(self, write_id: int, now_ms: int) -> list[Effect]:
+        """The records of a Write are below the high watermark. To be told in the order of the log."""
+        return self._fate(write_id, ErrorCode.NONE, now_ms)
+
+    def on_write_failed(self, write_id: int, error: ErrorCode, now_ms: int) -> list[Effect]:
+        """The records of a Write were not appended."""
+        assert error is not ErrorCode.NONE
+        return self._fate(write_id, error, now_ms)
+
+    def on_timer(self, key: TimerKey, now_ms: int) -> list[Effect]:
+        """A timer fired; one that was cancelled or set again just now does no harm."""
+        return self._step(now_ms, _on_timer, key) if self.phase is Phase.ACTIVE else []
+
+    def _fate(self, write_id: int, error: ErrorCode, now_ms: int) -> list[Effect]:
+        if self.phase is not Phase.ACTIVE:
+            return []
+        return self._step(now_ms, Shard.finish_write, write_id, error)
+
+    def _step(
+        self, now_ms: int, act: Callable[Concatenate[Shard, P], None], *args: P.args, **kwargs: P.kwargs
+    ) -> list[Effect]:
+        self.shard.now_ms = now_ms
+        act(self.shard, *args, **kwargs)
+        return self.shard.take_effects()
+
+    def _refusal(self, group_id: str) -> ErrorCode:
+        """Why nothing can be done for this group here and now, or NONE."""
+        return self.phase.value if group_id else ErrorCode.INVALID_GROUP_ID
+
+    # requests that are answered by a Respond effect, now or later
+
+    def join_group(self, request: JoinGroupRequest, caller: Caller, token: Token, now_ms: int) -> list[Effect]:
+        """JoinGroup 0-9; the answer may wait until the joining phase completes."""
+        if error := self._refusal(request.group_id):
+            return [Respond(token, JoinGroupResponse(error_code=error, member_id=request.member_id))]
+        return self._step(now_ms, joining.join_group, joining.Join(request, caller, token))
+
+    def sync_group(self, request: SyncGroupRequest, token: Token, now_ms: int) -> list[Effect]:
+        """SyncGroup 0-5; the answer may wait until the leader's assignment is committed."""
+        if error := self._refusal(request.group_id):
+            return [Respond(token, SyncGroupResponse(error_code=error))]
+        return self._step(now_ms, syncing.sync_group, request, token)
+
+    def heartbeat(self, request: HeartbeatRequest, token: Token, now_ms: int) -> list[Effect]:
+        """Heartbeat 0-4."""
+        if error := self._refusal(request.group_id):
+            return [Respond(token, HeartbeatResponse(error_code=error))]
+        return self._step(now_ms, membership.heartbeat, request, token)
+
+    def leave_group(self, request: LeaveGroupRequest, version: int, token: Token, now_ms: int) -> list[Effect]:
+        """LeaveGroup 0-5."""
+        if error := self._refusal(request.group_id):
+            return [Respond(token, LeaveGroupResponse(error_code=error))]
+        return self._step(now_ms, membership.leave_group, request, version, token)
+
+    def offset_commit(self, request: OffsetCommitRequest, version: int, token: Token, now_ms: int) -> list[Effect]:
+        """OffsetCommit 2-9, of topics that the handler has found to exist and be allowed; waits for the commit."""
+        if error := self._refusal(request.group_id):
+            return [Respond(token, commit_answer(request, error))]
+        return self._step(now_ms, commits.offset_commit, request, version, token)
+
+    def offset_delete(self, request: OffsetDeleteRequest, token: Token, now_ms: int) -> list[Effect]:
+        """OffsetDelete 0."""
+        if error := self._refusal(request.group_id):
+            return [Respond(token, OffsetDeleteResponse(error_code=error))]
+        return self._step(now_ms, commits.offset_delete, request, token)
+
+    def delete_group(self, group_id: str, token: Token, now_ms: int) -> list[Effect]:
+        """One group of a DeleteGroups 0-2; the response is a DeletableGroupResult."""
+        if error := self._refusal(group_id):
+            return [Respond(token, DeletableGroupResult(group_id=group_id, error_code=error))]
+        return self._step(now_ms, deletion.delete_group, group_id, token)
+
+    def forget_topics(self, topics: Collection[str], now_ms: int) -> list[Effect]:
+        """These topics were deleted: drop the offsets committed for them."""
+        return self._step(now_ms, deletion.forget_topics, topics) if self.phase is Phase.ACTIVE else []
+
+    # queries, answered at once; a request may name groups of several shards
+
+    def fetch_offsets(self, group: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+        """One group of an OffsetFetch 8-9 (for 1-7 see :mod:`minikafka.groups.offset_fetch`)."""
+        if error := self._refusal(group.group_id):
+            return OffsetFetchResponseGroup(group_id=group.group_id, error_code=error)
+        return commits.fetch_offsets(self.shard, group)
+
+    def list_groups(self, states: Collection[str] = (), types: Collection[str] = ()) -> list[ListedGroup]:
+        """This shard's part of a ListGroups 0-5; empty unless Active (:attr:`phase` tells the error)."""
+        if self.phase is not Phase.ACTIVE:
+            return []
+        return queries.list_groups(self.shard, states, types)
+
+    def describe_group(self, group_id: str) -> DescribedGroup:
+        """One group of a DescribeGroups 0-5."""
+        if self.phase is not Phase.ACTIVE:
+            return DescribedGroup(group_id=group_id, error_code=self.phase.value)
+        return queries.describe_group(self.shard, group_id)
+
+
+def _on_timer(shard: Shard, key: TimerKey) -> None:
+    match key:
+        case MemberTimer(group_id, member_id):
+            if group_id in shard.groups:
+                membership.on_member_timer(shard, shard.groups[group_id], member_id)
+        case RebalanceTimer(group_id):
+            if group_id in shard.groups:
+                on_phase_timer(shard, shard.groups[group_id])
+        case WriteTimer(write_id):
+            shard.time_out_write(write_id)
+        case RetentionTimer():
+            deletion.sweep(shard)

@@ -1,0 +1,252 @@
+"""A classic consumer group: its members, its generation and its state; no input, no output, no time.
+
+States and the transitions between them (Kafka's ``ClassicGroupState``)::
+
+    Empty                --a member joins----------------------------------------> PreparingRebalance
+    PreparingRebalance   --all members have rejoined, or the time is up-----------> CompletingRebalance
+    PreparingRebalance   --nobody has (re)joined when the time is up--------------> Empty
+    CompletingRebalance  --the leader's assignment is committed-------------------> Stable
+    CompletingRebalance  --a member joins, leaves, changes or times out-----------> PreparingRebalance
+    CompletingRebalance  --the assignment could not be written--------------------> PreparingRebalance
+    Stable               --a member joins, leaves, changes or times out-----------> PreparingRebalance
+    Empty                --nothing is left to remember of it----------------------> Dead
+    (start of a shard)   --a persisted generation has members---------------------> Stable
+
+Entering PreparingRebalance ends the generation for its members (heartbeats say REBALANCE_IN_PROGRESS); leaving it
+begins the next one. Invariants, checked by :meth:`Group.check`: the leader is a member; parked joins exist only in
+PreparingRebalance, parked syncs only in CompletingRebalance; at most one member has a given instance id.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from minikafka.groups.effects import Token
+from minikafka.groups.records import GroupMetadataValue, OffsetCommitValue
+from minikafka.model import TopicPartition
+
+Protocols = tuple[tuple[str, bytes], ...]
+"""A member's assignors with its metadata for each, the preferred one first."""
+
+
+class GroupState(Enum):
+    """The value is how Kafka prints the state."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+TRANSITIONS: Final[dict[GroupState, frozenset[GroupState]]] = {
+    GroupState.EMPTY: frozenset({GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
+    GroupState.PREPARING_REBALANCE: frozenset({GroupState.COMPLETING_REBALANCE, GroupState.EMPTY}),
+    GroupState.COMPLETING_REBALANCE: frozenset({GroupState.STABLE, GroupState.PREPARING_REBALANCE}),
+    GroupState.STABLE: frozenset({GroupState.PREPARING_REBALANCE}),
+    GroupState.DEAD: frozenset(),
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class Member:
+    """A member of a group. `session_deadline_ms` is when it is removed unless it is heard of."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocols: Protocols
+    assignment: bytes = b""
+    is_new: bool = False  # has not been answered yet, so it does not know its id and cannot heartbeat
+    session_deadline_ms: int = 0
+    timer_ms: int | None = None  # when its timer fires, which may be before the deadline
+
+    @property
+    def is_static(self) -> bool:
+        """True when the member keeps its place over a restart (KIP-345)."""
+        return self.group_instance_id is not None
+
+    @property
+    def protocol_names(self) -> frozenset[str]:
+        """The protocols it supports; a hostile member may have named one twice."""
+        return frozenset(name for name, _ in self.protocols)
+
+    def metadata_for(self, protocol: str | None) -> bytes:
+        """Its metadata for `protocol`; empty when it does not support that."""
+        return next((metadata for name, metadata in self.protocols if name == protocol), b"")
+
+
+@dataclass(slots=True)
+class CommittedOffset:
+    """A committed offset and, on the monotonic clock, when it was committed."""
+
+    value: OffsetCommitValue
+    committed_at_ms: int
+
+
+@dataclass(slots=True)
+class Group:
+    """One group. Members change at once; `persisted` and `offsets` only by replaying committed records."""
+
+    group_id: str
+    state: GroupState = GroupState.EMPTY
+    generation_id: int = 0
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    leader_id: str | None = None
+    members: dict[str, Member] = field(default_factory=dict)
+    static_members: dict[str, str] = field(default_factory=dict)  # instance id -> member id
+    pending_members: set[str] = field(default_factory=set)  # ids given out, join awaited (KIP-394)
+    awaiting_join: dict[str, Token] = field(default_factory=dict)
+    awaiting_sync: dict[str, Token] = field(default_factory=dict)
+    pending_sync: set[str] = field(default_factory=set)  # members that have not asked for their assignment yet
+    phase_deadline_ms: int | None = None  # end of the joining, or of the syncing, phase
+    initial_delay_left_ms: int | None = None  # not None while an empty group waits for more first members
+    new_member_joined: bool = False
+    empty_since_ms: int | None = None
+    assignment_in_flight: bool = False  # the leader's assignment of this generation is being written
+    writes_in_flight: int = 0
+    offsets: dict[TopicPartition, CommittedOffset] = field(default_factory=dict)
+    persisted: GroupMetadataValue | None = None
+    _supporters: Counter[str] = field(default_factory=Counter)
+
+    def is_in(self, *states: GroupState) -> bool:
+        """True when the group's state is one of `states`."""
+        return self.state in states
+
+    def transition_to(self, state: GroupState) -> None:
+        """Change state along :data:`TRANSITIONS`."""
+        assert state in TRANSITIONS[self.state], f"{self.group_id}: {self.state} -> {state}"
+        self.state = state
+
+    # members
+
+    def add(self, member: Member) -> None:
+        """Take in a member; the first one gives the group its leader."""
+        assert member.member_id not in self.members
+        self.members[member.member_id] = member
+        if member.group_instance_id is not None:
+            assert member.group_instance_id not in self.static_members
+            self.static_members[member.group_instance_id] = member.member_id
+        self._supporters.update(member.protocol_names)
+        if self.leader_id is None:
+            self.leader_id = member.member_id
+
+    def remove(self, member_id: str) -> Member:
+        """Take a member out. Its parked requests must have been answered."""
+        assert member_id not in self.awaiting_join
+        assert member_id not in self.awaiting_sync
+        member = self.members.pop(member_id)
+        if member.group_instance_id is not None:
+            del self.static_members[member.group_instance_id]
+        self._supporters.subtract(member.protocol_names)
+        self.pending_sync.discard(member_id)
+        if self.leader_id == member_id:
+            self.leader_id = next(iter(self.members), None)
+        return member
+
+    def update_protocols(self, member: Member, protocols: Protocols) -> None:
+        """Replace what `member` supports."""
+        self._supporters.subtract(member.protocol_names)
+        member.protocols = protocols
+        self._supporters.update(member.protocol_names)
+
+    def replace_static_member(self, old_id: str, new_id: str) -> Member:
+        """Give the static member `old_id`, restarted, its new id; it keeps its place and its assignment (KIP-345)."""
+        assert old_id not in self.awaiting_join
+        assert old_id not in self.awaiting_sync
+        member = self.members[old_id]
+        assert member.group_instance_id is not None
+        member.member_id = new_id
+        self.members = {new_id if key == old_id else key: value for key, value in self.members.items()}
+        self.static_members[member.group_instance_id] = new_id
+        if old_id in self.pending_sync:
+            self.pending_sync = self.pending_sync - {old_id} | {new_id}
+        if self.leader_id == old_id:
+            self.leader_id = new_id
+        return member
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """How long members may take to rejoin: as long as the most patient of them asked for."""
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    # protocols
+
+    def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
+        """True when a member with these protocols could be in the group: one of them is everyone's."""
+        if self.is_in(GroupState.EMPTY):
+            return bool(protocol_type) and any(True for _ in names)
+        return self.protocol_type == protocol_type and any(self._all_support(name) for name in names)
+
+    def _all_support(self, name: str) -> bool:
+        return self._supporters[name] == len(self.members)
+
+    def select_protocol(self) -> str:
+        """The protocol of the next generation: each member votes for its first one that all support; most votes win."""
+        assert self.members
+        votes = Counter(
+            next(name for name, _ in member.protocols if self._all_support(name)) for member in self.members.values()
+        )
+        return max(votes, key=lambda name: votes[name])
+
+    # rebalancing
+
+    @property
+    def has_all_joined(self) -> bool:
+        """True when nobody's JoinGroup is awaited any more."""
+        return len(self.awaiting_join) == len(self.members) and not self.pending_members
+
+    def elect_joined_leader(self) -> bool:
+        """Keep the leader if it has rejoined, else take the first member that has; False when none has."""
+        if self.leader_id not in self.awaiting_join:
+            joined = next(iter(self.awaiting_join), None)
+            if joined is None:
+                return False
+            self.leader_id = joined
+        return True
+
+    def begin_generation(self) -> None:
+        """Start the next generation with the members that there are."""
+        self.generation_id += 1
+        self.phase_deadline_ms = None
+        self.pending_sync = set(self.awaiting_join)
+        for member in self.members.values():
+            member.assignment = b""
+        if self.members:
+            self.protocol_name = self.select_protocol()
+            self.transition_to(GroupState.COMPLETING_REBALANCE)
+        else:
+            self.protocol_name = None
+            self.transition_to(GroupState.EMPTY)
+
+    @property
+    def is_forgettable(self) -> bool:
+        """True when the group has no member, nothing persisted and nothing on its way to the log."""
+        return (
+            self.state is GroupState.EMPTY
+            and not self.offsets
+            and self.persisted is None
+            and not self.pending_members
+            and not self.writes_in_flight
+        )
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        assert (self.leader_id in self.members) if self.members else self.leader_id is None
+        assert not self.awaiting_join or self.state is GroupState.PREPARING_REBALANCE
+        assert not self.awaiting_sync or self.state is GroupState.COMPLETING_REBALANCE
+        assert self.awaiting_join.keys() <= self.members.keys()
+        assert self.awaiting_sync.keys() <= self.members.keys()
+        assert self.pending_sync <= self.members.keys()
+        assert self.pending_members.isdisjoint(self.members)
+        assert bool(self.members) or self.is_in(GroupState.EMPTY, GroupState.PREPARING_REBALANCE, GroupState.DEAD)
+        static = {member.group_instance_id: key for key, member in self.members.items() if member.is_static}
+        assert static == self.static_members

@@ -1,0 +1,262 @@
+"""JoinGroup: who may join, as whom, and whether that begins a rebalance.
+
+Three kinds of join (Kafka's ``classicGroupJoin``):
+
+- Without a member id: a new member. From version 4 a dynamic one is only told its id (MEMBER_ID_REQUIRED) and must
+  come back with it, so that a client that retries does not leave ghosts behind (KIP-394).
+- Without a member id but with an instance id that is in the group: a static member has restarted. It takes the place
+  of its predecessor, who is fenced. In a stable group that needs no rebalance, only a record (KIP-345).
+- With a member id: a member that rejoins. That begins a rebalance if the leader asks for it or the metadata has
+  changed; a follower that merely repeats itself is told the generation it is in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+from minikafka.errors import ErrorCode
+from minikafka.groups.answers import group_write_error
+from minikafka.groups.effects import MemberTimer, Token
+from minikafka.groups.group import Group, GroupState, Member, Protocols
+from minikafka.groups.membership import member_error
+from minikafka.groups.rebalance import (
+    answer_parked_join,
+    answer_parked_sync,
+    current_generation,
+    drop_member,
+    maybe_prepare_rebalance,
+    metadata_record,
+    prepare_rebalance,
+)
+from minikafka.groups.shard import Shard
+from minikafka.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+
+MEMBER_ID_REQUIRED_FROM_VERSION = 4
+SKIP_ASSIGNMENT_FROM_VERSION = 9
+
+
+class Caller(NamedTuple):
+    """Who sends a request: its client id, the host it calls from, and the version it speaks."""
+
+    client_id: str
+    client_host: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """A JoinGroup request with its sender and the token of its response."""
+
+    request: JoinGroupRequest
+    caller: Caller
+    token: Token
+
+    @property
+    def protocols(self) -> Protocols:
+        """The assignors offered, with the metadata for each."""
+        return tuple((protocol.name, protocol.metadata) for protocol in self.request.protocols)
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """Version 0 has only the session timeout."""
+        timeout_ms = self.request.rebalance_timeout_ms
+        return timeout_ms if timeout_ms >= 0 else self.request.session_timeout_ms
+
+    def new_member(self, member_id: str) -> Member:
+        """The member that this join makes."""
+        return Member(
+            member_id=member_id,
+            group_instance_id=self.request.group_instance_id,
+            client_id=self.caller.client_id,
+            client_host=self.caller.client_host,
+            rebalance_timeout_ms=self.rebalance_timeout_ms,
+            session_timeout_ms=self.request.session_timeout_ms,
+            protocols=self.protocols,
+            is_new=True,
+        )
+
+
+def join_group(shard: Shard, join: Join) -> None:
+    """Answer a JoinGroup, at once or when the joining phase completes."""
+    request = join.request
+    error = _refusal(shard, request)
+    if error is not ErrorCode.NONE:
+        _refuse(shard, join, error, request.member_id)
+        return
+    group = shard.group_or_new(request.group_id)
+    if not _has_room(shard, group, request.member_id):
+        _turn_away(shard, group, join)
+    elif not group.supports(request.protocol_type, [protocol.name for protocol in request.protocols]):
+        _refuse(shard, join, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
+    elif request.member_id:
+        _join_again(shard, group, join)
+    else:
+        _join_first(shard, group, join)
+    shard.maybe_forget(group)
+
+
+def _refuse(shard: Shard, join: Join, error: ErrorCode, member_id: str) -> None:
+    shard.respond(join.token, JoinGroupResponse(error_code=error, member_id=member_id))
+
+
+def _refusal(shard: Shard, request: JoinGroupRequest) -> ErrorCode:
+    settings = shard.settings
+    if not settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms:
+        return ErrorCode.INVALID_SESSION_TIMEOUT
+    if request.member_id and request.group_id not in shard.groups:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    return ErrorCode.NONE
+
+
+def _has_room(shard: Shard, group: Group, member_id: str) -> bool:
+    """True for a member that has a place, and for a new one while the group is not full.
+
+    While members rejoin, those who have count: so a group that is too large (the limit was lowered) loses its last.
+    """
+    placed = group.awaiting_join if group.is_in(GroupState.PREPARING_REBALANCE) else group.members
+    others_pending = len(group.pending_members) - (member_id in group.pending_members)
+    return member_id in placed or len(placed) + others_pending < shard.settings.max_size
+
+
+def _turn_away(shard: Shard, group: Group, join: Join) -> None:
+    """The group is full: whoever asked has no place in it, nor one reserved."""
+    member_id = join.request.member_id
+    _refuse(shard, join, ErrorCode.GROUP_MAX_SIZE_REACHED, "")
+    if member_id in group.pending_members:
+        group.pending_members.discard(member_id)
+        shard.end_session(group, member_id)
+    elif member_id in group.members:
+        drop_member(shard, group, member_id)
+        maybe_prepare_rebalance(shard, group)
+
+
+# a first join
+
+
+def _join_first(shard: Shard, group: Group, join: Join) -> None:
+    instance_id = join.request.group_instance_id
+    member_id = f"{instance_id or join.caller.client_id}-{shard.new_member_suffix()}"
+    if instance_id is not None and instance_id in group.static_members:
+        _replace_static_member(shard, group, join, group.static_members[instance_id], member_id)
+    elif instance_id is None and join.caller.version >= MEMBER_ID_REQUIRED_FROM_VERSION:
+        group.pending_members.add(member_id)
+        shard.set_timer(MemberTimer(group.group_id, member_id), shard.now_ms + join.request.session_timeout_ms)
+        _refuse(shard, join, ErrorCode.MEMBER_ID_REQUIRED, member_id)
+    else:
+        _add_member(shard, group, join, member_id)
+
+
+def _add_member(shard: Shard, group: Group, join: Join, member_id: str) -> None:
+    if not group.members:
+        group.protocol_type = join.request.protocol_type
+    member = join.new_member(member_id)
+    group.add(member)
+    group.new_member_joined = True
+    # It cannot heartbeat before it is answered, so its session is long; but not endless, as it may have gone.
+    shard.extend_session(group, member, shard.settings.new_member_join_timeout_ms)
+    _park_and_rebalance(shard, group, member_id, join)
+
+
+def _park_and_rebalance(shard: Shard, group: Group, member_id: str, join: Join) -> None:
+    """Begin, or go on with, a rebalance in which this member has joined."""
+    answer_parked_join(shard, group, member_id, ErrorCode.REBALANCE_IN_PROGRESS)  # the client gave that one up
+    group.awaiting_join[member_id] = join.token
+    maybe_prepare_rebalance(shard, group)
+
+
+# joining with a member id
+
+
+def _join_again(shard: Shard, group: Group, join: Join) -> None:
+    request = join.request
+    if request.member_id in group.pending_members and request.group_instance_id is None:
+        group.pending_members.discard(request.member_id)
+        _add_member(shard, group, join, request.member_id)
+        return
+    error = member_error(group, request.member_id, request.group_instance_id)
+    if error is not ErrorCode.NONE:
+        _refuse(shard, join, error, request.member_id)
+        return
+    member = group.members[request.member_id]
+    if member.protocols == join.protocols and _knows_enough(group, member):
+        shard.extend_session(group, member, member.session_timeout_ms)
+        shard.respond(join.token, current_generation(group, member))
+    else:
+        _update(group, member, join)
+        _park_and_rebalance(shard, group, member.member_id, join)
+
+
+def _knows_enough(group: Group, member: Member) -> bool:
+    """True when an unchanged member needs no rebalance: it missed the answer, or is a follower in a stable group.
+
+    A leader that rejoins a stable group has seen something the coordinator cannot see, such as a new partition.
+    """
+    if group.is_in(GroupState.STABLE):
+        return group.leader_id != member.member_id
+    return group.is_in(GroupState.COMPLETING_REBALANCE)
+
+
+def _update(group: Group, member: Member, join: Join) -> None:
+    group.update_protocols(member, join.protocols)
+    member.rebalance_timeout_ms = join.rebalance_timeout_ms
+    member.session_timeout_ms = join.request.session_timeout_ms
+    member.client_id = join.caller.client_id
+    member.client_host = join.caller.client_host
+
+
+# a static member that restarted
+
+
+def _replace_static_member(shard: Shard, group: Group, join: Join, old_id: str, new_id: str) -> None:
+    leader_before = group.leader_id
+    answer_parked_join(shard, group, old_id, ErrorCode.FENCED_INSTANCE_ID)
+    answer_parked_sync(shard, group, old_id, ErrorCode.FENCED_INSTANCE_ID)
+    shard.end_session(group, old_id)
+    member = group.replace_static_member(old_id, new_id)
+    member.timer_ms = None
+    member.is_new = False
+    _update(group, member, join)
+    shard.extend_session(group, member, member.session_timeout_ms)
+    if group.is_in(GroupState.STABLE) and group.select_protocol() == group.protocol_name:
+        done = partial(_static_member_written, shard, group, member, new_id, leader_before, join)
+        shard.write(group, [metadata_record(shard, group)], done)
+    else:
+        _park_and_rebalance(shard, group, new_id, join)
+
+
+def _static_member_written(
+    shard: Shard, group: Group, member: Member, new_id: str, leader_before: str | None, join: Join, error: ErrorCode
+) -> None:
+    """The new id is committed, so the restarted member may go on where its predecessor was.
+
+    Meanwhile the group may have moved on: then this join counts in whatever phase it is in now. If the record could
+    not be written, a rebalance makes the log agree with the members again.
+    """
+    if error is not ErrorCode.NONE:
+        _refuse(shard, join, group_write_error(error), new_id)
+        if group.is_in(GroupState.STABLE):
+            prepare_rebalance(shard, group)
+    elif group.members.get(new_id) is not member:
+        replaced = member.group_instance_id in group.static_members
+        _refuse(shard, join, ErrorCode.FENCED_INSTANCE_ID if replaced else ErrorCode.UNKNOWN_MEMBER_ID, new_id)
+    elif group.is_in(GroupState.PREPARING_REBALANCE):
+        _park_and_rebalance(shard, group, new_id, join)
+    else:
+        shard.respond(join.token, _place_kept(group, member, leader_before, join.caller.version))
+
+
+def _place_kept(group: Group, member: Member, leader_before: str | None, version: int) -> JoinGroupResponse:
+    """The current generation, told so that a restarted leader does not assign anew.
+
+    From version 9 it is told to skip that. Before, it is told that its predecessor leads.
+    """
+    response = current_generation(group, member)
+    if group.is_in(GroupState.STABLE) and group.leader_id == member.member_id:
+        if version >= SKIP_ASSIGNMENT_FROM_VERSION:
+            response.skip_assignment = True
+        else:
+            response.leader = leader_before or ""
+            response.members = []
+    return response

@@ -1,0 +1,73 @@
+"""How a shard begins and ends: groups from what was replayed, and answers for everybody who waits."""
+
+from __future__ import annotations
+
+from minikafka.errors import ErrorCode
+from minikafka.groups.effects import RetentionTimer, WriteTimer
+from minikafka.groups.group import Group, GroupState, Member
+from minikafka.groups.rebalance import answer_parked_join, fail_parked_syncs, maybe_prepare_rebalance
+from minikafka.groups.records import GroupMetadataValue, MemberMetadata
+from minikafka.groups.shard import Shard
+from minikafka.model import NO_TIMESTAMP
+
+
+def finish_loading(shard: Shard) -> None:
+    """The whole log is replayed: every group is as it was last persisted, and its members' sessions begin anew."""
+    for group in list(shard.groups.values()):
+        if group.persisted is not None:
+            _restore(shard, group, group.persisted)
+    shard.set_timer(RetentionTimer(), shard.now_ms + shard.settings.offsets_retention_check_interval_ms)
+
+
+def _restore(shard: Shard, group: Group, persisted: GroupMetadataValue) -> None:
+    group.generation_id = persisted.generation
+    group.protocol_type = persisted.protocol_type or None
+    if not persisted.members:
+        if persisted.current_state_timestamp != NO_TIMESTAMP:
+            group.empty_since_ms = shard.now_ms - max(0, shard.wall_clock_ms() - persisted.current_state_timestamp)
+        return
+    group.protocol_name = persisted.protocol
+    for metadata in persisted.members:
+        member = _member(metadata, persisted.protocol)
+        group.add(member)
+        shard.extend_session(group, member, member.session_timeout_ms)
+    if persisted.leader in group.members:
+        group.leader_id = persisted.leader
+    group.state = GroupState.STABLE
+    if len(group.members) > shard.settings.max_size:
+        maybe_prepare_rebalance(shard, group)
+
+
+def _member(metadata: MemberMetadata, protocol: str | None) -> Member:
+    return Member(
+        member_id=metadata.member_id,
+        group_instance_id=metadata.group_instance_id,
+        client_id=metadata.client_id,
+        client_host=metadata.client_host,
+        rebalance_timeout_ms=metadata.rebalance_timeout,
+        session_timeout_ms=metadata.session_timeout,
+        protocols=((protocol or "", metadata.subscription),),
+        assignment=metadata.assignment,
+    )
+
+
+def resign(shard: Shard) -> None:
+    """The shard is led elsewhere now: everybody who waits is told to look there, every timer is cancelled.
+
+    What happens to the writes that are under way is for the new leader's log to say; here they count as failed.
+    """
+    for group in shard.groups.values():
+        for member_id in list(group.awaiting_join):
+            answer_parked_join(shard, group, member_id, ErrorCode.NOT_COORDINATOR)
+        fail_parked_syncs(shard, group, ErrorCode.NOT_COORDINATOR)
+        for member_id in (*group.members, *group.pending_members):
+            shard.end_session(group, member_id)
+        shard.end_phase(group)
+        group.state = GroupState.DEAD  # so that the end of a write means nothing to it any more
+    shard.groups.clear()
+    for write_id, write in shard.writes.items():
+        if write.done is not None:
+            shard.cancel_timer(WriteTimer(write_id))
+            write.done(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    shard.writes.clear()
+    shard.cancel_timer(RetentionTimer())

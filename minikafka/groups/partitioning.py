@@ -1,0 +1,23 @@
+"""Which partition of ``__consumer_offsets`` a group lives in, and with it which broker coordinates the group."""
+
+from __future__ import annotations
+
+
+def java_string_hash(text: str) -> int:
+    """``java.lang.String.hashCode`` of `text` as a signed int32: over its UTF-16 code units, as Java has it."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
+    return value - (1 << 32) if value & 0x80000000 else value
+
+
+def partition_for(group_id: str, num_partitions: int) -> int:
+    """The partition of the offsets topic that `group_id` hashes to (Kafka: ``Utils.abs(hashCode) % n``).
+
+    ``Utils.abs`` negates, and gives 0 for the one value that has no positive counterpart; it is not the
+    ``& 0x7fffffff`` that producers use for keys.
+    """
+    assert num_partitions > 0, "the offsets topic has no partitions"
+    value = java_string_hash(group_id)
+    return (0 if value == -(1 << 31) else abs(value)) % num_partitions

@@ -1,0 +1,56 @@
+"""ListGroups and DescribeGroups: what is known of the groups of this shard, read without changing anything."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from minikafka.groups.group import Group, GroupState, Member
+from minikafka.groups.shard import Shard
+from minikafka.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
+from minikafka.wire.messages.list_groups import ListedGroup
+
+CLASSIC = "classic"
+
+
+def list_groups(shard: Shard, states: Collection[str] = (), types: Collection[str] = ()) -> list[ListedGroup]:
+    """The groups in one of `states` and of one of `types`, upper or lower case; an empty filter lets all through."""
+    wanted_states = {state.lower() for state in states}
+    if types and CLASSIC not in {kind.lower() for kind in types}:
+        return []
+    return [
+        ListedGroup(
+            group_id=group.group_id,
+            protocol_type=group.protocol_type or "",
+            group_state=group.state.value,
+            group_type=CLASSIC,
+        )
+        for group in shard.groups.values()
+        if not wanted_states or group.state.value.lower() in wanted_states
+    ]
+
+
+def describe_group(shard: Shard, group_id: str) -> DescribedGroup:
+    """The group with its members; one that is not known is Dead, without an error."""
+    group = shard.groups.get(group_id)
+    if group is None:
+        return DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
+    return DescribedGroup(
+        group_id=group_id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol_data=(group.protocol_name or "") if group.is_in(GroupState.STABLE) else "",
+        members=[_described(group, member) for member in group.members.values()],
+    )
+
+
+def _described(group: Group, member: Member) -> DescribedGroupMember:
+    """Metadata and assignment are shown in a stable group only: else they are those of no generation."""
+    stable = group.is_in(GroupState.STABLE)
+    return DescribedGroupMember(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        member_metadata=member.metadata_for(group.protocol_name) if stable else b"",
+        member_assignment=member.assignment if stable else b"",
+    )

@@ -1,0 +1,22 @@
+"""What an operator can set about groups; names and defaults are Kafka's broker settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSettings:
+    """Limits and times of the group coordinator. The comment behind a field is Kafka's name for it."""
+
+    min_session_timeout_ms: int = 6_000  # group.min.session.timeout.ms
+    max_session_timeout_ms: int = 1_800_000  # group.max.session.timeout.ms
+    max_size: int = 2_147_483_647  # group.max.size: members and joining members of one group
+    initial_rebalance_delay_ms: int = 3_000  # group.initial.rebalance.delay.ms
+    offsets_retention_ms: int = 7 * 24 * 3_600_000  # offsets.retention.minutes
+    offsets_retention_check_interval_ms: int = 600_000  # offsets.retention.check.interval.ms
+    offset_metadata_max_bytes: int = 4_096  # offset.metadata.max.bytes
+    offsets_commit_timeout_ms: int = 5_000  # offsets.commit.timeout.ms: any write to the offsets topic
+    new_member_join_timeout_ms: int = 300_000  # a constant in Kafka: a first join is parked at most this long
+    writes_in_flight_max: int = 10_000  # ours: uncommitted writes of one shard; more are refused
+    tombstones_per_write: int = 1_000  # ours: keeps a write of the retention sweep well below max.message.bytes

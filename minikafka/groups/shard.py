@@ -1,0 +1,179 @@
+"""The state of one coordinator and the outbox of the step that is running.
+
+A step (a request, a timer, a completed write) runs to its end without suspending. What it wants done it puts into the
+outbox; what it wants remembered it puts into records. A write keeps its typed records until they are committed; then
+they are replayed, in the order of the log, and only then does its `done` run and answer the request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from minikafka.errors import ErrorCode
+from minikafka.groups.effects import (
+    CancelTimer,
+    Effect,
+    MemberTimer,
+    RebalanceTimer,
+    Respond,
+    SetTimer,
+    TimerKey,
+    Token,
+    Write,
+    WriteTimer,
+)
+from minikafka.groups.group import CommittedOffset, Group, GroupState, Member
+from minikafka.groups.records import GroupMetadataRecord, GroupRecord, OffsetCommitRecord
+from minikafka.groups.settings import GroupSettings
+from minikafka.model import TopicPartition
+from minikafka.wire.schema import Message
+
+Done = Callable[[ErrorCode], None]
+"""Called once per write: with NONE after its records were replayed, else with what went wrong."""
+
+
+@dataclass(slots=True)
+class PendingWrite:
+    """Records on their way to the log. `done` is None once it has run because the write took too long."""
+
+    group: Group
+    records: tuple[GroupRecord, ...]
+    done: Done | None
+
+
+@dataclass(slots=True)
+class Shard:
+    """Everything that the coordinator of one partition of the offsets topic knows."""
+
+    settings: GroupSettings
+    new_member_suffix: Callable[[], str]
+    wall_clock_ms: Callable[[], int]
+    now_ms: int = 0
+    groups: dict[str, Group] = field(default_factory=dict)
+    writes: dict[int, PendingWrite] = field(default_factory=dict)
+    _effects: list[Effect] = field(default_factory=list)
+    _next_write_id: int = 0
+
+    def take_effects(self) -> list[Effect]:
+        """The outbox of the step that ends here."""
+        effects, self._effects = self._effects, []
+        return effects
+
+    def group_or_new(self, group_id: str) -> Group:
+        """The group, created empty when it is not known."""
+        return self.groups.setdefault(group_id, Group(group_id))
+
+    def maybe_forget(self, group: Group) -> None:
+        """Drop a group of which nothing is left, so that group ids that come and go cost no memory."""
+        if group.is_forgettable and self.groups.get(group.group_id) is group:
+            group.transition_to(GroupState.DEAD)
+            del self.groups[group.group_id]
+
+    # the outbox
+
+    def respond(self, token: Token, response: Message) -> None:
+        """Send `response` to the request of `token`."""
+        self._effects.append(Respond(token, response))
+
+    def set_timer(self, key: TimerKey, deadline_ms: int) -> None:
+        """Be woken with `key` at `deadline_ms`."""
+        self._effects.append(SetTimer(key, deadline_ms))
+
+    def cancel_timer(self, key: TimerKey) -> None:
+        """Not be woken with `key`."""
+        self._effects.append(CancelTimer(key))
+
+    def extend_session(self, group: Group, member: Member, timeout_ms: int) -> None:
+        """Keep `member` for `timeout_ms` from now.
+
+        A heartbeat only moves the deadline: a timer that fires before it is set again then, so the common heartbeat
+        touches no timer.
+        """
+        member.session_deadline_ms = self.now_ms + timeout_ms
+        if member.timer_ms is None or member.session_deadline_ms < member.timer_ms:
+            self.arm_session(group, member)
+
+    def arm_session(self, group: Group, member: Member) -> None:
+        """Set the member's timer to its deadline."""
+        member.timer_ms = member.session_deadline_ms
+        self.set_timer(MemberTimer(group.group_id, member.member_id), member.timer_ms)
+
+    def end_session(self, group: Group, member_id: str) -> None:
+        """Forget the timer of a member, or of a pending one."""
+        self.cancel_timer(MemberTimer(group.group_id, member_id))
+
+    def begin_phase(self, group: Group, timeout_ms: int) -> None:
+        """Give the group's phase (joining, syncing) `timeout_ms` from now."""
+        group.phase_deadline_ms = self.now_ms + timeout_ms
+        self.set_timer(RebalanceTimer(group.group_id), group.phase_deadline_ms)
+
+    def end_phase(self, group: Group) -> None:
+        """Let the phase run without limit."""
+        if group.phase_deadline_ms is not None:
+            group.phase_deadline_ms = None
+            self.cancel_timer(RebalanceTimer(group.group_id))
+
+    # writes
+
+    def write(self, group: Group, records: Iterable[GroupRecord], done: Done) -> None:
+        """Append `records` of `group`; `done` runs when they are committed and replayed, or could not be written."""
+        records = tuple(records)
+        if len(self.writes) >= self.settings.writes_in_flight_max:
+            done(ErrorCode.NOT_ENOUGH_REPLICAS)
+            return
+        write_id, self._next_write_id = self._next_write_id, self._next_write_id + 1
+        self.writes[write_id] = PendingWrite(group, records, done)
+        group.writes_in_flight += 1
+        self._effects.append(Write(write_id, tuple(record.encode() for record in records)))
+        self.set_timer(WriteTimer(write_id), self.now_ms + self.settings.offsets_commit_timeout_ms)
+
+    def finish_write(self, write_id: int, error: ErrorCode) -> None:
+        """The fate of a write is known: replay its records if they are committed, and tell who waits for it."""
+        write = self.writes.pop(write_id)
+        if error is ErrorCode.NONE:
+            for record in write.records:
+                self.replay(record)
+        write.group.writes_in_flight -= 1
+        if write.done is not None:
+            self.cancel_timer(WriteTimer(write_id))
+            write.done(error)
+        self.maybe_forget(write.group)
+
+    def time_out_write(self, write_id: int) -> None:
+        """Stop the wait for a write. It stays pending: it is in the log, and will be replayed if it is committed."""
+        write = self.writes.get(write_id)
+        if write is not None and write.done is not None:
+            done, write.done = write.done, None
+            done(ErrorCode.REQUEST_TIMED_OUT)
+
+    def offsets_in_flight(self) -> Iterator[tuple[str, TopicPartition]]:
+        """Group and partition of every offset whose commit is not committed yet."""
+        for write in self.writes.values():
+            for record in write.records:
+                if isinstance(record, OffsetCommitRecord) and record.value is not None:
+                    yield record.key.group, TopicPartition(record.key.topic, record.key.partition)
+
+    # replay: the only way that what is persisted changes
+
+    def replay(self, record: GroupRecord, wall_now_ms: int | None = None) -> None:
+        """Apply a committed record.
+
+        One that was just committed has age 0. One read back from the log has an age by the wall clock, `wall_now_ms`
+        less its timestamp: the only use of that clock. From then on ages grow by the monotonic clock, so that a jump
+        of the wall clock expires nothing.
+        """
+        group = self.group_or_new(record.key.group)
+        if isinstance(record, GroupMetadataRecord):
+            group.persisted = record.value
+        else:
+            self._replay_offset(group, record, wall_now_ms)
+        self.maybe_forget(group)
+
+    def _replay_offset(self, group: Group, record: OffsetCommitRecord, wall_now_ms: int | None) -> None:
+        partition = TopicPartition(record.key.topic, record.key.partition)
+        if record.value is None:
+            group.offsets.pop(partition, None)
+            return
+        age_ms = 0 if wall_now_ms is None else max(0, wall_now_ms - record.value.commit_timestamp)
+        group.offsets[partition] = CommittedOffset(record.value, self.now_ms - age_ms)
