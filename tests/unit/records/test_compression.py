@@ -116,6 +116,7 @@ def bomb(codec: Compression) -> bytes:
     return compress(codec, zeros)
 
 
+@pytest.mark.spec("P6")
 @pytest.mark.parametrize("codec", REAL_CODECS)
 def test_bombs_are_refused_before_their_memory_is_taken(codec: Compression) -> None:
     packed = bomb(codec)

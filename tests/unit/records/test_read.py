@@ -121,6 +121,11 @@ def test_malformed_records_are_corrupt(body: bytes) -> None:
     assert read(with_body(body)) is ErrorCode.CORRUPT_MESSAGE
 
 
+def test_a_varint_without_end_is_given_up_after_ten_bytes() -> None:
+    with pytest.raises(KafkaError, match="longer than 10 bytes"):
+        list(iter_records(with_body(b"\xff" * 100_000)))
+
+
 @pytest.mark.parametrize("record_count", [-1, 0, 2, 2**31 - 1])
 def test_a_wrong_record_count_is_corrupt(record_count: int) -> None:
     assert read(with_body(GOOD, record_count)) is ErrorCode.CORRUPT_MESSAGE

@@ -83,6 +83,7 @@ def test_other_magics_are_invalid(magic: int) -> None:
     assert f"magic {magic}" in message
 
 
+@pytest.mark.spec("P5")
 def test_every_flipped_bit_under_the_crc_is_corrupt_whatever_field_it_hits() -> None:
     batch = a_batch()
     for index in range(17, len(batch)):
@@ -194,6 +195,7 @@ def test_replica_data_is_checked_for_damage_only() -> None:
     assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
+@pytest.mark.spec("P6")
 @settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_answered_with_a_kafka_error(data: bytes) -> None:

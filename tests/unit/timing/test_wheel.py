@@ -207,6 +207,25 @@ def test_no_deadline_is_met_early_by_a_coarse_wheel() -> None:
     assert wheel.advance(50) == [task]
 
 
+def test_the_clock_does_not_go_back() -> None:
+    wheel = TimingWheel()
+    assert wheel.advance(100) == []
+    assert wheel.advance(50) == []
+    task = Task()
+    wheel.insert(task, 80)
+    assert wheel.advance(60) == [task]
+
+
+@pytest.mark.spec("D3")
+@pytest.mark.parametrize("start", [0, 1, 19, 20, 12_345])
+def test_a_level_has_fewer_buckets_than_the_wheel_size(start: int) -> None:
+    wheel = TimingWheel(start, wheel_size=20)
+    for delay in range(1, 1_000):
+        wheel.insert(Task(), start + delay)
+    assert len(wheel._levels) == 3
+    assert max(map(len, wheel._levels)) == 19
+
+
 def test_inserting_a_pending_task_is_a_programmers_mistake() -> None:
     wheel = TimingWheel()
     task = Task()
