@@ -6,11 +6,22 @@
 ``codec.py``                ``decode(cls, version, buf)`` and ``encode(message, version)``
 ``layout.py``               what a class looks like in one version
 ``decoder.py encoder.py``   the compilers behind the codec
+``diagnosis.py``            which field keeps a message from being encoded
 ``primitives.py``           varints, UUIDs, arrays of integers
 ``api.py``                  API keys, supported versions, which class belongs to which key
 ``headers.py``              request and response headers
+``framing.py``              size prefixes and the receive buffer
+``hot.py``                  Fetch responses as segments, responses put together from encoded parts
+``consumer_protocol.py``    what members of a consumer group tell each other
+``control.py``              frames of the control plane (msgpack)
+``auth.py``                 how two nodes prove the cluster secret to each other
 ``errors.py``               ``WireError``
 ==========================  ==============================================================================
 
-Nothing here knows what a message means. Bad input raises :class:`~minikafka.wire.errors.WireError` only.
+A request's way: :class:`~minikafka.wire.framing.ReceiveBuffer` -> frame -> ``decode_request_header`` -> ``decode`` of
+``request_class(key)``; back: ``encode`` -> ``encode_response``, or ``hot.encode_fetch_response``.
+
+Nothing here knows what a message means. Bad input raises :class:`~minikafka.wire.errors.WireError` only
+(in :mod:`~minikafka.wire.auth` a ``KafkaError``). To add an API: its name in ``tools/generate_messages.py``, its key
+and versions in ``api.py``.
 """

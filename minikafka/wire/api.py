@@ -97,7 +97,7 @@ SUPPORTED: Final[dict[ApiKey, VersionRange]] = {
 }
 """The versions that minikafka's messages and handlers are made for."""
 
-_FIRST_FLEXIBLE: Final[dict[int, int]] = {
+FIRST_FLEXIBLE: Final[dict[int, int]] = {
     ApiKey.PRODUCE: 9,
     ApiKey.FETCH: 12,
     ApiKey.LIST_OFFSETS: 6,
@@ -134,6 +134,7 @@ _FIRST_FLEXIBLE: Final[dict[int, int]] = {
     ApiKey.DESCRIBE_CLUSTER: 0,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: 0,
 }
+"""The first version with compact lengths and tagged fields (KIP-482); VERSION_MAX when there is none."""
 
 
 def is_supported(api_key: int, version: int) -> bool:
@@ -154,7 +155,7 @@ def advertised_versions(api_key: ApiKey) -> VersionRange:
 
 def request_header_version(api_key: int, version: int) -> int:
     """1, or 2 for flexible versions (KIP-482). Raises KeyError for an unknown API."""
-    return 2 if version >= _FIRST_FLEXIBLE[api_key] else 1
+    return 2 if version >= FIRST_FLEXIBLE[api_key] else 1
 
 
 def response_header_version(api_key: int, version: int) -> int:
@@ -162,7 +163,7 @@ def response_header_version(api_key: int, version: int) -> int:
 
     Raises KeyError for an unknown API.
     """
-    return 1 if version >= _FIRST_FLEXIBLE[api_key] and api_key != ApiKey.API_VERSIONS else 0
+    return 1 if version >= FIRST_FLEXIBLE[api_key] and api_key != ApiKey.API_VERSIONS else 0
 
 
 def request_class(api_key: ApiKey) -> type[Message]:

@@ -10,7 +10,7 @@ from struct import Struct
 from struct import error as struct_error
 from typing import NamedTuple
 
-from minikafka.wire.api import request_header_version, response_header_version
+from minikafka.wire.api import FIRST_FLEXIBLE, request_header_version, response_header_version
 from minikafka.wire.errors import WireError
 from minikafka.wire.primitives import skip_tagged_fields
 from minikafka.wire.schema import Buffer
@@ -48,8 +48,9 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
             client_id = str(frame[10:pos], "utf-8")
         elif size != -1:
             raise WireError(f"client_id has length {size}")
-        if request_header_version(api_key, version) == 2:
-            pos = skip_tagged_fields(frame, pos + 1, frame[pos])
+        if version >= FIRST_FLEXIBLE[api_key]:
+            tags = frame[pos]
+            pos = skip_tagged_fields(frame, pos + 1, tags) if tags else pos + 1
     except KeyError:
         raise WireError(f"unknown API key {api_key}") from None
     except (struct_error, IndexError):

@@ -13,8 +13,11 @@ from uuid import UUID
 from minikafka.wire.errors import WireError
 from minikafka.wire.schema import Buffer
 
-ELEMENTS_MAX: Final = 1_000_000
-"""Most array elements (nested ones included) and tagged fields in one message: bounds time and memory per byte."""
+ELEMENTS_MAX: Final = 250_000
+"""Most array elements (nested ones included) and tagged fields in one message; 8 integers count as one element.
+
+Bounds what one frame may cost: about 40 MB and a quarter of a second.
+"""
 
 STRING_SIZE_MAX: Final = 32767
 SMALL_UVARINTS: Final = tuple(bytes([n]) for n in range(128))

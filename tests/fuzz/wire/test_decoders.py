@@ -139,6 +139,16 @@ def test_memory_is_bounded_by_the_size_of_the_input(cls: type[Message]) -> None:
                 assert peak_memory(cls, version, data) < BYTES_PER_BYTE_MAX * len(data)
 
 
+@every_class
+def test_memory_is_bounded_when_arrays_hold_the_smallest_elements(cls: type[Message]) -> None:
+    for version in versions_of(cls):
+        for column in layout_of(cls, version).columns:
+            if column.field.array and column.struct is not None:
+                message = cls(**{column.name: [column.struct()] * 200})
+                data = encode(message, version)
+                assert peak_memory(cls, version, data) < BYTES_PER_BYTE_MAX * len(data)
+
+
 def peak_memory(cls: type[Message], version: int, data: bytes) -> int:
     tracemalloc.start()
     decodes_or_raises_wire_error(cls, version, data)

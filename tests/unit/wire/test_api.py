@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from minikafka.wire import api
 from minikafka.wire.api import (
+    FIRST_FLEXIBLE,
     SUPPORTED,
     ApiKey,
     advertised_versions,
@@ -27,11 +27,11 @@ def test_tables_agree_with_the_schemas(key: ApiKey) -> None:
         assert existing.has(SUPPORTED[key].first)
         assert existing.has(SUPPORTED[key].last)
         for version in range(existing.first, existing.last + 1):
-            assert (version >= api._FIRST_FLEXIBLE[key]) == is_flexible(cls, version)
+            assert (version >= FIRST_FLEXIBLE[key]) == is_flexible(cls, version)
 
 
 def test_every_key_is_in_the_tables() -> None:
-    assert set(SUPPORTED) == set(ApiKey) == set(api._FIRST_FLEXIBLE)
+    assert set(SUPPORTED) == set(ApiKey) == set(FIRST_FLEXIBLE)
 
 
 @pytest.mark.spec("KIP-896")
