@@ -145,7 +145,7 @@ class ReceiveBuffer:
     def _make_room(self) -> None:
         waiting = self._filled - self._start
         if self._start and waiting * 2 <= len(self._buffer):
-            self._buffer[:waiting] = self._buffer[self._start : self._filled]
+            self._view[:waiting] = self._view[self._start : self._filled]
             self._start, self._filled = 0, waiting
         elif self._filled == len(self._buffer):
             self._replace(2 * len(self._buffer))
