@@ -13,8 +13,6 @@
     requests.py       epoch and offset look-ups as plain values
     fetch_session.py  FetchSessionClient: the asking side of incremental fetch sessions (KIP-227)
     session_cache.py  FetchSessionCache: the answering side, bounded, with eviction
-    produce.py        when an acks=all produce is answered (row D4)
-    fetch.py          when a waiting fetch is answered, and the byte budget it shares (rows R15, R16, D5)
 
 No module here reads a clock, draws a random number or does I/O: time arrives as ``now_ms`` (monotonic milliseconds),
 randomness as ``rng``, logs through the small protocol :class:`~minikafka.replication.epochs.ReplicaLog`, and what is to
