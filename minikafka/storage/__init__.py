@@ -16,7 +16,8 @@
 ``timestamps``      from a time to an offset
 ``retention``       which old segments may go
 ``compaction``      the cleaner: keeps the last value of each key
-``log_dirs``        all logs of a node, in one or several directories
+``log_dir``         one log directory: lock, identity, checkpoints, its logs
+``log_store``       all logs of a node, in one or several directories
 ``meta``            ``meta.properties`` and ``partition.metadata``
 ``dump``            what a segment file holds, for people
 ==================  ================================================================================================

@@ -57,6 +57,10 @@ class OffsetCheckpoint:
         self._written = dict(offsets)
         return offsets
 
+    def mentions(self, where: TopicPartition) -> bool:
+        """True when the file, as last read or written, has a row for the partition."""
+        return self._written is not None and where in self._written
+
     def write(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Replace the file durably, unless it already says so."""
         if offsets == self._written:

@@ -1,21 +1,24 @@
-"""The part of a flush that may run in a thread, away from the event loop.
+"""Making a log durable, with the slow part fit for a thread.
 
-``Log.prepare_flush`` decides on the loop what to sync, :meth:`FlushJob.run` syncs it anywhere, and
-``Log.complete_flush`` moves the recovery point on the loop, or takes the log offline: a failed fsync is never tried
-again, for the kernel may have dropped the pages and would say "ok" the next time.
+:func:`prepare` decides on the event loop what to sync, :meth:`FlushJob.run` syncs it anywhere, and :func:`complete`
+moves the recovery point on the loop, or takes the log offline: a failed fsync is never tried again, for the kernel may
+have dropped the pages and would say "ok" the next time. Jobs of one log may overlap.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from os.path import dirname
 
+from minikafka.storage.core import LogCore
 from minikafka.storage.disk import Disk, File
+from minikafka.storage.segment import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
 
 
 class FlushJob:
-    """Files to sync so that everything below ``up_to_offset`` is durable. Jobs of one log may overlap."""
+    """What to sync so that everything below ``up_to_offset`` is durable."""
 
-    __slots__ = ("_directory", "_disk", "_files", "_paths", "error", "generation", "is_done", "up_to_offset")
+    __slots__ = ("_directories", "_disk", "_files", "_paths", "error", "generation", "is_done", "up_to_offset")
 
     def __init__(
         self,
@@ -25,7 +28,7 @@ class FlushJob:
         generation: int,
         files: Sequence[File],
         paths: Sequence[str],
-        directory: str | None,
+        directories: Sequence[str],
     ) -> None:
         self.up_to_offset = up_to_offset
         self.generation = generation
@@ -34,17 +37,57 @@ class FlushJob:
         self._disk = disk
         self._files = files
         self._paths = paths
-        self._directory = directory
+        self._directories = directories
 
     def run(self) -> None:
-        """Sync. Errors are kept for ``complete_flush``; nothing is raised."""
+        """Sync, in any thread. Nothing is raised: :func:`complete` looks at ``error``."""
         try:
             for file in self._files:
                 file.fsync()
             for path in self._paths:
                 self._disk.fsync_path(path)
-            if self._directory is not None:
-                self._disk.fsync_dir(self._directory)
+            for directory in self._directories:
+                self._disk.fsync_dir(directory)
         except OSError as error:
             self.error = error
         self.is_done = True
+
+
+def is_due(log: LogCore, wall_ms: int) -> bool:
+    """True when a rolled segment, ``flush.messages`` or ``flush.ms`` asks for a flush."""
+    unflushed = log.log_end_offset - log.recovery_point
+    return unflushed > 0 and (
+        log.recovery_point < log.segments.active.base_offset
+        or unflushed >= log.config.flush_messages
+        or wall_ms - log.last_flush_ms >= log.config.flush_ms
+    )
+
+
+def prepare(log: LogCore) -> FlushJob:
+    """What to sync so that the log is durable up to its present end."""
+    segments = log.segments.since(log.recovery_point) if log.recovery_point < log.log_end_offset else []
+    sealed = (segment for segment in segments if not segment.is_active)
+    paths = [segment.path(kind) for segment in sealed for kind in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)]
+    job = FlushJob(
+        log.disk,
+        up_to_offset=log.log_end_offset,
+        generation=log.generation,
+        files=[segment.file for segment in segments],
+        paths=log.unsynced_paths + paths,
+        directories=[log.directory, dirname(log.directory)] if log.is_directory_dirty else [],
+    )
+    log.unsynced_paths = []
+    log.is_directory_dirty = False
+    return job
+
+
+def complete(log: LogCore, job: FlushJob, wall_ms: int) -> None:
+    """A job has run: move the recovery point. StorageFailure, and offline, if it failed."""
+    assert job.is_done
+    with log.guard("flush"):
+        if job.error is not None:
+            raise job.error
+        log.epochs.store(log.disk, log.directory)
+    if job.generation == log.generation:
+        log.recovery_point = max(log.recovery_point, job.up_to_offset)
+        log.last_flush_ms = wall_ms

@@ -1,0 +1,113 @@
+"""Cuts of a log, at its end (truncation) and at its start (retention, DeleteRecords).
+
+Truncation is durable, step by step, before anything can be appended where the old records were: otherwise a crash
+could leave old and new batches interleaved with nothing to tell them apart. In this order: the recovery point on disk
+falls below the cut; segments behind it go, newest first, each removal synced; the file is cut and synced.
+"""
+
+from __future__ import annotations
+
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.storage import retention
+from minikafka.storage.core import LogCore
+
+
+def truncate_to(log: LogCore, offset: int) -> None:
+    """Cut from ``offset``, which lies inside the log; a batch that holds it goes as a whole."""
+    if offset < log.segments[0].base_offset:
+        restart_at(log, offset)
+        return
+    with log.guard("truncate"):
+        log.lower_recovery_point(offset)
+        while log.segments.active.base_offset > offset:
+            _drop_last(log)
+        active = log.segments.active
+        if not active.is_active:
+            active.activate()
+        found = active.find(offset)
+        position = active.size if found is None else found[0]
+        end_offset = offset if found is None else min(offset, found[1].base_offset)
+        active.truncate(position, end_offset)
+        _end_at(log, end_offset)
+        _forget_producers_from(log, end_offset)
+        log.disk.fsync_dir(log.directory)
+
+
+def restart_at(log: LogCore, offset: int) -> None:
+    """Drop everything; the log is empty and begins at ``offset``."""
+    with log.guard("restart"):
+        log.lower_recovery_point(offset)
+        log.epochs.clear()
+        log.epochs.store(log.disk, log.directory)
+        log.snapshots.remove(below=offset + 1, above=offset)
+        while len(log.segments) > 1:
+            _drop_last(log)
+        log.discard(log.segments[0])
+        log.segments.replace_all(log.new_segment(offset))
+        log.disk.fsync_dir(log.directory)
+        log.producers.clear()
+        log.log_start_offset = offset
+        _end_at(log, offset)
+        log.recovery_point = offset
+
+
+def increment_log_start_offset(log: LogCore, offset: int) -> bool:
+    """Records below ``offset`` are no longer part of the log. False when they already were not."""
+    if offset <= log.log_start_offset:
+        return False
+    if offset > log.log_end_offset:
+        raise KafkaError(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"{log.topic_partition} ends at {log.log_end_offset}; it cannot start at {offset}",
+        )
+    log.log_start_offset = offset
+    log.epochs.truncate_from_start(offset)
+    return True
+
+
+def delete_records(log: LogCore, offset: int, high_watermark: int) -> int:
+    """Drop what lies below ``offset`` (-1: the high watermark); the new log start offset."""
+    offset = high_watermark if offset == -1 else offset
+    if not 0 <= offset <= high_watermark:
+        raise KafkaError(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"records of {log.topic_partition} can be deleted up to {high_watermark}, not {offset}",
+        )
+    increment_log_start_offset(log, offset)
+    return log.log_start_offset
+
+
+def delete_old_segments(log: LogCore, high_watermark: int, wall_ms: int) -> int:
+    """Apply retention; how many segments went."""
+    with log.guard("delete segments of"):
+        count = retention.deletable(
+            log.segments,
+            log.config,
+            log_start_offset=log.log_start_offset,
+            high_watermark=high_watermark,
+            wall_ms=wall_ms,
+        )
+        if count:
+            increment_log_start_offset(log, log.segments[count].base_offset)
+            for segment in log.segments.drop_first(count):
+                log.discard(segment)
+            log.snapshots.remove(below=log.segments[0].base_offset)
+    return count
+
+
+def _drop_last(log: LogCore) -> None:
+    log.discard(log.segments.pop())
+    log.disk.fsync_dir(log.directory)
+
+
+def _end_at(log: LogCore, end_offset: int) -> None:
+    log.epochs.truncate_from_end(end_offset)
+    log.log_end_offset = end_offset
+    log.log_start_offset = min(log.log_start_offset, end_offset)
+    log.generation += 1
+
+
+def _forget_producers_from(log: LogCore, end_offset: int) -> None:
+    log.snapshots.remove(above=end_offset)
+    if log.producers.must_reload(end_offset):
+        log.producers = log.snapshots.load(log.segments, log.log_start_offset, end_offset)

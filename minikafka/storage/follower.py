@@ -1,0 +1,28 @@
+"""What a follower demands of the batches its leader sent, before any of them is appended (row R11)."""
+
+from __future__ import annotations
+
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.records.batch import BatchHeader, crc_is_valid, iter_batches
+from minikafka.storage.core import LogCore
+from minikafka.storage.errors import IllegalLogState
+
+
+def checked_batches(log: LogCore, records: memoryview, allow_gap: bool) -> list[tuple[int, BatchHeader]]:
+    """(position, header) of each whole batch in ``records``, which continue the log."""
+    batches = list(iter_batches(records))
+    expected, epoch = log.log_end_offset, log.epochs.latest_epoch
+    for position, header in batches:
+        if header.base_offset != expected and not (allow_gap and header.base_offset > expected):
+            raise IllegalLogState(f"{log.topic_partition} ends at {expected}; a batch at {header.base_offset} came")
+        if header.leader_epoch < epoch:
+            raise IllegalLogState(
+                f"{log.topic_partition} is in leader epoch {epoch}; a batch of epoch {header.leader_epoch} came"
+            )
+        if header.last_offset_delta < 0 or not crc_is_valid(records, position, header):
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE,
+                f"the batch for {log.topic_partition} at offset {header.base_offset} fails its checksum",
+            )
+        expected, epoch = header.next_offset, header.leader_epoch
+    return batches

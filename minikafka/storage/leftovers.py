@@ -1,0 +1,55 @@
+"""Finishes what compaction and deletion were doing in a partition directory when the process ended.
+
+``.deleted``, ``.cleaned`` and ``.tmp`` files were given up; a ``.log.swap`` is a compacted segment that was complete
+and synced, and takes its place as Kafka's does.
+"""
+
+from __future__ import annotations
+
+from minikafka.storage.disk import Disk
+from minikafka.storage.scan import scan_headers
+from minikafka.storage.segment import DELETED_SUFFIX, LOG_SUFFIX, SUFFIXES, file_name
+
+CLEANED_SUFFIX = ".cleaned"
+SWAP_SUFFIX = ".swap"
+TEMPORARY_SUFFIX = ".tmp"
+
+
+def log_files(disk: Disk, directory: str) -> list[int]:
+    """Base offsets of the segments in a partition directory, ascending."""
+    stems = (name.removesuffix(LOG_SUFFIX) for name in disk.listdir(directory) if name.endswith(LOG_SUFFIX))
+    return sorted(int(stem) for stem in stems if stem.isdigit())
+
+
+def remove_leftovers(disk: Disk, directory: str) -> None:
+    """Leave nothing in the directory but segments, snapshots and checkpoints."""
+    names = disk.listdir(directory)
+    for name in names:
+        if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, TEMPORARY_SUFFIX)):
+            disk.unlink(f"{directory}/{name}")
+    swaps = [name for name in names if name.endswith(LOG_SUFFIX + SWAP_SUFFIX)]
+    for name in swaps:
+        _finish_swap(disk, directory, int(name.split(".")[0]))
+    for name in names:
+        if name.endswith(SWAP_SUFFIX):
+            disk.unlink(f"{directory}/{name}")
+    if swaps:
+        disk.fsync_dir(directory)
+
+
+def _finish_swap(disk: Disk, directory: str, base_offset: int) -> None:
+    """The compacted segment replaces those whose offsets it covers; one that it misses is merely not compacted."""
+    path = f"{directory}/{file_name(base_offset)}{LOG_SUFFIX}{SWAP_SUFFIX}"
+    end_offset = base_offset
+    for _position, header in scan_headers(disk.open_read(path), 0, disk.size(path)):
+        end_offset = header.next_offset
+    for base in log_files(disk, directory):
+        if base_offset < base < end_offset:
+            for kind in SUFFIXES:
+                disk.unlink(f"{directory}/{file_name(base)}{kind}")
+    for kind in SUFFIXES:
+        target = f"{directory}/{file_name(base_offset)}{kind}"
+        if disk.exists(target + SWAP_SUFFIX):
+            disk.rename(target + SWAP_SUFFIX, target)
+        elif kind != LOG_SUFFIX:
+            disk.unlink(target)

@@ -1,0 +1,158 @@
+"""All logs of a node, in one or several log directories (``log.dirs``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from uuid import UUID
+
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import NO_EPOCH, TopicPartition
+from minikafka.storage.config import LogConfig
+from minikafka.storage.disk import Disk
+from minikafka.storage.errors import StorageFailure
+from minikafka.storage.log import Log
+from minikafka.storage.log_dir import ConfigFor, LogDir, remove_trash
+
+
+def _ignore_failure(_directory: LogDir, _failure: StorageFailure) -> None:
+    """For callers that look at :attr:`LogDir.failure` themselves."""
+
+
+def _default_config(_where: TopicPartition) -> LogConfig:
+    return LogConfig()
+
+
+class LogStore:
+    """Where every log is found, made and taken away. Not thread-safe, except for what :meth:`take_trash` returns."""
+
+    def __init__(self, disk: Disk, directories: Sequence[LogDir], new_uuid: Callable[[], UUID]) -> None:
+        self.directories = directories
+        self._disk = disk
+        self._new_uuid = new_uuid
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        paths: Sequence[str],
+        *,
+        node_id: int,
+        cluster_id: str | None = None,
+        new_uuid: Callable[[], UUID],
+        config_for: ConfigFor = _default_config,
+        on_failure: Callable[[LogDir, StorageFailure], None] = _ignore_failure,
+    ) -> LogStore:
+        """Lock, check and load every directory, recovering where the last stop was not orderly.
+
+        MetaError when a directory belongs to another process, node or cluster. A directory whose files cannot be read
+        is offline from the start; StorageFailure when none is left. ``cluster_id`` None accepts any, and leaves a new
+        directory unmarked until :meth:`claim`.
+        """
+        directories: list[LogDir] = []
+        store = cls(disk, directories, new_uuid)
+        try:
+            for path in paths:
+                directories.append(LogDir(disk, path, on_failure))
+                directories[-1].check_identity(cluster_id, node_id, new_uuid)
+            for directory in directories:
+                _load(directory, config_for)
+        except BaseException:
+            store.abandon()
+            raise
+        if not store.online:
+            store.abandon()
+            raise StorageFailure("; ".join(str(directory.failure) for directory in directories))
+        return store
+
+    def claim(self, cluster_id: str, node_id: int) -> None:
+        """Mark new directories as this cluster's; MetaError when one is another's."""
+        for directory in self.directories:
+            directory.check_identity(cluster_id, node_id, self._new_uuid)
+
+    @property
+    def online(self) -> list[LogDir]:
+        """The directories that still take writes."""
+        return [directory for directory in self.directories if directory.failure is None]
+
+    @property
+    def was_clean(self) -> bool:
+        """True when every directory was stopped orderly."""
+        return all(directory.was_clean for directory in self.directories)
+
+    @property
+    def clean_shutdown_broker_epoch(self) -> int:
+        """The broker epoch of the last orderly stop, for registration (KIP-966); -1 when it was not orderly."""
+        epochs = {directory.clean_shutdown_broker_epoch for directory in self.directories}
+        return epochs.pop() if len(epochs) == 1 else NO_EPOCH
+
+    def __iter__(self) -> Iterator[Log]:
+        for directory in self.directories:
+            yield from directory.logs.values()
+
+    def __len__(self) -> int:
+        return sum(len(directory.logs) for directory in self.directories)
+
+    def get(self, where: TopicPartition) -> Log | None:
+        """The partition's log, if it is here."""
+        directory = self.directory_of(where)
+        return None if directory is None else directory.logs[where]
+
+    def directory_of(self, where: TopicPartition) -> LogDir | None:
+        """The directory that holds the partition's log."""
+        for directory in self.directories:
+            if where in directory.logs:
+                return directory
+        return None
+
+    def create(self, where: TopicPartition, topic_id: UUID, config: LogConfig, directory: LogDir | None = None) -> Log:
+        """A new log, in the online directory with the fewest logs unless one is named."""
+        if self.directory_of(where) is not None:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{where} already has a log on this node")
+        candidates = self.online if directory is None else [directory]
+        if not candidates:
+            raise StorageFailure(f"no log directory is online for {where}")
+        return min(candidates, key=lambda candidate: len(candidate.logs)).create(where, topic_id, config)
+
+    def delete(self, where: TopicPartition) -> None:
+        """Take the partition's log away; its files go with the trash."""
+        directory = self.directory_of(where)
+        assert directory is not None, where
+        directory.delete(where, self._new_uuid())
+
+    def high_watermark(self, where: TopicPartition) -> int:
+        """The checkpointed high watermark of a log, within its bounds (row R22); its start when none was written."""
+        directory = self.directory_of(where)
+        assert directory is not None, where
+        log = directory.logs[where]
+        return max(log.log_start_offset, min(directory.high_watermarks.get(where, 0), log.log_end_offset))
+
+    def write_checkpoints(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """Record recovery points, log starts and the given high watermarks durably (row R22)."""
+        for directory in self.directories:
+            directory.write_checkpoints(_only(high_watermarks, directory))
+
+    def take_trash(self) -> Callable[[], None] | None:
+        """Removes deleted files when called, in a thread if need be; None when there is nothing to remove."""
+        paths = [path for directory in self.directories for path in directory.take_trash()]
+        return (lambda: remove_trash(self._disk, paths)) if paths else None
+
+    def close(self, high_watermarks: Mapping[TopicPartition, int], *, broker_epoch: int = NO_EPOCH) -> None:
+        """An orderly stop: everything durable, checkpointed and marked clean."""
+        for directory in self.directories:
+            directory.close(_only(high_watermarks, directory), broker_epoch)
+
+    def abandon(self) -> None:
+        """Stop as a crash would, releasing the locks only."""
+        for directory in self.directories:
+            directory.abandon()
+
+
+def _load(directory: LogDir, config_for: ConfigFor) -> None:
+    try:
+        directory.load(config_for)
+    except OSError as error:
+        directory.fail(StorageFailure(f"could not load the log directory {directory.path}: {error}"))
+
+
+def _only(high_watermarks: Mapping[TopicPartition, int], directory: LogDir) -> dict[TopicPartition, int]:
+    return {where: offset for where, offset in high_watermarks.items() if where in directory.logs}
