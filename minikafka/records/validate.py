@@ -52,15 +52,14 @@ class BatchLimits(NamedTuple):
 DEFAULT_LIMITS: Final = BatchLimits()
 
 
-def validate_produce(records: Buffer, limits: BatchLimits, produce_version: int, now_ms: int) -> BatchHeader:
+def validate_produce(records: Buffer | None, limits: BatchLimits, produce_version: int, now_ms: int) -> BatchHeader:
     """The header of the one batch in ``records``, a producer's data for one partition; KafkaError if it is refused.
 
     ``now_ms`` is wall-clock time. Lengths come first, then the CRC, and only then the fields that the CRC covers, so
     that a damaged batch gets CORRUPT_MESSAGE, which producers retry, and not an error that blames its author.
     """
-    size = len(records)
-    if size < HEADER_SIZE:
-        _refuse_short(size)
+    if records is None or (size := len(records)) < HEADER_SIZE:
+        _refuse_short(records)
     header = parse_header(records)
     (_, batch_length, _, magic, crc, attributes, last_offset_delta, base_timestamp, max_timestamp) = header[:9]
     if magic != MAGIC:
@@ -131,10 +130,10 @@ def _check_producer(header: BatchHeader) -> None:
         )
 
 
-def _refuse_short(size: int) -> NoReturn:
-    if not size:
+def _refuse_short(records: Buffer | None) -> NoReturn:
+    if not records:
         _refuse(ErrorCode.INVALID_RECORD, "none was sent; a produce request brings exactly one per partition")
-    _refuse(ErrorCode.CORRUPT_MESSAGE, f"{size} bytes are less than its header of {HEADER_SIZE}")
+    _refuse(ErrorCode.CORRUPT_MESSAGE, f"{len(records)} bytes are less than its header of {HEADER_SIZE}")
 
 
 def _refuse_length(batch_length: int, size: int) -> NoReturn:

@@ -53,11 +53,11 @@ def test_idempotent_and_transactional_batches_are_accepted() -> None:
     assert validate(build_batch([record], producer_id=7, producer_epoch=3, base_sequence=2**31 - 1)).last_sequence
 
 
-def test_nothing_is_not_a_batch() -> None:
-    assert refusal(b"") == (
-        ErrorCode.INVALID_RECORD,
-        "record batch refused: none was sent; a produce request brings exactly one per partition",
-    )
+@pytest.mark.parametrize("nothing", [None, b"", memoryview(b"")])
+def test_nothing_is_not_a_batch(nothing: memoryview | None) -> None:
+    with pytest.raises(KafkaError, match="none was sent") as caught:
+        validate_produce(nothing, DEFAULT_LIMITS, 9, NOW_MS)
+    assert caught.value.code is ErrorCode.INVALID_RECORD
 
 
 def test_cut_off_at_every_byte_is_corrupt_and_so_is_every_changed_length() -> None:
