@@ -52,7 +52,10 @@ def encode_varint(value: int) -> bytes:
 
 
 _SMALL: Final = 8192  # every varint of one or two bytes: the offsets, times and sizes of nearly all records
-_VARINTS: Final = tuple(encode_varint(value) for value in range(_SMALL))
+_VARINTS: Final = (
+    *(bytes((value << 1,)) for value in range(64)),
+    *(bytes((value << 1 & 0x7F | 0x80, value >> 6)) for value in range(64, _SMALL)),
+)
 
 
 def encode_record(

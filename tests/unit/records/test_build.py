@@ -10,7 +10,7 @@ from minikafka.model import Compression, TimestampType
 from minikafka.records.batch import HEADER_SIZE, crc_is_valid, parse_header, set_log_append_time
 from minikafka.records.build import BatchBuilder, build_batch, rebuild_batch, upper_bound_size
 from minikafka.records.read import iter_records
-from minikafka.records.record import Header, Record, encode_record, encode_varint
+from minikafka.records.record import _VARINTS, Header, Record, encode_record, encode_varint
 
 int32 = st.integers(-(1 << 31), (1 << 31) - 1)
 int64 = st.integers(-(1 << 63), (1 << 63) - 1)
@@ -35,6 +35,10 @@ def zigzag_varint_by_the_book(value: int) -> bytes:
 @given(int64 | st.integers(-10_000, 10_000))
 def test_varints(value: int) -> None:
     assert encode_varint(value) == zigzag_varint_by_the_book(value)
+
+
+def test_the_table_of_small_varints() -> None:
+    assert [encode_varint(value) for value in range(len(_VARINTS))] == list(_VARINTS)
 
 
 @given(int32, int64, maybe_bytes, maybe_bytes, record_headers)
