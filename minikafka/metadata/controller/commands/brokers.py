@@ -47,7 +47,8 @@ class BrokerHeartbeatResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class BrokerHeartbeat(Command[BrokerHeartbeatResponse]):
-    """A broker is alive and has replayed metadata up to ``current_metadata_offset``.
+    """A broker is alive. ``current_metadata_offset`` is the offset of the last metadata record it has replayed (its
+    image's ``offset``).
 
     Errors: STALE_BROKER_EPOCH when that registration is not the current one; the broker registers again.
     """

@@ -1,0 +1,152 @@
+"""Brokers come and go (row C3).
+
+Theory. A broker's life, as the image has it::
+
+    (unknown) --register--> fenced --heartbeat, caught up--> live --wants shutdown--> stopping --others know--> fenced
+                              ^                                |                                                   |
+                              |------- session ends, FenceBroker, asks for it, or registers anew ---------------- -|
+
+*Fenced*: clients are not told of it, it leads nothing, and leaves ISRs. *Live*: the contrary. *Stopping*: it still
+serves, but its leaderships have moved and it is out of ISRs; it may stop when the live brokers have heard.
+
+A registration is named by its broker epoch, the offset of its record in the metadata log: it grows over all
+incarnations and controllers, and "caught up" means to have replayed up to one's own registration. Whatever carries an
+older epoch comes from a process that has been replaced, and is refused (KIP-903).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.metadata.controller.commands import (
+    BrokerHeartbeat,
+    BrokerHeartbeatResponse,
+    FenceBroker,
+    FenceBrokerResponse,
+    RegisterBroker,
+    RegisterBrokerResponse,
+)
+from minikafka.metadata.controller.partitions import settle
+from minikafka.metadata.controller.sessions import Session
+from minikafka.metadata.controller.state import ControllerState
+from minikafka.metadata.image import BrokerImage
+from minikafka.metadata.records import BrokerChangeRecord, RegisterBrokerRecord
+
+
+def register(state: ControllerState, command: RegisterBroker, now_ms: int) -> RegisterBrokerResponse:
+    """A new registration, fenced at first; or the standing one when the same process asks again."""
+    _check_registration(state, command)
+    existing = state.image.broker(command.broker_id)
+    if existing is not None:
+        if _is_repeated(existing, command):
+            return RegisterBrokerResponse(existing.broker_epoch)
+        _check_not_alive(state, existing, command)
+    broker_epoch = state.next_offset
+    state.write(
+        RegisterBrokerRecord(
+            command.broker_id,
+            command.incarnation_id,
+            broker_epoch,
+            command.listeners,
+            command.rack,
+            command.log_dirs,
+            fenced=True,
+        )
+    )
+    state.sessions.start(command.broker_id, now_ms)
+    settle(state, [command.broker_id])
+    return RegisterBrokerResponse(broker_epoch)
+
+
+def _check_registration(state: ControllerState, command: RegisterBroker) -> None:
+    if command.cluster_id != state.image.cluster_id:
+        raise KafkaError(
+            ErrorCode.INCONSISTENT_CLUSTER_ID,
+            f"broker {command.broker_id} belongs to cluster {command.cluster_id!r}, this is cluster "
+            f"{state.image.cluster_id!r}; its cluster.id or its log.dirs are another cluster's",
+        )
+    if command.broker_id < 0 or not command.listeners:
+        raise KafkaError(ErrorCode.INVALID_REGISTRATION, "a broker registers with an id from 0 and its listeners")
+
+
+def _is_repeated(existing: BrokerImage, command: RegisterBroker) -> bool:
+    return (
+        existing.incarnation_id == command.incarnation_id
+        and existing.listeners == command.listeners
+        and existing.rack == command.rack
+        and existing.log_dirs == command.log_dirs
+    )
+
+
+def _check_not_alive(state: ControllerState, existing: BrokerImage, command: RegisterBroker) -> None:
+    if existing.incarnation_id != command.incarnation_id and state.sessions.is_heard(command.broker_id):
+        raise KafkaError(
+            ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+            f"another process is registered as broker {command.broker_id} and its session lives; "
+            "give this one another node.id, or wait for the session to end if the other is gone",
+        )
+
+
+def heartbeat(state: ControllerState, command: BrokerHeartbeat, now_ms: int) -> BrokerHeartbeatResponse:
+    """The broker is alive; move it along its life."""
+    broker = state.registered(command.broker_id, command.broker_epoch)
+    session, is_first = state.sessions.hear(command.broker_id, now_ms, command.current_metadata_offset)
+    is_caught_up = command.current_metadata_offset >= broker.broker_epoch
+    may_stop = False
+    if command.want_shutdown:
+        may_stop = _stop(state, broker, session)
+    elif command.want_fence:
+        fence(state, [broker])
+    elif broker.fenced and is_caught_up and not broker.in_controlled_shutdown:
+        _unfence(state, broker)
+    elif is_first:
+        settle(state, [broker.broker_id])
+    return BrokerHeartbeatResponse(is_caught_up, not state.image.is_live(broker.broker_id), may_stop)
+
+
+def fence_broker(state: ControllerState, command: FenceBroker) -> FenceBrokerResponse:
+    """The broker's process is known to be gone: its next incarnation may register at once."""
+    broker = state.registered(command.broker_id, command.broker_epoch)
+    state.sessions.end(broker.broker_id)
+    fence(state, [broker])
+    return FenceBrokerResponse(broker.fenced)
+
+
+def expire_sessions(state: ControllerState, now_ms: int) -> None:
+    """Fence the brokers whose sessions ended, all at once: none of them is given what another one leaves."""
+    expired = state.sessions.expired(now_ms)
+    for broker_id in expired:
+        state.sessions.end(broker_id)
+    fence(state, [broker for broker_id in expired if (broker := state.image.broker(broker_id)) is not None])
+
+
+def fence(state: ControllerState, brokers: Collection[BrokerImage]) -> None:
+    """Fence those that are not, and let their leaderships and places in ISRs go."""
+    live = [broker for broker in brokers if not broker.fenced]
+    if live:
+        state.write(*(BrokerChangeRecord(broker.broker_id, broker.broker_epoch, fenced=True) for broker in live))
+        settle(state, [broker.broker_id for broker in live])
+
+
+def _unfence(state: ControllerState, broker: BrokerImage) -> None:
+    state.write(BrokerChangeRecord(broker.broker_id, broker.broker_epoch, fenced=False))
+    settle(state, [broker.broker_id])
+
+
+def _stop(state: ControllerState, broker: BrokerImage, session: Session) -> bool:
+    """Controlled shutdown: leaderships move first; True, and fenced, once every live broker has heard of it."""
+    if broker.fenced:
+        state.sessions.end(broker.broker_id)
+        return True
+    if not broker.in_controlled_shutdown:
+        state.write(BrokerChangeRecord(broker.broker_id, broker.broker_epoch, in_controlled_shutdown=True))
+        settle(state, [broker.broker_id])
+    if session.shutdown_offset is None:
+        session.shutdown_offset = state.image.offset
+    others = [other for other in state.image.live_brokers() if not other.in_controlled_shutdown]
+    if any(state.sessions.metadata_offset(other.broker_id) < session.shutdown_offset for other in others):
+        return False
+    state.sessions.end(broker.broker_id)
+    fence(state, [broker])
+    return True

@@ -1,0 +1,142 @@
+"""Settings of topics and dynamic settings of brokers (KIP-339)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from minikafka.config import BrokerConfig, ConfigError, TopicConfig
+from minikafka.config.broker import parse_dynamic_setting
+from minikafka.config.kinds import ConfigType
+from minikafka.config.setting import Setting
+from minikafka.config.topic import parse_topic_setting
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.metadata.controller.commands import (
+    AlterConfigOp,
+    AlterConfigsResponse,
+    AlterConfigsResult,
+    ConfigAlteration,
+    ConfigOperation,
+    IncrementalAlterConfigs,
+)
+from minikafka.metadata.controller.partitions import settle_topics
+from minikafka.metadata.controller.state import ControllerState
+from minikafka.metadata.image import ConfigResource
+from minikafka.metadata.records import ConfigRecord, ConfigResourceType
+
+UNCLEAN = TopicConfig.unclean_leader_election_enable.name
+
+
+def canonical_topic_setting(name: str, value: str) -> str:
+    """The value as it is recorded; INVALID_CONFIG when a topic cannot have it."""
+    return _canonical(TopicConfig.rows(), parse_topic_setting, name, value)
+
+
+def canonical_broker_setting(name: str, value: str) -> str:
+    """The value as it is recorded; INVALID_CONFIG when a running broker cannot be given it."""
+    return _canonical(BrokerConfig.rows(), parse_dynamic_setting, name, value)
+
+
+def _canonical(rows: Mapping[str, Setting[Any]], parse: Callable[[str, str], Any], name: str, value: str) -> str:
+    try:
+        return rows[name].kind.format(parse(name, value))
+    except ConfigError as error:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
+
+
+def alter_configs(state: ControllerState, command: IncrementalAlterConfigs) -> AlterConfigsResponse:
+    """Each resource on its own: all of its changes or none."""
+    altered = {(alteration.resource_type, alteration.resource_name): alteration for alteration in command.resources}
+    counts = Counter((alteration.resource_type, alteration.resource_name) for alteration in command.resources)
+    results = []
+    for key, alteration in altered.items():
+        try:
+            if counts[key] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"{key[1]!r} is named {counts[key]} times in one request")
+            _alter(state, alteration, command.validate_only)
+            results.append(AlterConfigsResult(*key))
+        except KafkaError as error:
+            results.append(AlterConfigsResult(*key, error.code, error.message))
+    return AlterConfigsResponse(tuple(results))
+
+
+def _alter(state: ControllerState, alteration: ConfigAlteration, validate_only: bool) -> None:
+    resource = _resource(state, alteration)
+    before = state.image.config_of(resource)
+    after = {} if alteration.replace else dict(before)
+    counts = Counter(operation.name for operation in alteration.operations)
+    for operation in alteration.operations:
+        if counts[operation.name] > 1:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"setting {operation.name} is named more than once")
+        _operate(state, resource, before, after, operation)
+    if validate_only:
+        return
+    changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+    state.write(*(ConfigRecord(*resource, name, after.get(name)) for name in changed))
+    if UNCLEAN in changed:
+        _settle(state, resource)
+
+
+def _settle(state: ControllerState, resource: ConfigResource) -> None:
+    if resource.resource_type is ConfigResourceType.TOPIC:
+        settle_topics(state, [state.topic(resource.name)])
+    else:
+        settle_topics(state, list(state.image.topics()))
+
+
+def _resource(state: ControllerState, alteration: ConfigAlteration) -> ConfigResource:
+    name = alteration.resource_name
+    if alteration.resource_type == ConfigResourceType.TOPIC:
+        state.topic(name)
+        return ConfigResource(ConfigResourceType.TOPIC, name)
+    if alteration.resource_type != ConfigResourceType.BROKER:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"resources of type {alteration.resource_type} have no settings to change here"
+        )
+    if name and not (name.isdecimal() and len(name) < 10 and state.image.broker(int(name)) is not None):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"there is no broker {name!r}; an empty name means every broker")
+    return ConfigResource(ConfigResourceType.BROKER, str(int(name)) if name else "")
+
+
+def _operate(
+    state: ControllerState,
+    resource: ConfigResource,
+    before: Mapping[str, str],
+    after: dict[str, str],
+    operation: ConfigOperation,
+) -> None:
+    """Carry one operation out on the values ``after``."""
+    is_topic = resource.resource_type is ConfigResourceType.TOPIC
+    canonical = canonical_topic_setting if is_topic else canonical_broker_setting
+    name, value = operation.name, operation.value
+    if operation.op == AlterConfigOp.DELETE:
+        if name not in before:
+            _check_known(is_topic, name)
+        after.pop(name, None)
+    elif value is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name} is given no value")
+    elif operation.op == AlterConfigOp.SET:
+        after[name] = canonical(name, value)
+    elif operation.op in (AlterConfigOp.APPEND, AlterConfigOp.SUBTRACT):
+        row = _check_known(is_topic, name)
+        if row.kind.config_type is not ConfigType.LIST:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} is not a list; set it instead")
+        config = state.topic_config(resource.name) if is_topic else state.config
+        after[name] = canonical(name, _combined(getattr(config, row.attribute), value, operation.op))
+    else:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{operation.op} is not an operation on settings")
+
+
+def _check_known(is_topic: bool, name: str) -> Setting[Any]:
+    row = (TopicConfig.rows() if is_topic else BrokerConfig.rows()).get(name)
+    if row is None:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"there is no setting {name!r}")
+    return row
+
+
+def _combined(present: tuple[str, ...], value: str, op: int) -> str:
+    items = [item.strip() for item in value.split(",")]
+    if op == AlterConfigOp.SUBTRACT:
+        return ",".join(item for item in present if item not in items)
+    return ",".join([*present, *(item for item in items if item not in present)])

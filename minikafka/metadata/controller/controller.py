@@ -1,0 +1,158 @@
+"""The active controller: commands in, metadata records and parked responses out.
+
+Contract with the driver, which owns the quorum and the clock:
+
+* When this node becomes leader of the quorum and has replayed its log to the end, uncommitted records and the leader's
+  own control record included, it calls :meth:`Controller.activate` with that image and the new epoch, and from then on
+  is the only one who appends. When it is no longer leader it calls :meth:`Controller.deactivate`.
+* The records of each outcome are appended to the metadata log as one atomic batch, in the order in which they came,
+  also those that :meth:`activate` and :meth:`tick` return.
+* A response leaves when everything that was appended up to it is committed, even if it brought no records itself: it
+  may rest on those before it. If leadership is lost first it is answered NOT_CONTROLLER, and what became of the command
+  is unknown.
+* :meth:`Controller.tick` is called when :meth:`Controller.next_deadline_ms` has come; it changes with every call.
+
+A command is carried out whole before the next: what it checked stays true. It changes nothing but by writing records,
+which are replayed into the image at once, by the same code with which every node replays the log. So a KafkaError that
+fails the command as a whole is raised before anything is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
+
+from minikafka.config import BrokerConfig
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.metadata.controller import brokers, configs, elections, partitions, producer_ids, topics
+from minikafka.metadata.controller.assignment import Rng
+from minikafka.metadata.controller.commands import (
+    AllocateProducerIds,
+    AlterPartition,
+    BrokerHeartbeat,
+    Command,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    ElectLeaders,
+    FenceBroker,
+    IncrementalAlterConfigs,
+    RegisterBroker,
+    Response,
+)
+from minikafka.metadata.controller.state import ControllerState
+from minikafka.metadata.image import MetadataImage
+from minikafka.metadata.records import METADATA_VERSION, ClusterIdRecord, MetadataVersionRecord, Record
+
+R = TypeVar("R", bound=Response)
+
+_TIMED: Final[dict[type[Command[Any]], Callable[[ControllerState, Any, int], Response]]] = {
+    RegisterBroker: brokers.register,
+    BrokerHeartbeat: brokers.heartbeat,
+}
+
+_UNTIMED: Final[dict[type[Command[Any]], Callable[[ControllerState, Any], Response]]] = {
+    FenceBroker: brokers.fence_broker,
+    AlterPartition: partitions.alter_partition,
+    ElectLeaders: elections.elect_leaders,
+    CreateTopics: topics.create_topics,
+    DeleteTopics: topics.delete_topics,
+    CreatePartitions: topics.create_partitions,
+    IncrementalAlterConfigs: configs.alter_configs,
+    AllocateProducerIds: producer_ids.allocate_producer_ids,
+}
+
+
+class Outcome(NamedTuple, Generic[R]):
+    """Records to append, and the response to give once they are committed."""
+
+    records: tuple[Record, ...]
+    response: R
+
+
+class Controller:
+    """The controller of one node; it does something only while it is the active one."""
+
+    def __init__(self, node_id: int, cluster_id: str, config: BrokerConfig, rng: Rng) -> None:
+        self._node_id = node_id
+        self._cluster_id = cluster_id
+        self._config = config
+        self._rng = rng
+        self._state: ControllerState | None = None
+        self._next_rebalance_ms = 0
+
+    @property
+    def is_active(self) -> bool:
+        """True between activation and deactivation."""
+        return self._state is not None
+
+    @property
+    def image(self) -> MetadataImage:
+        """The metadata with everything written here, committed or not. Only while active."""
+        assert self._state is not None, "the controller is not active"
+        return self._state.image
+
+    def activate(self, image: MetadataImage, epoch: int, now_ms: int) -> tuple[Record, ...]:
+        """Take over with that image, as leader in that epoch. The records of a new cluster's beginning, or none.
+
+        Raises INCONSISTENT_CLUSTER_ID when the metadata log is another cluster's: a fatal mistake of configuration.
+        """
+        if image.cluster_id not in ("", self._cluster_id):
+            raise KafkaError(
+                ErrorCode.INCONSISTENT_CLUSTER_ID,
+                f"the metadata log belongs to cluster {image.cluster_id!r}, this node to {self._cluster_id!r}",
+            )
+        state = self._state = ControllerState(self._cluster_id, self._config, self._rng, image, epoch, now_ms)
+        for broker in image.live_brokers():
+            state.sessions.presume(broker.broker_id, now_ms)
+        self._next_rebalance_ms = now_ms + self._rebalance_interval_ms
+        if not image.metadata_version:
+            state.write(MetadataVersionRecord(METADATA_VERSION))
+        if not image.cluster_id:
+            state.write(ClusterIdRecord(self._cluster_id))
+        return state.take_written()
+
+    def deactivate(self) -> None:
+        """Another node leads: forget everything that was not in the log."""
+        self._state = None
+
+    def handle(self, command: Command[R], now_ms: int) -> Outcome[R]:
+        """Carry a command out. Raises KafkaError when it fails as a whole, NOT_CONTROLLER while not active."""
+        state = self._state
+        if state is None:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, f"node {self._node_id} is not the active controller")
+        state.sessions.advance(now_ms)
+        try:
+            response = self._dispatch(state, command, now_ms)
+        except KafkaError:
+            assert not state.take_written(), f"{type(command).__name__} failed after it wrote records"
+            raise
+        return Outcome(state.take_written(), cast(R, response))
+
+    @staticmethod
+    def _dispatch(state: ControllerState, command: Command[Any], now_ms: int) -> Response:
+        timed = _TIMED.get(type(command))
+        return timed(state, command, now_ms) if timed is not None else _UNTIMED[type(command)](state, command)
+
+    def tick(self, now_ms: int) -> tuple[Record, ...]:
+        """Time passed: fence brokers whose sessions ended, give leadership back to preferred leaders."""
+        state = self._state
+        if state is None:
+            return ()
+        state.sessions.advance(now_ms)
+        brokers.expire_sessions(state, now_ms)
+        if now_ms >= self._next_rebalance_ms:
+            self._next_rebalance_ms = now_ms + self._rebalance_interval_ms
+            if self._config.auto_leader_rebalance_enable:
+                elections.rebalance_leaders(state)
+        return state.take_written()
+
+    def next_deadline_ms(self) -> int | None:
+        """When to tick; None while not active."""
+        if self._state is None:
+            return None
+        return min(self._state.sessions.next_deadline_ms(), self._next_rebalance_ms)
+
+    @property
+    def _rebalance_interval_ms(self) -> int:
+        return self._config.leader_imbalance_check_interval_seconds * 1000

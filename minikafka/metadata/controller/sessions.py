@@ -1,0 +1,95 @@
+"""Which brokers the active controller has heard from, and when. Volatile: a new controller begins with fresh sessions.
+
+A session that was merely presumed at activation (the image says the broker was live) is not yet *heard*. Presumed
+brokers are not fenced before a whole timeout has passed, but they are not given leaderships either, and do not keep
+another incarnation of theirs from registering: after a crash of all nodes the brokers that return are heard at once,
+and those that do not are nobody's leader.
+
+Others are judged only by time in which this controller itself ran: after a pause (a stopped process, an overloaded
+machine) its brokers' heartbeats are queued behind the tick that would fence them all, so :meth:`Sessions.advance`
+gives back a gap in which it was not called.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from minikafka.model import NO_OFFSET
+
+
+@dataclass(slots=True)
+class Session:
+    """What a broker's heartbeats said."""
+
+    last_contact_ms: int
+    heard: bool
+    metadata_offset: int = NO_OFFSET
+    shutdown_offset: int | None = None
+    """Others must have replayed metadata up to here before the broker may stop; None: it does not want to."""
+
+
+class Sessions:
+    """The sessions of registered brokers. All times are monotonic milliseconds."""
+
+    def __init__(self, timeout_ms: int, now_ms: int) -> None:
+        self._timeout_ms = timeout_ms
+        self._last_advance_ms = now_ms
+        self._sessions: dict[int, Session] = {}
+
+    @property
+    def tick_interval_ms(self) -> int:
+        """:meth:`advance` must be called this often for a pause to be told from silence."""
+        return max(1, self._timeout_ms // 4)
+
+    def advance(self, now_ms: int) -> None:
+        """Time passed; when more than two ticks were missed, this process itself stood still."""
+        gap_ms = now_ms - self._last_advance_ms
+        self._last_advance_ms = now_ms
+        if gap_ms > 2 * self.tick_interval_ms:
+            for session in self._sessions.values():
+                session.last_contact_ms += gap_ms
+
+    def presume(self, broker_id: int, now_ms: int) -> None:
+        """The image says that the broker was live."""
+        self._sessions[broker_id] = Session(now_ms, heard=False)
+
+    def start(self, broker_id: int, now_ms: int) -> None:
+        """An incarnation registered."""
+        self._sessions[broker_id] = Session(now_ms, heard=True)
+
+    def hear(self, broker_id: int, now_ms: int, metadata_offset: int) -> tuple[Session, bool]:
+        """A heartbeat came. Its session, and whether it is the first of a presumed or ended one."""
+        session = self._sessions.get(broker_id)
+        is_first = session is None or not session.heard
+        if session is None:
+            session = self._sessions[broker_id] = Session(now_ms, heard=True)
+        session.heard = True
+        session.last_contact_ms = now_ms
+        session.metadata_offset = metadata_offset
+        return session, is_first
+
+    def end(self, broker_id: int) -> None:
+        """The broker is known to be gone."""
+        self._sessions.pop(broker_id, None)
+
+    def is_heard(self, broker_id: int) -> bool:
+        """True when the broker was in contact with this controller and its session has not ended."""
+        session = self._sessions.get(broker_id)
+        return session is not None and session.heard
+
+    def metadata_offset(self, broker_id: int) -> int:
+        """How far the broker had replayed at its last heartbeat."""
+        session = self._sessions.get(broker_id)
+        return NO_OFFSET if session is None else session.metadata_offset
+
+    def expired(self, now_ms: int) -> list[int]:
+        """Brokers not heard of for the timeout."""
+        return sorted(i for i, session in self._sessions.items() if self._deadline_ms(session) <= now_ms)
+
+    def next_deadline_ms(self) -> int:
+        """When :meth:`expired` may next name someone, and at the latest when to tick."""
+        deadlines = [self._deadline_ms(session) for session in self._sessions.values()]
+        return min([self._last_advance_ms + self.tick_interval_ms, *deadlines])
+
+    def _deadline_ms(self, session: Session) -> int:
+        return session.last_contact_ms + self._timeout_ms

@@ -1,0 +1,112 @@
+"""What the parts of the active controller work on."""
+
+from __future__ import annotations
+
+from enum import Enum
+from uuid import UUID
+
+from minikafka.config import BrokerConfig, TopicConfig
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.metadata import effective
+from minikafka.metadata.controller.assignment import Rng
+from minikafka.metadata.controller.sessions import Sessions
+from minikafka.metadata.delta import apply_records
+from minikafka.metadata.image import BrokerImage, MetadataImage, TopicImage
+from minikafka.metadata.records import Record
+from minikafka.model import OffsetAndEpoch
+
+
+class Standing(Enum):
+    """What a broker is good for, in the eyes of this controller."""
+
+    AVAILABLE = "available"
+    """Unfenced, not stopping, and heard from: may be given leaderships."""
+    PRESUMED = "presumed"
+    """Unfenced in the image but not heard from yet: keeps what it has, gets nothing."""
+    UNAVAILABLE = "unavailable"
+    """Fenced, stopping or unknown: keeps neither leadership nor, while another is in sync, its place in an ISR."""
+
+
+class ControllerState:
+    """The image with everything this controller has written, committed or not; and its sessions."""
+
+    def __init__(
+        self, cluster_id: str, config: BrokerConfig, rng: Rng, image: MetadataImage, epoch: int, now_ms: int
+    ) -> None:
+        self.cluster_id = cluster_id
+        self.rng = rng
+        self.image = image
+        self.epoch = epoch
+        self.sessions = Sessions(config.broker_session_timeout_ms, now_ms)
+        self._static_config = config
+        self._written: list[Record] = []
+
+    # -- writing ----------------------------------------------------------------------------------------------------
+
+    @property
+    def next_offset(self) -> int:
+        """The offset the next record will have."""
+        return self.image.offset + 1
+
+    def write(self, *records: Record) -> None:
+        """Let records happen: the one way to change the image."""
+        if records:
+            last = OffsetAndEpoch(self.image.offset + len(records), self.epoch)
+            self.image, _ = apply_records(self.image, records, last)
+            self._written += records
+
+    def take_written(self) -> tuple[Record, ...]:
+        """What was written since the last call, to be appended to the metadata log as one batch."""
+        written, self._written = self._written, []
+        return tuple(written)
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    @property
+    def config(self) -> BrokerConfig:
+        """This node's settings, with the dynamic ones of the cluster."""
+        return effective.broker_config(self.image, self._static_config)
+
+    def topic_config(self, topic: str) -> TopicConfig:
+        """A topic's settings, as this node sees them."""
+        return effective.topic_config(self.image, topic, self._static_config)
+
+    def standing(self, broker_id: int) -> Standing:
+        """What the broker is good for now."""
+        broker = self.image.broker(broker_id)
+        if broker is None or broker.fenced or broker.in_controlled_shutdown:
+            return Standing.UNAVAILABLE
+        return Standing.AVAILABLE if self.sessions.is_heard(broker_id) else Standing.PRESUMED
+
+    def registered(self, broker_id: int, broker_epoch: int) -> BrokerImage:
+        """The broker's current registration; STALE_BROKER_EPOCH when it is not the one named."""
+        broker = self.image.broker(broker_id)
+        if broker is None:
+            raise KafkaError(ErrorCode.STALE_BROKER_EPOCH, f"broker {broker_id} is not registered")
+        if broker.broker_epoch != broker_epoch:
+            raise KafkaError(
+                ErrorCode.STALE_BROKER_EPOCH,
+                f"broker {broker_id} is registered in epoch {broker.broker_epoch}, not {broker_epoch}",
+            )
+        return broker
+
+    def topic(self, name: str) -> TopicImage:
+        """The topic of that name; UNKNOWN_TOPIC_OR_PARTITION when there is none."""
+        topic = self.image.topic(name)
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
+        return topic
+
+    def topic_by_id(self, topic_id: UUID) -> TopicImage:
+        """The topic of that id; UNKNOWN_TOPIC_ID when there is none."""
+        topic = self.image.topic_by_id(topic_id)
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with id {topic_id}")
+        return topic
+
+    def new_topic_id(self) -> UUID:
+        """A random id that no topic has."""
+        while True:
+            topic_id = UUID(int=self.rng.randrange(1 << 128), version=4)
+            if topic_id not in self.image.topic_names:
+                return topic_id

@@ -1,0 +1,276 @@
+"""Topics are created, deleted and given more partitions (row C5)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, TypeVar
+from uuid import UUID
+
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.metadata.controller.assignment import Candidate, Load, assign_replicas
+from minikafka.metadata.controller.commands import (
+    ConfigValue,
+    CreatePartitions,
+    CreatePartitionsResponse,
+    CreatePartitionsResult,
+    CreateTopics,
+    CreateTopicsResponse,
+    CreateTopicsResult,
+    DeleteTopics,
+    DeleteTopicsResponse,
+    DeleteTopicsResult,
+    NewPartitions,
+    NewTopic,
+    TopicReference,
+)
+from minikafka.metadata.controller.configs import canonical_topic_setting
+from minikafka.metadata.controller.state import ControllerState
+from minikafka.metadata.image import BrokerImage, TopicImage
+from minikafka.metadata.records import ConfigRecord, ConfigResourceType, PartitionRecord, RemoveTopicRecord, TopicRecord
+from minikafka.metadata.topic_names import check_topic_name, colliding_topic
+from minikafka.model import INTERNAL_TOPICS
+
+PARTITIONS_PER_COMMAND_MAX: Final = 10_000
+
+UNSET: Final = -1
+
+T = TypeVar("T")
+
+
+class _Request:
+    """What the topics of one command share: the brokers, the cluster's load, and how much may still be created."""
+
+    def __init__(self, state: ControllerState) -> None:
+        self.state = state
+        self.candidates = [Candidate(b.broker_id, b.rack, _is_usable(b)) for b in state.image.brokers.values()]
+        self.load = Load(partition.replicas for _, _, partition in state.image.partitions())
+        self._left = PARTITIONS_PER_COMMAND_MAX
+
+    def take(self, partitions: int) -> None:
+        """Count partitions to create; POLICY_VIOLATION when one command asks for too many."""
+        if partitions > self._left:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION, f"one request creates at most {PARTITIONS_PER_COMMAND_MAX} partitions"
+            )
+        self._left -= partitions
+
+
+def _is_usable(broker: BrokerImage) -> bool:
+    return not broker.fenced and not broker.in_controlled_shutdown
+
+
+# -- creation ---------------------------------------------------------------------------------------------------------
+
+
+def create_topics(state: ControllerState, command: CreateTopics) -> CreateTopicsResponse:
+    """Each topic on its own; one that is refused does not keep the others from being created."""
+    request = _Request(state)
+    topics, repeated = _once([topic.name for topic in command.topics], command.topics)
+
+    def create(name: str, topic: NewTopic) -> CreateTopicsResult:
+        try:
+            _refuse_repeated(name, repeated)
+            return _create(request, topic, command.validate_only)
+        except KafkaError as error:
+            return CreateTopicsResult(name, error.code, error.message)
+
+    return CreateTopicsResponse(tuple(create(name, topic) for name, topic in topics.items()))
+
+
+def _create(request: _Request, topic: NewTopic, validate_only: bool) -> CreateTopicsResult:
+    state = request.state
+    _check_new_name(state, topic.name)
+    configs = _checked_configs(topic.configs)
+    assignments = _manual(request, topic) if topic.assignments else _automatic(request, topic)
+    created = CreateTopicsResult(topic.name, num_partitions=len(assignments), replication_factor=len(assignments[0]))
+    if validate_only:
+        return created
+    topic_id = state.new_topic_id()
+    resource = ConfigResourceType.TOPIC
+    state.write(
+        TopicRecord(topic.name, topic_id),
+        *(ConfigRecord(resource, topic.name, name, value) for name, value in configs.items()),
+        *_new_partitions(state, topic_id, 0, assignments),
+    )
+    return CreateTopicsResult(
+        topic.name,
+        topic_id=topic_id,
+        num_partitions=created.num_partitions,
+        replication_factor=created.replication_factor,
+    )
+
+
+def _check_new_name(state: ControllerState, name: str) -> None:
+    check_topic_name(name)
+    if state.image.topic(name) is not None:
+        raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} exists")
+    other = colliding_topic(name, state.image.topics_by_name)
+    if other is not None:
+        raise KafkaError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"topic {name!r} collides with {other!r}: names that differ only in '.' and '_' cannot be told apart",
+        )
+
+
+def _checked_configs(configs: Iterable[ConfigValue]) -> dict[str, str]:
+    checked: dict[str, str] = {}
+    for config in configs:
+        if config.value is None:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"{config.name} has no value")
+        checked[config.name] = canonical_topic_setting(config.name, config.value)
+    return checked
+
+
+def _automatic(request: _Request, topic: NewTopic) -> list[tuple[int, ...]]:
+    """Replicas chosen here, by the numbers given or the node's defaults."""
+    config = request.state.config
+    partitions = config.num_partitions if topic.num_partitions == UNSET else topic.num_partitions
+    factor = config.default_replication_factor if topic.replication_factor == UNSET else topic.replication_factor
+    if partitions < 1:
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"a topic has 1 partition or more, not {partitions}")
+    if factor < 1:
+        raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, f"a topic has 1 replica or more, not {factor}")
+    request.take(partitions)
+    return assign_replicas(partitions, factor, request.candidates, request.state.rng, cluster=request.load)
+
+
+def _manual(request: _Request, topic: NewTopic) -> list[tuple[int, ...]]:
+    """Replicas as the request names them."""
+    if topic.num_partitions != UNSET or topic.replication_factor != UNSET:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, "with an assignment, neither partitions nor a replication factor can be given"
+        )
+    by_index = {assignment.partition: assignment.replicas for assignment in topic.assignments}
+    if sorted(by_index) != list(range(len(topic.assignments))):
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "an assignment names partitions from 0, each once and none left out"
+        )
+    request.take(len(by_index))
+    assignments = [by_index[index] for index in range(len(by_index))]
+    _check_manual(request, assignments, len(assignments[0]))
+    return assignments
+
+
+def _check_manual(request: _Request, assignments: Sequence[Sequence[int]], replication_factor: int) -> None:
+    known = {candidate.broker_id: candidate for candidate in request.candidates}
+    for replicas in assignments:
+        unknown = [broker_id for broker_id in replicas if broker_id not in known]
+        if not replicas:
+            problem = "a partition has no replicas"
+        elif len(set(replicas)) != len(replicas):
+            problem = f"replicas {list(replicas)} name a broker twice"
+        elif unknown:
+            problem = f"broker {unknown[0]} is not registered"
+        elif len(replicas) != replication_factor:
+            problem = f"replicas {list(replicas)} are not {replication_factor}, as those of other partitions"
+        elif not any(known[broker_id].usable for broker_id in replicas):
+            problem = f"all of the replicas {list(replicas)} are fenced or stopping"
+        else:
+            request.load.add(replicas)
+            continue
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
+
+
+def _new_partitions(
+    state: ControllerState, topic_id: UUID, first: int, assignments: Sequence[Sequence[int]]
+) -> Iterable[PartitionRecord]:
+    for index, replicas in enumerate(assignments, start=first):
+        isr = tuple(broker_id for broker_id in replicas if _is_usable(state.image.brokers[broker_id]))
+        assert isr, "a new partition has a usable replica"
+        yield PartitionRecord(topic_id, index, tuple(replicas), isr, leader=isr[0])
+
+
+# -- deletion ---------------------------------------------------------------------------------------------------------
+
+
+def delete_topics(state: ControllerState, command: DeleteTopics) -> DeleteTopicsResponse:
+    """Each topic on its own; brokers delete the logs when the record is committed."""
+    return DeleteTopicsResponse(tuple(_delete(state, reference) for reference in command.topics))
+
+
+def _delete(state: ControllerState, reference: TopicReference) -> DeleteTopicsResult:
+    try:
+        topic = _referenced(state, reference)
+        if not state.config.delete_topic_enable:
+            raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false")
+        _refuse_internal(topic.name)
+    except KafkaError as error:
+        return DeleteTopicsResult(reference.name, reference.topic_id, error.code, error.message)
+    state.write(RemoveTopicRecord(topic.topic_id))
+    return DeleteTopicsResult(topic.name, topic.topic_id)
+
+
+def _referenced(state: ControllerState, reference: TopicReference) -> TopicImage:
+    if reference.name is None:
+        return state.topic_by_id(reference.topic_id)
+    if reference.topic_id.int:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "a topic is named by its name or by its id, not by both")
+    return state.topic(reference.name)
+
+
+# -- more partitions --------------------------------------------------------------------------------------------------
+
+
+def create_partitions(state: ControllerState, command: CreatePartitions) -> CreatePartitionsResponse:
+    """Each topic on its own."""
+    request = _Request(state)
+    topics, repeated = _once([topic.name for topic in command.topics], command.topics)
+
+    def extend(name: str, wanted: NewPartitions) -> CreatePartitionsResult:
+        try:
+            _refuse_repeated(name, repeated)
+            _extend(request, wanted, command.validate_only)
+        except KafkaError as error:
+            return CreatePartitionsResult(name, error.code, error.message)
+        return CreatePartitionsResult(name)
+
+    return CreatePartitionsResponse(tuple(extend(name, wanted) for name, wanted in topics.items()))
+
+
+def _extend(request: _Request, wanted: NewPartitions, validate_only: bool) -> None:
+    state = request.state
+    topic = state.topic(wanted.name)
+    _refuse_internal(topic.name)
+    present = len(topic.partitions)
+    if wanted.count <= present:
+        raise KafkaError(
+            ErrorCode.INVALID_PARTITIONS, f"topic {topic.name} has {present} partitions; {wanted.count} is not more"
+        )
+    request.take(wanted.count - present)
+    existing = [partition.replicas for _, partition in sorted(topic.partitions.items())]
+    factor = len(existing[0])
+    if wanted.assignments is None:
+        assignments: Sequence[Sequence[int]] = assign_replicas(
+            wanted.count - present, factor, request.candidates, state.rng, existing=existing, cluster=request.load
+        )
+    else:
+        assignments = wanted.assignments
+        if len(assignments) != wanted.count - present:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"{wanted.count - present} partitions are added, {len(assignments)} assigned",
+            )
+        _check_manual(request, assignments, factor)
+    if not validate_only:
+        state.write(*_new_partitions(state, topic.topic_id, present, assignments))
+
+
+# -- shared -----------------------------------------------------------------------------------------------------------
+
+
+def _once(names: Sequence[str], items: Iterable[T]) -> tuple[dict[str, T], Mapping[str, int]]:
+    """The items by name, and how often each name came."""
+    return dict(zip(names, items, strict=True)), Counter(names)
+
+
+def _refuse_repeated(name: str, counts: Mapping[str, int]) -> None:
+    if counts[name] > 1:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"topic {name!r} is named {counts[name]} times in one request")
+
+
+def _refuse_internal(name: str) -> None:
+    if name in INTERNAL_TOPICS:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"topic {name} is the cluster's own; it is not changed from outside"
+        )
