@@ -1,7 +1,8 @@
 """Kafka's checkpoint files: text, a version line, a count line, one row per line.
 
-``replication-offset-checkpoint``, ``recovery-point-offset-checkpoint`` and ``log-start-offset-checkpoint`` of a log
-directory hold ``topic partition offset`` rows (row R22). They are always replaced atomically.
+``replication-offset-checkpoint``, ``recovery-point-offset-checkpoint``, ``log-start-offset-checkpoint`` and
+``cleaner-offset-checkpoint`` of a log directory hold ``topic partition offset`` rows (row R22). They are always
+replaced atomically.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ VERSION = 0
 
 RECOVERY_POINT_FILE = "recovery-point-offset-checkpoint"
 LOG_START_FILE = "log-start-offset-checkpoint"
+CLEANER_FILE = "cleaner-offset-checkpoint"
 HIGH_WATERMARK_FILE = "replication-offset-checkpoint"
 
 

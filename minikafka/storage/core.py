@@ -59,11 +59,13 @@ class LogCore:
         self.recovery_point = loaded.recovery_point
         self.corruption: Corruption | None = loaded.corruption
         self.failure: StorageFailure | None = None
+        self.first_dirty_offset = 0  # compaction looked at what lies below
         self.generation = 0  # of truncations: a flush that began in an older one moves no recovery point
-        self.is_directory_dirty = True  # a file was created or renamed since the directory was synced
+        self.is_directory_dirty = not loaded.is_believed  # a file was made or renamed since the directory was synced
         self.unsynced_paths: list[str] = []  # small files that the next flush takes along
         self.last_flush_ms = NO_TIMESTAMP
         self.disk = disk
+        self._loaded_end_offset = self.log_end_offset
         self._config = config
         self._cache = cache
         self._hooks = hooks
@@ -78,6 +80,11 @@ class LogCore:
         self._config = config
         for segment in self.segments:
             segment.index_interval_bytes = config.index_interval_bytes
+
+    @property
+    def has_changed(self) -> bool:
+        """False while the files are exactly as an orderly stop left them."""
+        return self.is_directory_dirty or self.log_end_offset != self._loaded_end_offset or self.generation > 0
 
     # -- segments ---------------------------------------------------------------------------------------------------
 
@@ -95,6 +102,18 @@ class LogCore:
         self.is_directory_dirty = True
         return segment
 
+    def loaded_segment(self, base_offset: int, size: int, next_offset: int) -> Segment:
+        """A closed segment of this log whose files are in place."""
+        return Segment(
+            self.disk,
+            self.directory,
+            base_offset,
+            cache=self._cache,
+            index_interval_bytes=self._config.index_interval_bytes,
+            size=size,
+            next_offset=next_offset,
+        )
+
     def discard(self, segment: Segment) -> None:
         """Take a segment's files away; slices of it in flight stay readable."""
         paths = segment.detach()
@@ -109,7 +128,11 @@ class LogCore:
         """What will be overwritten must not be taken for durable after a crash: tell the disk first."""
         if offset < self.recovery_point:
             self.recovery_point = offset
-            self._hooks.checkpoint_recovery_point()
+            self.checkpoint_recovery_point()
+
+    def checkpoint_recovery_point(self) -> None:
+        """Record the recovery point durably, now."""
+        self._hooks.checkpoint_recovery_point()
 
     # -- failing ----------------------------------------------------------------------------------------------------
 
@@ -145,8 +168,12 @@ class LogCore:
     def unreadable(self, segment: Segment, error: BadBatchError | OSError) -> NoReturn:
         """Damaged bytes are not served and the replica is marked; the rest of the log, and other logs, go on."""
         if isinstance(error, BadBatchError) or error.errno not in _PASSING_ERRORS:
-            position = error.position if isinstance(error, BadBatchError) else 0
-            self.corruption = Corruption(segment.path(LOG_SUFFIX), position, segment.base_offset, str(error), None)
-            with self.guard("mark"):
-                write_refetch_mark(self.disk, self.directory, self.corruption)
+            self.mark_damaged(segment, error)
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition} cannot be read: {error}") from error
+
+    def mark_damaged(self, segment: Segment, error: BadBatchError | OSError) -> None:
+        """The replica must be fetched again from the segment on; a restart does not forget it."""
+        position = error.position if isinstance(error, BadBatchError) else 0
+        self.corruption = Corruption(segment.path(LOG_SUFFIX), position, segment.base_offset, str(error), None)
+        with self.guard("mark"):
+            write_refetch_mark(self.disk, self.directory, self.corruption)

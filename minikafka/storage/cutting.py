@@ -104,6 +104,7 @@ def _end_at(log: LogCore, end_offset: int) -> None:
     log.epochs.truncate_from_end(end_offset)
     log.log_end_offset = end_offset
     log.log_start_offset = min(log.log_start_offset, end_offset)
+    log.first_dirty_offset = min(log.first_dirty_offset, end_offset)
     log.generation += 1
 
 

@@ -14,12 +14,14 @@ import errno
 import fcntl
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, Protocol
 
 from minikafka.records.batch import Buffer
 
 MAX_BUFFERS_PER_WRITE = 1024  # IOV_MAX on Linux and macOS
+PARALLEL_JOBS = 16
 
 _fdatasync = getattr(os, "fdatasync", os.fsync)
 
@@ -97,6 +99,10 @@ class Disk(Protocol):
     def space(self, path: str) -> DiskSpace: ...
     def lock(self, path: str) -> Lock:
         """Take the lock file at ``path``; BlockingIOError when another holder lives."""
+        ...
+
+    def run_all(self, jobs: Sequence[Callable[[], None]]) -> None:
+        """Run jobs that wait for this disk, at once if it can: syncs of many files then share its journal's writes."""
         ...
 
 
@@ -251,6 +257,11 @@ class OsDisk:
 
     def lock(self, path: str) -> Lock:
         return OsLock(path)
+
+    def run_all(self, jobs: Sequence[Callable[[], None]]) -> None:
+        with ThreadPoolExecutor(PARALLEL_JOBS, thread_name_prefix="disk") as pool:
+            for future in [pool.submit(job) for job in jobs]:
+                future.result()
 
     def _write(self, path: str, data: Buffer, *, durable: bool) -> None:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)

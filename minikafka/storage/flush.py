@@ -12,13 +12,24 @@ from os.path import dirname
 
 from minikafka.storage.core import LogCore
 from minikafka.storage.disk import Disk, File
+from minikafka.storage.epochs import LeaderEpochCache
 from minikafka.storage.segment import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
 
 
 class FlushJob:
     """What to sync so that everything below ``up_to_offset`` is durable."""
 
-    __slots__ = ("_directories", "_disk", "_files", "_paths", "error", "generation", "is_done", "up_to_offset")
+    __slots__ = (
+        "_directories",
+        "_disk",
+        "_epochs",
+        "_files",
+        "_paths",
+        "error",
+        "generation",
+        "is_done",
+        "up_to_offset",
+    )
 
     def __init__(
         self,
@@ -29,6 +40,7 @@ class FlushJob:
         files: Sequence[File],
         paths: Sequence[str],
         directories: Sequence[str],
+        epochs: LeaderEpochCache | None = None,
     ) -> None:
         self.up_to_offset = up_to_offset
         self.generation = generation
@@ -38,6 +50,7 @@ class FlushJob:
         self._files = files
         self._paths = paths
         self._directories = directories
+        self._epochs = epochs
 
     def run(self) -> None:
         """Sync, in any thread. Nothing is raised: :func:`complete` looks at ``error``."""
@@ -48,6 +61,8 @@ class FlushJob:
                 self._disk.fsync_path(path)
             for directory in self._directories:
                 self._disk.fsync_dir(directory)
+            if self._epochs is not None:
+                self._epochs.store(self._disk, self._directories[0])
         except OSError as error:
             self.error = error
         self.is_done = True
@@ -63,8 +78,12 @@ def is_due(log: LogCore, wall_ms: int) -> bool:
     )
 
 
-def prepare(log: LogCore) -> FlushJob:
-    """What to sync so that the log is durable up to its present end."""
+def prepare(log: LogCore, *, is_last: bool = False) -> FlushJob:
+    """What to sync so that the log is durable up to its present end.
+
+    The epoch file is written by :func:`complete`, lest jobs that overlap write it out of order; by the job itself only
+    when it is the last one of the log.
+    """
     segments = log.segments.since(log.recovery_point) if log.recovery_point < log.log_end_offset else []
     sealed = (segment for segment in segments if not segment.is_active)
     paths = [segment.path(kind) for segment in sealed for kind in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)]
@@ -74,7 +93,8 @@ def prepare(log: LogCore) -> FlushJob:
         generation=log.generation,
         files=[segment.file for segment in segments],
         paths=log.unsynced_paths + paths,
-        directories=[log.directory, dirname(log.directory)] if log.is_directory_dirty else [],
+        directories=[log.directory, dirname(log.directory)] if log.is_directory_dirty or is_last else [],
+        epochs=log.epochs if is_last else None,
     )
     log.unsynced_paths = []
     log.is_directory_dirty = False

@@ -27,7 +27,8 @@ from minikafka.records.batch import (
     set_log_append_time,
 )
 from minikafka.records.control import EndTxnMarker
-from minikafka.storage import cutting, flush, reading
+from minikafka.storage import compaction, cutting, flush, reading
+from minikafka.storage.compaction import CompactionJob
 from minikafka.storage.config import LogConfig
 from minikafka.storage.core import LogCore, LogHooks
 from minikafka.storage.damage import remove_refetch_mark
@@ -371,6 +372,17 @@ class Log(LogCore):
         """Forget idle producers (``producer.id.expiration.ms``); ``now_ms`` is monotonic. How many."""
         return self.producers.remove_expired(now_ms, expiration_ms)
 
+    # -- compaction -------------------------------------------------------------------------------------------------
+
+    def plan_compaction(self, high_watermark: int, wall_ms: int) -> CompactionJob | None:
+        """A pass of the cleaner if one is due. Call its ``step`` until True, in a thread, then complete it here."""
+        self.commit()
+        return compaction.plan(self, high_watermark, wall_ms) if self._config.is_compacted else None
+
+    def complete_compaction(self, job: CompactionJob) -> bool:
+        """Let the compacted segments take the place of the old ones. False when that is no longer possible."""
+        return compaction.complete(self, job)
+
     # -- making it durable ------------------------------------------------------------------------------------------
 
     def flush_due(self, wall_ms: int) -> bool:
@@ -392,16 +404,27 @@ class Log(LogCore):
         job.run()
         self.complete_flush(job)
 
-    def close(self) -> None:
-        """An orderly end: everything durable, indexes and producer state written. The log cannot be used again."""
+    def prepare_close(self) -> FlushJob:
+        """Write indexes and producer state, and say what to sync; run it, then :meth:`complete_close`."""
         self.commit()
-        with self.guard("close"):
-            self.segments.active.seal()
-            self.snapshots.take(self.producers, self.log_end_offset)
-        self.is_directory_dirty = True
-        self.recovery_point = min(self.recovery_point, self.segments.active.base_offset)
-        self.flush()
+        active = self.segments.active
+        if self.has_changed and active.size:
+            with self.guard("close"):
+                active.seal()
+                self.snapshots.take(self.producers, self.log_end_offset)
+            self.recovery_point = min(self.recovery_point, active.base_offset)
+        return flush.prepare(self, is_last=self.has_changed)
+
+    def complete_close(self, job: FlushJob) -> None:
+        """An orderly end: everything is durable. The log cannot be used again."""
+        self.complete_flush(job)
         self.go_offline(StorageFailure(f"{self.topic_partition} is closed"))
+
+    def close(self) -> None:
+        """An orderly end now, here."""
+        job = self.prepare_close()
+        job.run()
+        self.complete_close(job)
 
     def go_offline(self, failure: StorageFailure) -> None:
         """The directory failed, or the log was closed or deleted: nothing staged ever becomes visible."""

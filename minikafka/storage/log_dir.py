@@ -15,7 +15,13 @@ from collections.abc import Callable, Mapping, Sequence
 from uuid import UUID
 
 from minikafka.model import NO_EPOCH, TopicPartition
-from minikafka.storage.checkpoints import HIGH_WATERMARK_FILE, LOG_START_FILE, RECOVERY_POINT_FILE, OffsetCheckpoint
+from minikafka.storage.checkpoints import (
+    CLEANER_FILE,
+    HIGH_WATERMARK_FILE,
+    LOG_START_FILE,
+    RECOVERY_POINT_FILE,
+    OffsetCheckpoint,
+)
 from minikafka.storage.config import LogConfig
 from minikafka.storage.core import LogHooks
 from minikafka.storage.disk import Disk
@@ -59,6 +65,7 @@ class LogDir:
         self._trash: list[str] = []
         self._recovery_points = OffsetCheckpoint(disk, path, RECOVERY_POINT_FILE)
         self._log_starts = OffsetCheckpoint(disk, path, LOG_START_FILE)
+        self._first_dirty = OffsetCheckpoint(disk, path, CLEANER_FILE)
         self._high_watermarks = OffsetCheckpoint(disk, path, HIGH_WATERMARK_FILE)
         self.high_watermarks: dict[TopicPartition, int] = {}  # as last written (row R22)
         disk.mkdir(path)
@@ -89,11 +96,12 @@ class LogDir:
         """Open every log in the directory."""
         self._read_clean_shutdown()
         recovery_points, log_starts = self._recovery_points.read(), self._log_starts.read()
+        first_dirty = self._first_dirty.read()
         self.high_watermarks = self._high_watermarks.read()
         for name in self._disk.listdir(self.path):
             where = parse_directory_name(name)
             if where is not None:
-                self.logs[where] = self._open(
+                log = self.logs[where] = self._open(
                     where,
                     config_for(where),
                     topic_id=read_topic_id(self._disk, f"{self.path}/{name}"),
@@ -101,6 +109,7 @@ class LogDir:
                     recovery_point=recovery_points.get(where, 0),
                     log_start_offset=log_starts.get(where, 0),
                 )
+                log.first_dirty_offset = min(first_dirty.get(where, 0), log.log_end_offset)
             elif _DELETED_DIRECTORY.fullmatch(name):
                 self._trash.append(f"{self.path}/{name}")
         self._forget_clean_shutdown()
@@ -193,16 +202,18 @@ class LogDir:
             where: self.high_watermarks[where] for where in self.logs if where in self.high_watermarks
         }
         starts = {where: log.log_start_offset for where, log in self.logs.items() if log.log_start_offset > 0}
+        first_dirty = {where: log.first_dirty_offset for where, log in self.logs.items() if log.first_dirty_offset > 0}
         try:
             self.write_recovery_points()
             self._log_starts.write(starts)
+            self._first_dirty.write(first_dirty)
             self._high_watermarks.write(self.high_watermarks)
         except OSError as error:
             self.fail(StorageFailure(f"could not write checkpoints in {self.path}: {error}"))
 
     def _forget_checkpoints(self, where: TopicPartition) -> None:
         self.high_watermarks.pop(where, None)
-        stale = (self._recovery_points, self._log_starts, self._high_watermarks)
+        stale = (self._recovery_points, self._log_starts, self._first_dirty, self._high_watermarks)
         if any(checkpoint.mentions(where) for checkpoint in stale):
             self.write_checkpoints({})
 
@@ -212,8 +223,7 @@ class LogDir:
         """An orderly stop. A directory that is, or now goes, offline is left to be recovered."""
         try:
             if self.failure is None:
-                for log in self.logs.values():
-                    log.close()
+                self._close_logs()
                 self.write_checkpoints(high_watermarks)
             if self.failure is None:
                 self._disk.write_atomic(
@@ -224,6 +234,12 @@ class LogDir:
             self.fail(error if isinstance(error, StorageFailure) else StorageFailure(str(error)))
         finally:
             self._lock.release()
+
+    def _close_logs(self) -> None:
+        jobs = [(log, log.prepare_close()) for log in self.logs.values()]
+        self._disk.run_all([job.run for _log, job in jobs])
+        for log, job in jobs:
+            log.complete_close(job)
 
     def abandon(self) -> None:
         """Stop as a crash would: nothing is written."""

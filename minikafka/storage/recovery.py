@@ -15,6 +15,7 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import NamedTuple
 
+from minikafka.model import NO_EPOCH
 from minikafka.records.batch import LOG_OVERHEAD, BatchHeader
 from minikafka.storage.batch_index import BatchIndex
 from minikafka.storage.config import LogConfig
@@ -45,6 +46,7 @@ class LoadedLog(NamedTuple):
     log_start_offset: int
     recovery_point: int
     corruption: Corruption | None
+    is_believed: bool  # nothing was made anew: the files are as an orderly stop left them
 
 
 def load_log(
@@ -82,17 +84,21 @@ class _Loader:
         self.snapshots = SnapshotFiles(disk, directory)
         self.corruption = read_refetch_mark(disk, directory)
         self.epochs = LeaderEpochCache()
+        self.scanned_epoch = NO_EPOCH  # of the last batch that was verified
         self.segments: list[Segment] = []
 
     def load(self, is_clean: bool) -> LoadedLog:
         remove_leftovers(self.disk, self.directory)
         self._find_segments()
-        if not (is_clean and self._load_epochs() and self._activate_believed()):
+        is_believed = bool(self.segments) and is_clean and self._load_epochs() and self._activate_believed()
+        if not self.segments:
+            self._add_empty(self.log_start_offset)
+        elif not is_believed:
             self._recover()
         self._check_end()
-        return self._loaded()
+        return self._loaded(is_believed)
 
-    def _loaded(self) -> LoadedLog:
+    def _loaded(self, is_believed: bool) -> LoadedLog:
         segments = Segments(self.segments)
         end_offset = segments.active.next_offset
         log_start_offset = max(self.log_start_offset, segments[0].base_offset)
@@ -102,7 +108,9 @@ class _Loader:
         producers = self.snapshots.load(segments, log_start_offset, end_offset)
         _note_first_append(segments.active)
         recovery_point = min(self.recovery_point, end_offset)
-        return LoadedLog(segments, self.epochs, producers, log_start_offset, recovery_point, self.corruption)
+        return LoadedLog(
+            segments, self.epochs, producers, log_start_offset, recovery_point, self.corruption, is_believed
+        )
 
     # -- segments ---------------------------------------------------------------------------------------------------
 
@@ -112,8 +120,6 @@ class _Loader:
             segment = self._segment(base, self.disk.size(f"{self.directory}/{file_name(base)}{LOG_SUFFIX}"))
             segment.next_offset = base if next_base is None else next_base
             self.segments.append(segment)
-        if not self.segments:
-            self._add_empty(self.log_start_offset)
 
     def _segment(self, base_offset: int, size: int) -> Segment:
         return Segment(
@@ -162,11 +168,11 @@ class _Loader:
     # -- any other stop ---------------------------------------------------------------------------------------------
 
     def _recover(self) -> None:
+        from_offset = self.recovery_point if self._load_epochs() else 0
         first = 0
-        if self._load_epochs():
-            while first + 1 < len(self.segments) and self.segments[first + 1].base_offset <= self.recovery_point:
-                first += 1
-        self.epochs.truncate_from_end(self.segments[first].base_offset)
+        while first + 1 < len(self.segments) and self.segments[first + 1].base_offset <= from_offset:
+            first += 1
+        self.epochs.truncate_from_end(from_offset)  # the file is right below; compaction may have left less to see
         self.snapshots.remove(above=self.segments[first].base_offset)
         for at in range(first, len(self.segments)):
             bad = self._check(self.segments[at]) or self._check_gap(at)
@@ -182,8 +188,9 @@ class _Loader:
         bad = None
         try:
             for position, header, _batch in scan_batches(segment.file, 0, segment.size):
-                _check_order(header, position, next_offset, self.epochs.latest_epoch)
-                if header.leader_epoch >= 0:
+                _check_order(header, position, next_offset, self.scanned_epoch)
+                self.scanned_epoch = header.leader_epoch
+                if header.leader_epoch > self.epochs.latest_epoch:
                     self.epochs.assign(header.leader_epoch, header.base_offset)
                 size = position + header.batch_length + LOG_OVERHEAD
                 index.note(header.last_offset, position, size - position, header.max_timestamp)
@@ -242,7 +249,7 @@ class _Loader:
 def _check_order(header: BatchHeader, position: int, next_offset: int, epoch: int) -> None:
     if header.base_offset < next_offset:
         raise BadBatchError(position, f"offset {header.base_offset} comes again after {next_offset - 1}")
-    if 0 <= header.leader_epoch < epoch:
+    if header.leader_epoch < epoch:
         raise BadBatchError(position, f"leader epoch {header.leader_epoch} comes again after {epoch}")
 
 

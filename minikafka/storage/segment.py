@@ -26,7 +26,7 @@ from minikafka.storage.tail import Tail
 LOG_SUFFIX = ".log"
 OFFSET_INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
-SUFFIXES = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, LOG_SUFFIX)  # renamed in this order: the log decides what exists
 DELETED_SUFFIX = ".deleted"
 
 WALK_CHUNK_BYTES = 8 * 1024
