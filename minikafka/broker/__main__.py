@@ -1,0 +1,23 @@
+"""``python -m minikafka.broker --config FILE``: run one node in this process until it is told to stop."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from minikafka.broker.run import run_node
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Parse the command line and run."""
+    parser = argparse.ArgumentParser(prog="python -m minikafka.broker", description="Run one minikafka node.")
+    parser.add_argument("--config", metavar="FILE", help="a .properties or .toml file with Kafka's setting names")
+    parser.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="override one setting")
+    parser.add_argument("--log-level", default="info", choices=["debug", "info", "warning", "error"])
+    parser.add_argument("--log-json", action="store_true", help="log one JSON object per line")
+    given = parser.parse_args(arguments)
+    return run_node(given.config, given.set, log_level=given.log_level, log_json=given.log_json)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

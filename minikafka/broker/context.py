@@ -1,0 +1,48 @@
+"""What a handler is given beside the decoded request."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from minikafka.net.connection import Connection, Reply
+from minikafka.wire.codec import encode
+from minikafka.wire.headers import encode_response
+from minikafka.wire.schema import Message
+
+if TYPE_CHECKING:
+    from minikafka.broker.node import Node
+
+
+class RequestContext:
+    """One request: where it came from, at which version, and where its answer goes."""
+
+    __slots__ = ("api_key", "client_id", "connection", "correlation_id", "listener", "node", "reply", "version")
+
+    def __init__(
+        self,
+        node: Node,
+        connection: Connection,
+        reply: Reply,
+        api_key: int,
+        version: int,
+        correlation_id: int,
+        client_id: str | None,
+    ) -> None:
+        self.node = node
+        self.connection = connection
+        self.reply = reply
+        self.api_key = api_key
+        self.version = version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.listener = connection.listener
+
+    @property
+    def is_replica(self) -> bool:
+        """True when the peer is a node that proved the cluster secret on the replication listener."""
+        return self.connection.principal is not None
+
+    def send(self, response: Message) -> None:
+        """Encode ``response`` at the request's version and put it in the connection's order of answers."""
+        body = encode(response, self.version)
+        self.reply.send([encode_response(self.api_key, self.version, self.correlation_id, body)])

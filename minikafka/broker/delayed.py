@@ -1,0 +1,124 @@
+"""The two delayed operations of the data path: a produce that waits for replicas, a fetch that waits for bytes.
+
+Their conditions are rows D4 and D5; this module joins them to the purgatory and to the place the answer goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import TopicPartition
+from minikafka.timing.purgatory import DelayedOperation
+
+if TYPE_CHECKING:
+    from minikafka.broker.replicas import Replicas
+
+
+class ProduceResult:
+    """What became of one partition's batch: the answer is kept at append and an error may still replace it."""
+
+    __slots__ = ("base_offset", "error", "log_append_time", "log_start_offset", "message", "required_offset", "where")
+
+    def __init__(self, where: TopicPartition) -> None:
+        self.where = where
+        self.error = ErrorCode.NONE
+        self.message: str | None = None
+        self.base_offset = -1
+        self.log_append_time = -1
+        self.log_start_offset = -1
+        self.required_offset = -1  # the high watermark that acknowledges it; -1 once answered
+
+    @classmethod
+    def failed(cls, where: TopicPartition, error: KafkaError) -> ProduceResult:
+        """An answer that is an error from the start."""
+        result = cls(where)
+        result.fail(error)
+        return result
+
+    def fail(self, error: KafkaError) -> None:
+        """Replace the answer by an error."""
+        self.error = error.code
+        self.message = error.message or None
+        self.base_offset = -1
+        self.log_append_time = -1
+        self.required_offset = -1
+
+
+class DelayedProduce(DelayedOperation):
+    """One acks=all request: done when every partition has its required offset, or an error (row D4)."""
+
+    __slots__ = ("_done", "_epochs", "_replicas", "_results")
+
+    def __init__(
+        self,
+        timeout_ms: int,
+        results: Sequence[ProduceResult],
+        epochs: Sequence[int],
+        replicas: Replicas,
+        done: Callable[[Sequence[ProduceResult]], None],
+    ) -> None:
+        super().__init__(timeout_ms)
+        self._results = results
+        self._epochs = epochs
+        self._replicas = replicas
+        self._done = done
+
+    def try_complete(self) -> bool:
+        """Mark what is answered; complete when nothing waits."""
+        waiting = False
+        for result, epoch in zip(self._results, self._epochs, strict=True):
+            if result.required_offset >= 0 and not self._is_answered(result, epoch):
+                waiting = True
+        return not waiting and self.force_complete()
+
+    def on_complete(self) -> None:
+        self._done(self._results)
+
+    def on_expiration(self) -> None:
+        """Nothing more to do: ``on_complete`` answered what still waited with REQUEST_TIMED_OUT."""
+
+    def expire_waiting(self) -> None:
+        """Whatever is still unanswered timed out."""
+        for result in self._results:
+            if result.required_offset >= 0:
+                result.fail(KafkaError(ErrorCode.REQUEST_TIMED_OUT, "not replicated to every in-sync replica in time"))
+
+    def force_complete(self) -> bool:
+        """Complete now, with a time-out for whatever is still unanswered."""
+        if not self.is_completed:
+            self.expire_waiting()
+        return super().force_complete()
+
+    def _is_answered(self, result: ProduceResult, epoch: int) -> bool:
+        partition = self._replicas.get(result.where)
+        if partition is None or partition.leader is None or partition.leader_epoch != epoch:
+            result.fail(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition's leader moved before the ack"))
+            return True
+        done, error = partition.leader.check_required_offset(result.required_offset)
+        if error is not ErrorCode.NONE:
+            result.fail(KafkaError(error, "the in-sync replicas fell below min.insync.replicas after the append"))
+        elif done:
+            result.required_offset = -1
+        return done
+
+
+class DelayedFetch(DelayedOperation):
+    """A fetch that found too little: it keeps the request, and reads again when it completes (row D5)."""
+
+    __slots__ = ("_answer", "_is_satisfied")
+
+    def __init__(self, timeout_ms: int, is_satisfied: Callable[[], bool], answer: Callable[[], None]) -> None:
+        super().__init__(timeout_ms)
+        self._is_satisfied = is_satisfied
+        self._answer = answer
+
+    def try_complete(self) -> bool:
+        return self._is_satisfied() and self.force_complete()
+
+    def on_complete(self) -> None:
+        self._answer()
+
+    def on_expiration(self) -> None:
+        """Nothing more to do: expiry answers with what there is (row D6), as completion does."""

@@ -1,0 +1,125 @@
+"""From a frame to its handler and back: decode by API key and version, call, encode, answer in order.
+
+Three kinds of handler, told apart by what they need:
+
+- *plain*   ``handle(request, context) -> response | None``: answers at once, or itself through ``context.send`` later
+- *waiting* ``async handle(request, context) -> response``: asks the controller, or waits for a commit
+- *direct*  ``handle(frame, position, context) -> None``: the hot ones, which read the frame themselves and answer
+  through ``context.reply`` when they can
+
+A request that cannot be read closes its connection: peer and broker no longer agree on where things are. So does an
+API at a version that is not served, except ApiVersions, which is how a client finds out.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from minikafka.broker.context import RequestContext
+from minikafka.broker.handlers import api_versions
+from minikafka.net.connection import Connection
+from minikafka.wire.api import SUPPORTED, ApiKey, request_class
+from minikafka.wire.codec import decode_exactly
+from minikafka.wire.errors import WireError
+from minikafka.wire.framing import FrameError
+from minikafka.wire.headers import decode_request_header
+from minikafka.wire.schema import Message
+
+if TYPE_CHECKING:
+    from minikafka.broker.node import Node
+
+log = structlog.get_logger(__name__)
+
+Direct = Callable[[memoryview, int, RequestContext], None]
+Handler = Callable[..., Any]
+MAX_WAITING_REQUESTS = 2_000
+
+
+class Dispatcher:
+    """Frame handler of one Kafka-protocol listener: the APIs in ``handlers``, the hot ones in ``direct``."""
+
+    def __init__(
+        self,
+        node: Node,
+        handlers: Mapping[ApiKey, Handler],
+        direct: Mapping[ApiKey, Direct],
+        *,
+        open_to_strangers: frozenset[ApiKey] | None = None,
+    ) -> None:
+        """``open_to_strangers``: what a peer may ask before it is authenticated; None: everything."""
+        self._node = node
+        self._open_to_strangers = open_to_strangers
+        self._direct: dict[int, Direct] = {int(key): handler for key, handler in direct.items()}
+        self._plain = {key: handler for key, handler in handlers.items() if not inspect.iscoroutinefunction(handler)}
+        self._waiting = {key: handler for key, handler in handlers.items() if inspect.iscoroutinefunction(handler)}
+        self._first: dict[int, int] = {key: SUPPORTED[key].first for key in (*handlers, *direct)}
+        self._last: dict[int, int] = {key: SUPPORTED[key].last for key in (*handlers, *direct)}
+        self._api_versions = api_versions.Responses((*handlers, *direct, ApiKey.API_VERSIONS))
+        self._waiting_count = 0
+
+    # -- FrameHandler -----------------------------------------------------------------------------------------------
+
+    def on_connection_made(self, connection: Connection) -> None:
+        """Nothing is known of the peer yet."""
+
+    def on_connection_lost(self, connection: Connection) -> None:
+        """What the connection had waiting answers into the void; its fetch session ages out."""
+
+    def on_frame(self, connection: Connection, frame: memoryview) -> None:
+        try:
+            header, position = decode_request_header(frame)
+            key, version, correlation_id, client_id = header
+            if key == ApiKey.API_VERSIONS:
+                self._answer_api_versions(connection, frame, position, version, correlation_id)
+                return
+            if not self._first.get(key, 1) <= version <= self._last.get(key, 0):
+                raise FrameError(f"API {key} version {version} is not served here")
+            strangers = self._open_to_strangers
+            if strangers is not None and connection.principal is None and key not in strangers:
+                raise FrameError(f"API {key} before authentication")
+            context = RequestContext(
+                self._node, connection, connection.open_reply(), key, version, correlation_id, client_id
+            )
+            direct = self._direct.get(key)
+            if direct is not None:
+                direct(frame, position, context)
+            else:
+                self._call(ApiKey(key), frame, position, context)
+        except WireError as error:
+            raise FrameError(str(error)) from error
+
+    def on_read_event_end(self) -> None:
+        self._node.on_read_event_end()
+
+    # -- the slower kinds -------------------------------------------------------------------------------------------
+
+    def _call(self, key: ApiKey, frame: memoryview, position: int, context: RequestContext) -> None:
+        request = decode_exactly(request_class(key), context.version, frame, position)
+        plain = self._plain.get(key)
+        if plain is not None:
+            response = plain(request, context)
+            if response is not None:
+                context.send(response)
+            return
+        if self._waiting_count >= MAX_WAITING_REQUESTS:
+            raise FrameError(f"more than {MAX_WAITING_REQUESTS} requests wait for the controller")
+        self._waiting_count += 1
+        self._node.tasks.start(self._wait(self._waiting[key], request, context), key.camel_name)
+
+    async def _wait(self, handler: Handler, request: Message, context: RequestContext) -> None:
+        try:
+            context.send(await handler(request, context))
+        finally:
+            self._waiting_count -= 1
+            if not context.reply.is_ready:  # the handler failed: better no connection than no answer
+                context.connection.close()
+
+    def _answer_api_versions(
+        self, connection: Connection, frame: memoryview, position: int, version: int, correlation_id: int
+    ) -> None:
+        reply = connection.open_reply()
+        reply.send([self._api_versions.answer(frame, position, version, correlation_id)])

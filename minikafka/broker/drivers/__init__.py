@@ -1,0 +1,12 @@
+"""The thin asyncio around the pure machines: each driver feeds one of them and does what it says.
+
+- ``raft``, ``metadata_log``      the metadata quorum and its files
+- ``metadata``                    committed records as images and deltas
+- ``controller``                  the active controller, where this node is it
+- ``controller_client``           how to reach the active controller, wherever it is
+- ``lifecycle``                   this broker's registration, heartbeats and controlled shutdown
+- ``partitions``                  metadata made real: replicas created, led, followed, deleted
+- ``replication``                 the follower's fetchers
+- ``isr``                         ISR proposals on their way to the controller
+- ``groups``                      group coordinators
+"""

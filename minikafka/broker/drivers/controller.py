@@ -1,0 +1,176 @@
+"""Runs the controller machine on the node that leads the metadata quorum (rows C1-C3).
+
+A command's records go to the quorum at once and its response waits until they are committed. The machine's own image
+runs ahead by what is not committed yet; when leadership is lost it is thrown away with everything that waits.
+
+A broker whose control connection breaks is looked at: if its port refuses, its process is gone and it is fenced now,
+not when its session ends. A new controller looks at every broker it has not heard of.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Final
+
+import structlog
+
+from minikafka.broker.clock import Clock
+from minikafka.broker.drivers.metadata import Metadata
+from minikafka.broker.drivers.raft import RaftDriver
+from minikafka.config.node import CLIENT
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.metadata.controller.commands import Command, FenceBroker, decode_command
+from minikafka.metadata.controller.controller import Controller
+from minikafka.metadata.delta import MetadataDelta
+from minikafka.metadata.records import Record, encode_record
+from minikafka.net.control import is_refused
+from minikafka.net.tasks import TaskOwner
+
+log = structlog.get_logger(__name__)
+
+NOT_LEADING: Final = -1
+PROBES_AFTER_LOSS_S: Final = (0.0, 0.02, 0.1, 0.3, 1.0)  # a process that is being killed may hold its port a moment
+
+
+class ControllerDriver:
+    """The active controller while this node leads, nothing otherwise."""
+
+    def __init__(
+        self,
+        node_id: int,
+        controller: Controller,
+        raft: RaftDriver,
+        metadata: Metadata,
+        clock: Clock,
+        tasks: TaskOwner,
+    ) -> None:
+        self._node_id = node_id
+        self._controller = controller
+        self._raft = raft
+        self._metadata = metadata
+        self._clock = clock
+        self._tasks = tasks
+        self._epoch = NOT_LEADING
+        self._epoch_start_offset = NOT_LEADING
+        self._end_offset = 0
+        self._nudge = asyncio.Event()
+        self.is_active = False
+
+    # -- leadership -------------------------------------------------------------------------------------------------
+
+    def on_became_leader(self, epoch: int, epoch_start_offset: int) -> None:
+        """Act as controller as soon as everything up to this epoch's first record is applied."""
+        self._epoch, self._epoch_start_offset = epoch, epoch_start_offset
+        self._maybe_activate()
+
+    def on_lost_leadership(self) -> None:
+        """Stop at once."""
+        self._epoch = NOT_LEADING
+        if self.is_active:
+            self.is_active = False
+            self._controller.deactivate()
+            log.info("no longer the active controller")
+
+    def on_metadata(self, delta: MetadataDelta) -> None:
+        """Committed records were applied."""
+        self._maybe_activate()
+
+    def _maybe_activate(self) -> None:
+        if self._epoch == NOT_LEADING or self.is_active:
+            return
+        if self._metadata.applied_offset <= self._epoch_start_offset:
+            return
+        self.is_active = True
+        self._end_offset = self._metadata.applied_offset
+        records = self._controller.activate(self._metadata.image, self._epoch, self._clock.monotonic_ms())
+        if records:
+            self._append(records)
+        log.info("active controller", epoch=self._epoch)
+        self._nudge.set()
+        for broker in self._metadata.image.live_brokers():
+            if broker.broker_id != self._node_id:
+                self.on_peer_lost(broker.broker_id)
+
+    # -- commands ---------------------------------------------------------------------------------------------------
+
+    async def handle_call(self, peer_id: int, body: Any) -> Any:
+        """A command from another node."""
+        return (await self.handle(decode_command(body))).to_wire()
+
+    async def handle(self, command: Command[Any]) -> Any:
+        """Carry a command out; its response once it is committed. KafkaError, its own or NOT_CONTROLLER."""
+        if not self.is_active:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, f"node {self._node_id} is not the active controller")
+        outcome = self._controller.handle(command, self._clock.monotonic_ms())
+        self._nudge.set()
+        if outcome.records:
+            self._append(outcome.records)
+        # Also without records of its own: the answer may rest on what was appended before it.
+        await self._raft.committed(self._end_offset)
+        return outcome.response
+
+    def _append(self, records: Sequence[Record]) -> None:
+        try:
+            self._end_offset = self._raft.append([encode_record(record) for record in records])
+        except KafkaError:
+            # The machine replayed what the log did not take: nothing it says from here on could be trusted.
+            self.on_lost_leadership()
+            self._raft.step_down()
+            raise
+        assert self._end_offset == self._controller.image.offset + 1, "the controller's image left the log"
+
+    # -- time -------------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Let sessions end and periodic work be done, for ever."""
+        while True:
+            self._nudge.clear()
+            if self.is_active:
+                self._tick()
+            await self._pause()
+
+    def _tick(self) -> None:
+        records = self._controller.tick(self._clock.monotonic_ms())
+        if not records:
+            return
+        try:
+            self._append(records)
+        except KafkaError as error:
+            log.info("a periodic change was not appended", why=str(error))
+
+    async def _pause(self) -> None:
+        deadline_ms = self._controller.next_deadline_ms() if self.is_active else None
+        timeout_s = None if deadline_ms is None else max(0.001, (deadline_ms - self._clock.monotonic_ms()) / 1000)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._nudge.wait()
+        except TimeoutError:
+            pass
+
+    # -- brokers that are gone --------------------------------------------------------------------------------------
+
+    def on_peer_lost(self, broker_id: int) -> None:
+        """A broker's control connection broke (or was never there): see whether its process is."""
+        if self.is_active:
+            self._tasks.start(self._fence_if_gone(broker_id), f"look-at-{broker_id}")
+
+    async def _fence_if_gone(self, broker_id: int) -> None:
+        broker = self._metadata.image.broker(broker_id)
+        if broker is None or broker.fenced or CLIENT not in broker.listeners:
+            return
+        for delay_s in PROBES_AFTER_LOSS_S:
+            await asyncio.sleep(delay_s)
+            if not self.is_active:
+                return
+            if await is_refused(broker.listeners[CLIENT]):
+                break
+        else:
+            return
+        command = FenceBroker(broker_id, broker.broker_epoch, "its connection broke and its port refuses")
+        try:
+            await self.handle(command)
+        except KafkaError as error:
+            log.info("broker not fenced", broker=broker_id, why=str(error))
+        else:
+            log.info("broker fenced: its process is gone", broker=broker_id)

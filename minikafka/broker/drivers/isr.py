@@ -1,0 +1,130 @@
+"""Carries ISR proposals from this node's leaders to the controller until each is settled (row R20)."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+
+import structlog
+
+from minikafka.broker.backoff import Backoff
+from minikafka.broker.clock import Clock
+from minikafka.broker.drivers.controller_client import ControllerClient
+from minikafka.broker.partition import Partition
+from minikafka.broker.replicas import Replicas
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.metadata.controller.commands import (
+    AlterPartition,
+    AlterPartitionResponse,
+    AlterPartitionResult,
+    IsrChange,
+    IsrMember,
+)
+from minikafka.model import TopicPartition
+from minikafka.net.channel import ChannelClosedError
+from minikafka.replication.isr import IsrProposal
+
+log = structlog.get_logger(__name__)
+
+CALL_TIMEOUT_S = 5.0
+
+
+class IsrProposals:
+    """At most one call is out; what is proposed meanwhile goes into the next."""
+
+    def __init__(
+        self,
+        node_id: int,
+        replicas: Replicas,
+        controller: ControllerClient,
+        clock: Clock,
+        broker_epoch: Callable[[], int],
+        rng: random.Random,
+    ) -> None:
+        self._node_id = node_id
+        self._replicas = replicas
+        self._controller = controller
+        self._clock = clock
+        self._broker_epoch = broker_epoch
+        self._pending: dict[TopicPartition, tuple[Partition, IsrProposal]] = {}
+        self._wake = asyncio.Event()
+        self._backoff = Backoff(rng, first_ms=20, last_ms=500)
+
+    def propose(self, partition: Partition, proposal: IsrProposal) -> None:
+        """Send it as soon as possible; a newer proposal of the same partition replaces it."""
+        self._pending[partition.topic_partition] = (partition, proposal)
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Send what is proposed, for ever."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            batch, self._pending = self._pending, {}
+            if batch and not await self._send(batch):
+                await asyncio.sleep(self._backoff.next_s())
+
+    async def _send(self, batch: dict[TopicPartition, tuple[Partition, IsrProposal]]) -> bool:
+        """False when some of the batch has to be sent again after a pause."""
+        command = AlterPartition(
+            self._node_id,
+            self._broker_epoch(),
+            tuple(_change(partition, proposal) for partition, proposal in batch.values()),
+        )
+        try:
+            async with asyncio.timeout(CALL_TIMEOUT_S):
+                answer = await self._controller.call_once(command)
+            assert isinstance(answer, AlterPartitionResponse)
+        except KafkaError as error:
+            code = error.code if error.code is ErrorCode.STALE_BROKER_EPOCH else ErrorCode.NETWORK_EXCEPTION
+            return self._refuse_all(batch, code)
+        except (OSError, TimeoutError, ChannelClosedError):
+            return self._refuse_all(batch, ErrorCode.NETWORK_EXCEPTION)
+        self._backoff.reset()
+        settled = True
+        for (partition, proposal), result in zip(batch.values(), answer.partitions, strict=True):
+            settled = self._settle(partition, proposal, result) and settled
+        return settled
+
+    def _settle(self, partition: Partition, proposal: IsrProposal, result: AlterPartitionResult) -> bool:
+        leader = partition.leader
+        if leader is None or leader.proposal_in_flight is not proposal:
+            return True
+        if result.error is not ErrorCode.NONE:
+            log.info(
+                "ISR change refused", partition=str(partition.topic_partition), why=result.message or result.error.name
+            )
+            return self._refuse(partition, proposal, result.error)
+        log.info("ISR changed", partition=str(partition.topic_partition), isr=list(result.isr))
+        now_ms = self._clock.monotonic_ms()
+        if leader.on_proposal_accepted(proposal, result.isr, result.partition_epoch, now_ms):
+            self._replicas.note_moved(partition.topic_partition, high_watermark=True)
+        return True
+
+    def _refuse_all(self, batch: dict[TopicPartition, tuple[Partition, IsrProposal]], error: ErrorCode) -> bool:
+        settled = True
+        for partition, proposal in batch.values():
+            settled = self._refuse(partition, proposal, error) and settled
+        return settled
+
+    def _refuse(self, partition: Partition, proposal: IsrProposal, error: ErrorCode) -> bool:
+        leader = partition.leader
+        if leader is None or leader.proposal_in_flight is not proposal:
+            return True
+        again = leader.on_proposal_refused(proposal, error, self._clock.monotonic_ms())
+        if again is None:
+            return True
+        self._pending.setdefault(partition.topic_partition, (partition, again))
+        self._wake.set()
+        return False
+
+
+def _change(partition: Partition, proposal: IsrProposal) -> IsrChange:
+    return IsrChange(
+        partition.topic_id,
+        partition.topic_partition.partition,
+        proposal.leader_epoch,
+        proposal.partition_epoch,
+        tuple(IsrMember(member.broker_id, member.broker_epoch) for member in proposal.new_isr),
+    )

@@ -1,0 +1,138 @@
+"""This broker's standing with the controller: registration, heartbeats, unfencing, controlled shutdown (row C3)."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from uuid import UUID
+
+import structlog
+
+from minikafka.broker.backoff import Backoff
+from minikafka.broker.drivers.controller_client import ControllerClient
+from minikafka.broker.logs import one_line
+from minikafka.config import BrokerConfig
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.metadata.controller.commands import BrokerHeartbeat, BrokerHeartbeatResponse, RegisterBroker
+from minikafka.model import Endpoint
+from minikafka.net.channel import ChannelClosedError
+
+log = structlog.get_logger(__name__)
+
+CALL_TIMEOUT_S = 2.0
+
+
+class Lifecycle:
+    """Registers one incarnation of this broker and keeps its session alive until shutdown."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        cluster_id: str,
+        incarnation_id: UUID,
+        listeners: dict[str, Endpoint],
+        controller: ControllerClient,
+        metadata_offset: Callable[[], int],
+        rng: random.Random,
+    ) -> None:
+        self._config = config
+        self._cluster_id = cluster_id
+        self._incarnation_id = incarnation_id
+        self._listeners = listeners
+        self._controller = controller
+        self._metadata_offset = metadata_offset
+        self._rng = rng
+        self._wants_shutdown = False
+        self._nudge = asyncio.Event()
+        self.broker_epoch = -1
+        self.is_fenced = True
+        self.may_shut_down = asyncio.Event()
+        self.on_fatal: Callable[[KafkaError], None] = lambda _error: None
+
+    async def run(self) -> None:
+        """Register, then send heartbeats for ever."""
+        await self._register()
+        backoff = Backoff(self._rng, first_ms=20, last_ms=self._config.broker_heartbeat_interval_ms)
+        while not self.may_shut_down.is_set():
+            try:
+                answer = await self._heartbeat()
+            except KafkaError as error:
+                if error.code is ErrorCode.STALE_BROKER_EPOCH:
+                    log.warning("registration is gone, registering again", why=error.message)
+                    await self._register()
+                    continue
+                wait_s = backoff.next_s()
+            except (OSError, TimeoutError, ChannelClosedError):
+                wait_s = backoff.next_s()
+            else:
+                backoff.reset()
+                self._note(answer)
+                # While fenced the next heartbeat is what lets us back in: do not wait a whole interval for it.
+                interval_ms = self._config.broker_heartbeat_interval_ms
+                wait_s = (min(20, interval_ms) if self.is_fenced or self._wants_shutdown else interval_ms) / 1000
+            await self._pause(wait_s)
+
+    def begin_shutdown(self) -> None:
+        """Ask the controller to move leaderships away; ``may_shut_down`` is set when it has."""
+        self._wants_shutdown = True
+        self.nudge()
+
+    def nudge(self) -> None:
+        """Send the next heartbeat now: metadata arrived, or the controller changed."""
+        self._nudge.set()
+
+    async def _register(self) -> None:
+        command = RegisterBroker(
+            broker_id=self._config.node_id,
+            cluster_id=self._cluster_id,
+            incarnation_id=self._incarnation_id,
+            listeners=self._listeners,
+            rack=self._config.broker_rack,
+            log_dirs=(),
+        )
+        backoff = Backoff(self._rng, first_ms=20, last_ms=500)
+        while True:
+            try:
+                answer = await self._controller.call_once(command)
+            except KafkaError as error:
+                if error.code is ErrorCode.INCONSISTENT_CLUSTER_ID:
+                    self.on_fatal(error)
+                elif error.code is not ErrorCode.NOT_CONTROLLER:
+                    log.warning("registration refused", why=str(error))
+            except (OSError, TimeoutError, ChannelClosedError) as error:
+                log.debug("controller not reached", why=one_line(error))
+            else:
+                self.broker_epoch = answer.broker_epoch
+                self.is_fenced = True
+                log.info("registered", broker_epoch=self.broker_epoch)
+                return
+            await asyncio.sleep(backoff.next_s())
+
+    async def _heartbeat(self) -> BrokerHeartbeatResponse:
+        command = BrokerHeartbeat(
+            broker_id=self._config.node_id,
+            broker_epoch=self.broker_epoch,
+            current_metadata_offset=self._metadata_offset(),
+            want_fence=False,
+            want_shutdown=self._wants_shutdown,
+        )
+        async with asyncio.timeout(CALL_TIMEOUT_S):
+            answer = await self._controller.call_once(command)
+        assert isinstance(answer, BrokerHeartbeatResponse)
+        return answer
+
+    def _note(self, answer: BrokerHeartbeatResponse) -> None:
+        if answer.is_fenced != self.is_fenced:
+            self.is_fenced = answer.is_fenced
+            log.info("fenced" if self.is_fenced else "unfenced", broker_epoch=self.broker_epoch)
+        if answer.should_shut_down:
+            self.may_shut_down.set()
+
+    async def _pause(self, seconds: float) -> None:
+        self._nudge.clear()
+        try:
+            async with asyncio.timeout(seconds):
+                await self._nudge.wait()
+        except TimeoutError:
+            pass

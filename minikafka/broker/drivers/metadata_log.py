@@ -1,0 +1,250 @@
+"""The metadata quorum's files: the log ``__cluster_metadata-0``, its snapshots, and ``quorum-state``.
+
+The log is an ordinary one; the value of each record is an encoded metadata record. A snapshot
+``<offset>-<epoch>.checkpoint`` holds the image just below its offset, as record batches too, so that what dumps a
+segment can dump it. Everything the quorum relies on is fsynced before the promise that depends on it leaves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import structlog
+
+from minikafka.model import OffsetAndEpoch
+from minikafka.raft import BatchSpan, ElectionState, EpochEntry, LogSummary, Snapshot
+from minikafka.raft import effects as do
+from minikafka.records.batch import crc_is_valid, iter_batches, parse_header
+from minikafka.records.build import build_batch
+from minikafka.records.control import build_leader_change
+from minikafka.records.read import iter_records
+from minikafka.records.record import Record
+from minikafka.storage.disk import Disk
+from minikafka.storage.log import Log
+
+log = structlog.get_logger(__name__)
+
+QUORUM_STATE: Final = "quorum-state"
+REPAIR_MARK: Final = "repair-in-progress"
+SNAPSHOT_RECORDS_PER_BATCH: Final = 1_000
+_SNAPSHOT_NAME: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
+
+RunInThread = Callable[[Callable[[], Any]], "asyncio.Future[Any]"]
+
+
+class MetadataLog:
+    """Files in ``directory``; blocking work that may take long goes to ``run_in_thread``."""
+
+    def __init__(
+        self, directory: str, metadata_log: Log, disk: Disk, run_in_thread: RunInThread, wall_ms: Callable[[], int]
+    ) -> None:
+        self._directory = directory
+        self._log = metadata_log
+        self._disk = disk
+        self._run_in_thread = run_in_thread
+        self._wall_ms = wall_ms
+        self._part: bytearray = bytearray()
+        self._bytes_since_snapshot = 0
+
+    # -- recovery ---------------------------------------------------------------------------------------------------
+
+    def recover(self) -> tuple[LogSummary, ElectionState, bool]:
+        """What the machine starts from, and whether this node must not vote until its log is repaired."""
+        snapshots = list(self._snapshots())
+        if snapshots:
+            offset, epoch = snapshots[-1].snapshot_id
+            end, start = self._log.log_end_offset, self._log.log_start_offset
+            if end < offset or (start < offset and self._log.epoch_for_offset(offset - 1) != epoch):
+                self._log.truncate_fully_and_start_at(offset)
+        epochs = [EpochEntry(entry.epoch, entry.start_offset) for entry in self._log.epoch_entries]
+        summary = LogSummary.recovered(self._log.log_end_offset, epochs, self._log.log_start_offset, snapshots)
+        election, is_lost = self._read_election()
+        must_repair = self._disk.exists(self._path(REPAIR_MARK)) or self._log.corruption is not None
+        must_repair = must_repair or (is_lost and self._log.log_end_offset > 0)
+        if must_repair:
+            self._disk.write_atomic(self._path(REPAIR_MARK), b"")
+        return summary, election, must_repair
+
+    def _read_election(self) -> tuple[ElectionState, bool]:
+        path = self._path(QUORUM_STATE)
+        if not self._disk.exists(path):
+            return ElectionState(), True
+        return ElectionState.from_quorum_state(json.loads(self._disk.read_bytes(path))), False
+
+    # -- the log ----------------------------------------------------------------------------------------------------
+
+    def append(self, effect: do.Append | do.AppendLeaderChange | do.AppendFetched) -> None:
+        """Write what the machine decided; not fsynced yet."""
+        assert effect.base_offset == self._log.log_end_offset, f"{effect.base_offset} != {self._log.log_end_offset}"
+        match effect:
+            case do.AppendFetched():
+                self._log.append_as_follower(memoryview(bytearray(effect.records)))
+            case do.Append():
+                now_ms = self._wall_ms()
+                records = [Record(index, now_ms, None, value) for index, value in enumerate(effect.values)]
+                self._append_as_leader(build_batch(records), effect.epoch)
+            case do.AppendLeaderChange():
+                batch = build_leader_change(
+                    effect.leader,
+                    effect.voters,
+                    effect.granted_by,
+                    timestamp=self._wall_ms(),
+                    base_offset=effect.base_offset,
+                    leader_epoch=effect.epoch,
+                )
+                self._append_as_leader(batch, effect.epoch)
+        assert self._log.log_end_offset == effect.end.offset
+
+    def _append_as_leader(self, batch: bytearray, epoch: int) -> None:
+        view = memoryview(batch)
+        self._log.stage(view, parse_header(view), leader_epoch=epoch, wall_ms=self._wall_ms())
+        self._log.commit()
+
+    async def flush(self) -> None:
+        """Make everything appended so far durable. Raises OSError; it is not tried again."""
+        job = self._log.prepare_flush()
+        await self._run_in_thread(job.run)
+        self._log.complete_flush(job)
+
+    async def truncate_to(self, offset: int) -> None:
+        """Drop records at and above ``offset``, durably."""
+        self._log.truncate_to(offset)
+        await self.flush()
+
+    def advance_log_start(self, offset: int) -> None:
+        """Drop records below ``offset`` and the snapshots below it."""
+        self._log.maybe_increment_log_start_offset(offset)
+        self._log.delete_old_segments(self._log.log_end_offset, self._wall_ms())
+        for snapshot in list(self._snapshots()):
+            if snapshot.snapshot_id.offset < offset:
+                self._disk.unlink(self._snapshot_path(snapshot.snapshot_id))
+
+    def read(self, offset: int, max_bytes: int) -> bytes:
+        """Whole batches from ``offset`` on, at least one; empty at the end of the log."""
+        if offset >= self._log.log_end_offset:
+            return b""
+        region = self._log.read(offset, max_bytes, max_offset=self._log.log_end_offset, min_one_batch=True)
+        try:
+            return region.read()
+        finally:
+            region.release()
+
+    def records(self, start_offset: int, end_offset: int) -> Iterator[tuple[int, int, bytes]]:
+        """(offset, leader epoch, value) of the metadata records in a range; control records are left out."""
+        offset = start_offset
+        while offset < end_offset:
+            data = self.read(offset, 1 << 20)
+            for position, header in iter_batches(data):
+                if header.next_offset <= offset:
+                    continue
+                if not header.is_control:
+                    for record in iter_records(data, position, header):
+                        if offset <= record.offset < end_offset:
+                            assert record.value is not None
+                            yield record.offset, header.leader_epoch, record.value
+                offset = header.next_offset
+
+    def epoch_before(self, offset: int) -> int:
+        """The leader epoch of the record just below ``offset``."""
+        return self._log.epoch_for_offset(offset - 1)
+
+    # -- snapshots --------------------------------------------------------------------------------------------------
+
+    def latest_snapshot(self) -> tuple[OffsetAndEpoch, list[bytes]] | None:
+        """The newest finished snapshot's id and record values."""
+        snapshots = list(self._snapshots())
+        if not snapshots:
+            return None
+        data = self._disk.read_bytes(self._snapshot_path(snapshots[-1].snapshot_id))
+        return snapshots[-1].snapshot_id, snapshot_values(data)
+
+    async def write_snapshot(self, snapshot_id: OffsetAndEpoch, values: Sequence[bytes]) -> Snapshot:
+        """Write a snapshot of the applied state, durably."""
+        data = bytearray()
+        now_ms = self._wall_ms()
+        for start in range(0, len(values), SNAPSHOT_RECORDS_PER_BATCH):
+            part = values[start : start + SNAPSHOT_RECORDS_PER_BATCH]
+            data += build_batch([Record(0, now_ms, None, value) for value in part], base_offset=start)
+        path = self._snapshot_path(snapshot_id)
+        await self._run_in_thread(lambda: self._disk.write_atomic(path, data))
+        return Snapshot(snapshot_id, len(data))
+
+    def read_snapshot(self, snapshot_id: OffsetAndEpoch, position: int, max_bytes: int) -> bytes:
+        """A part of a snapshot's file."""
+        file = self._disk.open_read(self._snapshot_path(snapshot_id))
+        try:
+            return file.pread(max_bytes, position)
+        finally:
+            file.close()
+
+    def write_snapshot_part(self, effect: do.WriteSnapshot) -> None:
+        """A part of a snapshot that is being received; it reaches the disk when it is complete."""
+        if effect.position == 0:
+            self._part = bytearray()
+        assert len(self._part) == effect.position
+        self._part += effect.data
+
+    async def install_snapshot(self, snapshot_id: OffsetAndEpoch) -> list[bytes]:
+        """The received snapshot is complete: keep it, and let the log begin behind it. Its record values."""
+        values = snapshot_values(bytes(self._part))
+        path, data = self._snapshot_path(snapshot_id), bytes(self._part)
+        await self._run_in_thread(lambda: self._disk.write_atomic(path, data))
+        self._part = bytearray()
+        self._log.truncate_fully_and_start_at(snapshot_id.offset)
+        await self.flush()
+        return values
+
+    # -- small files ------------------------------------------------------------------------------------------------
+
+    async def persist_election(self, state: ElectionState) -> None:
+        """Replace ``quorum-state``, durably."""
+        data = json.dumps(state.to_quorum_state()).encode()
+        await self._run_in_thread(lambda: self._disk.write_atomic(self._path(QUORUM_STATE), data))
+
+    async def remove_repair_mark(self) -> None:
+        """The damaged log is whole again."""
+        if self._disk.exists(self._path(REPAIR_MARK)):
+            self._disk.unlink(self._path(REPAIR_MARK))
+            await self._run_in_thread(lambda: self._disk.fsync_dir(self._directory))
+
+    def _snapshots(self) -> Iterator[Snapshot]:
+        for name in sorted(self._disk.listdir(self._directory)):
+            match = _SNAPSHOT_NAME.fullmatch(name)
+            if match is not None:
+                snapshot_id = OffsetAndEpoch(int(match[1]), int(match[2]))
+                yield Snapshot(snapshot_id, self._disk.size(self._path(name)))
+
+    def _snapshot_path(self, snapshot_id: OffsetAndEpoch) -> str:
+        return self._path(f"{snapshot_id.offset:020d}-{snapshot_id.epoch:010d}.checkpoint")
+
+    def _path(self, name: str) -> str:
+        return f"{self._directory}/{name}"
+
+
+def batch_spans(data: bytes) -> list[BatchSpan]:
+    """Check fetched batches and say where they belong; ValueError when they are damaged or incomplete."""
+    spans, end = [], 0
+    view = memoryview(data)
+    for position, header in iter_batches(view):
+        if not crc_is_valid(view, position, header):
+            raise ValueError(f"the batch at offset {header.base_offset} has a wrong checksum")
+        spans.append(BatchSpan(header.base_offset, header.last_offset, header.leader_epoch))
+        end = position + header.size_in_bytes
+    if end != len(data):
+        raise ValueError(f"{len(data) - end} bytes behind the last whole batch")
+    return spans
+
+
+def snapshot_values(data: bytes) -> list[bytes]:
+    """The record values of a snapshot file; ValueError when it is damaged."""
+    batch_spans(data)
+    values = []
+    for position, header in iter_batches(data):
+        for record in iter_records(data, position, header):
+            assert record.value is not None
+            values.append(record.value)
+    return values

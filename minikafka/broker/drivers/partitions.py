@@ -1,0 +1,194 @@
+"""What committed metadata makes of the local replicas: created, led, followed, deleted (rows R9, R14, C2, C5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import structlog
+
+from minikafka.broker.clock import Clock
+from minikafka.broker.drivers.replication import ReplicaFetchers
+from minikafka.broker.partition import Partition, log_config
+from minikafka.broker.replicas import Replicas
+from minikafka.config import BrokerConfig, TopicConfig
+from minikafka.metadata.delta import MetadataDelta
+from minikafka.metadata.image import ConfigResource, MetadataImage, PartitionImage
+from minikafka.metadata.records import ConfigResourceType
+from minikafka.model import CLUSTER_METADATA_TOPIC, NO_NODE, TopicPartition
+from minikafka.replication.leader import LeaderState
+from minikafka.storage.errors import StorageFailure
+from minikafka.storage.log_store import LogStore
+
+log = structlog.get_logger(__name__)
+
+
+class PartitionRoles:
+    """Subscriber to metadata that gives each local replica its role. Runs to the end without suspending."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: LogStore,
+        replicas: Replicas,
+        fetchers: ReplicaFetchers,
+        clock: Clock,
+        broker_epoch: Callable[[], int],
+    ) -> None:
+        self._static_config = config
+        self._config = config
+        self._node_id = config.node_id
+        self._store = store
+        self._replicas = replicas
+        self._fetchers = fetchers
+        self._clock = clock
+        self._broker_epoch = broker_epoch
+        self._image: MetadataImage | None = None
+        self.on_leading: Callable[[Partition], None] = lambda _partition: None
+        self.on_leading_no_more: Callable[[TopicPartition], None] = lambda _where: None
+
+    def apply(self, delta: MetadataDelta) -> None:
+        """One batch of committed changes."""
+        self._image = delta.after
+        for topic in delta.deleted_topics:
+            self._remove(TopicPartition(topic.name, index) for index in topic.partitions)
+        for where in sorted(delta.partitions):
+            state = delta.after.partition(where)
+            assert state is not None
+            self._apply_partition(where, state, delta.after)
+        if delta.configs:
+            self._apply_configs(delta.configs, delta.after)
+        for broker_id in delta.brokers:
+            self._on_broker_changed(broker_id, delta)
+
+    def remove_strays(self, image: MetadataImage) -> None:
+        """At start: logs of topics deleted, or moved away, while this node was down."""
+        for log_ in list(self._store):
+            where = log_.topic_partition
+            if where.topic == CLUSTER_METADATA_TOPIC:
+                continue
+            topic = image.topic(where.topic)
+            state = image.partition(where)
+            if topic is None or topic.topic_id != log_.topic_id or state is None or self._node_id not in state.replicas:
+                log.info("removing a log that is no longer placed here", partition=str(where))
+                self._store.delete(where)
+
+    def is_eligible(self, replica_id: int, broker_epoch: int) -> bool:
+        """Would committed metadata let that incarnation into an ISR now (rows R18, R20; KIP-903)?"""
+        broker = None if self._image is None else self._image.broker(replica_id)
+        if broker is None or broker.fenced or broker.in_controlled_shutdown:
+            return False
+        return broker_epoch in (-1, broker.broker_epoch)
+
+    # -- one partition ----------------------------------------------------------------------------------------------
+
+    def _apply_partition(self, where: TopicPartition, state: PartitionImage, image: MetadataImage) -> None:
+        if self._node_id not in state.replicas:
+            self._remove([where])
+            return
+        partition = self._replicas.get(where) or self._open(where, image)
+        if partition is None or partition.is_failed:
+            return
+        if state.leader == self._node_id:
+            self._lead(partition, state)
+        else:
+            self._follow(partition, state)
+
+    def _open(self, where: TopicPartition, image: MetadataImage) -> Partition | None:
+        topic = image.topic(where.topic)
+        assert topic is not None
+        config = TopicConfig(image.topic_overrides(where.topic), self._config)
+        log_ = self._store.get(where)
+        if log_ is not None and log_.topic_id != topic.topic_id:
+            self._store.delete(where)
+            log_ = None
+        if log_ is None:
+            try:
+                log_ = self._store.create(where, topic.topic_id, log_config(config))
+            except StorageFailure as failure:
+                log.error("cannot create a replica", partition=str(where), why=str(failure))
+                return None
+        partition = Partition(where, topic.topic_id, log_, config, self._store.high_watermark(where))
+        self._replicas.add(partition)
+        return partition
+
+    def _lead(self, partition: Partition, state: PartitionImage) -> None:
+        now_ms = self._clock.monotonic_ms()
+        where = partition.topic_partition
+        if partition.leader is not None and partition.leader_epoch == state.leader_epoch:
+            if partition.leader.on_metadata(state.isr, state.partition_epoch, state.replicas, now_ms):
+                self._replicas.note_moved(where, high_watermark=True)
+            return
+        self._fetchers.unfollow([where])
+        log_ = partition.log
+        log_.begin_epoch(state.leader_epoch)
+        leader = LeaderState(
+            where,
+            self._node_id,
+            state.leader_epoch,
+            leader_epoch_start_offset=log_.log_end_offset,
+            replicas=state.replicas,
+            isr=state.isr,
+            partition_epoch=state.partition_epoch,
+            high_watermark=partition.high_watermark,
+            log_end_offset=log_.log_end_offset,
+            lag_time_max_ms=self._config.replica_lag_time_max_ms,
+            now_ms=now_ms,
+            min_insync_replicas=partition.config.min_insync_replicas,
+            local_broker_epoch=self._broker_epoch(),
+            is_eligible=self.is_eligible,
+        )
+        partition.become_leader(leader, self._node_id)
+        log.info("leads", partition=str(where), epoch=state.leader_epoch, log_end_offset=log_.log_end_offset)
+        self._replicas.release_waiting(where)
+        self.on_leading(partition)
+
+    def _follow(self, partition: Partition, state: PartitionImage) -> None:
+        """Row R14: no longer lead, refuse produce, stop fetching, answer who waits, fetch from the new leader."""
+        where = partition.topic_partition
+        if partition.leader is None and partition.leader_epoch == state.leader_epoch:
+            return
+        led = partition.leader is not None
+        partition.become_follower(state.leader, state.leader_epoch)
+        self._fetchers.unfollow([where])
+        self._replicas.release_waiting(where)
+        if led:
+            log.info("leads no longer", partition=str(where), leader=state.leader, epoch=state.leader_epoch)
+            self.on_leading_no_more(where)
+        if state.leader != NO_NODE:
+            self._fetchers.follow(partition)
+
+    def _remove(self, partitions: Iterable[TopicPartition]) -> None:
+        for where in partitions:
+            self._fetchers.unfollow([where])
+            partition = self._replicas.remove(where)
+            if partition is not None:
+                if partition.leader is not None:
+                    self.on_leading_no_more(where)
+                self._store.delete(where)
+
+    # -- what else changes ------------------------------------------------------------------------------------------
+
+    def _apply_configs(self, changed: Iterable[ConfigResource], image: MetadataImage) -> None:
+        topics = {resource.name for resource in changed if resource.resource_type is ConfigResourceType.TOPIC}
+        if any(resource.resource_type is ConfigResourceType.BROKER for resource in changed):
+            node = image.config_of(ConfigResource(ConfigResourceType.BROKER, str(self._node_id)))
+            cluster = image.config_of(ConfigResource(ConfigResourceType.BROKER, ""))
+            self._config = self._static_config.overridden(node, cluster)
+            topics = {partition.topic_partition.topic for partition in self._replicas}
+        now_ms = self._clock.monotonic_ms()
+        for partition in self._replicas:
+            topic = partition.topic_partition.topic
+            if topic not in topics:
+                continue
+            partition.configure(TopicConfig(image.topic_overrides(topic), self._config))
+            minimum = partition.config.min_insync_replicas
+            if partition.leader is not None and partition.leader.set_min_insync_replicas(minimum, now_ms):
+                self._replicas.note_moved(partition.topic_partition, high_watermark=True)
+
+    def _on_broker_changed(self, broker_id: int, delta: MetadataDelta) -> None:
+        """A leader that registered again may be reached elsewhere; a replica that is live again may join now."""
+        if broker_id == self._node_id:
+            epoch = self._broker_epoch()
+            for partition in self._replicas:
+                if partition.leader is not None:
+                    partition.leader.local_broker_epoch = epoch

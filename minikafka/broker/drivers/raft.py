@@ -1,0 +1,287 @@
+"""Drives the quorum machine: its effects in order, its messages over the control plane, its clock.
+
+One task works the effect queue off, so what must be durable is durable before the next effect starts. Events reach the
+machine as they happen, also while the disk is busy; the effects they cause queue behind (``minikafka.raft``'s
+docstring is the contract).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final
+
+import structlog
+
+from minikafka.broker.clock import Clock
+from minikafka.broker.drivers.metadata_log import MetadataLog
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import OffsetAndEpoch
+from minikafka.net.channel import ChannelClosedError
+from minikafka.net.control import ControlLink, is_refused
+from minikafka.net.tasks import TaskOwner
+from minikafka.raft import RaftNode, Snapshot, message_from_wire
+from minikafka.raft import effects as do
+from minikafka.raft.messages import REQUESTS, RESPONSES, FetchRequest, FetchSnapshotRequest, MalformedMessageError
+
+log = structlog.get_logger(__name__)
+
+METHOD: Final = "raft"
+ANSWER_MARGIN_S: Final = 1.0
+
+Message = Any  # one of the machine's request or response classes
+
+
+class RaftDriver:
+    """One node's quorum member. The callbacks are set by the composition root before :meth:`start`."""
+
+    def __init__(
+        self,
+        machine: RaftNode,
+        metadata_log: MetadataLog,
+        links: dict[int, ControlLink],
+        clock: Clock,
+        tasks: TaskOwner,
+        on_fatal: Callable[[BaseException], None],
+    ) -> None:
+        self.machine = machine
+        self._log = metadata_log
+        self._links = links
+        self._clock = clock
+        self._tasks = tasks
+        self._on_fatal = on_fatal
+        self._queue: asyncio.Queue[do.Effect] = asyncio.Queue()
+        self._timer: asyncio.TimerHandle | None = None
+        self._parked: dict[int, asyncio.Future[Message]] = {}
+        self._next_token = 0
+        self._proposals: list[tuple[int, asyncio.Future[None]]] = []
+        self._flush_wanted = asyncio.Event()
+        self._appended: Any = None
+        self._log_idle = asyncio.Lock()
+        self.leader_epoch_start = -1
+        self.on_high_watermark: Callable[[int], None] = lambda _offset: None
+        self.on_snapshot_installed: Callable[[list[bytes], OffsetAndEpoch], None] = lambda _values, _id: None
+        self.on_leader_changed: Callable[[], None] = lambda: None
+        self.on_became_leader: Callable[[int, int], None] = lambda _epoch, _offset: None
+        self.on_lost_leadership: Callable[[], None] = lambda: None
+
+    # -- life -------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to take part."""
+        for peer_id, link in self._links.items():
+            link.on_lost = partial(self._start_looking_at, peer_id)
+        self._tasks.start(self._work(), "effects")
+        self._tasks.start(self._flush_forever(), "flush")
+        self._do(self.machine.start(self._now()))
+
+    def step_down(self) -> None:
+        """Hand leadership over; nothing happens on a node that does not lead."""
+        self._do(self.machine.resign(self._now()))
+
+    async def resign(self) -> None:
+        """Hand leadership over, and wait until the word is out."""
+        self.step_down()
+        await self._queue.join()
+
+    def close(self) -> None:
+        """Stop the clock; tasks belong to the owner handed in."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    # -- what the node asks -----------------------------------------------------------------------------------------
+
+    @property
+    def leader_id(self) -> int | None:
+        """The active controller's node, as far as known."""
+        return self.machine.leader
+
+    def append(self, values: Sequence[bytes]) -> int:
+        """Append one atomic batch as leader; the offset after it. KafkaError(NOT_CONTROLLER) on any other node."""
+        end_offset, effects = self.machine.propose(values, self._now())
+        self._do(effects)
+        return end_offset
+
+    async def committed(self, offset: int) -> None:
+        """Wait until everything below ``offset`` is committed by this leader.
+
+        Raises KafkaError(NOT_CONTROLLER) when leadership is lost before that is known.
+        """
+        if offset > self.machine.high_watermark:
+            committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._proposals.append((offset, committed))
+            await committed
+
+    def on_snapshot_created(self, snapshot: Snapshot) -> None:
+        """A snapshot of the applied state has its final name."""
+        self._do(self.machine.on_snapshot_created(snapshot))
+
+    async def handle_call(self, peer_id: int, body: Any) -> Any:
+        """A request from a peer, answered when the machine answers it (a parked fetch later)."""
+        try:
+            message = message_from_wire(body)
+        except MalformedMessageError as error:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
+        if not isinstance(message, REQUESTS):
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"a {type(message).__name__} is not a request")
+        self._next_token += 1
+        token = self._next_token
+        answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        self._parked[token] = answer
+        try:
+            self._do(self.machine.on_request(token, message, self._now()))
+            return (await answer).to_wire()
+        finally:
+            self._parked.pop(token, None)
+
+    # -- effects ----------------------------------------------------------------------------------------------------
+
+    def _do(self, effects: Sequence[do.Effect]) -> None:
+        for effect in effects:
+            self._queue.put_nowait(effect)
+        self._arm()
+
+    async def _work(self) -> None:
+        while True:
+            effect = await self._queue.get()
+            try:
+                await self._carry_out(effect)
+            except Exception as error:
+                self._on_fatal(error)
+                raise
+            finally:
+                self._queue.task_done()
+
+    async def _carry_out(self, effect: do.Effect) -> None:
+        match effect:
+            case do.Send():
+                self._tasks.start(self._send(effect), f"send-{effect.to}")
+            case do.Respond():
+                self._respond(effect)
+            case do.HighWatermark(offset):
+                self._commit(offset)
+            case do.Append() | do.AppendLeaderChange() | do.AppendFetched():
+                self._log.append(effect)
+                self._appended = effect.end
+                self._flush_wanted.set()
+            case do.PersistElection(state):
+                await self._log.persist_election(state)
+            case do.TruncateTo(offset):
+                async with self._log_idle:
+                    await self._log.truncate_to(offset)
+            case do.AdvanceLogStart(offset):
+                self._log.advance_log_start(offset)
+            case do.WriteSnapshot():
+                self._log.write_snapshot_part(effect)
+            case do.InstallSnapshot(snapshot_id):
+                async with self._log_idle:
+                    values = await self._log.install_snapshot(snapshot_id)
+                self.on_snapshot_installed(values, snapshot_id)
+            case do.RepairCompleted():
+                await self._log.remove_repair_mark()
+            case _:
+                self._note_leadership(effect)
+
+    def _note_leadership(self, effect: do.Effect) -> None:
+        match effect:
+            case do.BecameLeader(epoch, epoch_start_offset):
+                log.info("leads the metadata quorum", epoch=epoch)
+                self.on_became_leader(epoch, epoch_start_offset)
+            case do.LostLeadership(epoch):
+                log.info("leads the metadata quorum no longer", epoch=epoch)
+                self._fail_proposals()
+                self.on_lost_leadership()
+            case do.BecameFollower(leader, epoch):
+                log.info("follows the metadata quorum's leader", leader=leader, epoch=epoch)
+        self.on_leader_changed()
+
+    def _respond(self, effect: do.Respond) -> None:
+        assert isinstance(effect.token, int)
+        answer = self._parked.pop(effect.token, None)
+        if answer is None or answer.done():
+            return
+        match effect.read:
+            case None:
+                answer.set_result(effect.message)
+            case do.ReadLog(offset, max_bytes):
+                answer.set_result(effect.filled(self._log.read(offset, max_bytes)))
+            case do.ReadSnapshot(snapshot_id, position, max_bytes):
+                answer.set_result(effect.filled(self._log.read_snapshot(snapshot_id, position, max_bytes)))
+
+    def _commit(self, offset: int) -> None:
+        self.on_high_watermark(offset)
+        waiting = []
+        for end_offset, committed in self._proposals:
+            if end_offset > offset:
+                waiting.append((end_offset, committed))
+            elif not committed.done():
+                committed.set_result(None)
+        self._proposals = waiting
+
+    def _fail_proposals(self) -> None:
+        proposals, self._proposals = self._proposals, []
+        for _, committed in proposals:
+            if not committed.done():
+                committed.set_exception(
+                    KafkaError(
+                        ErrorCode.NOT_CONTROLLER, "leadership was lost before the change was known to be committed"
+                    )
+                )
+
+    async def _flush_forever(self) -> None:
+        """One fsync covers everything appended before it began."""
+        while True:
+            await self._flush_wanted.wait()
+            async with self._log_idle:
+                self._flush_wanted.clear()
+                end = self._appended
+                try:
+                    await self._log.flush()
+                except Exception as error:
+                    self._on_fatal(error)
+                    raise
+            self._do(self.machine.on_flushed(end, self._now()))
+
+    # -- messages ---------------------------------------------------------------------------------------------------
+
+    async def _send(self, effect: do.Send) -> None:
+        link = self._links[effect.to]
+        timeout_s = ANSWER_MARGIN_S
+        if isinstance(effect.message, FetchRequest | FetchSnapshotRequest):
+            timeout_s += getattr(effect.message, "max_wait_ms", 0) / 1000
+        try:
+            answer = message_from_wire(await link.call(METHOD, effect.message.to_wire(), timeout_s=timeout_s))
+        except (OSError, ChannelClosedError, TimeoutError, KafkaError, MalformedMessageError) as error:
+            if isinstance(error, (TimeoutError, KafkaError, MalformedMessageError)):
+                link.close()
+            refused = isinstance(error, ConnectionRefusedError) or await is_refused(link.endpoint)
+            self._do(self.machine.on_connection_lost(effect.to, refused, self._now()))
+            return
+        assert isinstance(answer, RESPONSES)
+        self._do(self.machine.on_response(effect.to, effect.request_id, answer, self._now()))
+
+    def _start_looking_at(self, peer_id: int) -> None:
+        self._tasks.start(self._look_at(peer_id), f"look-at-{peer_id}")
+
+    async def _look_at(self, peer_id: int) -> None:
+        """A connection broke: whether its port still answers decides how fast the quorum moves on."""
+        refused = await is_refused(self._links[peer_id].endpoint)
+        self._do(self.machine.on_connection_lost(peer_id, refused, self._now()))
+
+    # -- the clock --------------------------------------------------------------------------------------------------
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        deadline_ms = self.machine.next_deadline_ms()
+        if deadline_ms is not None:
+            delay_s = max(0.0, (deadline_ms - self._now()) / 1000)
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._do(self.machine.tick(self._now()))
+
+    def _now(self) -> int:
+        return self._clock.monotonic_ms()

@@ -1,0 +1,326 @@
+"""Runs the follower's fetchers: one task and one connection per (source broker, fetcher id) (rows R3, R9, R12).
+
+The machine decides; here its requests go out over the REPLICATION listener, after this node has proved itself, and its
+effects are done to the local logs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple, TypeVar
+from zlib import crc32
+
+import structlog
+
+from minikafka.broker.clock import Clock
+from minikafka.broker.partition import Partition
+from minikafka.broker.replicas import Replicas
+from minikafka.config import BrokerConfig
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import Endpoint, OffsetAndEpoch, TopicPartition
+from minikafka.net.channel import ChannelClosedError
+from minikafka.net.identity import Identity
+from minikafka.net.peer import PeerConnection
+from minikafka.net.tasks import TaskOwner
+from minikafka.replication import effects as do
+from minikafka.replication.fetch_state import FollowedPartition
+from minikafka.replication.fetcher import FetcherSettings, ReplicaFetcher
+from minikafka.storage.log import IllegalLogState, StorageFailure
+from minikafka.wire.errors import WireError
+from minikafka.wire.messages.fetch import FetchResponse
+from minikafka.wire.messages.list_offsets import ListOffsetsResponse
+from minikafka.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochResponse
+from minikafka.wire.schema import Message
+
+log = structlog.get_logger(__name__)
+
+R = TypeVar("R", bound=Message)
+
+ANSWER_TIMEOUT_S: Final = 10.0
+IDLE_SHUTDOWN_S: Final = 5.0
+
+
+class FetcherKey(NamedTuple):
+    """Which fetcher a partition belongs to."""
+
+    source_id: int
+    fetcher_id: int
+
+
+class FollowedLog:
+    """What a fetcher may know of the local replica (its ``ReplicaLog``)."""
+
+    __slots__ = ("_partition",)
+
+    def __init__(self, partition: Partition) -> None:
+        self._partition = partition
+
+    @property
+    def log_start_offset(self) -> int:
+        """First offset of the local log."""
+        return self._partition.log.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        """Offset after the last local record."""
+        return self._partition.log.log_end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        """The local high watermark."""
+        return self._partition.high_watermark
+
+    @property
+    def latest_epoch(self) -> int:
+        """Epoch of the last local record."""
+        return self._partition.log.latest_epoch
+
+    def end_offset_for_epoch(self, epoch: int) -> OffsetAndEpoch:
+        """Row E2 for the local log."""
+        return self._partition.log.end_offset_for_epoch(epoch)
+
+
+class ReplicaFetchers:
+    """All fetchers of this node; a partition has one as long as this node follows its leader."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        replicas: Replicas,
+        identity: Identity,
+        clock: Clock,
+        tasks: TaskOwner,
+        endpoint_of: Callable[[int], Endpoint | None],
+        broker_epoch: Callable[[], int],
+    ) -> None:
+        self._config = config
+        self._replicas = replicas
+        self._identity = identity
+        self._clock = clock
+        self._tasks = tasks
+        self._endpoint_of = endpoint_of
+        self._broker_epoch = broker_epoch
+        self._fetchers: dict[FetcherKey, _Fetcher] = {}
+        self._key_of: dict[TopicPartition, FetcherKey] = {}
+
+    def follow(self, partition: Partition) -> None:
+        """Fetch a partition from its leader, in its leader epoch, from now on."""
+        where = partition.topic_partition
+        key = self._key(where, partition.leader_id)
+        if self._key_of.get(where, key) != key:
+            self.unfollow([where])
+        fetcher = self._fetchers.get(key)
+        if fetcher is None:
+            fetcher = self._fetchers[key] = _Fetcher(key, self)
+        self._key_of[where] = key
+        fetcher.add(partition)
+
+    def unfollow(self, partitions: Iterable[TopicPartition]) -> None:
+        """Stop fetching them; what is on its way for them is dropped (row R10)."""
+        for where in partitions:
+            key = self._key_of.pop(where, None)
+            if key is not None:
+                self._fetchers[key].remove(where)
+
+    def _key(self, where: TopicPartition, source_id: int) -> FetcherKey:
+        fetcher_id = crc32(f"{where}".encode()) % self._config.num_replica_fetchers
+        return FetcherKey(source_id, fetcher_id)
+
+
+class _Fetcher:
+    """One machine, its task and its connection."""
+
+    def __init__(self, key: FetcherKey, owner: ReplicaFetchers) -> None:
+        config = owner._config
+        self._key = key
+        self._owner = owner
+        self._replicas = owner._replicas
+        self._clock = owner._clock
+        self._machine = ReplicaFetcher(
+            key.source_id,
+            config.node_id,
+            broker_epoch=owner._broker_epoch(),
+            settings=FetcherSettings(
+                wait_max_ms=config.replica_fetch_wait_max_ms,
+                min_bytes=config.replica_fetch_min_bytes,
+                response_max_bytes=config.replica_fetch_response_max_bytes,
+                max_bytes=config.replica_fetch_max_bytes,
+                backoff_ms=config.replica_fetch_backoff_ms,
+            ),
+        )
+        self._connection: PeerConnection | None = None
+        self._wake = asyncio.Event()
+        owner._tasks.start(self._run(), f"fetcher-{key.source_id}-{key.fetcher_id}")
+
+    def add(self, partition: Partition) -> None:
+        self._machine.broker_epoch = self._owner._broker_epoch()
+        self._machine.add_partitions(
+            [
+                FollowedPartition(
+                    partition.topic_partition, partition.leader_epoch, FollowedLog(partition), partition.topic_id
+                )
+            ]
+        )
+        self._wake.set()
+
+    def remove(self, where: TopicPartition) -> None:
+        self._machine.remove_partitions([where])
+        self._wake.set()
+
+    async def _run(self) -> None:
+        try:
+            while True:
+                if self._machine.is_idle:
+                    await self._linger()
+                    if self._machine.is_idle:
+                        return
+                await self._carry_out(self._machine.next(self._now()))
+        finally:
+            del self._owner._fetchers[self._key]
+            if self._connection is not None:
+                self._connection.close()
+
+    async def _linger(self) -> None:
+        """An idle fetcher is shut down, after a while in which partitions may come back (row R9)."""
+        self._wake.clear()
+        try:
+            async with asyncio.timeout(IDLE_SHUTDOWN_S):
+                await self._wake.wait()
+        except TimeoutError:
+            return
+
+    # -- effects ----------------------------------------------------------------------------------------------------
+
+    async def _carry_out(self, effects: Iterable[do.Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case do.Append():
+                    await self._carry_out(self._append(effect))
+                case do.FollowOffsets(where, high_watermark, log_start_offset):
+                    self._follow_offsets(where, high_watermark, log_start_offset)
+                case do.TruncateTo():
+                    self._truncate(effect)
+                case do.RestartAt(where, offset):
+                    self._restart(where, offset)
+                case do.SendFetch() | do.SendOffsetsForLeaderEpoch() | do.SendListOffsets():
+                    await self._send(effect)
+                case do.Wait(until_ms):
+                    await self._wait(until_ms)
+                case do.Backoff(where, error, _):
+                    log.info("following is delayed", partition=str(where), why=error.name, source=self._key.source_id)
+                case do.Fenced(where, epoch):
+                    log.info("a later leader exists", partition=str(where), epoch=epoch)
+                case do.MarkFailed(where, reason):
+                    log.error("following failed", partition=str(where), why=reason)
+
+    def _append(self, effect: do.Append) -> list[do.Effect]:
+        where = effect.topic_partition
+        partition = self._local(where)
+        if partition is None:
+            return []
+        try:
+            partition.log.append_as_follower(memoryview(effect.records), wall_ms=self._clock.wall_ms())
+        except StorageFailure as failure:
+            self._replicas.fail(partition, failure)
+            return self._machine.on_append_failed(where, failure.code, self._now())
+        except KafkaError as error:
+            return self._machine.on_append_failed(where, error.code, self._now())
+        except IllegalLogState as error:
+            log.error("append does not continue the log", partition=str(where), why=str(error))
+            return self._machine.on_append_failed(where, ErrorCode.UNKNOWN_SERVER_ERROR, self._now())
+        self._follow_offsets(where, effect.high_watermark, effect.log_start_offset)
+        self._machine.on_appended(where, partition.log.log_end_offset, partition.log.latest_epoch)
+        self._replicas.note_appended_as_follower(partition)
+        return []
+
+    def _follow_offsets(self, where: TopicPartition, high_watermark: int, log_start_offset: int) -> None:
+        partition = self._local(where)
+        if partition is not None:
+            if log_start_offset > partition.log.log_start_offset:
+                partition.log.maybe_increment_log_start_offset(min(log_start_offset, partition.log.log_end_offset))
+            partition.follow_high_watermark(high_watermark)
+
+    def _truncate(self, effect: do.TruncateTo) -> None:
+        partition = self._local(effect.topic_partition)
+        if partition is None:
+            return
+        report = log.warning if effect.is_below_high_watermark else log.info
+        if effect.offset < partition.log.log_end_offset:
+            report(
+                "truncating",
+                partition=str(effect.topic_partition),
+                to=effect.offset,
+                log_end_offset=partition.log.log_end_offset,
+                high_watermark=partition.high_watermark,
+            )
+        self._guarded(partition, lambda: partition.log.truncate_to(effect.offset))
+
+    def _restart(self, where: TopicPartition, offset: int) -> None:
+        partition = self._local(where)
+        if partition is not None:
+            log.warning("restarting from the leader's log start", partition=str(where), offset=offset)
+            self._guarded(partition, lambda: partition.log.truncate_fully_and_start_at(offset))
+
+    def _guarded(self, partition: Partition, act: Callable[[], object]) -> None:
+        try:
+            act()
+        except StorageFailure as failure:
+            self._replicas.fail(partition, failure)
+        partition.follow_high_watermark(partition.high_watermark)
+
+    def _local(self, where: TopicPartition) -> Partition | None:
+        """The partition, while it is still followed here."""
+        partition = self._replicas.get(where)
+        return None if partition is None or partition.leader is not None or partition.is_failed else partition
+
+    # -- requests ---------------------------------------------------------------------------------------------------
+
+    async def _send(self, effect: do.SendFetch | do.SendOffsetsForLeaderEpoch | do.SendListOffsets) -> None:
+        try:
+            effects = await self._exchange(effect)
+        except (OSError, TimeoutError, ChannelClosedError, WireError, KafkaError) as error:
+            log.debug("request to leader failed", source=self._key.source_id, why=str(error))
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+            self._machine.on_request_failed(self._now())
+            return
+        await self._carry_out(effects)
+
+    async def _exchange(
+        self, effect: do.SendFetch | do.SendOffsetsForLeaderEpoch | do.SendListOffsets
+    ) -> list[do.Effect]:
+        match effect:
+            case do.SendFetch(request):
+                fetched = await self._call(request, FetchResponse)
+                return self._machine.on_fetch_response(fetched, self._now())
+            case do.SendOffsetsForLeaderEpoch(question):
+                ends = await self._call(question, OffsetForLeaderEpochResponse)
+                return self._machine.on_epoch_end_offsets(ends, self._now())
+            case do.SendListOffsets(earliest, latest):
+                first = await self._call(earliest, ListOffsetsResponse)
+                last = await self._call(latest, ListOffsetsResponse)
+                return self._machine.on_list_offsets(first, last, self._now())
+
+    async def _call(self, request: Message, response_type: type[R]) -> R:
+        if self._connection is None or not self._connection.is_open:
+            endpoint = self._owner._endpoint_of(self._key.source_id)
+            if endpoint is None:
+                raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {self._key.source_id} is not registered")
+            self._connection = await PeerConnection.open(endpoint, self._owner._identity, self._key.source_id)
+        return await self._connection.call(request, response_type, timeout_s=ANSWER_TIMEOUT_S)
+
+    async def _wait(self, until_ms: int | None) -> None:
+        self._wake.clear()
+        timeout_s = None if until_ms is None else max(0.0, (until_ms - self._now()) / 1000)
+        if until_ms is None and self._machine.is_idle:
+            return
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._wake.wait()
+        except TimeoutError:
+            pass
+
+    def _now(self) -> int:
+        return self._clock.monotonic_ms()

@@ -1,0 +1,50 @@
+"""CreatePartitions (key 37), versions 0-3: give topics more partitions (row C5)."""
+
+from __future__ import annotations
+
+from minikafka.broker.context import RequestContext
+from minikafka.broker.handlers.admin import controller_timeout_s, wait_until_seen
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.metadata.controller.commands import CreatePartitions, NewPartitions
+from minikafka.metadata.image import MetadataImage
+from minikafka.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+
+
+async def handle(request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:
+    """One result per topic."""
+    command = CreatePartitions(tuple(map(_new_partitions, request.topics)), request.validate_only)
+    try:
+        answer = await context.node.controller.call(command, timeout_s=controller_timeout_s(request.timeout_ms))
+    except KafkaError as error:
+        return CreatePartitionsResponse(
+            results=[
+                CreatePartitionsTopicResult(name=topic.name, error_code=error.code, error_message=error.message)
+                for topic in request.topics
+            ]
+        )
+    accepted = {result.name for result in answer.topics if result.error is ErrorCode.NONE}
+    totals = {topic.name: topic.count for topic in request.topics if topic.name in accepted}
+    if not request.validate_only:
+        await wait_until_seen(context.node, lambda image: _has(image, totals))
+    return CreatePartitionsResponse(
+        results=[
+            CreatePartitionsTopicResult(name=result.name, error_code=result.error, error_message=result.message)
+            for result in answer.topics
+        ]
+    )
+
+
+def _new_partitions(topic: CreatePartitionsTopic) -> NewPartitions:
+    assignments = None
+    if topic.assignments is not None:
+        assignments = tuple(tuple(each.broker_ids) for each in topic.assignments)
+    return NewPartitions(topic.name, topic.count, assignments)
+
+
+def _has(image: MetadataImage, totals: dict[str, int]) -> bool:
+    return all((topic := image.topic(name)) is None or len(topic.partitions) >= total for name, total in totals.items())

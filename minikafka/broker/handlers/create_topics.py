@@ -1,0 +1,60 @@
+"""CreateTopics (key 19), versions 2-7: forwarded to the active controller, answered when committed and seen here."""
+
+from __future__ import annotations
+
+from minikafka.broker.context import RequestContext
+from minikafka.broker.handlers.admin import controller_timeout_s, wait_until_seen
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.metadata.controller.commands import (
+    ConfigValue,
+    CreateTopics,
+    CreateTopicsResult,
+    NewTopic,
+    ReplicaAssignment,
+)
+from minikafka.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+
+async def handle(request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
+    """One result per topic; the others proceed when one is refused."""
+    command = CreateTopics(tuple(map(_new_topic, request.topics)), request.validate_only)
+    try:
+        answer = await context.node.controller.call(command, timeout_s=controller_timeout_s(request.timeout_ms))
+    except KafkaError as error:
+        return CreateTopicsResponse(
+            topics=[
+                CreatableTopicResult(name=topic.name, error_code=error.code, error_message=error.message)
+                for topic in request.topics
+            ]
+        )
+    created = [result.name for result in answer.topics if result.error is ErrorCode.NONE]
+    if not request.validate_only:
+        await wait_until_seen(context.node, lambda image: all(image.topic(name) is not None for name in created))
+    return CreateTopicsResponse(topics=[_result(result) for result in answer.topics])
+
+
+def _new_topic(topic: CreatableTopic) -> NewTopic:
+    return NewTopic(
+        topic.name,
+        topic.num_partitions,
+        topic.replication_factor,
+        tuple(ReplicaAssignment(each.partition_index, tuple(each.broker_ids)) for each in topic.assignments),
+        tuple(ConfigValue(config.name, config.value) for config in topic.configs),
+    )
+
+
+def _result(result: CreateTopicsResult) -> CreatableTopicResult:
+    return CreatableTopicResult(
+        name=result.name,
+        topic_id=result.topic_id,
+        error_code=result.error,
+        error_message=result.message,
+        num_partitions=result.num_partitions,
+        replication_factor=result.replication_factor,
+        configs=None,
+    )

@@ -1,0 +1,70 @@
+"""DescribeConfigs (key 32), versions 1-4: settings of topics and of this node, with their source and synonyms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from minikafka.broker.context import RequestContext
+from minikafka.config import ConfigEntry, TopicConfig
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.metadata.records import ConfigResourceType
+from minikafka.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+
+def handle(request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
+    """One result per resource."""
+    return DescribeConfigsResponse(results=[_describe(resource, request, context) for resource in request.resources])
+
+
+def _describe(
+    resource: DescribeConfigsResource, request: DescribeConfigsRequest, context: RequestContext
+) -> DescribeConfigsResult:
+    result = DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
+    try:
+        entries = _entries(resource, context)
+    except KafkaError as error:
+        result.error_code, result.error_message = error.code, error.message
+        return result
+    keys = resource.configuration_keys
+    wanted = [entry for entry in entries if keys is None or entry.name in keys]
+    result.configs = [_row(entry, request) for entry in wanted]
+    return result
+
+
+def _entries(resource: DescribeConfigsResource, context: RequestContext) -> Iterable[ConfigEntry]:
+    node, name = context.node, resource.resource_name
+    if resource.resource_type == ConfigResourceType.TOPIC:
+        if node.image.topic(name) is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
+        return TopicConfig(node.image.topic_overrides(name), node.effective_config()).describe()
+    if resource.resource_type == ConfigResourceType.BROKER:
+        if name not in ("", str(node.config.node_id)):
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"this is node {node.config.node_id}; ask node {name} for its settings"
+            )
+        return node.effective_config().describe()
+    raise KafkaError(ErrorCode.INVALID_REQUEST, f"resource type {resource.resource_type} has no settings here")
+
+
+def _row(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    synonyms = entry.synonyms if request.include_synonyms else ()
+    return DescribeConfigsResourceResult(
+        name=entry.name,
+        value=None if entry.is_sensitive else entry.value,
+        read_only=entry.is_read_only,
+        config_source=entry.source,
+        is_sensitive=entry.is_sensitive,
+        synonyms=[
+            DescribeConfigsSynonym(name=each.name, value=None if entry.is_sensitive else each.value, source=each.source)
+            for each in synonyms
+        ],
+        config_type=entry.config_type,
+        documentation=entry.documentation if request.include_documentation else None,
+    )

@@ -1,0 +1,19 @@
+"""DescribeGroups (key 15), versions 0-5: state, protocol and members of groups."""
+
+from __future__ import annotations
+
+from minikafka.broker.context import RequestContext
+from minikafka.errors import ErrorCode
+from minikafka.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+
+
+def handle(request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
+    """Ask each group's coordinator."""
+    return DescribeGroupsResponse(groups=[_describe(group_id, context) for group_id in request.groups])
+
+
+def _describe(group_id: str, context: RequestContext) -> DescribedGroup:
+    shard = context.node.groups.shard_of(group_id)
+    if shard is None:
+        return DescribedGroup(group_id=group_id, error_code=ErrorCode.NOT_COORDINATOR)
+    return shard.coordinator.describe_group(group_id)

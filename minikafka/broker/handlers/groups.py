@@ -1,0 +1,26 @@
+"""What the handlers of the group APIs share: finding the coordinator of a group, and handing it a request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from minikafka.broker.context import RequestContext
+from minikafka.errors import ErrorCode
+from minikafka.groups.coordinator import GroupCoordinator
+from minikafka.groups.effects import Effect
+from minikafka.wire.schema import Message
+
+
+def serve(
+    group_id: str,
+    context: RequestContext,
+    call: Callable[[GroupCoordinator, int], list[Effect]],
+    refuse: Callable[[ErrorCode], Message],
+) -> None:
+    """Let the group's coordinator answer, now or later; ``refuse`` makes the answer when that is another node."""
+    shard = context.node.groups.shard_of(group_id)
+    if shard is None:
+        error = ErrorCode.NOT_COORDINATOR if group_id else ErrorCode.INVALID_GROUP_ID
+        context.send(refuse(error))
+        return
+    shard.step(call(shard.coordinator, context.node.clock.monotonic_ms()))

@@ -1,0 +1,17 @@
+"""Heartbeat (key 12), versions 0-4: keeps a member's session, and tells it of a rebalance."""
+
+from __future__ import annotations
+
+from minikafka.broker.context import RequestContext
+from minikafka.broker.handlers.groups import serve
+from minikafka.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+
+def handle(request: HeartbeatRequest, context: RequestContext) -> None:
+    """Hand it to the coordinator."""
+    serve(
+        request.group_id,
+        context,
+        lambda coordinator, now_ms: coordinator.heartbeat(request, context.send, now_ms),
+        lambda error: HeartbeatResponse(error_code=error),
+    )

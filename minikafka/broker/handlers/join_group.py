@@ -1,0 +1,19 @@
+"""JoinGroup (key 11), versions 0-9: answered when the group's joining phase completes (row D7)."""
+
+from __future__ import annotations
+
+from minikafka.broker.context import RequestContext
+from minikafka.broker.handlers.groups import serve
+from minikafka.groups.joining import Caller
+from minikafka.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+
+
+def handle(request: JoinGroupRequest, context: RequestContext) -> None:
+    """Hand it to the coordinator."""
+    caller = Caller(context.client_id or "", context.connection.peer_host, context.version)
+    serve(
+        request.group_id,
+        context,
+        lambda coordinator, now_ms: coordinator.join_group(request, caller, context.send, now_ms),
+        lambda error: JoinGroupResponse(error_code=error, member_id=request.member_id),
+    )

@@ -1,0 +1,17 @@
+"""LeaveGroup (key 13), versions 0-5: one member, or from version 3 several (KIP-345)."""
+
+from __future__ import annotations
+
+from minikafka.broker.context import RequestContext
+from minikafka.broker.handlers.groups import serve
+from minikafka.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+
+
+def handle(request: LeaveGroupRequest, context: RequestContext) -> None:
+    """Hand it to the coordinator."""
+    serve(
+        request.group_id,
+        context,
+        lambda coordinator, now_ms: coordinator.leave_group(request, context.version, context.send, now_ms),
+        lambda error: LeaveGroupResponse(error_code=error),
+    )

@@ -1,0 +1,89 @@
+"""Metadata (key 3), versions 0-13: brokers, the controller, topics by name or id, and creation on first use.
+
+Any live broker may be asked for the controller's work, so ``controller_id`` names the active controller while it is
+alive and this node otherwise: both accept or forward admin requests. Authorized operations are not reported.
+"""
+
+from __future__ import annotations
+
+from minikafka.broker.context import RequestContext
+from minikafka.errors import ErrorCode
+from minikafka.metadata.image import MetadataImage, PartitionImage, TopicImage
+from minikafka.model import INTERNAL_TOPICS, ZERO_TOPIC_ID
+from minikafka.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+
+async def handle(request: MetadataRequest, context: RequestContext) -> MetadataResponse:
+    """Answer from this node's image; a missing topic is created first where client and configuration allow it."""
+    node = context.node
+    wanted = request.topics
+    if wanted is not None and not wanted and context.version == 0:
+        wanted = None  # version 0 had no null: an empty list asked for all topics
+    if wanted is None:
+        topics = [_topic(node.image, topic, context.listener) for topic in node.image.topics()]
+    else:
+        may_create = node.config.auto_create_topics_enable and (
+            request.allow_auto_topic_creation or context.version < 4
+        )
+        missing = [topic.name for topic in wanted if topic.name and node.image.topic(topic.name) is None]
+        errors: dict[str, ErrorCode] = {}
+        if missing and may_create:
+            errors = await node.topic_creation.create_missing(missing)
+        topics = [_wanted_topic(node.image, topic, errors, context.listener) for topic in wanted]
+    return MetadataResponse(
+        brokers=[
+            MetadataResponseBroker(node_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack)
+            for broker in node.image.live_brokers()
+            if (endpoint := broker.listeners.get(context.listener)) is not None
+        ],
+        cluster_id=node.cluster_id,
+        controller_id=node.controller_id_for_clients(),
+        topics=topics,
+    )
+
+
+def _wanted_topic(
+    image: MetadataImage, wanted: MetadataRequestTopic, errors: dict[str, ErrorCode], listener: str
+) -> MetadataResponseTopic:
+    if wanted.name is None:
+        topic = image.topic_by_id(wanted.topic_id)
+        if topic is None:
+            return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, topic_id=wanted.topic_id)
+    else:
+        topic = image.topic(wanted.name)
+        if topic is None:
+            error = errors.get(wanted.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return MetadataResponseTopic(error_code=error, name=wanted.name, topic_id=ZERO_TOPIC_ID)
+    return _topic(image, topic, listener)
+
+
+def _topic(image: MetadataImage, topic: TopicImage, listener: str) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=[
+            _partition(image, index, partition, listener) for index, partition in sorted(topic.partitions.items())
+        ],
+    )
+
+
+def _partition(image: MetadataImage, index: int, partition: PartitionImage, listener: str) -> MetadataResponsePartition:
+    leader = image.broker(partition.leader)
+    reachable = leader is not None and listener in leader.listeners
+    return MetadataResponsePartition(
+        error_code=ErrorCode.NONE if reachable else ErrorCode.LEADER_NOT_AVAILABLE,
+        partition_index=index,
+        leader_id=partition.leader if reachable else -1,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=list(partition.replicas),
+        isr_nodes=list(partition.isr),
+        offline_replicas=[replica for replica in partition.replicas if not image.is_live(replica)],
+    )

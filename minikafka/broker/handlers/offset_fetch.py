@@ -1,0 +1,26 @@
+"""OffsetFetch (key 9), versions 1-9: what groups committed. A group that is not known has no offsets, and no error."""
+
+from __future__ import annotations
+
+from minikafka.broker.context import RequestContext
+from minikafka.errors import ErrorCode
+from minikafka.groups import offset_fetch
+from minikafka.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+)
+
+
+def handle(request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
+    """Ask each group's coordinator."""
+    groups = [_fetch(group, context) for group in offset_fetch.requested_groups(request, context.version)]
+    return offset_fetch.response(request, groups, context.version)
+
+
+def _fetch(group: OffsetFetchRequestGroup, context: RequestContext) -> OffsetFetchResponseGroup:
+    shard = context.node.groups.shard_of(group.group_id)
+    if shard is None:
+        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=ErrorCode.NOT_COORDINATOR)
+    return shard.coordinator.fetch_offsets(group)

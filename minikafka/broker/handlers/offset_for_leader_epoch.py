@@ -1,0 +1,41 @@
+"""OffsetForLeaderEpoch (key 23), versions 2-4: where a leader epoch ended in this leader's log (rows E2-E6).
+
+Followers ask over the replication listener before they truncate, consumers over the client listener after a leader
+change. librdkafka speaks exactly version 2.
+"""
+
+from __future__ import annotations
+
+from minikafka.broker.context import RequestContext
+from minikafka.errors import KafkaError
+from minikafka.model import TopicPartition
+from minikafka.wire.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+
+
+def handle(request: OffsetForLeaderEpochRequest, context: RequestContext) -> OffsetForLeaderEpochResponse:
+    """Per partition: the end of the requested epoch, or an error of row E3."""
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic, partitions=[_end_offset(topic.topic, wanted, context) for wanted in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _end_offset(topic: str, wanted: OffsetForLeaderPartition, context: RequestContext) -> EpochEndOffset:
+    try:
+        partition = context.node.replicas.leader_of(
+            TopicPartition(topic, wanted.partition), current_leader_epoch=wanted.current_leader_epoch
+        )
+        end = partition.log.end_offset_for_epoch(wanted.leader_epoch)
+    except KafkaError as error:
+        return EpochEndOffset(error_code=error.code, partition=wanted.partition)
+    return EpochEndOffset(partition=wanted.partition, leader_epoch=end.epoch, end_offset=end.offset)

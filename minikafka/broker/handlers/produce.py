@@ -1,0 +1,95 @@
+"""Produce (key 0), versions 3-11 (offered from 0, see ``wire.api``): append each partition's batch, answer by acks.
+
+The hot path. Batches are staged while the read event's frames are handled and written once per partition at its end
+(:meth:`Replicas.commit_staged`); only then is anything answered. acks=0 gets no answer, and an error closes the
+connection; acks=1 is answered after the write; acks=all waits in the purgatory for the high watermark (row D4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from minikafka.broker.context import RequestContext
+from minikafka.broker.delayed import ProduceResult
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import TopicPartition
+from minikafka.wire.codec import decoder
+from minikafka.wire.messages.produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+
+ALL_IN_SYNC, LEADER, NONE = -1, 1, 0
+
+
+def handle(frame: memoryview, position: int, context: RequestContext) -> None:
+    """Stage what the request brings; it is answered from :class:`PendingProduce` after the write."""
+    request, _ = decoder(ProduceRequest, context.version)(frame, position)
+    node, acks, version = context.node, request.acks, context.version
+    refusal = _refusal(request)
+    results = []
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            where = TopicPartition(topic.name, data.index)
+            if refusal is None:
+                results.append(node.replicas.stage_produced(where, data.records, acks, version))
+            else:
+                results.append(ProduceResult.failed(where, refusal))
+    node.produced.append(PendingProduce(context, acks, request.timeout_ms, results))
+
+
+class PendingProduce:
+    """A request whose batches are staged."""
+
+    __slots__ = ("_acks", "_context", "_results", "_timeout_ms")
+
+    def __init__(self, context: RequestContext, acks: int, timeout_ms: int, results: Sequence[ProduceResult]) -> None:
+        self._context = context
+        self._acks = acks
+        self._timeout_ms = timeout_ms
+        self._results = results
+
+    def on_written(self) -> None:
+        """The batches are in the log, or failed: answer now, or when replicas have them."""
+        results = self._results
+        if self._acks == ALL_IN_SYNC:
+            self._context.node.replicas.await_replication(results, self._timeout_ms, self._answer)
+        elif self._acks == NONE:
+            self._finish_unanswered()
+        else:
+            self._answer(results)
+
+    def _answer(self, results: Sequence[ProduceResult]) -> None:
+        topics: list[TopicProduceResponse] = []
+        for result in results:
+            name, index = result.where
+            if not topics or topics[-1].name != name:
+                topics.append(TopicProduceResponse(name=name))
+            topics[-1].partition_responses.append(
+                PartitionProduceResponse(
+                    index=index,
+                    error_code=result.error,
+                    base_offset=result.base_offset,
+                    log_append_time_ms=result.log_append_time,
+                    log_start_offset=result.log_start_offset,
+                    error_message=result.message,
+                )
+            )
+        self._context.send(ProduceResponse(responses=topics))
+
+    def _finish_unanswered(self) -> None:
+        failed = next((result for result in self._results if result.error), None)
+        self._context.reply.skip()
+        if failed is not None:
+            self._context.connection.close(f"produce with acks=0 to {failed.where} failed: {failed.message}")
+
+
+def _refusal(request: ProduceRequest) -> KafkaError | None:
+    """What is wrong with the request as a whole."""
+    if request.acks not in (ALL_IN_SYNC, LEADER, NONE):
+        return KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={request.acks} is none of -1 (all), 1 and 0")
+    if request.transactional_id is not None:
+        return KafkaError(ErrorCode.INVALID_TXN_STATE, "transactions are not offered by this cluster")
+    return None

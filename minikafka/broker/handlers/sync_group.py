@@ -1,0 +1,17 @@
+"""SyncGroup (key 14), versions 0-5: answered when the leader's assignment is committed."""
+
+from __future__ import annotations
+
+from minikafka.broker.context import RequestContext
+from minikafka.broker.handlers.groups import serve
+from minikafka.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+
+def handle(request: SyncGroupRequest, context: RequestContext) -> None:
+    """Hand it to the coordinator."""
+    serve(
+        request.group_id,
+        context,
+        lambda coordinator, now_ms: coordinator.sync_group(request, context.send, now_ms),
+        lambda error: SyncGroupResponse(error_code=error),
+    )

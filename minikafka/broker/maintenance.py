@@ -1,0 +1,100 @@
+"""What a node does every so often: checkpoints, ISR checks, retention, flushing, clearing away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import structlog
+
+from minikafka.broker.clock import Clock
+from minikafka.broker.replicas import Replicas
+from minikafka.config import BrokerConfig
+from minikafka.errors import KafkaError
+from minikafka.net.tasks import TaskOwner
+from minikafka.storage.log_store import LogStore
+
+log = structlog.get_logger(__name__)
+
+RunInThread = Callable[[Callable[[], Any]], Awaitable[Any]]
+FLUSH_CHECK_INTERVAL_S = 1.0
+
+
+class Maintenance:
+    """Periodic work on the local replicas; nothing of it blocks the loop for long."""
+
+    def __init__(
+        self, config: BrokerConfig, replicas: Replicas, store: LogStore, clock: Clock, run_in_thread: RunInThread
+    ) -> None:
+        self._config = config
+        self._replicas = replicas
+        self._store = store
+        self._clock = clock
+        self._run_in_thread = run_in_thread
+
+    def start(self, tasks: TaskOwner) -> None:
+        """Begin; the tasks are the owner's to stop."""
+        config = self._config
+        tasks.start(
+            self._every(config.replica_high_watermark_checkpoint_interval_ms / 1000, self._checkpoint), "checkpoint"
+        )
+        tasks.start(self._every(config.replica_lag_time_max_ms / 2000, self._check_lagging), "isr-check")
+        tasks.start(self._every(config.log_retention_check_interval_ms / 1000, self._apply_retention), "retention")
+        tasks.start(self._every(FLUSH_CHECK_INTERVAL_S, self._flush_due), "flush")
+
+    def high_watermarks(self) -> dict[Any, int]:
+        """What to checkpoint (row R22)."""
+        return {partition.topic_partition: partition.high_watermark for partition in self._replicas}
+
+    async def _every(self, interval_s: float, act: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await asyncio.sleep(interval_s)
+            await act()
+
+    async def _checkpoint(self) -> None:
+        self._store.write_checkpoints(self.high_watermarks())
+
+    async def _check_lagging(self) -> None:
+        """Row R19; and the high watermark may move because a joining replica is waited for no longer."""
+        now_ms = self._clock.monotonic_ms()
+        for partition in list(self._replicas):
+            if partition.leader is None or partition.is_failed:
+                continue
+            proposal = partition.leader.maybe_shrink(now_ms)
+            if proposal is not None:
+                self._replicas.on_isr_proposal(partition, proposal)
+            if partition.leader.maybe_advance_high_watermark(now_ms):
+                self._replicas.note_moved(partition.topic_partition, high_watermark=True)
+
+    async def _apply_retention(self) -> None:
+        wall_ms, now_ms = self._clock.wall_ms(), self._clock.monotonic_ms()
+        for partition in list(self._replicas):
+            if partition.is_failed:
+                continue
+            try:
+                count = partition.log.delete_old_segments(partition.high_watermark, wall_ms)
+                partition.log.remove_expired_producers(now_ms, self._config.producer_id_expiration_ms)
+            except KafkaError as error:
+                log.warning("retention failed", partition=str(partition.topic_partition), why=str(error))
+                continue
+            if count:
+                log.info("segments deleted", partition=str(partition.topic_partition), count=count)
+            await asyncio.sleep(0)
+        trash = self._store.take_trash()
+        if trash is not None:
+            await self._run_in_thread(trash)
+
+    async def _flush_due(self) -> None:
+        wall_ms = self._clock.wall_ms()
+        for partition in list(self._replicas):
+            log_ = partition.log
+            if partition.is_failed or log_.is_offline or not log_.flush_due(wall_ms):
+                continue
+            job = log_.prepare_flush()
+            await self._run_in_thread(job.run)
+            if not log_.is_offline:
+                log_.complete_flush(job, wall_ms=self._clock.wall_ms())
+        trash = self._store.take_trash()
+        if trash is not None:
+            await self._run_in_thread(trash)

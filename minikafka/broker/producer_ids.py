@@ -1,0 +1,37 @@
+"""Producer ids for idempotent producers, in blocks from the controller."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from minikafka.broker.drivers.controller_client import ControllerClient
+from minikafka.metadata.controller.commands import AllocateProducerIds
+
+CALL_TIMEOUT_S: Final = 5.0
+
+
+class ProducerIds:
+    """Gives every id out once; a crash wastes the rest of a block."""
+
+    def __init__(self, node_id: int, controller: ControllerClient, broker_epoch: Callable[[], int]) -> None:
+        self._node_id = node_id
+        self._controller = controller
+        self._broker_epoch = broker_epoch
+        self._next = self._end = 0
+        self._refilling = asyncio.Lock()
+
+    async def next(self) -> int:
+        """A fresh id. KafkaError when the controller is not reached."""
+        while self._next == self._end:
+            async with self._refilling:
+                if self._next == self._end:
+                    await self._refill()
+        self._next += 1
+        return self._next - 1
+
+    async def _refill(self) -> None:
+        command = AllocateProducerIds(self._node_id, self._broker_epoch())
+        answer = await self._controller.call(command, timeout_s=CALL_TIMEOUT_S)
+        self._next, self._end = answer.first_producer_id, answer.first_producer_id + answer.length

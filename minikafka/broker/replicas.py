@@ -1,0 +1,240 @@
+"""The partitions with a replica on this node: who leads them, what is appended to them, and who waits for them.
+
+The way of a record: ``stage`` checks and assigns offsets without a system call, ``commit_staged`` writes each
+partition's batches of one read event with a single call, raises high watermarks and notes what moved; ``_wake`` then
+runs once per loop iteration and completes what waited (row D6), so that a burst of small appends wakes a follower's
+fetch once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+
+import structlog
+
+from minikafka.broker.clock import Clock
+from minikafka.broker.delayed import DelayedProduce, ProduceResult
+from minikafka.broker.partition import Partition
+from minikafka.broker.timers import Timers
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import NO_EPOCH, TopicPartition
+from minikafka.records.batch import BatchHeader
+from minikafka.records.validate import validate_keys, validate_produce
+from minikafka.replication.isr import IsrProposal
+from minikafka.storage.log import AppendInfo, StorageFailure
+from minikafka.timing.purgatory import Purgatory
+from minikafka.wire.schema import Buffer
+
+log = structlog.get_logger(__name__)
+
+ALL_IN_SYNC = -1
+
+
+class Replicas:
+    """Local partitions by name. Everything here runs on the event loop and never waits."""
+
+    def __init__(self, node_id: int, clock: Clock, timers: Timers) -> None:
+        self._node_id = node_id
+        self._clock = clock
+        self._partitions: dict[TopicPartition, Partition] = {}
+        self._staged: list[Partition] = []
+        self._log_end_moved: set[TopicPartition] = set()
+        self._high_watermark_moved: set[TopicPartition] = set()
+        self._wake_scheduled = False
+        self._commit_scheduled = False
+        self.high_watermark_listeners: dict[TopicPartition, Callable[[int], None]] = {}
+        self.produces: Purgatory[object] = timers.purgatory()
+        self.consumer_fetches: Purgatory[object] = timers.purgatory()
+        self.follower_fetches: Purgatory[object] = timers.purgatory()
+        self.on_isr_proposal: Callable[[Partition, IsrProposal], None] = lambda _partition, _proposal: None
+        self.on_storage_failure: Callable[[Partition, StorageFailure], None] = lambda _partition, _failure: None
+        self.is_known: Callable[[TopicPartition], bool] = lambda _where: False
+
+    # -- the table --------------------------------------------------------------------------------------------------
+
+    def get(self, where: TopicPartition) -> Partition | None:
+        """The local replica, in whatever role, or None."""
+        return self._partitions.get(where)
+
+    def add(self, partition: Partition) -> None:
+        """A replica was placed on, or found on, this node."""
+        assert partition.topic_partition not in self._partitions
+        self._partitions[partition.topic_partition] = partition
+
+    def remove(self, where: TopicPartition) -> Partition | None:
+        """The replica left this node; what waits on it is answered."""
+        partition = self._partitions.pop(where, None)
+        if partition is not None:
+            self.release_waiting(where)
+        return partition
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(self._partitions.values())
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    def leader_of(self, where: TopicPartition, *, current_leader_epoch: int = NO_EPOCH) -> Partition:
+        """The partition, led here and in the caller's epoch; else the KafkaError of row E3."""
+        partition = self._partitions.get(where)
+        if partition is None:
+            if self.is_known(where):
+                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{where} has no replica on node {self._node_id}")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {where}")
+        if partition.is_failed:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {where} is offline on this node")
+        partition.check_leader_epoch(current_leader_epoch)
+        if partition.leader is None:
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"node {partition.leader_id} leads {where}, not this one"
+            )
+        return partition
+
+    # -- appends ----------------------------------------------------------------------------------------------------
+
+    def stage_produced(self, where: TopicPartition, records: Buffer | None, acks: int, version: int) -> ProduceResult:
+        """Check a producer's batch and stage it; its result says what to answer once :meth:`commit_staged` ran.
+
+        ``records`` is a view of the receive buffer: the offsets are written into it.
+        """
+        result = ProduceResult(where)
+        view = memoryview(b"") if records is None else memoryview(records)
+        try:
+            partition = self.leader_of(where)
+            leader = partition.leader
+            assert leader is not None
+            if acks == ALL_IN_SYNC:
+                leader.check_enough_in_sync()
+            header = validate_produce(view, partition.batch_limits, version, self._clock.wall_ms())
+            if partition.needs_keys:
+                validate_keys(view, header)
+            appended = self.stage(partition, view, header)
+        except KafkaError as error:
+            result.fail(error)
+            return result
+        result.base_offset = appended.base_offset
+        result.log_append_time = appended.log_append_time
+        result.log_start_offset = partition.log.log_start_offset
+        result.required_offset = appended.last_offset + 1
+        return result
+
+    def stage(self, partition: Partition, records: memoryview, header: BatchHeader) -> AppendInfo:
+        """Give a checked batch its offsets; the view must live until :meth:`commit_staged`."""
+        appended = partition.log.stage(
+            records, header, leader_epoch=partition.leader_epoch, wall_ms=self._clock.wall_ms()
+        )
+        if not partition.is_staged:
+            partition.is_staged = True
+            self._staged.append(partition)
+        return appended
+
+    def on_follower_fetch(
+        self,
+        partition: Partition,
+        replica_id: int,
+        broker_epoch: int,
+        fetch_offset: int,
+        log_start_offset: int,
+        now_ms: int,
+    ) -> None:
+        """Rows R17, R18: note how far a follower is, and whom that lets go on.
+
+        Raises KafkaError for a stale incarnation, an offset beyond the log's end, or a broker that is no replica.
+        """
+        leader = partition.leader
+        assert leader is not None
+        outcome = leader.on_follower_fetch(
+            replica_id, broker_epoch, fetch_offset, log_start_offset, partition.log.log_end_offset, now_ms
+        )
+        if not outcome.is_assigned:
+            log.warning(
+                "fetch by a broker that is no replica", broker=replica_id, partition=str(partition.topic_partition)
+            )
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {replica_id} is not a replica")
+        if outcome.high_watermark_moved:
+            self.note_moved(partition.topic_partition, high_watermark=True)
+        if outcome.proposal is not None:
+            self.on_isr_proposal(partition, outcome.proposal)
+
+    def commit_staged(self) -> None:
+        """Write everything staged, partition by partition, and let high watermarks follow."""
+        if not self._staged:
+            return
+        staged, self._staged = self._staged, []
+        now_ms = self._clock.monotonic_ms()
+        for partition in staged:
+            partition.is_staged = False
+            try:
+                partition.log.commit()
+            except StorageFailure as failure:
+                self.fail(partition, failure)
+                continue
+            if partition.leader is not None:
+                moved = partition.leader.on_append(partition.log.log_end_offset, now_ms)
+                self.note_moved(partition.topic_partition, log_end=True, high_watermark=moved)
+
+    def commit_soon(self) -> None:
+        """Commit what is staged outside of a read event, once this loop iteration is over."""
+        if not self._commit_scheduled:
+            self._commit_scheduled = True
+            asyncio.get_running_loop().call_soon(self._commit_scheduled_now)
+
+    def _commit_scheduled_now(self) -> None:
+        self._commit_scheduled = False
+        self.commit_staged()
+
+    def note_appended_as_follower(self, partition: Partition) -> None:
+        """A follower's log grew: nobody waits for that here, but a flush may be due (``flush.messages``)."""
+
+    def await_replication(
+        self, results: Sequence[ProduceResult], timeout_ms: int, done: Callable[[Sequence[ProduceResult]], None]
+    ) -> None:
+        """Call ``done`` once every result is acknowledged by its ISR, failed, or ``timeout_ms`` passed (row D4)."""
+        waiting = [result.where for result in results if result.required_offset >= 0]
+        epochs = [
+            partition.leader_epoch if (partition := self._partitions.get(result.where)) is not None else NO_EPOCH
+            for result in results
+        ]
+        operation = DelayedProduce(timeout_ms, results, epochs, self, done)
+        self.produces.try_complete_else_watch(operation, waiting, self._clock.monotonic_ms())
+
+    # -- what moved, and who waits for it ---------------------------------------------------------------------------
+
+    def note_moved(self, where: TopicPartition, *, log_end: bool = False, high_watermark: bool = False) -> None:
+        """Remember what moved; whoever waits for it is tried at the end of this loop iteration."""
+        if log_end:
+            self._log_end_moved.add(where)
+        if high_watermark:
+            self._high_watermark_moved.add(where)
+        if (log_end or high_watermark) and not self._wake_scheduled:
+            self._wake_scheduled = True
+            asyncio.get_running_loop().call_soon(self._wake)
+
+    def release_waiting(self, where: TopicPartition) -> None:
+        """Leadership or the partition itself moved: everything that waits on it is tried, and finds the error."""
+        self.produces.check_and_complete(where)
+        self.consumer_fetches.check_and_complete(where)
+        self.follower_fetches.check_and_complete(where)
+
+    def fail(self, partition: Partition, failure: Exception) -> None:
+        """Storage gave up under a partition: it stops serving until the node restarts (row R12)."""
+        assert isinstance(failure, StorageFailure)
+        partition.is_failed = True
+        log.error("partition offline", partition=str(partition.topic_partition), why=str(failure))
+        self.release_waiting(partition.topic_partition)
+        self.on_storage_failure(partition, failure)
+
+    def _wake(self) -> None:
+        self._wake_scheduled = False
+        log_end_moved, self._log_end_moved = self._log_end_moved, set()
+        high_watermark_moved, self._high_watermark_moved = self._high_watermark_moved, set()
+        for where in log_end_moved:
+            self.follower_fetches.check_and_complete(where)
+        for where in high_watermark_moved:
+            listener = self.high_watermark_listeners.get(where)
+            partition = self._partitions.get(where)
+            if listener is not None and partition is not None:
+                listener(partition.high_watermark)
+            self.produces.check_and_complete(where)
+            self.consumer_fetches.check_and_complete(where)

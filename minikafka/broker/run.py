@@ -1,0 +1,116 @@
+"""One node as a process: its configuration gathered, signals heeded, a garbage collector that does not pause it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import random
+import signal
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from uuid import uuid4
+
+import structlog
+import uvloop
+
+from minikafka.broker.clock import Clock
+from minikafka.broker.logs import configure_logging, one_line
+from minikafka.broker.node import Node
+from minikafka.config import BrokerConfig, ConfigError, environment_settings, parse_properties, parse_toml
+from minikafka.errors import KafkaError
+from minikafka.storage.disk import OsDisk
+from minikafka.storage.meta import MetaError, format_uuid, read_meta
+
+log = structlog.get_logger(__name__)
+
+MIN_SECRET_LENGTH = 16
+
+
+def load_config(path: str | None, overrides: Iterable[str]) -> BrokerConfig:
+    """File, then ``MINIKAFKA_*`` environment, then ``name=value`` overrides. ConfigError names every problem."""
+    file: dict[str, object] = {}
+    if path is not None:
+        try:
+            text = Path(path).read_text()
+        except OSError as error:
+            raise ConfigError([f"cannot read {path}: {error.strerror}"]) from error
+        file = dict(parse_toml(text)) if path.endswith(".toml") else dict(parse_properties(text))
+    flags: dict[str, str] = {}
+    for override in overrides:
+        name, separator, value = override.partition("=")
+        if not separator:
+            raise ConfigError([f"--set {override!r} is not NAME=VALUE"])
+        flags[name.strip()] = value.strip()
+    return BrokerConfig(file, environment_settings(os.environ), flags)
+
+
+def run_node(path: str | None, overrides: Iterable[str], *, log_level: str = "info", log_json: bool = False) -> int:
+    """Run until SIGTERM or SIGINT; the process's exit status. Errors of configuration are one line each."""
+    try:
+        config = load_config(path, overrides)
+        secret = _secret(config)
+    except ConfigError as error:
+        print(f"minikafka broker: {error}", file=sys.stderr)
+        return 2
+    configure_logging(node_id=config.node_id, level=log_level, as_json=log_json)
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(_run(config, secret))
+    except (MetaError, KafkaError, OSError) as error:
+        log.critical("cannot run", why=one_line(error))
+        return 1
+
+
+async def _run(config: BrokerConfig, secret: bytes) -> int:
+    loop = asyncio.get_running_loop()
+    disk = OsDisk()
+    node = Node(
+        config,
+        cluster_id=config.cluster_id or _single_node_cluster_id(config, disk),
+        secret=secret,
+        disk=disk,
+        clock=Clock(loop),
+        rng=random.Random(),
+    )
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, node.stopped.set)
+    try:
+        await node.start()
+        _calm_garbage_collector()
+        await node.stopped.wait()
+    finally:
+        await node.stop()
+    return 0 if node.failure is None else 1
+
+
+def _calm_garbage_collector() -> None:
+    """What start-up made is here to stay; collect the rest seldom (a full collection would pause every client)."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
+
+
+def _secret(config: BrokerConfig) -> bytes:
+    if config.cluster_secret_file is not None:
+        try:
+            secret = Path(config.cluster_secret_file).read_bytes().strip()
+        except OSError as error:
+            raise ConfigError([f"cluster.secret.file {config.cluster_secret_file}: {error.strerror}"]) from error
+    elif config.cluster_secret is not None:
+        secret = config.cluster_secret.encode()
+    else:
+        return os.urandom(32)  # a single node proves itself to nobody
+    if len(secret) < MIN_SECRET_LENGTH:
+        raise ConfigError([f"the cluster secret has {len(secret)} bytes; it needs {MIN_SECRET_LENGTH} or more"])
+    return secret
+
+
+def _single_node_cluster_id(config: BrokerConfig, disk: OsDisk) -> str:
+    """A node without peers and without a configured id keeps the one it made at its first start."""
+    for directory in config.log_dirs:
+        meta = read_meta(disk, directory)
+        if meta is not None:
+            return meta.cluster_id
+    return format_uuid(uuid4())

@@ -1,0 +1,89 @@
+"""Drives the timing wheel from the event loop: one timer, set to the wheel's next non-empty bucket (row D3)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from minikafka.broker.clock import Clock
+from minikafka.timing.purgatory import Purgatory
+from minikafka.timing.wheel import TimerTask, TimingWheel
+
+
+class _WatchedWheel(TimingWheel):
+    """A wheel that tells its driver of an insertion, which may make the next deadline earlier."""
+
+    __slots__ = ("_on_insert",)
+
+    def __init__(self, start_ms: int, on_insert: Callable[[int], None]) -> None:
+        super().__init__(start_ms)
+        self._on_insert = on_insert
+
+    def insert(self, task: TimerTask, deadline_ms: int) -> None:
+        super().insert(task, deadline_ms)
+        self._on_insert(deadline_ms)
+
+
+class Alarm(TimerTask):
+    """A plain callback on the wheel."""
+
+    __slots__ = ("_callback",)
+
+    def __init__(self, callback: Callable[[], None]) -> None:
+        super().__init__()
+        self._callback = callback
+
+    def expire(self) -> None:
+        self._callback()
+
+
+class Timers:
+    """The node's wheel: purgatories on it, and alarms. ``close`` stops it for good."""
+
+    def __init__(self, clock: Clock, loop: asyncio.AbstractEventLoop) -> None:
+        self._clock = clock
+        self._loop = loop
+        self._wheel = _WatchedWheel(clock.monotonic_ms(), self._arm)
+        self._handle: asyncio.TimerHandle | None = None
+        self._armed_ms = 0
+        self._is_closed = False
+
+    def purgatory(self) -> Purgatory[object]:
+        """A new purgatory on this wheel."""
+        return Purgatory(self._wheel)
+
+    def set(self, alarm: Alarm, deadline_ms: int) -> None:
+        """Let ``alarm`` go off at ``deadline_ms`` (monotonic) instead of any earlier setting."""
+        self._wheel.cancel(alarm)
+        self._wheel.insert(alarm, deadline_ms)
+
+    def cancel(self, alarm: Alarm) -> None:
+        """Forget an alarm."""
+        self._wheel.cancel(alarm)
+
+    def close(self) -> None:
+        """Fire nothing any more."""
+        self._is_closed = True
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    def _arm(self, deadline_ms: int) -> None:
+        if self._handle is not None:
+            if deadline_ms >= self._armed_ms:
+                return
+            self._handle.cancel()
+        if self._is_closed:
+            return
+        self._armed_ms = deadline_ms
+        delay_s = max(0, deadline_ms - self._clock.monotonic_ms()) / 1000
+        self._handle = self._loop.call_later(delay_s, self._fire)
+
+    def _fire(self) -> None:
+        self._handle = None
+        try:
+            self._wheel.expire_due(self._clock.monotonic_ms())
+        finally:
+            next_ms = self._wheel.next_deadline_ms()
+            if next_ms is not None:
+                self._arm(next_ms)

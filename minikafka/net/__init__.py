@@ -1,0 +1,8 @@
+"""asyncio sockets and nothing else: bytes in, frames up; replies down, bytes out.
+
+- ``listener``    accepts connections for one named listener, bounds their number, closes the idle and the stuck
+- ``connection``  one accepted connection: parses frames in place, keeps replies in request order, sends file regions
+- ``outbox``      the bytes a connection still owes its peer: one write per event, sendfile for large regions
+- ``channel``     the dialling side: one outgoing connection, requests matched to responses by correlation id
+- ``control``     both sides of the msgpack control plane over those
+"""

@@ -1,0 +1,135 @@
+"""The dialling side: one outgoing connection whose responses are matched to requests by correlation id."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from typing import Protocol, Self, cast
+
+from minikafka.model import Endpoint
+from minikafka.net.outbox import Chunk, Outbox
+from minikafka.wire.framing import FrameError, ReceiveBuffer
+
+_CORRELATION_ID = struct.Struct(">i")
+
+
+class ChannelClosedError(ConnectionError):
+    """The connection ended before the answer came."""
+
+
+class CorrelationReader(Protocol):
+    """Finds the correlation id in a response frame."""
+
+    def __call__(self, frame: memoryview, /) -> int: ...
+
+
+def kafka_correlation_id(frame: memoryview) -> int:
+    """The first four bytes of a Kafka response. Raises FrameError when they are not there."""
+    if len(frame) < 4:
+        raise FrameError("a response shorter than its correlation id")
+    correlation_id: int = _CORRELATION_ID.unpack_from(frame)[0]
+    return correlation_id
+
+
+class Channel(asyncio.BufferedProtocol):
+    """One TCP connection to a peer, made by :meth:`open`. When it breaks, every waiting call fails."""
+
+    def __init__(self, correlation_id_of: CorrelationReader, max_frame_bytes: int) -> None:
+        self._correlation_id_of = correlation_id_of
+        self._buffer = ReceiveBuffer(max_frame_bytes)
+        self._waiting: dict[int, asyncio.Future[bytes]] = {}
+        self._transport: asyncio.Transport | None = None
+        self._outbox: Outbox | None = None
+        self._loop = asyncio.get_running_loop()
+        self._next_correlation_id = 0
+        self.closed: asyncio.Future[None] = self._loop.create_future()
+
+    @classmethod
+    async def open(
+        cls,
+        endpoint: Endpoint,
+        *,
+        timeout_s: float,
+        correlation_id_of: CorrelationReader = kafka_correlation_id,
+        max_frame_bytes: int = 512 * 1024 * 1024,
+    ) -> Self:
+        """Connect. Raises OSError (ConnectionRefusedError, gaierror, ...) or TimeoutError."""
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(timeout_s):
+            _, channel = await loop.create_connection(
+                lambda: cls(correlation_id_of, max_frame_bytes), endpoint.host, endpoint.port
+            )
+        return channel
+
+    def next_correlation_id(self) -> int:
+        """A fresh id, wrapping within int32."""
+        self._next_correlation_id = (self._next_correlation_id + 1) & 0x7FFFFFFF
+        return self._next_correlation_id
+
+    def request(self, correlation_id: int, frame: Chunk | list[Chunk]) -> asyncio.Future[bytes]:
+        """Send one frame (size prefix included); the future gets the response frame, without its size prefix.
+
+        It fails with ChannelClosedError when the connection ends first. Cancelling it forgets the answer.
+        """
+        future: asyncio.Future[bytes] = self._loop.create_future()
+        if self._outbox is None:
+            future.set_exception(ChannelClosedError("the connection is closed"))
+            return future
+        self._waiting[correlation_id] = future
+        self._outbox.write(frame if isinstance(frame, list) else [frame])
+        return future
+
+    def post(self, frame: Chunk) -> None:
+        """Send one frame that gets no answer."""
+        if self._outbox is None:
+            raise ChannelClosedError("the connection is closed")
+        self._outbox.write([frame])
+
+    @property
+    def is_open(self) -> bool:
+        """False once the connection ended or is ending."""
+        return self._transport is not None and not self._transport.is_closing()
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests wait for their answer."""
+        return len(self._waiting)
+
+    def close(self) -> None:
+        """Close at once; waiting calls fail."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    # -- asyncio callbacks ------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport = cast(asyncio.Transport, transport)  # uvloop's is one, but not by inheritance
+        self._outbox = Outbox(transport, lambda _error: self.close())
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        if self._outbox is not None:
+            self._outbox.close()
+            self._outbox = None
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(ChannelClosedError(f"the connection ended{f': {exc}' if exc else ''}"))
+        self._waiting.clear()
+        if not self.closed.done():
+            self.closed.set_result(None)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._buffer.writable(sizehint)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._buffer.received(nbytes)
+        try:
+            for frame in self._buffer.frames():
+                future = self._waiting.pop(self._correlation_id_of(frame), None)
+                if future is not None and not future.done():
+                    future.set_result(bytes(frame))
+        except FrameError:
+            self.close()
+
+    def eof_received(self) -> bool:
+        return False

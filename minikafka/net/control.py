@@ -1,0 +1,208 @@
+"""Both sides of the control plane: msgpack calls between nodes that proved the cluster secret to each other.
+
+A :class:`ControlServer` answers calls on the CONTROLLER listener; a :class:`ControlLink` is a lasting way to call one
+peer: it dials on demand, proves itself, and after a failure lets the next call dial again. Which node is behind an
+accepted connection is known from the handshake and never taken from a message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+import structlog
+
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import Endpoint
+from minikafka.net.channel import Channel, ChannelClosedError
+from minikafka.net.connection import Connection, Reply
+from minikafka.net.identity import Identity, PeerCheck
+from minikafka.net.tasks import TaskOwner
+from minikafka.wire.control import (
+    CONTROL_FRAME_SIZE_MAX,
+    UNAUTHENTICATED_FRAME_SIZE_MAX,
+    FrameKind,
+    decode_frame,
+    encode_error,
+    encode_frame,
+)
+from minikafka.wire.errors import WireError
+from minikafka.wire.framing import FrameError
+
+log = structlog.get_logger(__name__)
+
+LISTENER: Final = "CONTROLLER"
+AUTHENTICATE: Final = "authenticate"
+MAX_CALLS_IN_FLIGHT: Final = 512
+CONNECT_TIMEOUT_S: Final = 1.0
+
+CallHandler = Callable[[int, Any], Awaitable[Any]]
+
+
+class ControlServer:
+    """Frame handler of the CONTROLLER listener. ``methods`` maps a name to ``async (peer_id, body) -> body``."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        methods: Mapping[str, CallHandler],
+        tasks: TaskOwner,
+        on_peer_lost: Callable[[int], None],
+    ) -> None:
+        self._identity = identity
+        self._methods = methods
+        self._tasks = tasks
+        self._on_peer_lost = on_peer_lost
+        self._in_flight = 0
+
+    def on_connection_made(self, connection: Connection) -> None:
+        connection.session = PeerCheck(self._identity, LISTENER)
+
+    def on_connection_lost(self, connection: Connection) -> None:
+        if connection.principal is not None:
+            self._on_peer_lost(connection.principal)
+
+    def on_read_event_end(self) -> None:
+        """Frames are decoded by copy: nothing hangs on the receive buffer."""
+
+    def on_frame(self, connection: Connection, frame: memoryview) -> None:
+        if connection.principal is None and len(frame) > UNAUTHENTICATED_FRAME_SIZE_MAX:
+            raise FrameError("a frame that large before authentication")
+        try:
+            kind, correlation_id, method, body = decode_frame(frame)
+        except WireError as error:
+            raise FrameError(str(error)) from error
+        if kind is not FrameKind.REQUEST:
+            raise FrameError(f"a control frame of kind {kind.name} where a request is expected")
+        reply = connection.open_reply()
+        if connection.principal is None:
+            self._authenticate(connection, reply, correlation_id, method, body)
+        elif self._in_flight >= MAX_CALLS_IN_FLIGHT:
+            raise FrameError(f"more than {MAX_CALLS_IN_FLIGHT} control calls wait for an answer")
+        else:
+            self._in_flight += 1
+            self._tasks.start(self._answer(connection.principal, reply, correlation_id, method, body), method)
+
+    def _authenticate(self, connection: Connection, reply: Reply, correlation_id: int, method: str, body: Any) -> None:
+        check = connection.session
+        assert isinstance(check, PeerCheck)
+        if method != AUTHENTICATE or not isinstance(body, bytes):
+            raise FrameError(f"control method {method!r} before authentication")
+        try:
+            answer = check.receive(body)
+        except KafkaError as error:
+            log.warning("peer refused", peer=connection.peer_host, why=error.message)
+            reply.send([encode_error(correlation_id, method, error)])
+            connection.close_after_replies()
+            return
+        connection.principal = check.peer_id
+        reply.send([encode_frame(FrameKind.RESPONSE, correlation_id, method, answer)])
+
+    async def _answer(self, peer_id: int, reply: Reply, correlation_id: int, method: str, body: Any) -> None:
+        try:
+            frame = encode_frame(FrameKind.RESPONSE, correlation_id, method, await self._call(peer_id, method, body))
+        except KafkaError as error:
+            frame = encode_error(correlation_id, method, error)
+        except Exception as error:
+            frame = encode_error(correlation_id, method, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
+            reply.send([frame])
+            raise
+        finally:
+            self._in_flight -= 1
+        reply.send([frame])
+
+    async def _call(self, peer_id: int, method: str, body: Any) -> Any:
+        handler = self._methods.get(method)
+        if handler is None:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"no control method {method!r}")
+        return await handler(peer_id, body)
+
+
+class ControlLink:
+    """Calls one peer over one connection that is opened when needed."""
+
+    def __init__(self, identity: Identity, peer_id: int, endpoint: Endpoint) -> None:
+        self.peer_id = peer_id
+        self.endpoint = endpoint
+        self._identity = identity
+        self._channel: Channel | None = None
+        self._opening = asyncio.Lock()
+        self.on_lost: Callable[[], None] = lambda: None
+
+    async def call(self, method: str, body: Any, *, timeout_s: float = 5.0) -> Any:
+        """The peer's answer. Raises its KafkaError, OSError or TimeoutError when it is not reached."""
+        async with asyncio.timeout(timeout_s):
+            channel = await self._open()
+            return await _call(channel, method, body)
+
+    @property
+    def is_open(self) -> bool:
+        """True while a connection stands."""
+        return self._channel is not None and self._channel.is_open
+
+    def close(self) -> None:
+        """Close; a later call would dial again."""
+        if self._channel is not None:
+            self._channel.close()
+
+    async def _open(self) -> Channel:
+        async with self._opening:
+            if self._channel is None or not self._channel.is_open:
+                self._channel = await self._dial()
+            return self._channel
+
+    async def _dial(self) -> Channel:
+        channel = await Channel.open(
+            self.endpoint,
+            timeout_s=CONNECT_TIMEOUT_S,
+            correlation_id_of=_correlation_id,
+            max_frame_bytes=CONTROL_FRAME_SIZE_MAX,
+        )
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                await self._identity.prove(
+                    LISTENER, self.peer_id, lambda message: _call(channel, AUTHENTICATE, message)
+                )
+        except BaseException:
+            channel.close()
+            raise
+        channel.closed.add_done_callback(lambda _: self._lost(channel))
+        return channel
+
+    def _lost(self, channel: Channel) -> None:
+        if channel is self._channel:
+            self.on_lost()
+
+
+async def _call(channel: Channel, method: str, body: Any) -> Any:
+    correlation_id = channel.next_correlation_id()
+    request = encode_frame(FrameKind.REQUEST, correlation_id, method, body)
+    try:
+        frame = decode_frame(await channel.request(correlation_id, request))
+    except WireError as error:
+        channel.close()
+        raise ChannelClosedError(f"the peer sent a frame that is none: {error}") from error
+    if frame.kind is FrameKind.ERROR:
+        raise frame.error()
+    return frame.body
+
+
+def _correlation_id(frame: memoryview) -> int:
+    return decode_frame(frame).correlation_id
+
+
+async def is_refused(endpoint: Endpoint, *, timeout_s: float = 0.5) -> bool:
+    """True when nobody listens there any more: the port refuses, or the name no longer resolves.
+
+    A peer that is paused or cut off does not refuse, and for that one only a session time-out speaks.
+    """
+    try:
+        channel = await Channel.open(endpoint, timeout_s=timeout_s)
+    except TimeoutError:
+        return False
+    except OSError as error:
+        return isinstance(error, (ConnectionRefusedError, socket.gaierror))
+    channel.close()
+    return False

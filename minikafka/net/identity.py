@@ -1,0 +1,60 @@
+"""Who this node is to its peers, and the two sides of proving it (the messages are ``wire.auth``'s)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.wire import auth
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A node of one cluster that knows the cluster's secret. ``nonce`` gives 32 fresh random bytes at each call."""
+
+    cluster_id: str
+    node_id: int
+    secret: bytes
+    nonce: Callable[[], bytes]
+
+    async def prove(
+        self, listener: str, expected_node_id: int | None, exchange: Callable[[bytes], Awaitable[bytes]]
+    ) -> int:
+        """Dialling side: prove this node and check the peer; the peer's node id. Raises KafkaError."""
+        first = auth.client_first(
+            listener=listener, cluster_id=self.cluster_id, node_id=self.node_id, nonce=self.nonce()
+        )
+        challenge = await exchange(first)
+        proof, transcript = auth.client_proof(self.secret, first, challenge, expected_node_id)
+        auth.verify_server_proof(self.secret, transcript, await exchange(proof))
+        return transcript.server_node_id
+
+
+class PeerCheck:
+    """Accepting side of one connection: two messages in, two out, and then ``peer_id`` is known."""
+
+    __slots__ = ("_identity", "_listener", "_transcript", "peer_id")
+
+    def __init__(self, identity: Identity, listener: str) -> None:
+        self._identity = identity
+        self._listener = listener
+        self._transcript: auth.Transcript | None = None
+        self.peer_id: int | None = None
+
+    def receive(self, message: bytes) -> bytes:
+        """The answer to the peer's next message. Raises KafkaError when the peer is not who it must be."""
+        if self.peer_id is not None:
+            raise KafkaError(ErrorCode.ILLEGAL_SASL_STATE, "this connection is authenticated already")
+        if self._transcript is None:
+            challenge, self._transcript = auth.server_challenge(
+                message,
+                listener=self._listener,
+                cluster_id=self._identity.cluster_id,
+                node_id=self._identity.node_id,
+                nonce=self._identity.nonce(),
+            )
+            return challenge
+        proof = auth.server_proof(self._identity.secret, self._transcript, message)
+        self.peer_id = self._transcript.client_node_id
+        return proof

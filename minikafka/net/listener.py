@@ -1,0 +1,101 @@
+"""Accepts connections for one named listener and keeps them within bounds."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from minikafka.model import Endpoint
+from minikafka.net.connection import Connection, FrameHandler
+
+log = structlog.get_logger(__name__)
+
+SWEEP_INTERVAL_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerLimits:
+    """Bounds of one listener: count, bytes, seconds."""
+
+    max_connections: int
+    max_frame_bytes: int
+    idle_timeout_s: float = 600.0
+    frame_deadline_s: float = 30.0
+
+
+class Listener:
+    """A listening socket and the connections accepted on it."""
+
+    def __init__(self, name: str, endpoint: Endpoint, handler: FrameHandler, limits: ListenerLimits) -> None:
+        self.name = name
+        self.endpoint = endpoint
+        self._handler = handler
+        self._limits = limits
+        self._connections: set[Connection] = set()
+        self._server: asyncio.AbstractServer | None = None
+        self._sweep_timer: asyncio.TimerHandle | None = None
+
+    async def start(self) -> None:
+        """Bind and accept. Raises OSError naming the address when the port is taken."""
+        loop = asyncio.get_running_loop()
+        try:
+            self._server = await loop.create_server(self._accept, self.endpoint.host, self.endpoint.port, backlog=512)
+        except OSError as error:
+            raise OSError(error.errno, f"listener {self.name} cannot bind {self.endpoint}: {error.strerror}") from error
+        self._sweep_timer = loop.call_later(SWEEP_INTERVAL_S, self._sweep)
+
+    async def close(self) -> None:
+        """Stop accepting and close every connection."""
+        if self._sweep_timer is not None:
+            self._sweep_timer.cancel()
+        if self._server is not None:
+            self._server.close()
+        for connection in tuple(self._connections):
+            connection.close()
+        await asyncio.sleep(0)
+
+    @property
+    def connection_count(self) -> int:
+        """How many connections are open."""
+        return len(self._connections)
+
+    def _accept(self) -> Connection:
+        return Connection(_Tracked(self), listener=self.name, max_frame_bytes=self._limits.max_frame_bytes)
+
+    def _sweep(self) -> None:
+        loop = asyncio.get_running_loop()
+        now_s = loop.time()
+        for connection in tuple(self._connections):
+            partial_since_s = connection.partial_since_s
+            if partial_since_s is not None and now_s - partial_since_s > self._limits.frame_deadline_s:
+                connection.close(f"a frame was not completed within {self._limits.frame_deadline_s:.0f} s")
+            elif connection.is_idle and now_s - connection.last_active_s > self._limits.idle_timeout_s:
+                connection.close(f"idle for {self._limits.idle_timeout_s:.0f} s")
+        self._sweep_timer = loop.call_later(SWEEP_INTERVAL_S, self._sweep)
+
+
+class _Tracked:
+    """The listener's handler, with the set of connections kept beside it."""
+
+    __slots__ = ("_listener", "on_frame", "on_read_event_end")
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self.on_frame = listener._handler.on_frame
+        self.on_read_event_end = listener._handler.on_read_event_end
+
+    def on_connection_made(self, connection: Connection) -> None:
+        listener = self._listener
+        if len(listener._connections) >= listener._limits.max_connections:
+            connection.close(f"more than {listener._limits.max_connections} connections; raise max.connections")
+            return
+        listener._connections.add(connection)
+        listener._handler.on_connection_made(connection)
+
+    def on_connection_lost(self, connection: Connection) -> None:
+        if connection in self._listener._connections:
+            self._listener._connections.discard(connection)
+            self._listener._handler.on_connection_lost(connection)

@@ -1,0 +1,189 @@
+"""What a connection still owes its peer, sent in order with as few system calls and copies as it takes.
+
+Small replies are joined and handed to the transport in one write. A region of a file that is large enough goes
+out with ``sendfile`` on a duplicate of the socket, so that log data never passes through Python. The two never
+interleave: sendfile starts only when the transport has nothing left to send, and while a region is under way
+everything later waits behind it here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol, runtime_checkable
+
+SENDFILE_MIN_BYTES = 32 * 1024
+SENDFILE_CHUNK_BYTES = 4 * 1024 * 1024  # one call may copy this much before other connections get their turn
+
+
+@runtime_checkable
+class FileRegion(Protocol):
+    """A run of bytes in an open file that stays readable until it is released."""
+
+    @property
+    def position(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    def fileno(self) -> int | None:
+        """The descriptor to send from, or None where there is no real file."""
+        ...
+
+    def read(self) -> bytes: ...
+    def release(self) -> None: ...
+
+
+Chunk = bytes | bytearray | memoryview | FileRegion
+
+
+class _RegionInFlight:
+    __slots__ = ("position", "region", "remaining")
+
+    def __init__(self, region: FileRegion) -> None:
+        self.region = region
+        self.position = region.position
+        self.remaining = region.size
+
+
+class Outbox:
+    """Ordered output of one transport. ``on_error`` is called at most once, when the peer or a file failed."""
+
+    def __init__(self, transport: asyncio.Transport, on_error: Callable[[Exception], None]) -> None:
+        self._transport = transport
+        self._on_error = on_error
+        self._queue: deque[memoryview | _RegionInFlight] = deque()
+        self._raw: socket.socket | None = None
+        self._waiting = False
+        self._closed = False
+        self.queued_bytes = 0
+
+    def write(self, chunks: Sequence[Chunk]) -> None:
+        """Send ``chunks`` after everything written before. Regions are released once sent."""
+        if self._closed:
+            _release(chunks)
+            return
+        plain: list[bytes | bytearray | memoryview] = []
+        for chunk in chunks:
+            if isinstance(chunk, (bytes, bytearray, memoryview)):
+                plain.append(chunk)
+            elif self._can_sendfile(chunk):
+                self._flush_plain(plain, more=True)
+                plain = []
+                self._enqueue(_RegionInFlight(chunk), chunk.size)
+            else:
+                plain.append(chunk.read())
+                chunk.release()
+        self._flush_plain(plain, more=False)
+        if self._queue and not self._waiting:
+            self._pump()
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes accepted and not yet taken by the kernel."""
+        return self.queued_bytes + self._transport.get_write_buffer_size()
+
+    def close(self) -> None:
+        """Drop what is unsent and release its files."""
+        if self._closed:
+            return
+        self._closed = True
+        self._stop_waiting()
+        for item in self._queue:
+            if isinstance(item, _RegionInFlight):
+                item.region.release()
+        self._queue.clear()
+        self.queued_bytes = 0
+        if self._raw is not None:
+            self._raw.close()
+            self._raw = None
+
+    def _can_sendfile(self, region: FileRegion) -> bool:
+        if region.size < SENDFILE_MIN_BYTES or region.fileno() is None:
+            return False
+        if not self._queue and self._transport.get_write_buffer_size():
+            return False
+        return self._raw_socket() is not None
+
+    def _flush_plain(self, plain: list[bytes | bytearray | memoryview], *, more: bool) -> None:
+        if not plain:
+            return
+        joined = plain[0] if len(plain) == 1 else b"".join(plain)
+        if more or self._queue:
+            self._enqueue(memoryview(joined), len(joined))
+        else:
+            self._transport.write(joined)
+
+    def _enqueue(self, item: memoryview | _RegionInFlight, size: int) -> None:
+        self._queue.append(item)
+        self.queued_bytes += size
+
+    def _raw_socket(self) -> socket.socket | None:
+        if self._raw is None:
+            wrapped = self._transport.get_extra_info("socket")
+            if wrapped is None or self._transport.get_extra_info("sslcontext") is not None:
+                return None
+            # A duplicate, because an event loop refuses a second watcher on a transport's own descriptor.
+            self._raw = socket.socket(fileno=os.dup(wrapped.fileno()))
+            self._raw.setblocking(False)
+        return self._raw
+
+    def _pump(self) -> None:
+        raw = self._raw
+        assert raw is not None
+        budget = SENDFILE_CHUNK_BYTES
+        try:
+            while self._queue:
+                if budget <= 0:
+                    self._wait_writable()
+                    return
+                budget -= self._send_head(raw)
+        except (BlockingIOError, InterruptedError):
+            self._wait_writable()
+            return
+        except (OSError, EOFError) as error:
+            self.close()
+            self._on_error(error)
+            return
+        self._stop_waiting()
+
+    def _send_head(self, raw: socket.socket) -> int:
+        item = self._queue[0]
+        if isinstance(item, memoryview):
+            sent = raw.send(item, socket.MSG_MORE if len(self._queue) > 1 else 0)
+            self._queue[0] = item[sent:]
+            done = sent == len(item)
+        else:
+            source = item.region.fileno()
+            assert source is not None
+            sent = os.sendfile(raw.fileno(), source, item.position, min(item.remaining, SENDFILE_CHUNK_BYTES))
+            if sent == 0:
+                raise EOFError("the log file ended inside a region that was being sent")
+            item.position += sent
+            item.remaining -= sent
+            done = item.remaining == 0
+            if done:
+                item.region.release()
+        self.queued_bytes -= sent
+        if done:
+            self._queue.popleft()
+        return sent
+
+    def _wait_writable(self) -> None:
+        if not self._waiting:
+            assert self._raw is not None
+            self._waiting = True
+            asyncio.get_running_loop().add_writer(self._raw.fileno(), self._pump)
+
+    def _stop_waiting(self) -> None:
+        if self._waiting:
+            assert self._raw is not None
+            self._waiting = False
+            asyncio.get_running_loop().remove_writer(self._raw.fileno())
+
+
+def _release(chunks: Sequence[Chunk]) -> None:
+    for chunk in chunks:
+        if not isinstance(chunk, (bytes, bytearray, memoryview)):
+            chunk.release()

@@ -1,0 +1,92 @@
+"""A connection to another node's REPLICATION listener: the Kafka protocol, after both nodes proved the cluster secret.
+
+The handshake travels as SASL: SaslHandshake names the mechanism, SaslAuthenticate carries ``wire.auth``'s messages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, Self, TypeVar
+
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import Endpoint
+from minikafka.net.channel import Channel
+from minikafka.net.identity import Identity
+from minikafka.wire import auth
+from minikafka.wire.api import SUPPORTED, ApiKey
+from minikafka.wire.codec import decode, encode
+from minikafka.wire.headers import decode_response_header, encode_request
+from minikafka.wire.messages.fetch import FetchRequest
+from minikafka.wire.messages.list_offsets import ListOffsetsRequest
+from minikafka.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from minikafka.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from minikafka.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from minikafka.wire.schema import Message
+
+R = TypeVar("R", bound=Message)
+
+LISTENER: Final = "REPLICATION"
+CONNECT_TIMEOUT_S: Final = 1.0
+
+_KEYS: Final[dict[type[Message], ApiKey]] = {
+    FetchRequest: ApiKey.FETCH,
+    ListOffsetsRequest: ApiKey.LIST_OFFSETS,
+    OffsetForLeaderEpochRequest: ApiKey.OFFSET_FOR_LEADER_EPOCH,
+    SaslHandshakeRequest: ApiKey.SASL_HANDSHAKE,
+    SaslAuthenticateRequest: ApiKey.SASL_AUTHENTICATE,
+}
+
+
+class PeerConnection:
+    """An authenticated channel to one node. Both ends are minikafka: each API is spoken at its newest version."""
+
+    def __init__(self, channel: Channel, client_id: str) -> None:
+        self._channel = channel
+        self._client_id = client_id
+
+    @classmethod
+    async def open(cls, endpoint: Endpoint, identity: Identity, peer_id: int) -> Self:
+        """Connect to node ``peer_id`` and prove both sides. Raises OSError, TimeoutError or KafkaError."""
+        channel = await Channel.open(endpoint, timeout_s=CONNECT_TIMEOUT_S)
+        peer = cls(channel, f"node-{identity.node_id}")
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                await peer._authenticate(identity, peer_id)
+        except BaseException:
+            channel.close()
+            raise
+        return peer
+
+    @property
+    def is_open(self) -> bool:
+        """False once it broke."""
+        return self._channel.is_open
+
+    def close(self) -> None:
+        """Close at once; waiting calls fail."""
+        self._channel.close()
+
+    async def call(self, request: Message, response_type: type[R], *, timeout_s: float) -> R:
+        """One request and its answer. Raises ChannelClosedError, TimeoutError or WireError."""
+        key = _KEYS[type(request)]
+        version = SUPPORTED[key].last
+        correlation_id = self._channel.next_correlation_id()
+        frame = encode_request(key, version, correlation_id, self._client_id, encode(request, version))
+        async with asyncio.timeout(timeout_s):
+            answer = await self._channel.request(correlation_id, frame)
+        _, position = decode_response_header(answer, key, version)
+        return decode(response_type, version, answer, position)[0]
+
+    async def _authenticate(self, identity: Identity, peer_id: int) -> None:
+        handshake = SaslHandshakeRequest(mechanism=auth.MECHANISM)
+        answer = await self.call(handshake, SaslHandshakeResponse, timeout_s=CONNECT_TIMEOUT_S)
+        if answer.error_code:
+            raise KafkaError(ErrorCode.of(answer.error_code), f"node {peer_id} does not speak {auth.MECHANISM}")
+        await identity.prove(LISTENER, peer_id, self._exchange)
+
+    async def _exchange(self, message: bytes) -> bytes:
+        request = SaslAuthenticateRequest(auth_bytes=message)
+        answer = await self.call(request, SaslAuthenticateResponse, timeout_s=CONNECT_TIMEOUT_S)
+        if answer.error_code:
+            raise KafkaError(ErrorCode.of(answer.error_code), answer.error_message or "the peer refused this node")
+        return bytes(answer.auth_bytes)
