@@ -7,7 +7,7 @@ from minikafka.config.setting import Setting, SettingGroup
 
 
 class GroupSettings(SettingGroup):
-    """Membership and committed offsets."""
+    """Consumer groups and committed offsets."""
 
     group_min_session_timeout_ms = Setting(integer(1), 6000, doc="Shortest session a group member may ask for.")
     group_max_session_timeout_ms = Setting(integer(1), 1_800_000, doc="Longest session a group member may ask for.")
@@ -21,7 +21,7 @@ class GroupSettings(SettingGroup):
     offsets_topic_replication_factor = Setting(
         integer(1, 32767),
         3,
-        doc="Replicas of the offsets topic. It is created when that many brokers are alive, and not before.",
+        doc="Replicas of the offsets topic. It is created once that many brokers are registered, and not before.",
     )
     offsets_topic_num_partitions = Setting(
         integer(1),

@@ -7,7 +7,7 @@ from minikafka.config.setting import Setting, SettingGroup
 
 
 class LogSettings(SettingGroup):
-    """Logs on disk."""
+    """Logs on disk: segments, retention, flushing, cleaning."""
 
     log_segment_bytes = Setting(
         integer(1024, INT_MAX), 1_073_741_824, dynamic=True, doc="A segment that would grow beyond this is closed."

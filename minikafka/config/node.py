@@ -21,7 +21,7 @@ DEFAULT_LISTENERS: Final = {
 
 
 class NodeSettings(SettingGroup):
-    """Identity, listeners, directories, connections."""
+    """The node: identity, listeners, directories, connections."""
 
     node_id = Setting(integer(), 1, kafka="none", doc="This node's id; every node of a cluster has its own.")
     process_roles = Setting(

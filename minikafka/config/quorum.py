@@ -7,7 +7,10 @@ from minikafka.config.setting import Setting, SettingGroup
 
 
 class QuorumSettings(SettingGroup):
-    """Who is alive, and who is the active controller. All of it runs on monotonic time."""
+    """Broker sessions and the controller quorum.
+
+    All of it runs on monotonic time.
+    """
 
     broker_session_timeout_ms = Setting(
         integer(1),

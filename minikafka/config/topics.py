@@ -7,7 +7,7 @@ from minikafka.config.setting import Setting, SettingGroup
 
 
 class TopicDefaultSettings(SettingGroup):
-    """What a topic gets that does not say otherwise."""
+    """New topics, and defaults of topics."""
 
     num_partitions = Setting(integer(1), 1, doc="Partitions of a topic created without a number.")
     default_replication_factor = Setting(
@@ -52,7 +52,7 @@ class TopicDefaultSettings(SettingGroup):
 
 
 class ReplicationSettings(SettingGroup):
-    """How followers fetch, and when they fall out of sync."""
+    """Replication between brokers."""
 
     replica_lag_time_max_ms = Setting(
         long(1),

@@ -47,7 +47,8 @@ class Load:
     def add(self, replicas: Sequence[int]) -> None:
         """Count one partition."""
         self.leads[replicas[0]] += 1
-        self.replicas.update(replicas)
+        for broker_id in replicas:
+            self.replicas[broker_id] += 1
 
 
 def assign_replicas(

@@ -91,14 +91,16 @@ def _check_not_alive(state: ControllerState, existing: BrokerImage, command: Reg
 def heartbeat(state: ControllerState, command: BrokerHeartbeat, now_ms: int) -> BrokerHeartbeatResponse:
     """The broker is alive; move it along its life."""
     broker = state.registered(command.broker_id, command.broker_epoch)
-    session, is_first = state.sessions.hear(command.broker_id, now_ms, command.current_metadata_offset)
     is_caught_up = command.current_metadata_offset >= broker.broker_epoch
+    if broker.fenced and broker.in_controlled_shutdown:
+        return BrokerHeartbeatResponse(is_caught_up, is_fenced=True, should_shut_down=True)  # said so before
+    session, is_first = state.sessions.hear(command.broker_id, now_ms, command.current_metadata_offset)
     may_stop = False
     if command.want_shutdown:
         may_stop = _stop(state, broker, session)
     elif command.want_fence:
         fence(state, [broker])
-    elif broker.fenced and is_caught_up and not broker.in_controlled_shutdown:
+    elif broker.fenced and is_caught_up:
         _unfence(state, broker)
     elif is_first:
         settle(state, [broker.broker_id])

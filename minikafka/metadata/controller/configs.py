@@ -40,9 +40,10 @@ def canonical_broker_setting(name: str, value: str) -> str:
 
 def _canonical(rows: Mapping[str, Setting[Any]], parse: Callable[[str, str], Any], name: str, value: str) -> str:
     try:
-        return rows[name].kind.format(parse(name, value))
+        parsed = parse(name, value)
     except ConfigError as error:
         raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
+    return rows[name].kind.format(parsed)
 
 
 def alter_configs(state: ControllerState, command: IncrementalAlterConfigs) -> AlterConfigsResponse:

@@ -1,0 +1,92 @@
+"""Write ``docs/settings.md`` from the declared settings.
+
+python tools/generate_settings.py            # rewrite the page
+python tools/generate_settings.py --check    # exit 1 when the committed page differs
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from minikafka.config import BrokerConfig, TopicConfig
+from minikafka.config.setting import Setting, SettingGroup
+from minikafka.config.topic import TopicSetting
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "settings.md"
+
+HEAD = """# Settings
+
+Generated from `minikafka/config/` by `tools/generate_settings.py`; do not edit.
+
+Names and meanings are Apache Kafka's, and so are the defaults unless the table names Kafka's beside ours. A node takes
+its settings, later sources first, from
+
+1. its file: TOML, with dotted names or tables that spell them, or Java `.properties`;
+2. the environment: `MINIKAFKA_LOG_DIRS` for `log.dirs`;
+3. `--set log.dirs=/data` on the command line.
+
+A node that is given a setting it does not know, or a value it cannot use, says which and does not start.
+**dynamic** settings can also be changed on the running cluster, for one broker or for all (IncrementalAlterConfigs),
+and topics may override most of them by the names in the last table.
+"""
+
+TOPIC_HEAD = """
+## Topics
+
+What a topic may override, at its creation or later. Without its own value a topic takes that of the node's setting.
+
+| Setting | Node's setting | Allowed | Meaning |
+|---|---|---|---|
+"""
+
+
+def render() -> str:
+    """The page as it should be."""
+    groups = [_group(group) for group in BrokerConfig.__bases__]
+    return "".join([HEAD, *groups, TOPIC_HEAD, *(f"{row}\n" for row in _topic_rows())])
+
+
+def _group(group: type) -> str:
+    assert issubclass(group, SettingGroup)
+    title = (group.__doc__ or "").strip().splitlines()[0].rstrip(".")
+    rows = "".join(f"{_row(row)}\n" for row in group.rows().values())
+    return f"\n## {title}\n\n| Setting | Default | Allowed | Meaning |\n|---|---|---|---|\n{rows}"
+
+
+def _row(row: Setting[Any]) -> str:
+    default = _code(row.kind.format(row.default))
+    if row.kafka is not None:
+        default += f" (Kafka: {row.kafka})"
+    name = _code(row.name) + (" **dynamic**" if row.dynamic else "")
+    return f"| {name} | {default} | {_escaped(row.kind.allowed)} | {_escaped(row.doc)} |"
+
+
+def _topic_rows() -> Iterator[str]:
+    for row in TopicConfig.rows().values():
+        assert isinstance(row, TopicSetting)
+        fallbacks = ", ".join(_code(fallback.row.name) for fallback in row.fallbacks)
+        yield f"| {_code(row.name)} | {fallbacks} | {_escaped(row.kind.allowed)} | {_escaped(row.doc)} |"
+
+
+def _code(text: str) -> str:
+    return f"`{text}`" if text else "none"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def main(arguments: list[str]) -> int:
+    """Write the page, or check it."""
+    if "--check" in arguments:
+        return int(not PAGE.exists() or PAGE.read_text() != render())
+    PAGE.parent.mkdir(exist_ok=True)
+    PAGE.write_text(render())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
