@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from minikafka.cli.options import Bootstrap, Directory, bootstrap_servers
+from minikafka.cli.output import text_or_base64
 from minikafka.cli.run import run
 
 if TYPE_CHECKING:
@@ -99,20 +100,8 @@ def _json_line(record: ConsumerRecord) -> bytes:
         "partition": record.partition,
         "offset": record.offset,
         "timestamp": record.timestamp,
-        "key": _as_json(record.key),
-        "value": _as_json(record.value),
-        "headers": [[name, _as_json(value)] for name, value in record.headers],
+        "key": text_or_base64(record.key),
+        "value": text_or_base64(record.value),
+        "headers": [[name, text_or_base64(value)] for name, value in record.headers],
     }
     return json.dumps(fields, ensure_ascii=False).encode() + b"\n"
-
-
-def _as_json(data: bytes | None) -> str | dict[str, str] | None:
-    """Text as text; what is not UTF-8 as ``{"base64": ...}``."""
-    if data is None:
-        return None
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        from base64 import b64encode
-
-        return {"base64": b64encode(data).decode()}

@@ -1,15 +1,181 @@
+"""``minikafka log``: look into the files of a partition."""
+
 from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, help="Look into files on disk.")
+from minikafka.cli.output import fail, print_json_line, print_line, text_or_base64
+
+if TYPE_CHECKING:
+    from minikafka.storage.disk import OsDisk
+    from minikafka.storage.dump import DumpedBatch
+
+app = typer.Typer(no_args_is_help=True, help="Look into the files of a partition on disk.")
+
+
+@app.callback()
+def _group() -> None:
+    pass  # with a callback, a group of one verb stays a group
 
 
 @app.command()
-def dump(name: str) -> None:
-    """x"""
+def dump(
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="SEGMENT...", help=".log, .index, .timeindex or .snapshot files.", show_default=False),
+    ],
+    records: Annotated[bool, typer.Option("--records", "-r", help="Print every record too.")] = False,
+    verify: Annotated[bool, typer.Option("--verify", help="Compare the indexes with the batches, too.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print each batch or entry as one line of JSON.")] = False,
+) -> None:
+    """Print what segment files and their indexes hold; exits with 1 when something in them is damaged.
+
+    Nothing is changed, so it may be used on the files of a running broker.
+
+    Examples:
+
+    [bold]minikafka log dump ~/.minikafka/default/node-1/data/events-0/*.log[/]
+
+    [bold]minikafka log dump --records 00000000000000000000.log | less[/]
+    """
+    from minikafka.cli.run import quiet_when_the_reader_leaves
+    from minikafka.storage.disk import OsDisk
+
+    problems = 0
+    with quiet_when_the_reader_leaves():
+        for file in files:
+            if not file.is_file():
+                fail(f"{file}: there is no such file")
+            if len(files) > 1 and not as_json:
+                print_line(f"{file}:")
+            for entry in _entries(OsDisk(), str(file), records, verify):
+                problems += "problem" in entry
+                (print_json_line if as_json else _print_entry)(entry)
+    if problems:
+        fail(f"{problems} {'problem' if problems == 1 else 'problems'} found")
 
 
-@app.command()
-def list() -> None:
-    """x"""
+def _entries(disk: OsDisk, path: str, records: bool, verify: bool) -> Iterator[dict[str, Any]]:
+    """What the file holds, an entry at a time; a problem is an entry too."""
+    from minikafka.storage.index import DamagedIndexError
+    from minikafka.storage.snapshots import DamagedSnapshotError
+
+    kind = path.rpartition(".")[2]
+    if kind not in _READERS:
+        fail(f"{path}: its name does not end in .log, .index, .timeindex or .snapshot")
+    try:
+        yield from _READERS[kind](disk, path, records, verify)
+    except (DamagedIndexError, DamagedSnapshotError, ValueError) as error:
+        yield {"problem": f"cannot be read: {error}"}
+
+
+def _log_entries(disk: OsDisk, path: str, records: bool, verify: bool) -> Iterator[dict[str, Any]]:
+    from minikafka.storage.dump import Damage, dump_log, index_problems
+
+    for batch in dump_log(disk, path):
+        if isinstance(batch, Damage):
+            yield {"problem": f"damaged from byte {batch.position} on: {batch.why}"}
+        else:
+            yield from _batch(batch, records)
+    if verify:
+        yield from ({"problem": problem} for problem in index_problems(disk, path))
+
+
+def _index_entries(disk: OsDisk, path: str, *_: bool) -> Iterator[dict[str, Any]]:
+    from minikafka.storage.dump import dump_offset_index
+
+    yield from (entry._asdict() for entry in dump_offset_index(disk, path))
+
+
+def _time_index_entries(disk: OsDisk, path: str, *_: bool) -> Iterator[dict[str, Any]]:
+    from minikafka.storage.dump import dump_time_index
+
+    yield from (entry._asdict() for entry in dump_time_index(disk, path))
+
+
+def _producer_entries(disk: OsDisk, path: str, *_: bool) -> Iterator[dict[str, Any]]:
+    from minikafka.storage.dump import dump_producers
+
+    names = ("producer_id", "epoch", "last_timestamp", "coordinator_epoch")
+    yield from ({name: getattr(producer, name) for name in names} for producer in dump_producers(disk, path))
+
+
+_READERS: Final[dict[str, Callable[[OsDisk, str, bool, bool], Iterator[dict[str, Any]]]]] = {
+    "log": _log_entries,
+    "index": _index_entries,
+    "timeindex": _time_index_entries,
+    "snapshot": _producer_entries,
+}
+
+
+def _batch(batch: DumpedBatch, with_records: bool) -> Iterator[dict[str, Any]]:
+    header = batch.header
+    yield {
+        "base_offset": header.base_offset,
+        "last_offset": header.last_offset,
+        "position": batch.position,
+        "size": header.size_in_bytes,
+        "records": header.record_count,
+        "leader_epoch": header.leader_epoch,
+        "max_timestamp": header.max_timestamp,
+        "compression": header.compression.name.lower(),
+        "producer_id": header.producer_id,
+        "producer_epoch": header.producer_epoch,
+        "base_sequence": header.base_sequence,
+        "transactional": header.is_transactional,
+        "control": header.is_control,
+        "crc_valid": batch.is_valid,
+    }
+    if not batch.is_valid:
+        yield {"problem": f"the checksum of the batch at byte {batch.position} is wrong"}
+    elif with_records:
+        for record in batch.records():
+            yield {
+                "offset": record.offset,
+                "timestamp": record.timestamp,
+                "key": text_or_base64(record.key),
+                "value": text_or_base64(record.value),
+                "headers": [[name, text_or_base64(value)] for name, value in record.headers],
+            }
+
+
+def _print_entry(entry: dict[str, Any]) -> None:
+    if "problem" in entry:
+        print_line(f"!! {entry['problem']}")
+    elif "base_offset" in entry:
+        print_line(_batch_line(entry))
+    elif "key" in entry:
+        headers = f"  headers {entry['headers']}" if entry["headers"] else ""
+        print_line(f"    {entry['offset']}  {_time(entry['timestamp'])}  {entry['key']!r}: {entry['value']!r}{headers}")
+    else:
+        print_line("  ".join(f"{name} {value}" for name, value in entry.items()))
+
+
+def _batch_line(entry: dict[str, Any]) -> str:
+    parts = [
+        f"offsets {entry['base_offset']}-{entry['last_offset']}",
+        f"byte {entry['position']}+{entry['size']}",
+        f"{entry['records']} records",
+        f"epoch {entry['leader_epoch']}",
+        _time(entry["max_timestamp"]),
+    ]
+    if entry["compression"] != "none":
+        parts.append(entry["compression"])
+    if entry["producer_id"] >= 0:
+        parts.append(f"producer {entry['producer_id']}/{entry['producer_epoch']} seq {entry['base_sequence']}")
+    parts += [name for name in ("transactional", "control") if entry[name]]
+    return "  ".join(parts)
+
+
+def _time(timestamp_ms: int) -> str:
+    if timestamp_ms < 0:
+        return "no time"
+    try:
+        return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    except (OverflowError, ValueError):
+        return f"{timestamp_ms} ms"

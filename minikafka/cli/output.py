@@ -18,6 +18,23 @@ def print_json(value: Any) -> None:
     print_line(json.dumps(value, indent=2))
 
 
+def print_json_line(value: Any) -> None:
+    """One JSON document on one line to stdout."""
+    print_line(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
+def text_or_base64(data: bytes | None) -> str | dict[str, str] | None:
+    """Bytes for JSON: text as text; what is not UTF-8 as ``{"base64": ...}``."""
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        from base64 import b64encode
+
+        return {"base64": b64encode(data).decode()}
+
+
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None) -> None:
     """A table to stdout; a column whose name ends in ``#`` is aligned to the right. Cells may have rich markup."""
     from rich.box import SIMPLE_HEAD

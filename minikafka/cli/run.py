@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import typer
@@ -17,8 +18,15 @@ def run(verb: Coroutine[Any, Any, None]) -> None:
     """Run to the end; Ctrl-C and a reader that went away end it quietly."""
     import asyncio
 
-    try:
+    with quiet_when_the_reader_leaves():
         asyncio.run(verb)
+
+
+@contextmanager
+def quiet_when_the_reader_leaves() -> Iterator[None]:
+    """Ctrl-C and a broken pipe end the program with the shell's exit code for it, and no words."""
+    try:
+        yield
         sys.stdout.flush()
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None

@@ -1,0 +1,97 @@
+"""`minikafka log dump` on segments that the storage's own writers made."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from minikafka.cli.main import app
+from minikafka.model import Compression
+from minikafka.records.build import build_batch
+from minikafka.records.record import Record
+
+
+def dump(*words: str | Path) -> Result:
+    return CliRunner().invoke(app, ["log", "dump", *map(str, words)])
+
+
+@pytest.fixture
+def segment(tmp_path: Path) -> Path:
+    path = tmp_path / "00000000000000000000.log"
+    first = [Record(0, 1_700_000_000_000, b"k", b"one"), Record(1, 1_700_000_000_001, None, b"\xff", (("h", b"1"),))]
+    path.write_bytes(
+        build_batch(first, base_offset=0)
+        + build_batch(
+            [Record(2, 0, b"k", b"x" * 1000)],
+            base_offset=2,
+            compression=Compression.ZSTD,
+            producer_id=7,
+            base_sequence=0,
+        )
+    )
+    return path
+
+
+def test_each_batch_is_a_line(segment: Path) -> None:
+    result = dump(segment)
+    assert result.exit_code == 0
+    first, second = result.output.splitlines()
+    assert first.startswith("offsets 0-1  byte 0+")
+    assert "2 records" in first
+    assert "2023-11-14T22:13:20.001+00:00" in first
+    assert "zstd  producer 7/" in second
+
+
+def test_records_are_shown_when_asked_for(segment: Path) -> None:
+    lines = dump("--records", segment).output.splitlines()
+    assert len(lines) == 5
+    assert lines[1].endswith("'k': 'one'")
+    assert lines[2].endswith("None: {'base64': '/w=='}  headers [['h', '1']]")
+
+
+def test_json_is_one_document_a_line(segment: Path) -> None:
+    entries = [json.loads(line) for line in dump("--json", "--records", segment).output.splitlines()]
+    assert [entry["offset"] for entry in entries if "key" in entry] == [0, 1, 2]
+    assert entries[0]["crc_valid"] is True
+
+
+def test_damage_is_told_where_it_is_and_fails(segment: Path) -> None:
+    data = bytearray(segment.read_bytes())
+    data[70] ^= 1
+    segment.write_bytes(data[:-3])
+    result = dump(segment)
+    assert result.exit_code == 1
+    assert "!! the checksum of the batch at byte 0 is wrong" in result.output
+    assert "!! damaged from byte" in result.output
+    assert result.output.splitlines()[-1] == "minikafka: 2 problems found"
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("00000000000000000000.index", b"\1" * 12),
+        ("00000000000000000000.timeindex", b"\1" * 7),
+        ("00000000000000000000.snapshot", b"junk"),
+        ("x.index", b""),
+    ],
+)
+def test_a_damaged_file_is_said_to_be_damaged(tmp_path: Path, name: str, content: bytes) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    result = dump(path)
+    assert result.exit_code == 1
+    problem, last = result.output.splitlines()
+    assert problem.startswith("!! cannot be read: ")
+    assert last == "minikafka: 1 problem found"
+
+
+def test_what_is_no_such_file_is_refused_in_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_bytes(b"")
+    refused = dump(path)
+    assert refused.exit_code == 1
+    assert refused.output == f"minikafka: {path}: its name does not end in .log, .index, .timeindex or .snapshot\n"
+    assert dump(tmp_path / "none.log").output == f"minikafka: {tmp_path}/none.log: there is no such file\n"
