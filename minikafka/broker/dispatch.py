@@ -23,7 +23,7 @@ from minikafka.broker.context import RequestContext
 from minikafka.broker.handlers import api_versions
 from minikafka.net.connection import Connection
 from minikafka.wire.api import SUPPORTED, ApiKey, request_class
-from minikafka.wire.codec import decode_exactly
+from minikafka.wire.codec import decode
 from minikafka.wire.errors import WireError
 from minikafka.wire.framing import FrameError
 from minikafka.wire.headers import decode_request_header
@@ -98,7 +98,8 @@ class Dispatcher:
     # -- the slower kinds -------------------------------------------------------------------------------------------
 
     def _call(self, key: ApiKey, frame: memoryview, position: int, context: RequestContext) -> None:
-        request = decode_exactly(request_class(key), context.version, frame, position)
+        # Bytes behind the message are let pass, as Apache Kafka does: librdkafka leaves some behind Metadata v13.
+        request, _ = decode(request_class(key), context.version, frame, position)
         plain = self._plain.get(key)
         if plain is not None:
             response = plain(request, context)

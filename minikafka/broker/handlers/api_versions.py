@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from minikafka.errors import ErrorCode
 from minikafka.wire.api import SUPPORTED, ApiKey, advertised_versions
-from minikafka.wire.codec import decode_exactly, encode
+from minikafka.wire.codec import decode, encode
 from minikafka.wire.headers import encode_response
 from minikafka.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 
@@ -33,7 +33,7 @@ class Responses:
             version = 0
             body = encode(self._refusal(), version)
         else:
-            decode_exactly(ApiVersionsRequest, version, frame, position)
+            decode(ApiVersionsRequest, version, frame, position)
             body = self._bodies.get(version) or self._encode(version)
         return encode_response(ApiKey.API_VERSIONS, version, correlation_id, body)
 
