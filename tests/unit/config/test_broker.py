@@ -1,0 +1,130 @@
+"""A node's settings: merging, defaults, what must hold between them, what is told of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from minikafka.config import BrokerConfig, ConfigError, ConfigSource, parse_toml
+from minikafka.config.broker import parse_dynamic_setting
+from minikafka.config.setting import Setting
+from minikafka.model import Endpoint
+
+CLUSTER = {
+    "node.id": 2,
+    "cluster.id": "c",
+    "cluster.secret": "s",
+    "controller.quorum.voters": "1@a:1,2@b:2,3@c:3",
+}
+
+
+def test_defaults_are_those_of_a_single_node() -> None:
+    config = BrokerConfig()
+    assert config.node_id == 1
+    assert config.voters == {1: Endpoint("127.0.0.1", 9292)}
+    assert config.advertised == config.listeners
+    assert config.replica_lag_time_max_ms == 10_000
+    assert config.min_insync_replicas == 1
+
+
+def test_later_sources_win_over_earlier_ones() -> None:
+    file = parse_toml('node.id = 1\n[log]\ndirs = ["/a"]\nretention.hours = 1')
+    config = BrokerConfig(file, {"log.dirs": "/b,/c"}, {"node": {"id": "7"}})
+    assert (config.node_id, config.log_dirs, config.log_retention_hours) == (7, ("/b", "/c"), 1)
+
+
+def test_every_problem_is_named_at_once() -> None:
+    with pytest.raises(ConfigError) as raised:
+        BrokerConfig({"log.dir": "/a", "num.partitions": 0, "min.insync.replica": 1, "zzz": 1, "cluster.secret": ""})
+    assert raised.value.problems == (
+        "there is no setting 'log.dir'; did you mean log.dirs?",
+        "num.partitions = 0: must be a whole number of 1 or more",
+        "there is no setting 'min.insync.replica'; did you mean min.insync.replicas?",
+        "there is no setting 'zzz'",
+    )
+
+
+def test_a_secret_is_in_no_message() -> None:
+    with pytest.raises(ConfigError) as raised:
+        BrokerConfig({"cluster.secret": ["s3cret"]})
+    assert "s3cret" not in str(raised.value)
+    config = BrokerConfig({"cluster.secret": "s3cret"})
+    assert config.cluster_secret == "s3cret"
+    assert "s3cret" not in repr(config)
+    assert "s3cret" not in str(config.describe())
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"process.roles": "broker"}, "every node is both"),
+        ({"cluster.secret": "a", "cluster.secret.file": "b"}, "both set"),
+        (CLUSTER | {"node.id": 9}, "node.id = 9: must be one of controller.quorum.voters"),
+        (CLUSTER | {"cluster.id": ""}, "cluster.id is not set"),
+        (CLUSTER | {"cluster.secret": ""}, "cluster.secret.file"),
+        ({"listeners": "CLIENT://h:1,REPLICATION://h:2"}, "CONTROLLER is missing"),
+        ({"listeners": "CLIENT://:1,REPLICATION://h:2,CONTROLLER://h:3"}, "advertised.listeners"),
+        ({"listeners": "CLIENT://h:1,REPLICATION://h:1,CONTROLLER://h:3"}, "h:1 is given to two listeners"),
+        ({"broker.heartbeat.interval.ms": 3000}, "must be below broker.session.timeout.ms = 3000"),
+        ({"group.min.session.timeout.ms": 2_000_000}, "must be below group.max.session.timeout.ms"),
+        ({"replica.lag.time.max.ms": 500}, "must be below replica.lag.time.max.ms"),
+    ],
+)
+def test_settings_that_do_not_go_together(settings: dict[str, object], problem: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        BrokerConfig(settings)
+    assert problem in str(raised.value)
+
+
+def test_a_listener_on_every_address_is_advertised_by_name() -> None:
+    everywhere = "CLIENT://:9092,REPLICATION://:9192,CONTROLLER://:9292"
+    advertised = "CLIENT://localhost:19092,REPLICATION://node-2:9192"
+    config = BrokerConfig(CLUSTER, {"listeners": everywhere, "advertised.listeners": advertised})
+    assert config.advertised["CLIENT"] == Endpoint("localhost", 19092)
+    assert config.listeners["CLIENT"] == Endpoint("0.0.0.0", 9092)
+    assert config.voters[2] == Endpoint("b", 2)
+
+
+def test_any_free_port_may_be_asked_for_three_times() -> None:
+    config = BrokerConfig({"listeners": "CLIENT://h:0,REPLICATION://h:0,CONTROLLER://h:0"})
+    assert config.listeners["CLIENT"].port == 0
+
+
+def test_settings_do_not_change() -> None:
+    with pytest.raises(AttributeError, match="node_id cannot be set"):
+        BrokerConfig().node_id = 2  # type: ignore[misc,assignment]
+
+
+def test_dynamic_values_lie_above_static_ones_and_those_of_a_node_above_those_of_all() -> None:
+    static = BrokerConfig({"min.insync.replicas": 2, "log.segment.bytes": 2000})
+    config = static.overridden(
+        {"log.segment.bytes": "4000", "node.id": "5", "log.roll.ms": "x"},
+        {"log.segment.bytes": "3000", "min.insync.replicas": "3"},
+    )
+    assert (config.log_segment_bytes, config.min_insync_replicas) == (4000, 3)
+    assert config.node_id == 1, "not dynamic"
+    assert config.log_roll_ms is None, "does not parse"
+    entry = next(entry for entry in config.describe() if entry.name == "log.segment.bytes")
+    assert (entry.value, entry.source, entry.is_read_only) == ("4000", ConfigSource.DYNAMIC_BROKER_CONFIG, False)
+    assert [(synonym.value, synonym.source) for synonym in entry.synonyms] == [
+        ("4000", ConfigSource.DYNAMIC_BROKER_CONFIG),
+        ("3000", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
+        ("2000", ConfigSource.STATIC_BROKER_CONFIG),
+        ("1073741824", ConfigSource.DEFAULT_CONFIG),
+    ]
+    assert static.log_segment_bytes == 2000
+    assert static.overridden({}, {}).overridden({}, {}).log_segment_bytes == 2000
+
+
+def test_settings_read_at_the_start_cannot_be_changed_later() -> None:
+    assert parse_dynamic_setting("message.max.bytes", "5") == 5
+    with pytest.raises(ConfigError, match=r"node\.id is read when a node starts"):
+        parse_dynamic_setting("node.id", "5")
+
+
+def test_rows_are_named_as_kafka_names_them_and_say_what_they_are() -> None:
+    rows = BrokerConfig.rows()
+    assert isinstance(BrokerConfig.replica_lag_time_max_ms, Setting)
+    assert rows["replica.lag.time.max.ms"] is BrokerConfig.replica_lag_time_max_ms
+    for name, row in rows.items():
+        assert row.doc.endswith("."), name
+        assert row.parse(row.kind.format(row.default)) == row.default or row.kind.format(row.default) == "", name

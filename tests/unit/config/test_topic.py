@@ -1,0 +1,87 @@
+"""A topic's settings: its own, those of its node, defaults; and which of them DescribeConfigs shows."""
+
+from __future__ import annotations
+
+import pytest
+
+from minikafka.config import BrokerConfig, ConfigError, ConfigSource, ConfigSynonym, TopicConfig
+from minikafka.config.topic import TopicSetting, parse_topic_setting
+
+
+def test_defaults_are_kafkas() -> None:
+    config = TopicConfig()
+    assert config.retention_ms == 7 * 24 * 3600 * 1000
+    assert config.segment_ms == 7 * 24 * 3600 * 1000
+    assert config.segment_bytes == 1024**3
+    assert config.max_message_bytes == 1_048_588
+    assert config.cleanup_policy == ("delete",)
+    assert config.flush_messages == 2**63 - 1
+    assert config.min_insync_replicas == 1
+    assert config.unclean_leader_election_enable is False
+
+
+def test_own_value_before_the_nodes_before_the_default() -> None:
+    broker = BrokerConfig({"log.segment.bytes": 2000, "min.insync.replicas": 2})
+    config = TopicConfig({"segment.bytes": "3000"}, broker)
+    assert (config.segment_bytes, config.min_insync_replicas, config.retention_bytes) == (3000, 2, -1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "retention_ms"),
+    [
+        ({}, 168 * 3_600_000),
+        ({"log.retention.hours": 2}, 2 * 3_600_000),
+        ({"log.retention.hours": -1}, -1),
+        ({"log.retention.hours": 2, "log.retention.minutes": 3}, 3 * 60_000),
+        ({"log.retention.minutes": -1, "log.retention.hours": 2}, -1),
+        ({"log.retention.ms": 4, "log.retention.minutes": 3, "log.retention.hours": 2}, 4),
+    ],
+)
+def test_the_finest_unit_that_is_set_decides(settings: dict[str, object], retention_ms: int) -> None:
+    assert TopicConfig({}, BrokerConfig(settings)).retention_ms == retention_ms
+
+
+def test_what_a_newer_controller_recorded_and_this_node_does_not_know_is_left_out() -> None:
+    config = TopicConfig({"from.the.future": "1", "segment.bytes": "2000", "cleanup.policy": "shred"})
+    assert (config.segment_bytes, config.cleanup_policy) == (2000, ("delete",))
+
+
+def test_description_names_source_and_synonyms() -> None:
+    static = BrokerConfig({"log.retention.minutes": 3})
+    broker = static.overridden({}, {"log.retention.ms": "9"})
+    entries = {entry.name: entry for entry in TopicConfig({"retention.ms": "5"}, broker).describe()}
+    entry = entries["retention.ms"]
+    assert (entry.value, entry.source) == ("5", ConfigSource.DYNAMIC_TOPIC_CONFIG)
+    assert entry.synonyms == (
+        ConfigSynonym("retention.ms", "5", ConfigSource.DYNAMIC_TOPIC_CONFIG),
+        ConfigSynonym("log.retention.ms", "9", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
+        ConfigSynonym("log.retention.minutes", "3", ConfigSource.STATIC_BROKER_CONFIG),
+        ConfigSynonym("log.retention.hours", "168", ConfigSource.DEFAULT_CONFIG),
+    )
+    assert entries["segment.bytes"].source is ConfigSource.DEFAULT_CONFIG
+    assert not entry.is_read_only
+    assert entries.keys() == TopicConfig.rows().keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "problem"),
+    [
+        ("retention.ms", "-2", "retention.ms = '-2': must be a whole number of -1 or more"),
+        ("compression.type", "zstd", "compression.type = 'zstd': must be producer"),
+        ("retention.msec", "1", "did you mean retention.ms?"),
+        ("log.retention.hours", "1", "is a setting of a node, not of a topic; the topic's is retention.ms"),
+        ("node.id", "1", "is a setting of a node, not of a topic"),
+    ],
+)
+def test_refuses(name: str, value: str, problem: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        parse_topic_setting(name, value)
+    assert problem in str(raised.value)
+
+
+def test_every_fallback_can_be_changed_on_the_running_cluster() -> None:
+    for row in TopicConfig.rows().values():
+        assert isinstance(row, TopicSetting)
+        assert row.fallbacks
+        assert all(fallback.row.dynamic for fallback in row.fallbacks), row.name
+        assert row.doc.endswith(".")
