@@ -110,7 +110,7 @@ class Demo:
     def _start(self) -> None:
         began = time.monotonic()
         self.cluster.start()
-        self._say(f"{BROKERS} brokers ready in {time.monotonic() - began:.1f} s: {self.cluster.bootstrap_servers}")
+        self._say(f"{BROKERS} brokers ready after {time.monotonic() - began:.1f} s, logs in {self.directory}")
         create_topic(self.cluster.bootstrap_servers, TOPIC, PARTITIONS)
         self.cluster.wait_for(lambda view: len(view.partitions) == PARTITIONS, "the topic")
         self.cluster.wait_in_sync()
@@ -120,7 +120,7 @@ class Demo:
         servers = self.cluster.bootstrap_servers
         self.producer = SourceProducer(servers, TOPIC, PARTITIONS, self.history, self._rate)
         self.producer.start()
-        self._say("streaming Python's own sources with confluent-kafka: acks=all, idempotent")
+        self._say("streaming Python's sources with confluent-kafka, acks=all, idempotent")
         try:
             time.sleep(_UNDISTURBED_S)
             faults = [self._kill_and_restart("leader", _a_leader_that_is_not_controller)]

@@ -128,9 +128,7 @@ class LocalCluster:
                 self._check_alive(node_id)
             if time.monotonic() >= deadline:
                 names = ", ".join(map(str, waiting))
-                raise ClusterError(
-                    f"not ready after {timeout_s:g} s: node {names}\n{self._last_log_lines(waiting[0])}"
-                )
+                raise ClusterError(f"not ready after {timeout_s:g} s: node {names}\n{self._last_log_lines(waiting[0])}")
             time.sleep(_POLL_INTERVAL_S)
 
     def wait_in_sync(self, timeout_s: float = READY_TIMEOUT_S) -> float:

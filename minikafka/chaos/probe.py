@@ -38,6 +38,9 @@ class PartitionView(NamedTuple):
         """True when a replica is missing from the in-sync replicas."""
         return len(self.in_sync_replicas) < len(self.replicas)
 
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition} (replicas {list(self.replicas)}, in sync {list(self.in_sync_replicas)})"
+
 
 class ClusterView(NamedTuple):
     """The cluster as one broker sees it."""
@@ -56,6 +59,11 @@ class ClusterView(NamedTuple):
     def has_controller(self) -> bool:
         """True when there is a controller and it is a live broker."""
         return self.controller_id in self.broker_ids
+
+    def __str__(self) -> str:
+        controller = f"controller {self.controller_id}" if self.has_controller else "no controller"
+        missing = ", ".join(str(p) for p in self.partitions if p.under_replicated) or "none"
+        return f"{controller}; live brokers {sorted(self.broker_ids)}; under-replicated partitions: {missing}"
 
 
 def probe(endpoint: Endpoint, timeout_s: float = 1.0) -> ClusterView | None:

@@ -76,15 +76,14 @@ def status(directory: Directory = None, as_json: AsJson = False) -> None:
         "node",
         "state",
         "pid#",
-        "role",
-        "client#",
-        "replication#",
-        "controller#",
+        "client, replication,\ncontroller port",
         "rss#",
         "leads#",
-        "under-repl.#",
+        "under-\nreplicated#",
     )
     print_table(columns, (_status_row(node) for node in seen.nodes))
+    if seen.view is not None and seen.view.has_controller:
+        print_line("* active controller")
     print_line(f"bootstrap.servers={cluster.bootstrap_servers}")
     if seen.view is None:
         print_line("no node answers; start the cluster with: minikafka cluster start")
@@ -167,16 +166,13 @@ def _status_row(node: NodeStatus) -> tuple[str, ...]:
     colour = {"up": "green", "paused": "yellow", "down": "red"}[node.state]
     state = node.state if node.live or node.state != "up" else "up, fenced"
     return (
-        str(node.node_id),
+        f"{node.node_id} *" if node.controller else str(node.node_id),
         f"[{colour}]{state}[/]",
         str(node.pid or "-"),
-        "broker, controller [bold]*[/]" if node.controller else "broker",
-        str(node.client_port),
-        str(node.replication_port),
-        str(node.controller_port),
+        f"{node.client_port} {node.replication_port} {node.controller_port}",
         size(node.rss_bytes) if node.pid else "-",
         str(node.leaders),
-        f"[red]{node.under_replicated}[/]" if node.under_replicated else "0",
+        f"[yellow]{node.under_replicated}[/]" if node.under_replicated else "0",
     )
 
 
