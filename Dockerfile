@@ -21,5 +21,5 @@ WORKDIR /var/lib/minikafka
 # A named volume mounted here starts as a copy of this directory, and so belongs to the user.
 VOLUME /var/lib/minikafka/data
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --start-interval=1s --retries=2 CMD ["python", "-m", "minikafka.chaos.probe"]
+HEALTHCHECK --interval=5s --timeout=5s --start-period=30s --retries=2 CMD ["python", "-m", "minikafka.chaos.probe"]
 ENTRYPOINT ["python", "-m", "minikafka.broker"]
