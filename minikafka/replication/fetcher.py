@@ -183,9 +183,13 @@ class ReplicaFetcher:
 
     def on_request_failed(self, now_ms: int) -> None:
         """The request that is out got no answer: back off with everything, and start the session over."""
+        self._backoff_until_ms = now_ms + self._settings.backoff_ms
+        self.on_request_abandoned()
+
+    def on_request_abandoned(self) -> None:
+        """The driver gave up the request that is out, because something more urgent came: start the session over."""
         awaited, self._awaited = self._awaited, None
         assert awaited is not None, "no request is out"
-        self._backoff_until_ms = now_ms + self._settings.backoff_ms
         if awaited is _Awaited.FETCH:
             self._states.session.on_failed()
         for state in self._take_asked().values():

@@ -315,7 +315,7 @@ class LeaderState:
 
     def low_watermark(self, local_log_start_offset: int) -> int:
         """The smallest log start over all replicas: below it nothing exists any more (DeleteRecords). -1: unknown."""
-        return min((replica.log_start_offset for replica in self._remotes), default=local_log_start_offset)
+        return min([local_log_start_offset, *(replica.log_start_offset for replica in self._remotes)])
 
     def preferred_read_replica(self, fetch_offset: int, in_rack: Container[int]) -> int | None:
         """The in-sync follower in the consumer's rack that has most from ``fetch_offset`` on (row R25, KIP-392)."""
