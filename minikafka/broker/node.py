@@ -247,6 +247,7 @@ class Node:
         self._roles.on_leading = self.groups.on_leading
         self._roles.on_leading_no_more = self.groups.on_leading_no_more
         self._lifecycle.on_fatal = self._on_fatal
+        self._lifecycle.on_registered = self._maybe_take_up_roles
         for subscriber in (self._roles.apply, controller.on_metadata, self.groups.on_metadata, self._on_metadata):
             self.metadata.subscribe(subscriber)
 
@@ -324,8 +325,14 @@ class Node:
     # -- inside -----------------------------------------------------------------------------------------------------
 
     def _on_metadata(self, delta: MetadataDelta) -> None:
+        self._maybe_take_up_roles()
         if self._lifecycle.is_fenced:
             self._lifecycle.nudge()
+
+    def _maybe_take_up_roles(self) -> None:
+        registered_at = self._lifecycle.broker_epoch
+        if not self._roles.has_begun and 0 <= registered_at < self.metadata.applied_offset:
+            self._roles.begin(self.image)
 
     async def _snapshot_forever(self) -> None:
         while True:

@@ -44,6 +44,7 @@ class PartitionFetchState:
         "asked_epoch",
         "current_leader_epoch",
         "delayed_until_ms",
+        "failures",
         "fetch_offset",
         "is_out_of_range",
         "is_throttled",
@@ -68,6 +69,7 @@ class PartitionFetchState:
         self.must_read_log = True  # something other than an append changed the log
         self.leader_high_watermark = NO_OFFSET
         self.delayed_until_ms: int | None = None
+        self.failures = 0  # in a row
         self.is_throttled = False
         self.is_out_of_range = False
 

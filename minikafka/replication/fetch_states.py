@@ -13,8 +13,8 @@ throttled               left out by a replication quota
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, ValuesView
+from heapq import heappop, heappush
 from uuid import UUID
 
 from minikafka.errors import ErrorCode
@@ -22,6 +22,8 @@ from minikafka.model import TopicPartition
 from minikafka.replication.effects import Backoff, Effect, Fenced, MarkFailed
 from minikafka.replication.fetch_session import FetchSessionClient
 from minikafka.replication.fetch_state import FollowedPartition, PartitionFetchState, ReplicaState
+
+FIRST_BACKOFF_MS = 20
 
 StatesByPartition = dict[TopicPartition, PartitionFetchState]
 
@@ -32,6 +34,7 @@ class FetchStates:
     __slots__ = (
         "_backoff_ms",
         "_delayed",
+        "_delays",
         "_states",
         "_topic_names",
         "changed",
@@ -45,7 +48,8 @@ class FetchStates:
         self._backoff_ms = backoff_ms
         self._states: StatesByPartition = {}
         self._topic_names: dict[UUID, str] = {}
-        self._delayed: deque[tuple[int, PartitionFetchState]] = deque()  # one back-off for all, so ends are in order
+        self._delayed: list[tuple[int, int, PartitionFetchState]] = []  # a heap of (end, number of the delay, state)
+        self._delays = 0
         self.session = FetchSessionClient()
         self.truncating: StatesByPartition = {}
         self.out_of_range: StatesByPartition = {}
@@ -127,18 +131,24 @@ class FetchStates:
         return [self.delay(state, error, now_ms)]
 
     def delay(self, state: PartitionFetchState, error: ErrorCode, now_ms: int) -> Effect:
-        """Leave it alone for the back-off (row R8)."""
-        until_ms = now_ms + self._backoff_ms
+        """Leave it alone for the back-off (row R8), which begins short and doubles up to its full length.
+
+        Short, because after a change of leaders the follower often hears of it a few milliseconds before the leader
+        does, and whoever waits for an ack would wait for the whole back-off.
+        """
+        until_ms = now_ms + min(self._backoff_ms, FIRST_BACKOFF_MS << min(state.failures, 16))
+        state.failures += 1
         self.leave_session(state)
         state.delayed_until_ms = until_ms
         state.asked_epoch = None
-        self._delayed.append((until_ms, state))
+        self._delays += 1
+        heappush(self._delayed, (until_ms, self._delays, state))
         return Backoff(state.topic_partition, error, until_ms)
 
     def end_delays(self, now_ms: int) -> None:
         """Whose back-off is over is due again."""
         while self._delayed and self._delayed[0][0] <= now_ms:
-            _, state = self._delayed.popleft()
+            _, _, state = heappop(self._delayed)
             if self._states.get(state.topic_partition) is state:
                 state.delayed_until_ms = None
                 self.enqueue(state)

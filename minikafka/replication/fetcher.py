@@ -179,7 +179,7 @@ class ReplicaFetcher:
             return self._truncate()
         if self._states.out_of_range:
             return [self._look_up_ends()]
-        return [self._fetch()]
+        return [self._fetch(now_ms)]
 
     def on_request_failed(self, now_ms: int) -> None:
         """The request that is out got no answer: back off with everything, and start the session over."""
@@ -323,7 +323,7 @@ class ReplicaFetcher:
             return [self._states.delay(state, error, now_ms)]
         return [self._states.fail(state, f"appending failed with {error.name}")]
 
-    def _fetch(self) -> Effect:
+    def _fetch(self, now_ms: int) -> Effect:
         """One request for everything that is ready (rows R5, R6)."""
         changed, self._states.changed = self._states.changed, {}
         for where, state in changed.items():
@@ -333,11 +333,14 @@ class ReplicaFetcher:
         session_id, session_epoch, topics, forgotten = self._states.session.build()
         self._awaited = _Awaited.FETCH
         settings = self._settings
+        wait_ms, delay_ends_ms = settings.wait_max_ms, self._states.next_delay_ends_ms
+        if delay_ends_ms is not None:
+            wait_ms = max(0, min(wait_ms, delay_ends_ms - now_ms))  # be back in time for it
         return SendFetch(
             FetchRequest(
                 replica_id=self._local_id,
                 replica_state=WireReplicaState(replica_id=self._local_id, replica_epoch=self.broker_epoch),
-                max_wait_ms=settings.wait_max_ms,
+                max_wait_ms=wait_ms,
                 min_bytes=settings.min_bytes,
                 max_bytes=settings.response_max_bytes,
                 session_id=session_id,
@@ -387,6 +390,7 @@ class ReplicaFetcher:
 
     def _apply(self, state: PartitionFetchState, data: PartitionData) -> Effect:
         state.leader_high_watermark = data.high_watermark
+        state.failures = 0
         if data.records:
             return Append(state.topic_partition, data.records, data.high_watermark, data.log_start_offset)
         return FollowOffsets(state.topic_partition, data.high_watermark, data.log_start_offset)

@@ -49,6 +49,7 @@ class Lifecycle:
         self.is_fenced = True
         self.may_shut_down = asyncio.Event()
         self.on_fatal: Callable[[KafkaError], None] = lambda _error: None
+        self.on_registered: Callable[[], None] = lambda: None
 
     async def run(self) -> None:
         """Register, then send heartbeats for ever."""
@@ -106,6 +107,7 @@ class Lifecycle:
                 self.broker_epoch = answer.broker_epoch
                 self.is_fenced = True
                 log.info("registered", broker_epoch=self.broker_epoch)
+                self.on_registered()
                 return
             await asyncio.sleep(backoff.next_s())
 

@@ -1,4 +1,9 @@
-"""What committed metadata makes of the local replicas: created, led, followed, deleted (rows R9, R14, C2, C5)."""
+"""What committed metadata makes of the local replicas: created, led, followed, deleted (rows R9, R14, C2, C5).
+
+A node that comes back replays the metadata log from where its disk has it, and on the way sees itself lead partitions
+that others lead since. So nothing is acted on before its own new registration has been replayed: by then the controller
+has taken every leadership of the former incarnation away.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +16,8 @@ from minikafka.broker.drivers.replication import ReplicaFetchers
 from minikafka.broker.partition import Partition, log_config
 from minikafka.broker.replicas import Replicas
 from minikafka.config import BrokerConfig, TopicConfig
-from minikafka.metadata.delta import MetadataDelta
-from minikafka.metadata.image import ConfigResource, MetadataImage, PartitionImage
+from minikafka.metadata.delta import MetadataDelta, difference
+from minikafka.metadata.image import EMPTY_IMAGE, ConfigResource, MetadataImage, PartitionImage
 from minikafka.metadata.records import ConfigResourceType
 from minikafka.model import CLUSTER_METADATA_TOPIC, NO_NODE, TopicPartition
 from minikafka.replication.leader import LeaderState
@@ -42,12 +47,26 @@ class PartitionRoles:
         self._fetchers = fetchers
         self._clock = clock
         self._broker_epoch = broker_epoch
-        self._image: MetadataImage | None = None
+        self._image: MetadataImage | None = None  # None until this node acts on metadata
         self.on_leading: Callable[[Partition], None] = lambda _partition: None
         self.on_leading_no_more: Callable[[TopicPartition], None] = lambda _where: None
 
+    @property
+    def has_begun(self) -> bool:
+        """True once metadata is acted on."""
+        return self._image is not None
+
+    def begin(self, image: MetadataImage) -> None:
+        """This incarnation's registration was replayed: take up the roles that the image gives this node."""
+        self._remove_strays(image)
+        self._act(difference(EMPTY_IMAGE, image))
+
     def apply(self, delta: MetadataDelta) -> None:
         """One batch of committed changes."""
+        if self.has_begun:
+            self._act(delta)
+
+    def _act(self, delta: MetadataDelta) -> None:
         self._image = delta.after
         for topic in delta.deleted_topics:
             self._remove(TopicPartition(topic.name, index) for index in topic.partitions)
@@ -60,8 +79,8 @@ class PartitionRoles:
         for broker_id in delta.brokers:
             self._on_broker_changed(broker_id, delta)
 
-    def remove_strays(self, image: MetadataImage) -> None:
-        """At start: logs of topics deleted, or moved away, while this node was down."""
+    def _remove_strays(self, image: MetadataImage) -> None:
+        """Logs of topics deleted, or moved away, while this node was down."""
         for log_ in list(self._store):
             where = log_.topic_partition
             if where.topic == CLUSTER_METADATA_TOPIC:

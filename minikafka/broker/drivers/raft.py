@@ -29,6 +29,7 @@ log = structlog.get_logger(__name__)
 
 METHOD: Final = "raft"
 ANSWER_MARGIN_S: Final = 1.0
+SLOW_FLUSH_MS: Final = 500
 
 Message = Any  # one of the machine's request or response classes
 
@@ -235,12 +236,15 @@ class RaftDriver:
             await self._flush_wanted.wait()
             async with self._log_idle:
                 self._flush_wanted.clear()
-                end = self._appended
+                end, began_ms = self._appended, self._now()
                 try:
                     await self._log.flush()
                 except Exception as error:
                     self._on_fatal(error)
                     raise
+            took_ms = self._now() - began_ms
+            if took_ms > SLOW_FLUSH_MS:
+                log.warning("the disk is slow: syncing the metadata log took long", took_ms=took_ms)
             self._do(self.machine.on_flushed(end, self._now()))
 
     # -- messages ---------------------------------------------------------------------------------------------------

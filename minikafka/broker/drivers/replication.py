@@ -151,10 +151,11 @@ class _Fetcher:
         )
         self._connection: PeerConnection | None = None
         self._wake = asyncio.Event()
+        self._is_polling = False  # a fetch is out
+        self._is_abandoning = False
         owner._tasks.start(self._run(), f"fetcher-{key.source_id}-{key.fetcher_id}")
 
     def add(self, partition: Partition) -> None:
-        self._machine.broker_epoch = self._owner._broker_epoch()
         self._machine.add_partitions(
             [
                 FollowedPartition(
@@ -163,6 +164,11 @@ class _Fetcher:
             ]
         )
         self._wake.set()
+        if self._is_polling and self._connection is not None:
+            # The leader may hold the fetch that is out for half a second; a partition that has just lost its leader
+            # cannot wait for that, or its producers would. There is no other way to take a request back.
+            self._is_abandoning = True
+            self._connection.close()
 
     def remove(self, where: TopicPartition) -> None:
         self._machine.remove_partitions([where])
@@ -175,6 +181,7 @@ class _Fetcher:
                     await self._linger()
                     if self._machine.is_idle:
                         return
+                self._machine.broker_epoch = self._owner._broker_epoch()
                 await self._carry_out(self._machine.next(self._now()))
         finally:
             del self._owner._fetchers[self._key]
@@ -277,16 +284,26 @@ class _Fetcher:
     # -- requests ---------------------------------------------------------------------------------------------------
 
     async def _send(self, effect: do.SendFetch | do.SendOffsetsForLeaderEpoch | do.SendListOffsets) -> None:
+        self._is_polling = isinstance(effect, do.SendFetch)
         try:
             effects = await self._exchange(effect)
         except (OSError, TimeoutError, ChannelClosedError, WireError, KafkaError) as error:
-            log.debug("request to leader failed", source=self._key.source_id, why=str(error))
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
-            self._machine.on_request_failed(self._now())
+            self._on_no_answer(error)
             return
+        finally:
+            self._is_polling = False
         await self._carry_out(effects)
+
+    def _on_no_answer(self, error: Exception) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        if self._is_abandoning:
+            self._machine.on_request_abandoned()
+        else:
+            log.debug("request to leader failed", source=self._key.source_id, why=str(error))
+            self._machine.on_request_failed(self._now())
+        self._is_abandoning = False
 
     async def _exchange(
         self, effect: do.SendFetch | do.SendOffsetsForLeaderEpoch | do.SendListOffsets
