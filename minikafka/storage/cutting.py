@@ -36,7 +36,7 @@ def truncate_to(log: LogCore, offset: int) -> None:
 def restart_at(log: LogCore, offset: int) -> None:
     """Drop everything; the log is empty and begins at ``offset``."""
     with log.guard("restart"):
-        log.lower_recovery_point(offset)
+        log.lower_recovery_point(0)  # a crash on the way may leave the directory empty
         log.epochs.clear()
         log.epochs.store(log.disk, log.directory)
         log.snapshots.remove(below=offset + 1, above=offset)

@@ -13,7 +13,7 @@ from os.path import dirname
 from minikafka.storage.core import LogCore
 from minikafka.storage.disk import Disk, File
 from minikafka.storage.epochs import LeaderEpochCache
-from minikafka.storage.segment import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from minikafka.storage.segment import INDEX_SUFFIXES
 
 
 class FlushJob:
@@ -58,7 +58,7 @@ class FlushJob:
             for file in self._files:
                 file.fsync()
             for path in self._paths:
-                self._disk.fsync_path(path)
+                self._sync(path)
             for directory in self._directories:
                 self._disk.fsync_dir(directory)
             if self._epochs is not None:
@@ -66,6 +66,12 @@ class FlushJob:
         except OSError as error:
             self.error = error
         self.is_done = True
+
+    def _sync(self, path: str) -> None:
+        try:
+            self._disk.fsync_path(path)
+        except FileNotFoundError:
+            return  # retention or compaction took the segment away meanwhile
 
 
 def is_due(log: LogCore, wall_ms: int) -> bool:
@@ -86,7 +92,7 @@ def prepare(log: LogCore, *, is_last: bool = False) -> FlushJob:
     """
     segments = log.segments.since(log.recovery_point) if log.recovery_point < log.log_end_offset else []
     sealed = (segment for segment in segments if not segment.is_active)
-    paths = [segment.path(kind) for segment in sealed for kind in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)]
+    paths = [segment.path(kind) for segment in sealed for kind in INDEX_SUFFIXES]
     job = FlushJob(
         log.disk,
         up_to_offset=log.log_end_offset,

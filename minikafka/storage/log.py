@@ -243,10 +243,13 @@ class Log(LogCore):
         if active.size == 0 and active.base_offset == base_offset:
             return
         with self.guard("roll"):
-            segment = self.new_segment(base_offset)
             active.seal()
             active.next_offset = base_offset
-            self.segments.add(segment)
+            if base_offset <= self.recovery_point:
+                # No flush and no recovery will look at that segment again: its new indexes are synced here, and before
+                # the next segment exists, for until then it is the last one and a restart rebuilds them.
+                active.sync_indexes()
+            self.segments.add(self.new_segment(base_offset))
             self.snapshots.take(self.producers, base_offset)
 
     def _has_room(self, last_offset: int, size: int, wall_ms: int) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from os.path import dirname
 from uuid import UUID
 
 from minikafka.model import NO_EPOCH, TopicPartition
@@ -68,7 +69,9 @@ class LogDir:
         self._first_dirty = OffsetCheckpoint(disk, path, CLEANER_FILE)
         self._high_watermarks = OffsetCheckpoint(disk, path, HIGH_WATERMARK_FILE)
         self.high_watermarks: dict[TopicPartition, int] = {}  # as last written (row R22)
-        disk.mkdir(path)
+        if not disk.is_dir(path):
+            disk.mkdir(path)
+            disk.fsync_dir(dirname(path))
         try:
             self._lock = disk.lock(f"{path}/{LOCK_FILE}")
         except BlockingIOError as error:

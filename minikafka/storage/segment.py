@@ -26,6 +26,7 @@ from minikafka.storage.tail import Tail
 LOG_SUFFIX = ".log"
 OFFSET_INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
+INDEX_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
 SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, LOG_SUFFIX)  # renamed in this order: the log decides what exists
 DELETED_SUFFIX = ".deleted"
 
@@ -194,6 +195,11 @@ class Segment:
         self._max_timestamp = index.max_timestamp
         self._tail = None
         self._cache.touch(self)
+
+    def sync_indexes(self) -> None:
+        """Make the index files of a sealed segment durable."""
+        for kind in INDEX_SUFFIXES:
+            self._disk.fsync_path(self.path(kind))
 
     def activate(self) -> None:
         """Open for appending and learn where the segment ends. BadBatchError when a batch there is damaged."""

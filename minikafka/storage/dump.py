@@ -1,0 +1,97 @@
+"""What the files of a partition directory hold, for ``minikafka log dump`` and for tests. Reads only.
+
+Every function takes the path of one file. A damaged segment is told batch by batch up to the damage, and then where it
+is; nothing is repaired here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from minikafka.records.batch import LOG_OVERHEAD, BatchHeader, crc_is_valid
+from minikafka.records.read import iter_records
+from minikafka.records.record import Record
+from minikafka.storage.disk import Disk
+from minikafka.storage.errors import BadBatchError
+from minikafka.storage.index import OffsetEntry, OffsetIndex, TimeEntry, TimeIndex
+from minikafka.storage.producer_state import ProducerEntry
+from minikafka.storage.scan import scan_headers
+from minikafka.storage.segment import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from minikafka.storage.snapshots import decode_snapshot
+
+
+class DumpedBatch(NamedTuple):
+    """A batch of a segment: where it is, its header, its bytes, and whether its checksum holds."""
+
+    position: int
+    header: BatchHeader
+    data: bytes
+    is_valid: bool
+
+    def records(self) -> Iterator[Record]:
+        """Its records; KafkaError(CORRUPT_MESSAGE) if they cannot be read."""
+        return iter_records(self.data, 0, self.header)
+
+
+class Damage(NamedTuple):
+    """No further batch can be read from this position on."""
+
+    position: int
+    why: str
+
+
+def base_offset_of(path: str) -> int:
+    """The base offset that a segment's or index's file name spells; ValueError for another name."""
+    return int(path.rsplit("/", 1)[-1].split(".")[0])
+
+
+def dump_log(disk: Disk, path: str) -> Iterator[DumpedBatch | Damage]:
+    """Each batch of a ``.log`` file in order; a :class:`Damage` last, if the file does not end with a whole batch."""
+    file, size = disk.open_read(path), disk.size(path)
+    try:
+        for position, header in scan_headers(file, 0, size):
+            data = file.pread(header.batch_length + LOG_OVERHEAD, position)
+            yield DumpedBatch(position, header, data, crc_is_valid(data, 0, header))
+    except BadBatchError as error:
+        yield Damage(error.position, error.why)
+
+
+def dump_offset_index(disk: Disk, path: str) -> list[OffsetEntry]:
+    """The entries of an ``.index`` file; DamagedIndexError when it cannot be one."""
+    log_path = path.removesuffix(OFFSET_INDEX_SUFFIX) + LOG_SUFFIX
+    size = disk.size(log_path) if disk.exists(log_path) else 2**31
+    index = OffsetIndex.decode(base_offset_of(path), disk.read_bytes(path), size)
+    return [index[at] for at in range(len(index))]
+
+
+def dump_time_index(disk: Disk, path: str) -> list[TimeEntry]:
+    """The entries of a ``.timeindex`` file; DamagedIndexError when it cannot be one."""
+    index = TimeIndex.decode(base_offset_of(path), disk.read_bytes(path))
+    return [index[at] for at in range(len(index))]
+
+
+def dump_producers(disk: Disk, path: str) -> list[ProducerEntry]:
+    """The producers in a ``.snapshot`` file; DamagedSnapshotError when it cannot be one."""
+    return decode_snapshot(disk.read_bytes(path)).entries
+
+
+def index_problems(disk: Disk, log_path: str) -> list[str]:
+    """What the indexes beside a ``.log`` file say that the batches do not, one sentence each."""
+    batches = {batch.position: batch.header for batch in dump_log(disk, log_path) if isinstance(batch, DumpedBatch)}
+    stem = log_path.removesuffix(LOG_SUFFIX)
+    problems = []
+    for entry in dump_offset_index(disk, stem + OFFSET_INDEX_SUFFIX):
+        header = batches.get(entry.position)
+        if header is None or header.last_offset != entry.offset:
+            found = "no batch" if header is None else f"a batch that ends at {header.last_offset}"
+            problems.append(f"the index puts offset {entry.offset} at byte {entry.position}, where there is {found}")
+    by_last_offset = {header.last_offset: header for header in batches.values()}
+    for time_entry in dump_time_index(disk, stem + TIME_INDEX_SUFFIX):
+        header = by_last_offset.get(time_entry.offset)
+        if header is None or header.max_timestamp != time_entry.timestamp:
+            found = "no batch ends" if header is None else f"the largest is {header.max_timestamp}"
+            problems.append(
+                f"the time index puts timestamp {time_entry.timestamp} at offset {time_entry.offset}, where {found}"
+            )
+    return problems
