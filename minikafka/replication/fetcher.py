@@ -311,6 +311,7 @@ class ReplicaFetcher:
         if state is not None:
             state.fetch_offset = log_end_offset
             state.last_fetched_epoch = last_epoch
+            state.failures = 0
             self._states.enqueue(state)
             self._states.session.move_to_end(where)
 
@@ -390,9 +391,9 @@ class ReplicaFetcher:
 
     def _apply(self, state: PartitionFetchState, data: PartitionData) -> Effect:
         state.leader_high_watermark = data.high_watermark
-        state.failures = 0
         if data.records:
             return Append(state.topic_partition, data.records, data.high_watermark, data.log_start_offset)
+        state.failures = 0
         return FollowOffsets(state.topic_partition, data.high_watermark, data.log_start_offset)
 
     # -- answers ----------------------------------------------------------------------------------------------------
