@@ -79,7 +79,7 @@ def _is_over(group: Group) -> bool:
 
 
 def _write_in_parts(shard: Shard, group: Group, records: Sequence[GroupRecord]) -> None:
-    """Nobody waits for these; what fails is found again by the next sweep."""
+    """Nobody waits for these; what fails is left to the next sweep."""
     size = shard.settings.tombstones_per_write
     for start in range(0, len(records), size):
         shard.write(group, records[start : start + size], lambda error: None)

@@ -13,8 +13,9 @@ States and the transitions between them (Kafka's ``ClassicGroupState``)::
     (start of a shard)   --a persisted generation has members---------------------> Stable
 
 Entering PreparingRebalance ends the generation for its members (heartbeats say REBALANCE_IN_PROGRESS); leaving it
-begins the next one. Invariants, checked by :meth:`Group.check`: the leader is a member; parked joins exist only in
-PreparingRebalance, parked syncs only in CompletingRebalance; at most one member has a given instance id.
+begins the next one. Invariants, checked by :meth:`Group.check`: the leader is a member, and in CompletingRebalance one
+whose SyncGroup is awaited or parked; parked joins exist only in PreparingRebalance, parked syncs only in
+CompletingRebalance; at most one member has a given instance id.
 """
 
 from __future__ import annotations
@@ -243,6 +244,8 @@ class Group:
         assert (self.leader_id in self.members) if self.members else self.leader_id is None
         assert not self.awaiting_join or self.state is GroupState.PREPARING_REBALANCE
         assert not self.awaiting_sync or self.state is GroupState.COMPLETING_REBALANCE
+        if self.state is GroupState.COMPLETING_REBALANCE:
+            assert self.leader_id in self.pending_sync or self.leader_id in self.awaiting_sync
         assert self.awaiting_join.keys() <= self.members.keys()
         assert self.awaiting_sync.keys() <= self.members.keys()
         assert self.pending_sync <= self.members.keys()

@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from groups_driver import Driver  # noqa: E402
+from groups_driver import Driver
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Every scenario of tests/golden/groups plays as written. ``UPDATE_GOLDEN=1 pytest ...`` writes them anew: read the diff."""
+"""Every scenario of tests/golden/groups plays as written; ``UPDATE_GOLDEN=1 pytest ...`` writes them anew."""
 
 from __future__ import annotations
 

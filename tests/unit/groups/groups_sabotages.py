@@ -1,0 +1,184 @@
+"""Planted bugs: each breaks the coordinator in one place, in a way that is easy to get wrong. The schedules must notice
+every one; ``test_schedules.py`` says within how many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import minikafka.groups.commits as commits
+import minikafka.groups.joining as joining
+import minikafka.groups.loading as loading
+import minikafka.groups.membership as membership
+import minikafka.groups.rebalance as rebalance
+import minikafka.groups.syncing as syncing
+from minikafka.errors import ErrorCode
+from minikafka.groups.group import Group, GroupState
+from minikafka.groups.shard import Shard
+
+SABOTAGES: dict[str, tuple[Any, str, Callable[..., Any]]] = {}
+
+
+def replaces(owner: Any, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register the decorated function as the broken form of ``owner.name``."""
+
+    def register(broken: Callable[..., Any]) -> Callable[..., Any]:
+        SABOTAGES[broken.__name__] = (owner, name, broken)
+        return broken
+
+    return register
+
+
+@contextmanager
+def planted(name: str) -> Iterator[None]:
+    """The coordinator with this bug in it."""
+    owner, attribute, broken = SABOTAGES[name]
+    sound = getattr(owner, attribute)
+    setattr(owner, attribute, broken)
+    try:
+        yield
+    finally:
+        setattr(owner, attribute, sound)
+
+
+@replaces(commits, "_refusal")
+def stale_generation_may_commit(shard: Shard, request: Any, version: int) -> ErrorCode:
+    """The member is checked, its generation is not."""
+    group = shard.groups.get(request.group_id)
+    return membership.member_error(group, request.member_id, request.group_instance_id)
+
+
+_sound_heartbeat = membership.heartbeat
+_sound_on_member_timer = membership.on_member_timer
+_sound_prepare = rebalance.prepare_rebalance
+
+
+@replaces(membership, "heartbeat")
+def stale_generation_may_heartbeat(shard: Shard, request: Any, token: Any) -> None:
+    """The generation of the group is taken for that of the member."""
+    group = shard.groups.get(request.group_id)
+    if group is not None:
+        request.generation_id = group.generation_id
+    _sound_heartbeat(shard, request, token)
+
+
+_sound_park = syncing._park
+
+
+@replaces(syncing, "_park")
+def second_assignment_counts(shard: Shard, group: Group, *rest: Any) -> None:
+    """The leader's repeated SyncGroup writes another assignment."""
+    group.assignment_in_flight = False
+    _sound_park(shard, group, *rest)
+
+
+@replaces(syncing, "_park")
+def assignment_before_commit(shard: Shard, group: Group, member: Any, request: Any, token: Any) -> None:
+    """The assignment is given out when it is written, not when it is committed."""
+    group.awaiting_sync[member.member_id] = token
+    if group.leader_id == member.member_id:
+        given = {one.member_id: one.assignment for one in request.assignments}
+        shard.write(group, [rebalance.metadata_record(shard, group, given)], lambda error: None)
+        for one in group.members.values():
+            one.assignment = given.get(one.member_id, b"")
+        group.transition_to(GroupState.STABLE)
+        parked, group.awaiting_sync = group.awaiting_sync, {}
+        for member_id, waiting in parked.items():
+            syncing._answer(shard, group, group.members[member_id], waiting)
+
+
+@replaces(syncing, "_assignment_written")
+def assignment_of_another_generation(shard: Shard, group: Group, generation_id: int, error: ErrorCode) -> None:
+    """A record that was committed late is applied to the generation of now."""
+    if error is ErrorCode.NONE and group.is_in(GroupState.COMPLETING_REBALANCE) and group.persisted is not None:
+        for persisted in group.persisted.members:
+            if persisted.member_id in group.members:
+                group.members[persisted.member_id].assignment = persisted.assignment
+        group.transition_to(GroupState.STABLE)
+        parked, group.awaiting_sync = group.awaiting_sync, {}
+        for member_id, token in parked.items():
+            syncing._answer(shard, group, group.members[member_id], token)
+    elif group.is_in(GroupState.COMPLETING_REBALANCE):
+        rebalance.prepare_rebalance(shard, group)
+
+
+_sound_commit_write = Shard.write
+
+
+@replaces(Shard, "write")
+def offset_acknowledged_before_commit(shard: Shard, group: Group, records: Any, done: Any) -> None:
+    """The committer is answered as soon as the record is written."""
+    if getattr(done, "func", None) is commits._offsets_written:
+        done(ErrorCode.NONE)
+        done = lambda error: None  # noqa: E731
+    _sound_commit_write(shard, group, records, done)
+
+
+@replaces(Shard, "time_out_write")
+def late_write_forgotten(shard: Shard, write_id: int) -> None:
+    """A write that takes long is taken for failed, although it is in the log."""
+    write = shard.writes.get(write_id)
+    if write is not None and write.done is not None:
+        done, write.done, write.records = write.done, None, ()
+        done(ErrorCode.REQUEST_TIMED_OUT)
+
+
+@replaces(rebalance, "answer_parked_join")
+def join_without_answer(shard: Shard, group: Group, member_id: str, error: ErrorCode) -> None:
+    """Who is taken out of the group is not told."""
+    group.awaiting_join.pop(member_id, None)
+
+
+_sound_elect = Group.elect_joined_leader
+
+
+@replaces(Group, "elect_joined_leader")
+def absent_leader_kept(group: Group) -> bool:
+    """A static leader that has not rejoined goes on leading."""
+    return group.leader_id in group.members or _sound_elect(group)
+
+
+_sound_restore = loading._restore
+
+
+@replaces(loading, "_restore")
+def generation_not_restored(shard: Shard, group: Group, persisted: Any) -> None:
+    """A new coordinator counts generations from the beginning."""
+    _sound_restore(shard, group, persisted)
+    group.generation_id = 1
+
+
+@replaces(Shard, "offsets_in_flight")
+def commits_on_their_way_overlooked(shard: Shard) -> Iterator[Any]:
+    """Expiry and deletion look only at what is committed."""
+    return iter(())
+
+
+@replaces(membership, "on_member_timer")
+def session_timer_not_set_again(shard: Shard, group: Group, member_id: str) -> None:
+    """A timer that fires before the deadline, which heartbeats have moved, is lost."""
+    member = group.members.get(member_id)
+    if member is None or shard.now_ms >= member.session_deadline_ms:
+        _sound_on_member_timer(shard, group, member_id)
+
+
+@replaces(rebalance, "prepare_rebalance")
+def phase_without_end(shard: Shard, group: Group) -> None:
+    """A rebalance waits for a member that is gone as long as its session lasts, or for ever."""
+    _sound_prepare(shard, group)
+    if group.is_in(GroupState.PREPARING_REBALANCE) and group.initial_delay_left_ms is None:
+        shard.end_phase(group)
+
+
+@replaces(joining, "metadata_record")
+def new_id_not_persisted(shard: Shard, group: Group) -> Any:
+    """The record of a static member's restart holds its assignment no more."""
+    return rebalance.metadata_record(shard, group, {})
+
+
+@replaces(rebalance, "fail_parked_syncs")
+def syncs_left_parked(shard: Shard, group: Group, error: ErrorCode) -> None:
+    """A rebalance forgets those who wait for the assignment that will not come."""
+    group.awaiting_sync.clear()
