@@ -1,0 +1,195 @@
+"""What the node keeps whatever its role: identity, election state, log summary, high watermark, and the outbox."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from minikafka.errors import ErrorCode
+from minikafka.raft.config import RaftConfig
+from minikafka.raft.effects import (
+    BecameFollower,
+    Effect,
+    HighWatermark,
+    LeaderUnknown,
+    LostLeadership,
+    PersistElection,
+    ReadLog,
+    ReadSnapshot,
+    RepairCompleted,
+    Respond,
+    Send,
+)
+from minikafka.raft.log import LogSummary
+from minikafka.raft.messages import RESPONSE_TO, Request, Response
+from minikafka.raft.state import ElectionState
+from minikafka.raft.voters import VoterSet
+
+
+class Rng(Protocol):
+    """Randomness handed in (``random.Random`` will do)."""
+
+    def randrange(self, stop: int, /) -> int:
+        """An integer from 0 to ``stop`` - 1."""
+
+
+class BatchSpan(NamedTuple):
+    """The place of one fetched batch in the log."""
+
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+
+
+BatchSpans = Callable[[bytes], Sequence[BatchSpan]]
+"""Checks fetched batches (CRC, completeness) and says where they belong; ValueError when they are damaged."""
+
+
+class Core:
+    """Shared by the roles. ``election`` is replaced by ``quorum.py`` (see its table of transitions)
+    and by ``complete_repair``."""
+
+    __slots__ = (
+        "_next_request_id",
+        "_outbox",
+        "_persisted",
+        "batch_spans",
+        "cluster_id",
+        "config",
+        "election",
+        "failed_fetches",
+        "failed_rounds",
+        "high_watermark",
+        "log",
+        "node_id",
+        "rng",
+        "vote_disabled",
+        "voters",
+    )
+
+    def __init__(
+        self,
+        *,
+        node_id: int,
+        cluster_id: str,
+        voters: VoterSet,
+        config: RaftConfig,
+        rng: Rng,
+        log: LogSummary,
+        election: ElectionState,
+        batch_spans: BatchSpans,
+        vote_disabled: bool,
+    ) -> None:
+        self.node_id = node_id
+        self.cluster_id = cluster_id
+        self.voters = voters
+        self.config = config
+        self.rng = rng
+        self.log = log
+        self.election = election
+        self.batch_spans = batch_spans
+        self.vote_disabled = vote_disabled
+        self.high_watermark = 0 if log.snapshot is None else log.snapshot.snapshot_id.offset
+        self.failed_rounds = 0  # rounds of voting lost in a row; spaces out the next ones
+        self.failed_fetches = 0  # likewise, also across roles: an observer finds a dead leader and loses it again
+        self._persisted = election
+        self._outbox: list[Effect] = []
+        # Starting anywhere keeps the answers to a former life from being taken for ours.
+        self._next_request_id = rng.randrange(1 << 31)
+
+    @property
+    def epoch(self) -> int:
+        """The highest epoch this node has seen."""
+        return self.election.epoch
+
+    @property
+    def leader(self) -> int | None:
+        """Who leads ``epoch``, as far as known."""
+        return self.election.leader
+
+    @property
+    def is_voter(self) -> bool:
+        """False for an observer, which only fetches."""
+        return self.node_id in self.voters
+
+    @property
+    def may_campaign(self) -> bool:
+        """True for a voter whose log is whole: only such a node may vote or stand."""
+        return self.is_voter and not self.vote_disabled
+
+    # The outbox
+
+    def emit(self, effect: Effect) -> None:
+        """Queue an effect; a changed epoch or vote is made durable first, so nothing can leave ahead of it."""
+        self.maybe_persist()
+        self._outbox.append(effect)
+
+    def announce(self, effect: LostLeadership | BecameFollower | LeaderUnknown) -> None:
+        """Queue news for the driver itself, which need not wait until they are durable (and a vote that may follow
+        in the same epoch then takes no second write)."""
+        self._outbox.append(effect)
+
+    def maybe_persist(self) -> None:
+        """Queue the write of the election state when a restart must not forget how it changed."""
+        if self.election[:2] != self._persisted[:2]:
+            self._persisted = self.election
+            self._outbox.append(PersistElection(self.election))
+
+    def take_effects(self) -> list[Effect]:
+        """Everything queued since the last call, in order."""
+        self.maybe_persist()
+        effects, self._outbox = self._outbox, []
+        return effects
+
+    def send(self, to: int, message: Request) -> int:
+        """Queue a request and return the id its answer will carry."""
+        request_id = self._next_request_id
+        self._next_request_id += 1
+        self.emit(Send(to, request_id, message))
+        return request_id
+
+    def respond(self, token: object, message: Response, read: ReadLog | ReadSnapshot | None = None) -> None:
+        """Queue an answer."""
+        self.emit(Respond(token, message, read))
+
+    def answer(self, token: object, request: type[Request], error: ErrorCode = ErrorCode.NONE) -> None:
+        """Queue an answer that says no more than an error, the epoch and the leader."""
+        self.respond(token, RESPONSE_TO[request](error, self.epoch, self.leader))
+
+    # Shared rules
+
+    def advance_high_watermark(self, offset: int) -> bool:
+        """Raise the high watermark and tell the driver; it never falls."""
+        risen = offset > self.high_watermark
+        if risen:
+            self.high_watermark = offset
+            self.emit(HighWatermark(offset))
+        return risen
+
+    def complete_repair(self, leader: int) -> None:
+        """The damaged log is whole again. Should this epoch's vote have been lost with it, it counts as given to the
+        leader: that one did win, and nobody else may be given one.
+        """
+        self.vote_disabled = False
+        if self.election.voted_for is None:
+            self.election = self.election._replace(voted_for=leader)
+        self.emit(RepairCompleted())
+
+    def election_timeout_ms(self) -> int:
+        """A random election timeout, so that voters do not stand in step."""
+        return self.config.election_timeout_ms + self.rng.randrange(self.config.election_timeout_ms)
+
+    def election_backoff_ms(self) -> int:
+        """A random wait after a lost round; its bound doubles with every round lost in a row."""
+        bound = self.config.election_jitter_ms << min(self.failed_rounds, 10)
+        return 1 + self.rng.randrange(min(bound, self.config.election_backoff_max_ms))
+
+    def retry_backoff_ms(self) -> int:
+        """The pause after a failed fetch, or a failed search for the leader: it doubles, up to 16 times the first."""
+        backoff_ms = self.config.retry_backoff_ms << min(self.failed_fetches, 4)
+        self.failed_fetches += 1
+        return backoff_ms
+
+    def jitter_ms(self) -> int:
+        """A small random wait, which also grows with rounds lost; it may be 0."""
+        return self.election_backoff_ms() - 1

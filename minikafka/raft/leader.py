@@ -1,0 +1,247 @@
+"""Leader: appends, serves fetches, and decides what is committed.
+
+Theory (Raft 5.3, 5.4; KIP-595):
+
+- It begins its epoch with a LeaderChange record. The high watermark is the largest offset that a majority of voters
+  has on disk, itself counted only up to its flushed offset, and it moves only once it passes that record: entries of
+  former epochs are committed by what is behind them, never by counting alone (Raft, figure 8).
+- Followers may be sent records that the leader has not flushed yet; the disks work side by side. Should the leader
+  crash and lose them, it can never lead this epoch again, so no other record takes their place.
+- A fetch whose log end is not in the leader's log is told where the logs part; one below the log's start is told of
+  the snapshot. Any other fetch says what its sender has on disk.
+- A fetch that finds neither records nor a news of the high watermark is parked, one per replica, until there is
+  some or its time is over.
+- Check quorum (KAFKA-15489): when no majority has fetched for 1.5 fetch timeouts, the others will have turned to
+  somebody else by now; the leader resigns rather than accept commands it cannot commit.
+- Voters that do not fetch are told again and again who leads (BeginQuorumEpoch).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import OffsetAndEpoch
+from minikafka.raft.core import Core
+from minikafka.raft.effects import Append, AppendLeaderChange, BecameLeader, LostLeadership, ReadLog, ReadSnapshot
+from minikafka.raft.messages import (
+    BeginQuorumEpochRequest,
+    FetchRequest,
+    FetchResponse,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
+)
+from minikafka.raft.progress import ParkedFetch, ReplicaProgress, ReplicaState
+from minikafka.raft.role import Role, ToResigned, Transition
+from minikafka.raft.voters import majority_value
+
+
+class Leader(Role):
+    """See the module's docstring."""
+
+    NAME: ClassVar[str] = "leader"
+
+    def __init__(self, core: Core, now_ms: int, granted_by: tuple[int, ...]) -> None:
+        super().__init__(core)
+        self.epoch = core.epoch
+        self.epoch_start_offset = core.log.log_end_offset
+        self._granted_by = granted_by
+        self._voters = {voter: ReplicaProgress(now_ms) for voter in core.voters.others(core.node_id)}
+        self._observers: dict[int, ReplicaProgress] = {}
+        self._parked: dict[int, ParkedFetch] = {}
+        self._begin_at_ms = dict.fromkeys(self._voters, now_ms)
+
+    def enter(self, now_ms: int) -> Transition | None:
+        core = self.core
+        core.failed_rounds = 0
+        core.emit(BecameLeader(self.epoch, self.epoch_start_offset))
+        core.log.append(self.epoch_start_offset + 1, self.epoch)
+        voters = core.voters.ids
+        core.emit(AppendLeaderChange(self.epoch_start_offset, self.epoch, core.node_id, voters, self._granted_by))
+        self._tell_voters(now_ms)
+        return None
+
+    def leave(self) -> None:
+        self.core.announce(LostLeadership(self.epoch))
+        for parked in self._parked.values():
+            self.core.answer(parked.token, FetchRequest, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def may_pre_vote(self, now_ms: int) -> bool:
+        return False
+
+    # Time
+
+    def next_deadline_ms(self) -> int | None:
+        due = [parked.deadline_ms for parked in self._parked.values()]
+        due += [at for voter, at in self._begin_at_ms.items() if voter not in self._parked]
+        due += [self._check_quorum_deadline_ms()] if self._voters else []
+        return min(due, default=None)
+
+    def tick(self, now_ms: int) -> Transition | None:
+        if self._voters and now_ms >= self._check_quorum_deadline_ms():
+            return self.resignation()
+        self._release_parked(now_ms, expired_only=True)
+        self._tell_voters(now_ms)
+        return None
+
+    def _check_quorum_deadline_ms(self) -> int:
+        """When a majority, ourselves included, will not have fetched for too long."""
+        times = sorted((progress.last_fetch_ms for progress in self._voters.values()), reverse=True)
+        return times[self.core.voters.majority - 2] + self.core.config.check_quorum_timeout_ms
+
+    def _tell_voters(self, now_ms: int) -> None:
+        core = self.core
+        for voter, at_ms in self._begin_at_ms.items():
+            if now_ms >= at_ms and voter not in self._parked:
+                core.send(voter, BeginQuorumEpochRequest(core.cluster_id, core.node_id, self.epoch))
+                self._put_off_telling(voter, now_ms)
+
+    def _put_off_telling(self, replica_id: int, now_ms: int) -> None:
+        if replica_id in self._begin_at_ms:
+            self._begin_at_ms[replica_id] = now_ms + self.core.config.begin_quorum_interval_ms
+
+    def resignation(self) -> Transition:
+        """Give up, naming the other voters with the one that has most of the log first."""
+        order = sorted(self._voters, key=lambda voter: (-self._voters[voter].end_offset, voter))
+        return ToResigned(tuple(order))
+
+    # Appends and commits
+
+    def propose(self, values: tuple[bytes, ...], now_ms: int) -> int:
+        """Append one batch; the offset after it, which the high watermark reaches when it is committed."""
+        core = self.core
+        base_offset = core.log.log_end_offset
+        if base_offset + len(values) - core.high_watermark > core.config.max_uncommitted_records:
+            raise KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"{base_offset - core.high_watermark} metadata records wait for a majority of the voters; retry later",
+            )
+        core.log.append(base_offset + len(values), self.epoch)
+        core.emit(Append(base_offset, self.epoch, values))
+        self._release_parked(now_ms)
+        return core.log.log_end_offset
+
+    def on_flushed(self, now_ms: int) -> None:
+        self._maybe_commit(now_ms)
+
+    def _maybe_commit(self, now_ms: int) -> None:
+        offset = self._majority_offset()
+        if offset > self.epoch_start_offset and self.core.advance_high_watermark(offset):
+            self._release_parked(now_ms)
+
+    def _majority_offset(self) -> int:
+        return majority_value([self.core.log.flushed_offset, *(p.end_offset for p in self._voters.values())])
+
+    # Fetches
+
+    def on_fetch(self, token: object, request: FetchRequest, now_ms: int) -> Transition | None:
+        replica = self._heard_from(request.replica_id, now_ms)
+        log = self.core.log
+        if log.needs_snapshot(request.end):
+            self._touch(replica, now_ms)
+            self._respond(token, snapshot_id=self._snapshot_id())
+        elif (diverging := self._divergence(request.end)) is not None:
+            self._touch(replica, now_ms)
+            self._respond(token, diverging=diverging)
+        else:
+            if replica is not None:
+                replica.record_fetch(request.end.offset, log.log_end_offset, now_ms)
+            self._maybe_commit(now_ms)
+            self._answer_or_park(token, request, now_ms)
+        return None
+
+    def _divergence(self, end: OffsetAndEpoch) -> OffsetAndEpoch | None:
+        return self.core.log.divergence(end)
+
+    def _heard_from(self, replica_id: int, now_ms: int) -> ReplicaProgress | None:
+        """Its progress, made for a new observer while there is room; an earlier fetch of it is not waited for."""
+        superseded = self._parked.pop(replica_id, None)
+        if superseded is not None:
+            self._respond(superseded.token)
+        self._put_off_telling(replica_id, now_ms)
+        if replica_id in self._voters:
+            return self._voters[replica_id]
+        if replica_id not in self._observers and not self._make_room(now_ms):
+            return None
+        return self._observers.setdefault(replica_id, ReplicaProgress(now_ms))
+
+    def _make_room(self, now_ms: int) -> bool:
+        config = self.core.config
+        if len(self._observers) >= config.max_observers:
+            horizon = now_ms - config.check_quorum_timeout_ms
+            self._observers = {r: p for r, p in self._observers.items() if p.last_fetch_ms >= horizon}
+        return len(self._observers) < config.max_observers
+
+    def _touch(self, replica: ReplicaProgress | None, now_ms: int) -> None:
+        if replica is not None:
+            replica.last_fetch_ms = now_ms
+
+    def _snapshot_id(self) -> OffsetAndEpoch:
+        assert self.core.log.snapshot is not None, "a log that starts above 0 has a snapshot"
+        return self.core.log.snapshot.snapshot_id
+
+    def _answer_or_park(self, token: object, request: FetchRequest, now_ms: int) -> None:
+        core = self.core
+        wait_ms = min(request.max_wait_ms, core.config.fetch_max_wait_ms)
+        news = request.end.offset < core.log.log_end_offset or request.high_watermark < core.high_watermark
+        known = request.replica_id in self._voters or request.replica_id in self._observers
+        if news or wait_ms == 0 or not known:
+            self._serve(token, request)
+        else:
+            self._parked[request.replica_id] = ParkedFetch(token, request, now_ms + wait_ms)
+
+    def _release_parked(self, now_ms: int, expired_only: bool = False) -> None:
+        for replica_id, parked in list(self._parked.items()):
+            if not expired_only or now_ms >= parked.deadline_ms:
+                del self._parked[replica_id]
+                self._put_off_telling(replica_id, now_ms)
+                self._serve(parked.token, parked.request)
+
+    def _serve(self, token: object, request: FetchRequest) -> None:
+        offset = request.end.offset
+        max_bytes = min(request.max_bytes, self.core.config.fetch_max_bytes)
+        wanted = max_bytes > 0 and offset < self.core.log.log_end_offset
+        self._respond(token, read=ReadLog(offset, max_bytes) if wanted else None)
+
+    def _respond(
+        self,
+        token: object,
+        diverging: OffsetAndEpoch | None = None,
+        snapshot_id: OffsetAndEpoch | None = None,
+        read: ReadLog | None = None,
+    ) -> None:
+        core = self.core
+        none = ErrorCode.NONE
+        message = FetchResponse(none, self.epoch, core.node_id, core.high_watermark, diverging, snapshot_id)
+        core.respond(token, message, read)
+
+    def on_fetch_snapshot(self, token: object, request: FetchSnapshotRequest, now_ms: int) -> None:
+        core = self.core
+        self._touch(self._heard_from(request.replica_id, now_ms), now_ms)
+        snapshot = core.log.snapshot
+        if snapshot is None or snapshot.snapshot_id != request.snapshot_id:
+            core.answer(token, FetchSnapshotRequest, ErrorCode.SNAPSHOT_NOT_FOUND)
+        elif request.position > snapshot.size_bytes:
+            core.answer(token, FetchSnapshotRequest, ErrorCode.POSITION_OUT_OF_RANGE)
+        else:
+            max_bytes = min(request.max_bytes, core.config.snapshot_chunk_bytes)
+            none = ErrorCode.NONE
+            message = FetchSnapshotResponse(none, self.epoch, core.node_id, snapshot.size_bytes, request.position)
+            core.respond(token, message, ReadSnapshot(request.snapshot_id, request.position, max_bytes))
+
+    # For DescribeQuorum
+
+    def voter_states(self, now_ms: int) -> tuple[ReplicaState, ...]:
+        """Every voter's progress, our own included, in order of id."""
+        core = self.core
+        ours = ReplicaState(core.node_id, core.log.log_end_offset, now_ms, now_ms)
+        return tuple(sorted([ours, *_states(self._voters.items())]))
+
+    def observer_states(self) -> tuple[ReplicaState, ...]:
+        """The observers' progress, in order of id."""
+        return tuple(sorted(_states(self._observers.items())))
+
+
+def _states(replicas: Iterable[tuple[int, ReplicaProgress]]) -> list[ReplicaState]:
+    return [ReplicaState(r, p.end_offset, p.last_fetch_ms, p.last_caught_up_ms) for r, p in replicas]

@@ -1,0 +1,286 @@
+"""The requests and answers of the quorum, and their form on the wire.
+
+They are KRaft's (KIP-595, KIP-630, KIP-996), reduced to one log: Vote (with the pre-vote flag), BeginQuorumEpoch,
+EndQuorumEpoch, Fetch, FetchSnapshot. Every request names the cluster and its sender's epoch; every answer carries an
+error code, the epoch its sender is in and the leader it knows there, so that any exchange brings both sides up to date.
+
+``to_wire`` gives a list of plain values that msgpack can carry: a tag, then the fields in their order.
+``message_from_wire`` is its strict inverse: anything that is not exactly a message of ours is a
+:class:`MalformedMessageError`. A field's annotation names its rule (``NodeId``, ``Offset``, ...).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Final, TypeAlias, TypeVar
+
+from minikafka.errors import ErrorCode
+from minikafka.model import OffsetAndEpoch
+
+Text: TypeAlias = str
+NodeId: TypeAlias = int
+Epoch: TypeAlias = int
+Offset: TypeAlias = int
+Size: TypeAlias = int
+Flag: TypeAlias = bool
+Blob: TypeAlias = bytes
+NodeIds: TypeAlias = tuple[int, ...]
+
+_MAX_NODES: Final = 1_000
+_MAX_TEXT: Final = 255
+
+
+class MalformedMessageError(ValueError):
+    """What came is not a message of the quorum; the text says which field is wrong."""
+
+
+class Message:
+    """What the dataclasses below share: the tag that names them on the wire, and the way there and back."""
+
+    __slots__ = ()
+    TAG: ClassVar[str]
+
+    def to_wire(self) -> list[object]:
+        """A list of str, int, bool, bytes, None and lists of them."""
+        return [self.TAG, *(_plain(getattr(self, field.name)) for field in fields(self))]  # type: ignore[arg-type]
+
+    @classmethod
+    def from_wire(cls: type[_M], wire: object) -> _M:
+        """The message of this class in ``wire``; MalformedMessageError for anything else."""
+        message = message_from_wire(wire)
+        if not isinstance(message, cls):
+            raise MalformedMessageError(f"expected {cls.TAG}, got {message.TAG}")
+        return message
+
+
+_M = TypeVar("_M", bound=Message)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, tuple):
+        return list(value)
+    return int(value) if isinstance(value, ErrorCode) else value
+
+
+@dataclass(frozen=True, slots=True)
+class VoteRequest(Message):
+    """Asks for a vote in ``epoch``, or (pre-vote) whether one would be given; the pre-vote names its sender's
+    current epoch and changes nothing. ``last`` is the end of the sender's log."""
+
+    TAG: ClassVar[str] = "Vote"
+    cluster_id: Text
+    candidate_id: NodeId
+    epoch: Epoch
+    last: OffsetAndEpoch
+    pre_vote: Flag
+
+
+@dataclass(frozen=True, slots=True)
+class BeginQuorumEpochRequest(Message):
+    """The leader makes itself known to a voter that does not fetch from it."""
+
+    TAG: ClassVar[str] = "BeginQuorumEpoch"
+    cluster_id: Text
+    leader_id: NodeId
+    leader_epoch: Epoch
+
+
+@dataclass(frozen=True, slots=True)
+class EndQuorumEpochRequest(Message):
+    """The leader resigned. The first of ``preferred_successors`` is to stand at once, the others a little later."""
+
+    TAG: ClassVar[str] = "EndQuorumEpoch"
+    cluster_id: Text
+    leader_id: NodeId
+    leader_epoch: Epoch
+    preferred_successors: NodeIds
+
+
+@dataclass(frozen=True, slots=True)
+class FetchRequest(Message):
+    """``end`` is the end of the sender's log, all of it on its disk: what a fetch claims, the leader counts.
+    ``high_watermark`` is what the sender knows of it; a larger one is reason to answer at once (KIP-1166)."""
+
+    TAG: ClassVar[str] = "Fetch"
+    cluster_id: Text
+    replica_id: NodeId
+    leader_epoch: Epoch
+    end: OffsetAndEpoch
+    high_watermark: Offset
+    max_wait_ms: Size
+    max_bytes: Size
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSnapshotRequest(Message):
+    """Asks for the bytes of a snapshot from ``position`` on."""
+
+    TAG: ClassVar[str] = "FetchSnapshot"
+    cluster_id: Text
+    replica_id: NodeId
+    leader_epoch: Epoch
+    snapshot_id: OffsetAndEpoch
+    position: Offset
+    max_bytes: Size
+
+
+@dataclass(frozen=True, slots=True)
+class VoteResponse(Message):
+    """Answers VoteRequest."""
+
+    TAG: ClassVar[str] = "VoteAnswer"
+    error_code: ErrorCode
+    leader_epoch: Epoch
+    leader_id: NodeId | None
+    vote_granted: Flag = False
+
+
+@dataclass(frozen=True, slots=True)
+class BeginQuorumEpochResponse(Message):
+    """Answers BeginQuorumEpochRequest."""
+
+    TAG: ClassVar[str] = "BeginQuorumEpochAnswer"
+    error_code: ErrorCode
+    leader_epoch: Epoch
+    leader_id: NodeId | None
+
+
+@dataclass(frozen=True, slots=True)
+class EndQuorumEpochResponse(Message):
+    """Answers EndQuorumEpochRequest."""
+
+    TAG: ClassVar[str] = "EndQuorumEpochAnswer"
+    error_code: ErrorCode
+    leader_epoch: Epoch
+    leader_id: NodeId | None
+
+
+@dataclass(frozen=True, slots=True)
+class FetchResponse(Message):
+    """Answers FetchRequest with one of: records from the fetch offset on (or none), where the follower's log
+    diverges, or the snapshot it needs first."""
+
+    TAG: ClassVar[str] = "FetchAnswer"
+    error_code: ErrorCode
+    leader_epoch: Epoch
+    leader_id: NodeId | None
+    high_watermark: Offset = 0
+    diverging: OffsetAndEpoch | None = None
+    snapshot_id: OffsetAndEpoch | None = None
+    records: Blob = b""
+
+    def filled(self, data: bytes) -> FetchResponse:
+        """With the records that the driver read."""
+        return replace(self, records=data)
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSnapshotResponse(Message):
+    """Answers FetchSnapshotRequest; ``size`` is that of the whole snapshot."""
+
+    TAG: ClassVar[str] = "FetchSnapshotAnswer"
+    error_code: ErrorCode
+    leader_epoch: Epoch
+    leader_id: NodeId | None
+    size: Offset = 0
+    position: Offset = 0
+    data: Blob = b""
+
+    def filled(self, data: bytes) -> FetchSnapshotResponse:
+        """With the bytes that the driver read."""
+        return replace(self, data=data)
+
+
+Request = VoteRequest | BeginQuorumEpochRequest | EndQuorumEpochRequest | FetchRequest | FetchSnapshotRequest
+Response = VoteResponse | BeginQuorumEpochResponse | EndQuorumEpochResponse | FetchResponse | FetchSnapshotResponse
+
+RESPONSE_TO: Final[dict[type[Request], type[Response]]] = {
+    VoteRequest: VoteResponse,
+    BeginQuorumEpochRequest: BeginQuorumEpochResponse,
+    EndQuorumEpochRequest: EndQuorumEpochResponse,
+    FetchRequest: FetchResponse,
+    FetchSnapshotRequest: FetchSnapshotResponse,
+}
+REQUESTS: Final = tuple(RESPONSE_TO)
+RESPONSES: Final = tuple(RESPONSE_TO.values())
+
+
+def message_from_wire(wire: object) -> Request | Response:
+    """The message in a decoded msgpack value, or MalformedMessageError."""
+    if not isinstance(wire, list | tuple) or not wire or not isinstance(wire[0], str):
+        raise MalformedMessageError(f"a message is a list that begins with its name, got {type(wire).__name__}")
+    cls = _BY_TAG.get(wire[0])
+    if cls is None:
+        raise MalformedMessageError(f"unknown message {wire[0][:40]!r}")
+    rules = _RULES_OF[cls]
+    if len(wire) != len(rules) + 1:
+        raise MalformedMessageError(f"{cls.TAG} has {len(rules)} fields, got {len(wire) - 1}")
+    return cls(*(_field(cls, name, rule, value) for (name, rule), value in zip(rules, wire[1:], strict=True)))
+
+
+def _field(cls: type[Message], name: str, rule: Callable[[object], Any], value: object) -> Any:
+    try:
+        return rule(value)
+    except MalformedMessageError as error:
+        raise MalformedMessageError(f"{cls.TAG}.{name}: {error}") from None
+
+
+def _between(low: int, high: int) -> Callable[[object], int]:
+    def rule(value: object) -> int:
+        if type(value) is not int or not low <= value <= high:
+            raise MalformedMessageError(f"expected an integer from {low} to {high}, got {value!r:.40}")
+        return value
+
+    return rule
+
+
+def _instance(kind: type, limit: int) -> Callable[[object], Any]:
+    def rule(value: object) -> Any:
+        if type(value) is not kind or (limit and len(value) > limit):  # type: ignore[arg-type]
+            raise MalformedMessageError(f"expected {kind.__name__}, got {value!r:.40}")
+        return value
+
+    return rule
+
+
+def _optional(rule: Callable[[object], Any]) -> Callable[[object], Any]:
+    return lambda value: None if value is None else rule(value)
+
+
+def _sequence(value: object, what: str, length_max: int) -> list[Any] | tuple[Any, ...]:
+    if not isinstance(value, list | tuple) or len(value) > length_max:
+        raise MalformedMessageError(f"expected {what}, got {value!r:.40}")
+    return value
+
+
+def _offset_and_epoch(value: object) -> OffsetAndEpoch:
+    pair = _sequence(value, "offset and epoch", 2)
+    if len(pair) != 2:
+        raise MalformedMessageError(f"expected offset and epoch, got {value!r:.40}")
+    return OffsetAndEpoch(_int64(pair[0]), _int32(pair[1]))
+
+
+def _error_code(value: object) -> ErrorCode:
+    return ErrorCode.of(_between(-1, 2**15 - 1)(value))
+
+
+_int32 = _between(0, 2**31 - 1)
+_int64 = _between(0, 2**63 - 1)
+
+_RULES: Final[dict[str, Callable[[object], Any]]] = {
+    "Text": _instance(str, _MAX_TEXT),
+    "NodeId": _int32,
+    "NodeId | None": _optional(_int32),
+    "NodeIds": lambda value: tuple(_int32(node) for node in _sequence(value, "a list of node ids", _MAX_NODES)),
+    "Epoch": _int32,
+    "Offset": _int64,
+    "Size": _int32,
+    "Flag": _instance(bool, 0),
+    "Blob": _instance(bytes, 0),
+    "ErrorCode": _error_code,
+    "OffsetAndEpoch": _offset_and_epoch,
+    "OffsetAndEpoch | None": _optional(_offset_and_epoch),
+}
+_BY_TAG: Final[dict[str, type[Request] | type[Response]]] = {cls.TAG: cls for cls in (*REQUESTS, *RESPONSES)}
+_RULES_OF: Final = {cls: [(field.name, _RULES[str(field.type)]) for field in fields(cls)] for cls in _BY_TAG.values()}

@@ -1,0 +1,283 @@
+"""One node of the quorum: the machine that a driver feeds with events (the package's docstring says how)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import OffsetAndEpoch
+from minikafka.raft.config import RaftConfig
+from minikafka.raft.core import BatchSpans, Core, Rng
+from minikafka.raft.effects import AdvanceLogStart, Effect
+from minikafka.raft.leader import Leader
+from minikafka.raft.log import LogSummary, Snapshot
+from minikafka.raft.messages import (
+    BeginQuorumEpochRequest,
+    EndQuorumEpochRequest,
+    FetchRequest,
+    FetchSnapshotRequest,
+    Request,
+    Response,
+    VoteRequest,
+    VoteResponse,
+)
+from minikafka.raft.progress import QuorumInfo
+from minikafka.raft.quorum import QuorumState
+from minikafka.raft.role import ToUnattached
+from minikafka.raft.state import ElectionState
+from minikafka.raft.voters import VoterSet
+
+
+class RaftNode:
+    """One node's part in the quorum; see the package's docstring for how it is driven.
+
+    Every method that takes an event returns effects, to be done in order. ``now_ms`` is monotonic.
+    """
+
+    def __init__(
+        self,
+        *,
+        node_id: int,
+        cluster_id: str,
+        voters: VoterSet,
+        rng: Rng,
+        batch_spans: BatchSpans,
+        log: LogSummary | None = None,
+        election: ElectionState | None = None,
+        config: RaftConfig | None = None,
+        vote_disabled: bool = False,
+    ) -> None:
+        """ValueError when the election state is older than the log: it was lost, and with it maybe a vote."""
+        log = LogSummary() if log is None else log
+        election = ElectionState() if election is None else election
+        if log.last_epoch > election.epoch and not vote_disabled:
+            raise ValueError(
+                f"quorum-state says epoch {election.epoch} but the log reaches epoch {log.last_epoch}: "
+                "quorum-state was lost; start with voting disabled until the log is repaired from the leader"
+            )
+        self._core = Core(
+            node_id=node_id,
+            cluster_id=cluster_id,
+            voters=voters,
+            config=config or RaftConfig(),
+            rng=rng,
+            log=log,
+            election=election,
+            batch_spans=batch_spans,
+            vote_disabled=vote_disabled,
+        )
+        self._quorum = QuorumState(self._core)
+
+    # What can be asked
+
+    @property
+    def role(self) -> str:
+        """The role's name: unattached, prospective, candidate, leader, resigned or follower."""
+        return self._quorum.role.NAME
+
+    @property
+    def epoch(self) -> int:
+        """The highest epoch seen."""
+        return self._core.epoch
+
+    @property
+    def leader(self) -> int | None:
+        """The leader of that epoch, as far as known."""
+        return self._core.leader
+
+    @property
+    def high_watermark(self) -> int:
+        """Records below it are committed, as far as known."""
+        return self._core.high_watermark
+
+    @property
+    def log(self) -> LogSummary:
+        """What the machine knows of the log, all effects handed out included. Not to be changed."""
+        return self._core.log
+
+    @property
+    def election(self) -> ElectionState:
+        """Epoch, vote and leader."""
+        return self._core.election
+
+    @property
+    def vote_disabled(self) -> bool:
+        """True while a damaged log is being repaired."""
+        return self._core.vote_disabled
+
+    def describe(self, now_ms: int) -> QuorumInfo:
+        """What DescribeQuorum shows; the replicas' progress on the leader only."""
+        role, core = self._quorum.role, self._core
+        voters = role.voter_states(now_ms) if isinstance(role, Leader) else ()
+        observers = role.observer_states() if isinstance(role, Leader) else ()
+        return QuorumInfo(core.leader, core.epoch, core.high_watermark, voters, observers)
+
+    # Events
+
+    def start(self, now_ms: int) -> list[Effect]:
+        """The first call. A single voter elects itself here."""
+        self._quorum.start(now_ms)
+        return self._core.take_effects()
+
+    def next_deadline_ms(self) -> int | None:
+        """When ``tick`` is next due, None for not before another event. It may change with every event."""
+        return self._quorum.role.next_deadline_ms()
+
+    def tick(self, now_ms: int) -> list[Effect]:
+        """Time has passed; calling early or late is harmless."""
+        self._quorum.switch(self._quorum.role.tick(now_ms), now_ms)
+        return self._core.take_effects()
+
+    def on_flushed(self, end: OffsetAndEpoch, now_ms: int) -> list[Effect]:
+        """The log is on disk up to ``end`` (the ``end`` of the last append effect the fsync covered)."""
+        if self._core.log.mark_flushed(end):
+            self._quorum.role.on_flushed(now_ms)
+        return self._core.take_effects()
+
+    def propose(self, values: Sequence[bytes], now_ms: int) -> tuple[int, list[Effect]]:
+        """As leader, append one atomic batch of record values.
+
+        Returns the offset after it: the batch is committed when the high watermark reaches that while this node
+        still leads the same epoch. NOT_CONTROLLER on any other node, naming the leader.
+        """
+        role = self._quorum.role
+        if not isinstance(role, Leader):
+            known = "not known" if self.leader is None else f"node {self.leader}"
+            raise KafkaError(
+                ErrorCode.NOT_CONTROLLER, f"this node does not lead the metadata quorum; the leader is {known}"
+            )
+        if not values:
+            raise ValueError("a batch holds at least one record")
+        end_offset = role.propose(tuple(values), now_ms)
+        return end_offset, self._core.take_effects()
+
+    def resign(self, now_ms: int) -> list[Effect]:
+        """Hand leadership over (controlled shutdown); nothing happens on a node that does not lead."""
+        if isinstance(self._quorum.role, Leader):
+            self._quorum.switch(self._quorum.role.resignation(), now_ms)
+        return self._core.take_effects()
+
+    def on_snapshot_created(self, snapshot: Snapshot) -> list[Effect]:
+        """A snapshot of the applied state is on disk. Records below the *former* snapshot may go: a follower a
+        little behind this one still finds what it needs in the log (KIP-630).
+        """
+        core, log = self._core, self._core.log
+        former = log.snapshot
+        if former is not None and snapshot.snapshot_id.offset <= former.snapshot_id.offset:
+            return []  # the leader's snapshot overtook it
+        offset, epoch = snapshot.snapshot_id
+        assert offset <= min(core.high_watermark, log.flushed_offset), "snapshots hold committed, flushed records"
+        assert log.epoch_before(offset) == epoch, "a snapshot is named by the epoch of its last record"
+        log.snapshot = snapshot
+        if former is not None and former.snapshot_id.offset > log.log_start.offset:
+            log.advance_log_start(former.snapshot_id)
+            core.emit(AdvanceLogStart(former.snapshot_id.offset))
+        return core.take_effects()
+
+    def on_connection_lost(self, peer: int, refused: bool, now_ms: int) -> list[Effect]:
+        """The connection to ``peer`` broke or could not be made; requests sent to it will not be answered.
+
+        ``refused``: the peer's host answered that nobody listens there, so its process is gone.
+        """
+        self._quorum.switch(self._quorum.role.on_connection_lost(peer, refused, now_ms), now_ms)
+        return self._core.take_effects()
+
+    def on_response(self, peer: int, request_id: int, message: Response, now_ms: int) -> list[Effect]:
+        """An answer to the request sent with ``request_id``."""
+        if not self._quorum.learn(message.leader_epoch, message.leader_id, peer, now_ms):
+            self._quorum.switch(self._quorum.role.on_response(peer, request_id, message, now_ms), now_ms)
+        return self._core.take_effects()
+
+    def on_request(self, token: object, message: Request, now_ms: int) -> list[Effect]:
+        """A request; each gets exactly one ``Respond`` with its token, at once or later."""
+        error = self._refusal(message)
+        if error is not ErrorCode.NONE:
+            self._core.answer(token, type(message), error)
+        elif isinstance(message, VoteRequest):
+            self._on_vote(token, message, now_ms)
+        elif isinstance(message, BeginQuorumEpochRequest):
+            self._on_begin_quorum_epoch(token, message, now_ms)
+        elif isinstance(message, EndQuorumEpochRequest):
+            self._on_end_quorum_epoch(token, message, now_ms)
+        else:
+            self._on_fetch(token, message, now_ms)
+        return self._core.take_effects()
+
+    # Requests
+
+    def _refusal(self, message: Request) -> ErrorCode:
+        """What is wrong with a request whatever our state."""
+        core = self._core
+        fetches = isinstance(message, FetchRequest | FetchSnapshotRequest)
+        if message.cluster_id != core.cluster_id:
+            return ErrorCode.INCONSISTENT_CLUSTER_ID
+        if _sender(message) == core.node_id:
+            return ErrorCode.INVALID_REQUEST
+        if not fetches and not (core.is_voter and _sender(message) in core.voters):
+            return ErrorCode.INCONSISTENT_VOTER_SET
+        return ErrorCode.NONE
+
+    def _on_vote(self, token: object, request: VoteRequest, now_ms: int) -> None:
+        core = self._core
+        error = ErrorCode.NONE if request.epoch >= core.epoch else ErrorCode.FENCED_LEADER_EPOCH
+        granted = False
+        if not error:
+            self._quorum.learn(request.epoch, None, request.candidate_id, now_ms)
+            granted = self._grants(request, now_ms)
+        if granted and not request.pre_vote:
+            # Also when granted before: the candidate gets an election timeout's time from now.
+            self._quorum.switch(ToUnattached(core.epoch, request.candidate_id), now_ms)
+        core.respond(token, VoteResponse(error, core.epoch, core.leader, granted))
+
+    def _grants(self, request: VoteRequest, now_ms: int) -> bool:
+        """A vote goes to a log at least as complete as ours (Raft 5.4.1), once per epoch."""
+        core, role = self._core, self._quorum.role
+        if not core.may_campaign or not self._is_up_to_date(request.last):
+            return False
+        if request.pre_vote:
+            return role.may_pre_vote(now_ms)
+        return role.may_vote() and core.election.voted_for in (None, request.candidate_id)
+
+    def _is_up_to_date(self, last: OffsetAndEpoch) -> bool:
+        ours = self._core.log.end
+        return (last.epoch, last.offset) >= (ours.epoch, ours.offset)
+
+    def _on_begin_quorum_epoch(self, token: object, request: BeginQuorumEpochRequest, now_ms: int) -> None:
+        error = ErrorCode.NONE
+        if request.leader_epoch < self.epoch:
+            error = ErrorCode.FENCED_LEADER_EPOCH
+        elif not self._quorum.learn(request.leader_epoch, request.leader_id, request.leader_id, now_ms):
+            self._quorum.role.on_begin_quorum_epoch(request.leader_id, now_ms)
+        self._core.answer(token, BeginQuorumEpochRequest, error)
+
+    def _on_end_quorum_epoch(self, token: object, request: EndQuorumEpochRequest, now_ms: int) -> None:
+        error = ErrorCode.NONE
+        if request.leader_epoch < self.epoch:
+            error = ErrorCode.FENCED_LEADER_EPOCH
+        elif not self._quorum.learn(request.leader_epoch, None, request.leader_id, now_ms):
+            self._quorum.switch(self._quorum.role.on_end_quorum_epoch(request, now_ms), now_ms)
+        self._core.answer(token, EndQuorumEpochRequest, error)
+
+    def _on_fetch(self, token: object, request: FetchRequest | FetchSnapshotRequest, now_ms: int) -> None:
+        role, core = self._quorum.role, self._core
+        if not isinstance(role, Leader):
+            core.answer(token, type(request), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        elif request.leader_epoch < core.epoch:
+            core.answer(token, type(request), ErrorCode.FENCED_LEADER_EPOCH)
+        elif request.leader_epoch > core.epoch:
+            # A voter in a later epoch cannot come back to ours, so we go to its. An observer has only heard of it.
+            if request.replica_id in core.voters:
+                self._quorum.learn(request.leader_epoch, None, request.replica_id, now_ms)
+            core.answer(token, type(request), ErrorCode.UNKNOWN_LEADER_EPOCH)
+        elif isinstance(request, FetchRequest):
+            role.on_fetch(token, request, now_ms)
+        else:
+            role.on_fetch_snapshot(token, request, now_ms)
+
+
+def _sender(message: Request) -> int:
+    if isinstance(message, VoteRequest):
+        return message.candidate_id
+    if isinstance(message, BeginQuorumEpochRequest | EndQuorumEpochRequest):
+        return message.leader_id
+    return message.replica_id

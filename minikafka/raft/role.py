@@ -1,0 +1,122 @@
+"""What all roles have in common: how each takes an event, and how it asks for another role.
+
+A role never replaces itself: it returns a transition, and ``quorum.py`` makes it. The defaults below are those of a
+node that neither leads nor waits for anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from minikafka.errors import ErrorCode
+from minikafka.raft.core import Core
+from minikafka.raft.messages import EndQuorumEpochRequest, FetchRequest, FetchSnapshotRequest, Response
+
+
+@dataclass(frozen=True, slots=True)
+class ToUnattached:
+    """No leader is known in ``epoch``; ``voted_for`` is a vote given just now."""
+
+    epoch: int
+    voted_for: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToFollower:
+    """``leader`` leads ``epoch``."""
+
+    epoch: int
+    leader: int
+
+
+@dataclass(frozen=True, slots=True)
+class ToProspective:
+    """Ask whether an election would be won; without success, go back to ``previous_leader``."""
+
+    previous_leader: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToCandidate:
+    """Stand for the next epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToLeader:
+    """Won: a majority voted for us."""
+
+    granted_by: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ToResigned:
+    """Give up leading; the successors are in order of preference."""
+
+    preferred_successors: tuple[int, ...]
+
+
+Transition = ToUnattached | ToFollower | ToProspective | ToCandidate | ToLeader | ToResigned
+
+
+class Role:
+    """One role in one epoch. Times are monotonic milliseconds."""
+
+    NAME: ClassVar[str]
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+
+    def enter(self, now_ms: int) -> Transition | None:
+        """Send what the role begins with."""
+        return None
+
+    def leave(self) -> None:
+        """Release what waits for this role; the election state is already the next one."""
+
+    def tick(self, now_ms: int) -> Transition | None:
+        """Do what is due."""
+        return None
+
+    def next_deadline_ms(self) -> int | None:
+        """When ``tick`` has something to do; None for never."""
+        return None
+
+    def may_vote(self) -> bool:
+        """Whether this role leaves room for a vote in its epoch."""
+        return False
+
+    def may_pre_vote(self, now_ms: int) -> bool:
+        """Whether this role agrees that an election is due."""
+        return True
+
+    def follows(self, leader: int, source: int) -> bool:
+        """Whether news from ``source`` that ``leader`` leads the present epoch makes this role follow it."""
+        return False
+
+    def on_begin_quorum_epoch(self, leader: int, now_ms: int) -> None:
+        """``leader`` leads the present epoch, which we knew, and has not heard from us for a while."""
+
+    def on_end_quorum_epoch(self, request: EndQuorumEpochRequest, now_ms: int) -> Transition | None:
+        """The leader of the present epoch resigned."""
+        return None
+
+    def on_fetch(self, token: object, request: FetchRequest, now_ms: int) -> Transition | None:
+        """Only a leader serves fetches."""
+        self.core.answer(token, FetchRequest, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return None
+
+    def on_fetch_snapshot(self, token: object, request: FetchSnapshotRequest, now_ms: int) -> None:
+        """Only a leader serves snapshots."""
+        self.core.answer(token, FetchSnapshotRequest, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def on_response(self, peer: int, request_id: int, message: Response, now_ms: int) -> Transition | None:
+        """An answer that brought no news of epoch or leader."""
+        return None
+
+    def on_connection_lost(self, peer: int, refused: bool, now_ms: int) -> Transition | None:
+        """What was asked of ``peer`` will not be answered."""
+        return None
+
+    def on_flushed(self, now_ms: int) -> None:
+        """More of the log is on disk."""

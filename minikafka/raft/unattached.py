@@ -1,0 +1,78 @@
+"""Unattached: no leader is known in this epoch.
+
+A voter waits for a leader or a candidate until its election timeout, then turns prospective. Meanwhile, and for ever
+as an observer or as a voter with a damaged log, it looks for the leader: it fetches from one voter after another
+(first the one its ``quorum-state`` remembers), and any of them that knows the leader names it.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from minikafka.raft.core import Core
+from minikafka.raft.messages import FetchRequest, Response
+from minikafka.raft.role import Role, ToProspective, Transition
+
+
+class Unattached(Role):
+    """See the module's docstring. ``search_at_ms`` is when to ask the next voter."""
+
+    NAME: ClassVar[str] = "unattached"
+
+    def __init__(self, core: Core, now_ms: int, search_at_ms: int, remembered_leader: int | None = None) -> None:
+        super().__init__(core)
+        self._election_deadline_ms: int | None = None
+        if core.may_campaign:
+            alone = len(core.voters) == 1
+            self._election_deadline_ms = now_ms if alone else now_ms + core.election_timeout_ms()
+        self._search_at_ms = search_at_ms
+        self._ask_first = remembered_leader
+        self._asked: tuple[int, int] | None = None
+
+    def enter(self, now_ms: int) -> Transition | None:
+        return self.tick(now_ms)
+
+    def may_vote(self) -> bool:
+        return True
+
+    def follows(self, leader: int, source: int) -> bool:
+        return True
+
+    def next_deadline_ms(self) -> int | None:
+        searching = self._search_at_ms if self._can_search() else None
+        due = [at for at in (searching, self._election_deadline_ms) if at is not None]
+        return min(due, default=None)
+
+    def tick(self, now_ms: int) -> Transition | None:
+        if self._election_deadline_ms is not None and now_ms >= self._election_deadline_ms:
+            return ToProspective()
+        if now_ms >= self._search_at_ms and self._can_search():
+            self._search(now_ms)
+        return None
+
+    def _can_search(self) -> bool:
+        # A fetch claims that all of our log is on disk, even one that only looks for the leader.
+        return self.core.log.flushed and bool(self.core.voters.others(self.core.node_id))
+
+    def _search(self, now_ms: int) -> None:
+        core = self.core
+        others = core.voters.others(core.node_id)
+        target = self._ask_first if self._ask_first in others else others[core.rng.randrange(len(others))]
+        self._ask_first = None
+        request = FetchRequest(core.cluster_id, core.node_id, core.epoch, core.log.end, core.high_watermark, 0, 0)
+        self._asked = (target, core.send(target, request))
+        self._search_at_ms = now_ms + core.config.request_timeout_ms
+
+    def on_response(self, peer: int, request_id: int, message: Response, now_ms: int) -> Transition | None:
+        if self._asked == (peer, request_id):
+            self._search_again(now_ms)
+        return None
+
+    def on_connection_lost(self, peer: int, refused: bool, now_ms: int) -> Transition | None:
+        if self._asked is not None and self._asked[0] == peer:
+            self._search_again(now_ms)
+        return None
+
+    def _search_again(self, now_ms: int) -> None:
+        self._asked = None
+        self._search_at_ms = now_ms + self.core.retry_backoff_ms() + self.core.jitter_ms()

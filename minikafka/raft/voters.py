@@ -1,0 +1,68 @@
+"""Who votes: the static voter set, and the two questions of majority that Raft asks of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from minikafka.model import Endpoint
+
+
+def majority_of(count: int) -> int:
+    """The smallest number of voters of which two sets must share a member."""
+    return count // 2 + 1
+
+
+def majority_value(values: Iterable[int]) -> int:
+    """The largest value that a majority has reached (each voter gives one; there is at least one)."""
+    ordered = sorted(values, reverse=True)
+    return ordered[majority_of(len(ordered)) - 1]
+
+
+class VoterSet:
+    """The configured voters (``controller.quorum.voters``): ids in order, and where each is reached.
+
+    It never changes while a cluster lives; the machine reads ids only, the driver the endpoints.
+    """
+
+    __slots__ = ("endpoints", "ids", "majority")
+
+    def __init__(self, endpoints: Mapping[int, Endpoint]) -> None:
+        if not endpoints:
+            raise ValueError("a quorum needs at least one voter")
+        if min(endpoints) < 0:
+            raise ValueError(f"voter ids are not negative, got {min(endpoints)}")
+        self.endpoints = dict(sorted(endpoints.items()))
+        self.ids = tuple(self.endpoints)
+        self.majority = majority_of(len(self.ids))
+
+    def __contains__(self, node_id: object) -> bool:
+        return node_id in self.endpoints
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __str__(self) -> str:
+        return ",".join(f"{node_id}@{endpoint}" for node_id, endpoint in self.endpoints.items())
+
+    def others(self, node_id: int) -> tuple[int, ...]:
+        """Every voter except ``node_id``, in order of id."""
+        return tuple(voter for voter in self.ids if voter != node_id)
+
+    @classmethod
+    def parse(cls, text: str) -> VoterSet:
+        """``1@host:port,2@host:port`` as ``controller.quorum.voters`` writes it; ValueError names the bad entry."""
+        endpoints: dict[int, Endpoint] = {}
+        for entry in text.split(","):
+            node_id, endpoint = _parse_voter(entry.strip())
+            if node_id in endpoints:
+                raise ValueError(f"voter {node_id} is listed twice in {text!r}")
+            endpoints[node_id] = endpoint
+        return cls(endpoints)
+
+
+def _parse_voter(entry: str) -> tuple[int, Endpoint]:
+    node_id, _, address = entry.partition("@")
+    host, _, port = address.rpartition(":")
+    if not (node_id.isdecimal() and host and port.isdecimal() and 0 < int(port) < 65536):
+        raise ValueError(f"voter {entry!r} is not of the form id@host:port")
+    return int(node_id), Endpoint(host.strip("[]"), int(port))

@@ -1,0 +1,159 @@
+"""What must hold after every step of every schedule. Each violation names its invariant.
+
+election safety        at most one leader in an epoch
+one vote               a voter gives at most one vote in an epoch, across restarts
+log matching           records with equal (offset, epoch) are equal, and so are the ones before them
+commit by majority     what a leader declares committed is on the disks of a majority, and no two commits differ
+leader completeness    every committed record is in the log of every later leader
+state machine safety   every node applies the same records
+monotonicity           epochs never fall, on disk or in memory; a high watermark never falls in a node's life
+durability             a fetch claims no more than the sender's disk holds, in the epoch it holds
+"""
+
+from __future__ import annotations
+
+from raft_simulation import Node, Packet, Record, Simulation
+
+import minikafka.raft.effects as fx
+from minikafka.raft.messages import FetchRequest, VoteRequest, VoteResponse
+
+
+class InvariantViolationError(AssertionError):
+    """A named invariant does not hold."""
+
+    def __init__(self, invariant: str, detail: str) -> None:
+        super().__init__(f"{invariant}: {detail}")
+        self.invariant = invariant
+
+
+def check(holds: bool, invariant: str, detail: str) -> None:
+    if not holds:
+        raise InvariantViolationError(invariant, detail)
+
+
+class CheckedSimulation(Simulation):
+    """A simulation that checks the invariants whenever a machine has spoken and whenever its driver has acted."""
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+        self.leader_of: dict[int, int] = {}
+        self.votes: dict[tuple[int, int], int] = {}  # (voter, epoch) -> candidate
+        self.committed: list[Record] = []
+        self.before: dict[tuple[int, int], tuple[int, int]] = {}  # (offset, epoch) -> (value, epoch before)
+        self.epochs = dict.fromkeys(self.nodes, 0)
+        self.high_watermarks = dict.fromkeys(self.nodes, 0)
+        self.damaged = 0  # nodes whose disk lost what it had acknowledged, not repaired yet
+
+    def crash(self, node_id: int, kept_offset: int | None = None) -> None:
+        super().crash(node_id, kept_offset)
+        self.epochs[node_id] = self.nodes[node_id].disk.election.epoch
+        self.high_watermarks[node_id] = 0
+
+    # The machine has spoken
+
+    def on_effects(self, node: Node, effects: list[fx.Effect]) -> None:
+        machine = node.machine
+        assert machine is not None
+        check(machine.epoch >= self.epochs[node.node_id], "monotonicity", f"epoch of node {node.node_id}")
+        self.epochs[node.node_id] = machine.epoch
+        for effect in effects:
+            if isinstance(effect, fx.BecameLeader):
+                self._check_leader(node, effect.epoch)
+            elif isinstance(effect, fx.HighWatermark):
+                last = self.high_watermarks[node.node_id]
+                check(effect.offset > last, "monotonicity", f"high watermark of node {node.node_id}")
+                self.high_watermarks[node.node_id] = effect.offset
+                if machine.role == "leader":
+                    self._check_commit(node, effect.offset)
+
+    def _check_leader(self, node: Node, epoch: int) -> None:
+        leader = self.leader_of.setdefault(epoch, node.node_id)
+        check(leader == node.node_id, "election safety", f"{leader} and {node.node_id} lead epoch {epoch}")
+        self._check_complete(node)
+
+    def _check_complete(self, node: Node) -> None:
+        """The last committed record is in the log; by log matching, so are all before it."""
+        if not self.committed or node.machine is None:
+            return
+        offset, epoch = len(self.committed), self.committed[-1][0]
+        log = node.machine.log
+        covered = log.log_start.offset >= offset
+        complete = covered or (log.log_end_offset >= offset and log.epoch_before(offset) == epoch)
+        check(complete, "leader completeness", f"leader {node.node_id} lacks the record before {offset}")
+
+    def _check_commit(self, node: Node, offset: int) -> None:
+        known = len(self.committed)
+        if offset <= known:
+            return
+        records = node.disk.read(max(known, node.disk.start_offset), offset)
+        self.committed += records
+        check(len(self.committed) == offset, "commit by majority", f"leader {node.node_id} lacks what it commits")
+        holders = [n for n in self.voters.ids if self._on_disk(self.nodes[n], offset, records[-1][0])]
+        enough = len(holders) + self.damaged >= self.voters.majority
+        check(enough, "commit by majority", f"{node.node_id} commits up to {offset}, which only {holders} hold")
+        for other in self.leaders():
+            machine = self.nodes[other].machine
+            if machine is not None and machine.epoch > records[-1][0]:
+                self._check_complete(self.nodes[other])
+
+    def _on_disk(self, node: Node, offset: int, epoch: int) -> bool:
+        disk = node.disk
+        if disk.flushed_offset < offset:
+            return False
+        return disk.start_offset >= offset or disk.read(offset - 1, offset)[0][0] == epoch
+
+    # The driver has acted
+
+    def on_done(self, node: Node, effect: fx.Effect) -> None:
+        if isinstance(effect, fx.Append | fx.AppendLeaderChange | fx.AppendFetched):
+            self._check_matching(node, effect.base_offset)
+        elif isinstance(effect, fx.HighWatermark | fx.InstallSnapshot):
+            self._check_applied(node)
+        elif isinstance(effect, fx.Respond):
+            self._check_vote(node, effect)
+        elif isinstance(effect, fx.Send):
+            self._check_sent(node, effect)
+        elif isinstance(effect, fx.RepairCompleted):
+            self.damaged -= 1
+
+    def _check_matching(self, node: Node, base_offset: int) -> None:
+        disk = node.disk
+        previous = self._epoch_before(node, base_offset)
+        for offset, (epoch, value) in enumerate(disk.read(base_offset, disk.end_offset), base_offset):
+            found = self.before.setdefault((offset, epoch), (value, previous))
+            check(found == (value, previous), "log matching", f"node {node.node_id} at {offset} in epoch {epoch}")
+            previous = epoch
+
+    def _epoch_before(self, node: Node, offset: int) -> int:
+        disk = node.disk
+        if offset > disk.start_offset:
+            return disk.read(offset - 1, offset)[0][0]
+        return self.committed[offset - 1][0] if offset else 0
+
+    def _check_applied(self, node: Node) -> None:
+        count = len(node.applied)
+        same = count <= len(self.committed) and node.applied[-8:] == self.committed[max(0, count - 8) : count]
+        check(same, "state machine safety", f"node {node.node_id} applied {count}: {node.applied[-8:]}")
+
+    def _check_vote(self, node: Node, effect: fx.Respond) -> None:
+        packet = effect.token
+        assert isinstance(packet, Packet)
+        request = packet.message
+        granted = isinstance(effect.message, VoteResponse) and effect.message.vote_granted
+        if granted and isinstance(request, VoteRequest) and not request.pre_vote:
+            self._check_one_vote(node.node_id, request)
+
+    def _check_sent(self, node: Node, effect: fx.Send) -> None:
+        message = effect.message
+        if isinstance(message, VoteRequest) and not message.pre_vote:
+            self._check_one_vote(node.node_id, message)
+        elif isinstance(message, FetchRequest):
+            end = message.end
+            held = node.disk.flushed_offset >= end.offset and self._epoch_before(node, end.offset) == end.epoch
+            check(held, "durability", f"node {node.node_id} claims {end}, flushed {node.disk.flushed_offset}")
+
+    def _check_one_vote(self, voter: int, request: VoteRequest) -> None:
+        key = (voter, request.epoch)
+        given = self.votes.setdefault(key, request.candidate_id)
+        detail = f"{voter} votes for {given} and {request.candidate_id} in epoch {request.epoch}"
+        check(given == request.candidate_id, "one vote", detail)

@@ -1,0 +1,302 @@
+"""Random protocol schedules: whatever can happen next, happens in any order.
+
+A schedule is a seed. It makes a cluster of 1, 3 or 5 voters and maybe an observer, and takes some hundred random
+steps: do a node's next effect, flush it, deliver a packet from anywhere on the wire (or drop or double it), let time
+pass, propose, crash (keeping any part of what was not flushed), restart, damage a disk, cut links, break connections,
+resign, take a snapshot. The invariants are checked at every step. In the end everything is healed, and the cluster
+must elect a leader and agree within bounded time.
+
+``python tests/unit/raft/raft_schedules.py --schedules 100000`` runs many; ``--seed N`` repeats one with its steps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parent))
+
+from raft_invariants import CheckedSimulation, check
+from raft_simulation import RECORD, Node
+
+from minikafka.raft import RaftConfig
+
+FETCH_TIMEOUT_MS = 60
+
+
+def quick_config(records_per_fetch: int) -> RaftConfig:
+    """Short times, so that a schedule sees many elections, and small answers, so that logs differ in many ways."""
+    return RaftConfig(
+        election_timeout_ms=20,
+        fetch_timeout_ms=FETCH_TIMEOUT_MS,
+        election_backoff_max_ms=20,
+        retry_backoff_ms=5,
+        request_timeout_ms=20,
+        election_jitter_ms=6,
+        fetch_max_wait_ms=25,
+        fetch_max_bytes=records_per_fetch * RECORD.size,
+        snapshot_chunk_bytes=3 * RECORD.size,
+    )
+
+
+SIZES = (3, 3, 3, 3, 3, 5, 5, 1)
+
+
+class Schedule(CheckedSimulation):
+    """One seed's schedule. ``harshness`` (0 to 1, of the seed) is how much goes wrong."""
+
+    def __init__(self, seed: int, trace: bool = False) -> None:
+        choice = random.Random(seed)
+        super().__init__(choice.choice(SIZES), choice.choice((0, 0, 0, 1)), seed, quick_config(choice.choice((1, 3))))
+        self.seed = seed
+        self.trace = trace
+        self.next_value = 0
+        self.weights = self._weights(choice)
+
+    def _weights(self, choice: random.Random) -> tuple[list[Callable[[], object]], list[float]]:
+        """Every seed has its own mixture: some faults not at all, others often."""
+
+        def some(*rates: float) -> float:
+            return choice.choice(rates)
+
+        table: list[tuple[Callable[[], object], float]] = [
+            (self.progress, 100),
+            (self.pass_time, some(1, 4, 12)),
+            (self.propose_any, some(2, 6)),
+            (self.lose_packet, some(0, 1, 4)),
+            (self.double_packet, some(0, 1, 4)),
+            (self.crash_any, some(0, 1, 3)),
+            (self.restart_any, some(4, 12)),
+            (self.cut_any, some(0, 0.5, 2)),
+            (self.heal_any, some(1, 3)),
+            (self.break_any, some(0, 1, 3)),
+            (self.resign_any, some(0, 0.5, 2)),
+            (self.snapshot_any, some(0, 1, 5)),
+            (self.damage_any, some(0, 0, 1)),
+        ]
+        self.flush_rate = some(0.1, 0.4, 0.8)
+        self.orderly = choice.random()
+        total, cumulative = 0.0, []
+        for _, weight in table:
+            total += weight
+            cumulative.append(total)
+        return [step for step, _ in table], cumulative
+
+    # Running
+
+    def run(self, steps: int) -> None:
+        self.start()
+        choices = self.rng.choices
+        names, cumulative = self.weights
+        for step in choices(names, cum_weights=cumulative, k=steps):
+            if self.trace:
+                print(f"{self.now_ms:6} {step.__name__:14} wire={len(self.wire)} {self.summary()}")
+            step()
+        self.settle()
+
+    def summary(self) -> str:
+        return " ".join(_summary(node) for node in self.nodes.values())
+
+    def settle(self) -> None:
+        """Heal everything; then there must be a leader with everybody at its high watermark before long."""
+        self.cuts.clear()
+        for node in self.nodes.values():
+            if node.machine is None:
+                node.start()
+        agreed = self.run_fairly(self._agreed, limit_ms=10 * FETCH_TIMEOUT_MS)
+        check(agreed, "liveness", f"no agreement after healing: {self.summary()}")
+
+    def _agreed(self) -> bool:
+        leaders = self.leaders()
+        if len(leaders) != 1:
+            return False
+        end = self.nodes[leaders[0]].disk.end_offset
+        return all(len(node.applied) == end == node.disk.end_offset for node in self.nodes.values())
+
+    # Steps
+
+    def any_node(self) -> Node:
+        return self.nodes[self.rng.randrange(len(self.nodes)) + 1]
+
+    def progress(self) -> None:
+        """Something that was begun goes on: an effect (or all) of a node, a flush, or a delivery."""
+        busy = [node for node in self.nodes.values() if node.queue]
+        if busy and (not self.wire or self.rng.randrange(2)):
+            node = busy[self.rng.randrange(len(busy))]
+            node.do_all() if self.rng.randrange(3) else node.do_one()
+            return
+        unflushed = [node for node in self.nodes.values() if node.appended is not None]
+        if unflushed and (not self.wire or self.rng.random() < self.flush_rate):
+            unflushed[self.rng.randrange(len(unflushed))].flush()
+        elif self.wire:
+            at = 0 if self.rng.random() < self.orderly else self.rng.randrange(len(self.wire))
+            self.deliver(self.wire.pop(at))
+        else:
+            self.pass_time()
+
+    def lose_packet(self) -> None:
+        """Sometimes the sender notices."""
+        if self.wire:
+            packet = self.wire.pop(self.rng.randrange(len(self.wire)))
+            if packet.is_request and self.rng.randrange(2):
+                self.break_connection(packet.source, packet.target)
+
+    def double_packet(self) -> None:
+        if self.wire and len(self.wire) < 60:
+            self.wire.append(self.wire[self.rng.randrange(len(self.wire))])
+
+    def pass_time(self) -> None:
+        """To the next deadline, or a little, or (one node's clock only: it was slow) to a later deadline."""
+        due = self.deadlines()
+        if not due:
+            return
+        if self.rng.randrange(3) == 0:
+            self.now_ms += self.rng.randrange(15)
+        else:
+            at, node_id = due[0] if self.rng.randrange(4) else due[self.rng.randrange(len(due))]
+            self.now_ms = max(self.now_ms, at)
+            self.tick(node_id)
+
+    def propose_any(self) -> None:
+        for leader in self.leaders():
+            self.next_value += 2
+            self.propose(leader, [self.next_value - 1, self.next_value][: 1 + self.rng.randrange(2)])
+
+    def crash_any(self) -> None:
+        """Anyone, but rather a leader, or a node in the middle of its effects."""
+        aims = [[self.nodes[n] for n in self.leaders()], [node for node in self.nodes.values() if node.queue]]
+        aim = (aims[self.rng.randrange(2)] if self.rng.randrange(4) else []) or list(self.nodes.values())
+        node = aim[self.rng.randrange(len(aim))]
+        if node.machine is not None:
+            self.crash(node.node_id, self.rng.randrange(node.disk.end_offset + 1))
+            for other in self.nodes:
+                if other != node.node_id and self.rng.randrange(2):
+                    self.break_connection(other, node.node_id)
+
+    def restart_any(self) -> None:
+        node = self.any_node()
+        if node.machine is None:
+            node.start()
+
+    def damage_any(self) -> None:
+        """A node comes back with part of its flushed log lost; one at a time, as with more nobody may lead."""
+        node = self.any_node()
+        disk = node.disk
+        if self.damaged == 0 and node.node_id in self.voters and len(self.voters) > 1 and disk.records:
+            self.crash(node.node_id)
+            latest = max((key.offset for key in disk.snapshots), default=0)
+            disk.truncate_to(max(latest, disk.start_offset + self.rng.randrange(len(disk.records) + 1)))
+            disk.repair_mark = True
+            self.damaged = 1
+            self.wire = [packet for packet in self.wire if packet.source != node.node_id]  # its connections are gone
+            node.start()
+
+    def cut_any(self) -> None:
+        """A link goes silent one way or both, or a node is cut off."""
+        node, other = self.any_node().node_id, self.any_node().node_id
+        self.cuts.add((node, other))
+        kind = self.rng.randrange(3)
+        if kind:
+            self.cuts.add((other, node))
+        if kind == 2:
+            self.cuts |= {pair for peer in self.nodes for pair in ((node, peer), (peer, node))}
+
+    def heal_any(self) -> None:
+        if self.cuts and self.rng.randrange(2):
+            self.cuts.remove(sorted(self.cuts)[self.rng.randrange(len(self.cuts))])
+        else:
+            self.cuts.clear()
+
+    def break_any(self) -> None:
+        self.break_connection(self.any_node().node_id, self.any_node().node_id)
+
+    def resign_any(self) -> None:
+        for leader in self.leaders():
+            self.call(leader, lambda machine: machine.resign(self.now_ms))
+
+    def snapshot_any(self) -> None:
+        node = self.any_node()
+        if node.machine is not None and not node.queue:
+            node.create_snapshot()
+
+
+class Stability(CheckedSimulation):
+    """A healthy majority and one follower that is cut off and comes back, again and again: nothing may come of it.
+
+    ``no disruption``: leader and epoch stay (KIP-996).
+    """
+
+    def __init__(self, seed: int) -> None:
+        choice = random.Random(seed)
+        super().__init__(choice.choice((3, 5)), 0, seed, quick_config(3))
+
+    def run(self, rounds: int) -> None:
+        self.start()
+        self._let_pass(200)
+        leaders, epoch = self.leaders(), max(self.epochs.values())
+        check(len(leaders) == 1, "liveness", "no leader at the start")
+        for _ in range(rounds):
+            others = [n for n in self.nodes if n not in leaders]
+            self._cut_off(others[self.rng.randrange(len(others))], leaders[0])
+            self._let_pass(self.rng.randrange(4 * FETCH_TIMEOUT_MS))
+            self.cuts.clear()
+            self._let_pass(self.rng.randrange(2 * FETCH_TIMEOUT_MS))
+            same = self.leaders() == leaders and max(self.epochs.values()) == epoch
+            check(same, "no disruption", f"{leaders} in {epoch}, now {self.leaders()} in {max(self.epochs.values())}")
+
+    def _cut_off(self, victim: int, leader: int) -> None:
+        """From everybody or from the leader; both ways, or deaf."""
+        peers = [leader] if self.rng.randrange(2) else list(self.nodes)
+        self.cuts = {(peer, victim) for peer in peers}
+        if self.rng.randrange(2):
+            self.cuts |= {(victim, peer) for peer in peers}
+
+    def _let_pass(self, time_ms: int) -> None:
+        """Time passes; the leader is given something to append now and then (never: then all logs stay equal)."""
+        for _ in range(3):
+            for leader in self.leaders() if self.rng.randrange(3) == 0 else []:
+                self.propose(leader, [self.now_ms])
+            self.run_fairly(lambda: False, time_ms // 3)
+
+
+def _summary(node: Node) -> str:
+    machine = node.machine
+    if machine is None:
+        return f"{node.node_id}:down"
+    return f"{node.node_id}:{machine.role[:4]}/{machine.epoch}/{node.disk.end_offset}/{machine.high_watermark}"
+
+
+def run_schedules(first_seed: int, count: int, steps: int) -> None:
+    """Run ``count`` schedules; an exception carries its seed."""
+    for seed in range(first_seed, first_seed + count):
+        try:
+            Schedule(seed).run(steps)
+        except BaseException as error:
+            error.add_note(f"schedule: --seed {seed} --steps {steps}")
+            raise
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--schedules", type=int, default=10_000)
+    parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, help="run this one only, and print its steps")
+    arguments = parser.parse_args()
+    if arguments.seed is not None:
+        Schedule(arguments.seed, trace=True).run(arguments.steps)
+        return
+    began = time.monotonic()
+    run_schedules(arguments.first_seed, arguments.schedules, arguments.steps)
+    print(
+        f"{arguments.schedules} schedules of {arguments.steps} steps in {time.monotonic() - began:.1f} s: no violation"
+    )
+
+
+if __name__ == "__main__":
+    main()

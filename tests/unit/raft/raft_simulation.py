@@ -1,0 +1,358 @@
+"""Raft machines on pretended disks and wires: the smallest driver that keeps the contract of ``minikafka.raft``.
+
+A record is (leader epoch, value); the LeaderChange of node n has the value -1 - n. Everything is done one step at a
+time and only when asked for, so that a scenario or a random schedule decides what happens between any two steps:
+each node's effects wait in its queue, requests and answers wait on the wire, appends wait for a flush.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import minikafka.raft.effects as fx
+from minikafka.model import Endpoint, OffsetAndEpoch
+from minikafka.raft import BatchSpan, ElectionState, EpochEntry, LogSummary, RaftConfig, RaftNode, Snapshot, VoterSet
+from minikafka.raft.messages import Message, Request, Response, message_from_wire
+
+RECORD = struct.Struct(">qiq")
+Record = tuple[int, int]
+
+
+def encode_records(base_offset: int, records: Iterable[Record]) -> bytes:
+    return b"".join(RECORD.pack(base_offset + i, epoch, value) for i, (epoch, value) in enumerate(records))
+
+
+def decode_records(data: bytes) -> list[Record]:
+    return [(epoch, value) for _, epoch, value in RECORD.iter_unpack(data)]
+
+
+def batch_spans(data: bytes) -> list[BatchSpan]:
+    """Every record is a batch of its own."""
+    if len(data) % RECORD.size:
+        raise ValueError("torn record")
+    return [BatchSpan(offset, offset, epoch) for offset, epoch, _ in RECORD.iter_unpack(data)]
+
+
+def leader_change(leader: int) -> int:
+    return -1 - leader
+
+
+@dataclass
+class Disk:
+    """What survives a crash: the election state, the snapshots, and the log up to ``flushed_offset`` at least."""
+
+    election: ElectionState = field(default_factory=ElectionState)
+    start_offset: int = 0
+    records: list[Record] = field(default_factory=list)
+    flushed_offset: int = 0
+    snapshots: dict[OffsetAndEpoch, bytes] = field(default_factory=dict)
+    repair_mark: bool = False
+
+    @property
+    def end_offset(self) -> int:
+        return self.start_offset + len(self.records)
+
+    def read(self, start: int, end: int) -> list[Record]:
+        return self.records[start - self.start_offset : end - self.start_offset]
+
+    def truncate_to(self, offset: int) -> None:
+        del self.records[offset - self.start_offset :]
+        self.flushed_offset = min(self.flushed_offset, offset)
+
+    def advance_start(self, offset: int) -> None:
+        del self.records[: offset - self.start_offset]
+        self.start_offset = offset
+        self.snapshots = {key: data for key, data in self.snapshots.items() if key.offset >= offset}
+
+    def reset_to(self, offset: int) -> None:
+        self.records = []
+        self.start_offset = self.flushed_offset = offset
+
+    def summary(self) -> LogSummary:
+        epochs: list[EpochEntry] = []
+        for offset, (epoch, _) in enumerate(self.records, self.start_offset):
+            if not epochs or epochs[-1].epoch != epoch:
+                epochs.append(EpochEntry(epoch, offset))
+        snapshots = [Snapshot(key, len(data)) for key, data in sorted(self.snapshots.items())]
+        return LogSummary.recovered(self.end_offset, epochs, self.start_offset, snapshots)
+
+
+@dataclass(frozen=True)
+class Packet:
+    """A request (``message`` is to be answered with this packet as its token) or an answer to one."""
+
+    source: int
+    target: int
+    request_id: int
+    message: Message
+    question: Message | None = None  # of an answer
+
+    @property
+    def is_request(self) -> bool:
+        return self.question is None
+
+
+class Node:
+    """One machine with its disk, its queue of effects and its state machine (the list of applied records)."""
+
+    def __init__(self, node_id: int, simulation: Simulation) -> None:
+        self.node_id = node_id
+        self.simulation = simulation
+        self.disk = Disk()
+        self.machine: RaftNode | None = None
+        self.queue: deque[fx.Effect] = deque()
+        self.appended: OffsetAndEpoch | None = None  # the end of the last append not flushed yet
+        self.applied: list[Record] = []
+        self.incoming = bytearray()
+
+    def start(self) -> None:
+        simulation = self.simulation
+        self.machine = RaftNode(
+            node_id=self.node_id,
+            cluster_id="c",
+            voters=simulation.voters,
+            rng=random.Random(simulation.rng.randrange(1 << 30)),
+            batch_spans=batch_spans,
+            log=self.disk.summary(),
+            election=self.disk.election,
+            config=simulation.config,
+            vote_disabled=self.disk.repair_mark,
+        )
+        latest = max(self.disk.snapshots, default=None)
+        self.applied = [] if latest is None else decode_records(self.disk.snapshots[latest])
+        self.take(self.machine.start(simulation.now_ms))
+
+    def crash(self, kept_offset: int | None = None) -> None:
+        """The process dies; of what is not flushed, records below ``kept_offset`` happen to survive."""
+        self.machine = None
+        self.queue.clear()
+        self.appended = None
+        self.incoming.clear()
+        keep = max(self.disk.flushed_offset, min(kept_offset or 0, self.disk.end_offset))
+        self.disk.truncate_to(keep)
+        self.disk.flushed_offset = keep  # recovery fsyncs what it found
+
+    def take(self, effects: list[fx.Effect]) -> None:
+        self.queue.extend(effects)
+        self.simulation.on_effects(self, effects)
+
+    # The driver
+
+    def do_one(self) -> fx.Effect:
+        effect = self.queue.popleft()
+        getattr(self, f"_do_{type(effect).__name__}", self._do_nothing)(effect)
+        self.simulation.on_done(self, effect)
+        return effect
+
+    def do_all(self) -> None:
+        while self.queue:
+            self.do_one()
+
+    def flush(self) -> None:
+        """An fsync of all that is written ends."""
+        end, self.appended = self.appended, None
+        if end is not None and self.machine is not None:
+            self.disk.flushed_offset = self.disk.end_offset
+            self.take(self.machine.on_flushed(end, self.simulation.now_ms))
+
+    def create_snapshot(self) -> bool:
+        """A snapshot of all that is applied and flushed; False when there is nothing new to put in one."""
+        assert self.machine is not None
+        offset = min(len(self.applied), self.disk.flushed_offset)
+        if offset <= max((key.offset for key in self.disk.snapshots), default=0):
+            return False
+        snapshot_id = OffsetAndEpoch(offset, self.applied[offset - 1][0])
+        self.disk.snapshots[snapshot_id] = encode_records(0, self.applied[:offset])
+        self.take(self.machine.on_snapshot_created(Snapshot(snapshot_id, len(self.disk.snapshots[snapshot_id]))))
+        return True
+
+    def _do_nothing(self, effect: fx.Effect) -> None:
+        pass
+
+    def _do_PersistElection(self, effect: fx.PersistElection) -> None:  # noqa: N802
+        self.disk.election = effect.state
+
+    def _append(self, base_offset: int, records: list[Record], end: OffsetAndEpoch) -> None:
+        assert base_offset == self.disk.end_offset, "appends continue the log"
+        self.disk.records += records
+        self.appended = end
+
+    def _do_Append(self, effect: fx.Append) -> None:  # noqa: N802
+        records = [(effect.epoch, int.from_bytes(value, "big")) for value in effect.values]
+        self._append(effect.base_offset, records, effect.end)
+
+    def _do_AppendLeaderChange(self, effect: fx.AppendLeaderChange) -> None:  # noqa: N802
+        self._append(effect.base_offset, [(effect.epoch, leader_change(effect.leader))], effect.end)
+
+    def _do_AppendFetched(self, effect: fx.AppendFetched) -> None:  # noqa: N802
+        self._append(effect.base_offset, decode_records(effect.records), effect.end)
+
+    def _do_TruncateTo(self, effect: fx.TruncateTo) -> None:  # noqa: N802
+        self.disk.truncate_to(effect.offset)
+        self.appended = None
+
+    def _do_AdvanceLogStart(self, effect: fx.AdvanceLogStart) -> None:  # noqa: N802
+        self.disk.advance_start(effect.offset)
+
+    def _do_WriteSnapshot(self, effect: fx.WriteSnapshot) -> None:  # noqa: N802
+        if effect.position == 0:
+            self.incoming.clear()
+        assert effect.position == len(self.incoming)
+        self.incoming += effect.data
+
+    def _do_InstallSnapshot(self, effect: fx.InstallSnapshot) -> None:  # noqa: N802
+        offset = effect.snapshot_id.offset
+        self.applied = decode_records(bytes(self.incoming))
+        self.disk.snapshots = {effect.snapshot_id: bytes(self.incoming)}
+        self.disk.reset_to(offset)
+        self.appended = None
+
+    def _do_RepairCompleted(self, effect: fx.RepairCompleted) -> None:  # noqa: N802
+        self.disk.repair_mark = False
+
+    def _do_HighWatermark(self, effect: fx.HighWatermark) -> None:  # noqa: N802
+        self.applied += self.disk.read(len(self.applied), effect.offset)
+        assert len(self.applied) == max(effect.offset, len(self.applied)), "what is committed is in the log"
+
+    def _do_Send(self, effect: fx.Send) -> None:  # noqa: N802
+        packet = Packet(self.node_id, effect.to, effect.request_id, over_the_wire(effect.message))
+        self.simulation.transmit(packet)
+
+    def _do_Respond(self, effect: fx.Respond) -> None:  # noqa: N802
+        packet = effect.token
+        assert isinstance(packet, Packet)
+        message: Message = effect.message
+        if isinstance(effect.read, fx.ReadLog):
+            message = effect.filled(self._read_log(effect.read))
+        elif isinstance(effect.read, fx.ReadSnapshot):
+            position = effect.read.position
+            whole = self.disk.snapshots.get(effect.read.snapshot_id, b"")
+            message = effect.filled(whole[position : position + effect.read.max_bytes])
+        answer = Packet(self.node_id, packet.source, packet.request_id, over_the_wire(message), packet.message)
+        self.simulation.transmit(answer)
+
+    def _read_log(self, read: fx.ReadLog) -> bytes:
+        count = max(1, read.max_bytes // RECORD.size)
+        return encode_records(read.offset, self.disk.read(read.offset, read.offset + count))
+
+
+def over_the_wire(message: Message) -> Message:
+    if not WIRE_CHECKED:
+        return message
+    decoded = message_from_wire(message.to_wire())
+    assert decoded == message
+    return decoded
+
+
+WIRE_CHECKED = False
+
+
+class Simulation:
+    """A cluster. Subclasses hook ``on_effects`` (the machine said so) and ``on_done`` (the driver has done it)."""
+
+    def __init__(self, voters: int, observers: int = 0, seed: int = 0, config: RaftConfig | None = None) -> None:
+        self.rng = random.Random(seed)
+        self.config = config or RaftConfig()
+        self.voters = VoterSet({n: Endpoint("n", 9000 + n) for n in range(1, voters + 1)})
+        self.now_ms = 0
+        self.wire: list[Packet] = []
+        self.nodes = {n: Node(n, self) for n in range(1, voters + observers + 1)}
+        self.cuts: set[tuple[int, int]] = set()  # (from, to) that cannot reach
+
+    def start(self) -> None:
+        for node in self.nodes.values():
+            node.start()
+
+    def on_effects(self, node: Node, effects: list[fx.Effect]) -> None:
+        pass
+
+    def on_done(self, node: Node, effect: fx.Effect) -> None:
+        pass
+
+    def transmit(self, packet: Packet) -> None:
+        if (packet.source, packet.target) not in self.cuts:
+            self.wire.append(packet)
+
+    # Events
+
+    def call(self, node_id: int, event: Callable[[RaftNode], list[fx.Effect]]) -> None:
+        node = self.nodes[node_id]
+        if node.machine is not None:
+            node.take(event(node.machine))
+
+    def tick(self, node_id: int) -> None:
+        self.call(node_id, lambda machine: machine.tick(self.now_ms))
+
+    def deliver(self, packet: Packet) -> bool:
+        """Hand a packet to its target; a request to a dead process breaks the sender's connection."""
+        message = packet.message
+        if self.nodes[packet.target].machine is None:
+            if packet.is_request:
+                self.break_connection(packet.source, packet.target)
+            return False
+        if packet.is_request:
+            request: Request = message  # type: ignore[assignment]
+            self.call(packet.target, lambda machine: machine.on_request(packet, request, self.now_ms))
+        else:
+            response: Response = message  # type: ignore[assignment]
+            self.call(
+                packet.target,
+                lambda machine: machine.on_response(packet.source, packet.request_id, response, self.now_ms),
+            )
+        return True
+
+    def break_connection(self, node_id: int, peer: int) -> None:
+        """``node_id`` notices that its connection to ``peer`` is lost, and finds its port closed if it is down."""
+        refused = self.nodes[peer].machine is None and (node_id, peer) not in self.cuts
+        self.call(node_id, lambda machine: machine.on_connection_lost(peer, refused, self.now_ms))
+
+    def crash(self, node_id: int, kept_offset: int | None = None) -> None:
+        self.nodes[node_id].crash(kept_offset)
+
+    def propose(self, node_id: int, values: list[int]) -> None:
+        node = self.nodes[node_id]
+        assert node.machine is not None
+        _, effects = node.machine.propose([value.to_bytes(8, "big") for value in values], self.now_ms)
+        node.take(effects)
+
+    def deadlines(self) -> list[tuple[int, int]]:
+        """(deadline, node id) of all running nodes, soonest first."""
+        due = []
+        for node_id, node in self.nodes.items():
+            at = node.machine.next_deadline_ms() if node.machine is not None else None
+            if at is not None:
+                due.append((at, node_id))
+        return sorted(due)
+
+    def leaders(self) -> list[int]:
+        return [n for n, node in self.nodes.items() if node.machine is not None and node.machine.role == "leader"]
+
+    def run_fairly(self, done: Callable[[], bool], limit_ms: int) -> bool:
+        """Do everything that can be done, in order; when nothing is left, let time pass; until done or out of time."""
+        end_ms = self.now_ms + limit_ms
+        while self.now_ms <= end_ms:
+            self._run_out()
+            if done():
+                return True
+            due = self.deadlines()
+            self.now_ms = max(self.now_ms, due[0][0]) if due else end_ms + 1
+            for at, node_id in due:
+                if at <= self.now_ms:
+                    self.tick(node_id)
+        return False
+
+    def _run_out(self) -> None:
+        for _ in range(10_000):
+            for node in self.nodes.values():
+                node.do_all()
+                node.flush()
+            if not self.wire and not any(node.queue for node in self.nodes.values()):
+                return
+            packets, self.wire = self.wire, []
+            for packet in packets:
+                self.deliver(packet)
+        raise AssertionError("the cluster never comes to rest without time passing")
