@@ -93,10 +93,11 @@ class Controller:
 
     checks_partition_epoch = True
     checks_broker_epoch = True
+    first_leader_epoch = 0
 
     def __init__(self):
         broker_epochs = dict.fromkeys(NODES, 1)
-        self.log = [Metadata(0, 0, 0, frozenset(NODES), frozenset(), broker_epochs)]
+        self.log = [Metadata(0, self.first_leader_epoch, 0, frozenset(NODES), frozenset(), broker_epochs)]
 
     @property
     def now(self):
@@ -183,13 +184,16 @@ class Node:
 class Cluster:
     """One schedule."""
 
+    controller_type = Controller
+    first_offset = 0
+
     def __init__(self, seed):
         self.rng = random.Random(seed)
         self.random = self.rng.random
         self.now_ms = 1000
         self.min_insync_replicas = self.rng.choice((1, 2, 2))
-        self.controller = Controller()
-        self.nodes = [Node(node_id, MemoryLog(), self.rng) for node_id in NODES]
+        self.controller = self.controller_type()
+        self.nodes = [Node(node_id, MemoryLog(log_start_offset=self.first_offset), self.rng) for node_id in NODES]
         self.network = []  # (handler, argument, ...) in flight
         self.committed = []  # what was ever below a presumed leader's high watermark
         self.high_watermarks = {}  # by (node, incarnation, leader epoch)
