@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Final
 
 from minikafka.errors import ErrorCode
 from minikafka.model import NO_EPOCH, OffsetAndEpoch, TopicPartition
@@ -55,6 +55,7 @@ from minikafka.replication.requests import (
     list_offsets_request,
     offset_answers,
 )
+from minikafka.replication.statistics import FetcherStatistics
 from minikafka.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from minikafka.wire.messages.fetch import ReplicaState as WireReplicaState
 from minikafka.wire.messages.list_offsets import ListOffsetsResponse
@@ -72,18 +73,6 @@ class FetcherSettings:
     response_max_bytes: int = 10 * 1024 * 1024
     max_bytes: int = 1024 * 1024
     backoff_ms: int = 1000
-
-
-class FetcherStatistics(NamedTuple):
-    """A read-only view of a fetcher."""
-
-    source_id: int
-    partitions: int
-    truncating: int
-    delayed: int
-    throttled: int
-    failed: int
-    max_lag: int
 
 
 class _Awaited(Enum):

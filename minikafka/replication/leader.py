@@ -35,7 +35,8 @@ from typing import Final, NamedTuple
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import NO_OFFSET, TopicPartition
 from minikafka.replication.isr import InSyncReplicas, IsrMember, IsrProposal
-from minikafka.replication.progress import NEVER_MS, UNKNOWN_BROKER_EPOCH, ReplicaProgress, ReplicaStatistics
+from minikafka.replication.progress import NEVER_MS, UNKNOWN_BROKER_EPOCH, ReplicaProgress
+from minikafka.replication.statistics import LeaderStatistics, ReplicaStatistics
 
 ALL_IN_SYNC: Final = -1
 PROPOSAL_BACKOFF_MS: Final = 500
@@ -48,23 +49,6 @@ class FollowerFetchOutcome(NamedTuple):
     log_end_offset_moved: bool  # the follower's, as the leader knows it
     proposal: IsrProposal | None
     is_assigned: bool = True  # False: not a replica of this partition; answer empty records and warn (row R17)
-
-
-class LeaderStatistics(NamedTuple):
-    """A read-only view of a led partition."""
-
-    topic_partition: TopicPartition
-    leader_epoch: int
-    partition_epoch: int
-    high_watermark: int
-    log_end_offset: int
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-    is_under_replicated: bool
-    is_at_min_isr: bool
-    is_under_min_isr: bool
-    has_proposal_in_flight: bool
-    followers: tuple[ReplicaStatistics, ...]
 
 
 _NOTHING_MOVED: Final = FollowerFetchOutcome(False, False, None)
@@ -144,14 +128,14 @@ class LeaderState:
         }
         self._remotes: tuple[ReplicaProgress, ...] = ()
         self._on_membership_changed()
-        self._advance_high_watermark(now_ms)
+        self.maybe_advance_high_watermark(now_ms)
 
     # -- the data path ----------------------------------------------------------------------------------------------
 
     def on_append(self, log_end_offset: int, now_ms: int) -> bool:
         """The local log grew to ``log_end_offset``. True when the high watermark moved (row R21)."""
         self.log_end_offset = log_end_offset
-        return self._advance_high_watermark(now_ms)
+        return self.maybe_advance_high_watermark(now_ms)
 
     def on_follower_fetch(
         self,
@@ -188,14 +172,25 @@ class LeaderState:
         log_end_offset_moved = fetch_offset != replica.log_end_offset
         replica.on_fetch(broker_epoch, fetch_offset, follower_log_start_offset, log_end_offset, now_ms)
         proposal = None if replica.is_in_maximal_isr else self.maybe_expand(replica_id, now_ms)
-        high_watermark_moved = self.high_watermark < self.log_end_offset and self._advance_high_watermark(now_ms)
+        high_watermark_moved = self.high_watermark < self.log_end_offset and self.maybe_advance_high_watermark(now_ms)
         if proposal is None and not log_end_offset_moved and not high_watermark_moved:
             return _NOTHING_MOVED
         return FollowerFetchOutcome(high_watermark_moved, log_end_offset_moved, proposal)
 
     def maybe_advance_high_watermark(self, now_ms: int) -> bool:
-        """Evaluate again because time passed: a joining replica is no longer waited for (for the periodic check)."""
-        return self._advance_high_watermark(now_ms)
+        """Evaluate row R21. The periodic check calls it too: time alone may end the wait for a joining replica."""
+        if self.is_under_min_isr:
+            return False
+        high_watermark = self.log_end_offset
+        for replica in self._remotes:
+            if replica.log_end_offset < high_watermark and (
+                replica.is_in_maximal_isr or self._is_joining(replica, now_ms)
+            ):
+                high_watermark = replica.log_end_offset
+        if high_watermark <= self.high_watermark:
+            return False
+        self.high_watermark = high_watermark
+        return True
 
     def check_enough_in_sync(self) -> None:
         """Before an acks=all append: KafkaError(NOT_ENOUGH_REPLICAS) when the ISR is too small (row R23)."""
@@ -274,7 +269,7 @@ class LeaderState:
         """The topic's setting changed. True when the high watermark moved."""
         self._min_insync_replicas = min_insync_replicas
         self._on_membership_changed()
-        return self._advance_high_watermark(now_ms)
+        return self.maybe_advance_high_watermark(now_ms)
 
     # -- views ------------------------------------------------------------------------------------------------------
 
@@ -347,20 +342,6 @@ class LeaderState:
 
     # -- inside -----------------------------------------------------------------------------------------------------
 
-    def _advance_high_watermark(self, now_ms: int) -> bool:
-        if self.is_under_min_isr:
-            return False
-        high_watermark = self.log_end_offset
-        for replica in self._remotes:
-            if replica.log_end_offset < high_watermark and (
-                replica.is_in_maximal_isr or self._is_joining(replica, now_ms)
-            ):
-                high_watermark = replica.log_end_offset
-        if high_watermark <= self.high_watermark:
-            return False
-        self.high_watermark = high_watermark
-        return True
-
     def _is_joining(self, replica: ReplicaProgress, now_ms: int) -> bool:
         """Assigned, caught up lately and allowed in: moving past it would keep it out of the ISR for good."""
         return replica.is_caught_up(self.log_end_offset, now_ms, self._lag_time_max_ms) and self._is_eligible(
@@ -391,7 +372,7 @@ class LeaderState:
         self._isr.commit(isr, partition_epoch)
         self._last_proposal_refused_ms = NEVER_MS
         self._on_membership_changed()
-        return self._advance_high_watermark(now_ms)
+        return self.maybe_advance_high_watermark(now_ms)
 
     def _on_membership_changed(self) -> None:
         """Replicas, ISR or min.insync.replicas changed: keep exactly one progress per remote replica."""

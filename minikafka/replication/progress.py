@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from minikafka.model import NO_OFFSET
+from minikafka.replication.statistics import ReplicaStatistics
 
 NEVER_MS: Final = -(1 << 62)  # before any clock reading, so that "now - never" exceeds every lag
 UNKNOWN_BROKER_EPOCH: Final = -1
-
-
-class ReplicaStatistics(NamedTuple):
-    """A read-only view of one follower, for metrics and descriptions."""
-
-    replica_id: int
-    broker_epoch: int
-    log_end_offset: int
-    log_start_offset: int
-    last_caught_up_time_ms: int
-    is_in_sync: bool
 
 
 class ReplicaProgress:

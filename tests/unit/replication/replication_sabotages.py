@@ -110,7 +110,7 @@ def count_no_replica_but_the_leader(monkeypatch):
         moved, self.high_watermark = self.high_watermark != self.log_end_offset, self.log_end_offset
         return moved
 
-    monkeypatch.setattr(LeaderState, "_advance_high_watermark", alone)
+    monkeypatch.setattr(LeaderState, "maybe_advance_high_watermark", alone)
 
 
 def shrink_before_the_controller_agrees(monkeypatch):
