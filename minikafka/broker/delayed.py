@@ -47,9 +47,13 @@ class ProduceResult:
 
 
 class DelayedProduce(DelayedOperation):
-    """One acks=all request: done when every partition has its required offset, or an error (row D4)."""
+    """One request: done when every partition has its required offset, or an error (row D4).
 
-    __slots__ = ("_done", "_epochs", "_replicas", "_results")
+    With acks=all that is the high watermark; with acks=1 the leader's own end, which only lags behind the log while it
+    is being synced.
+    """
+
+    __slots__ = ("_done", "_epochs", "_needs_all", "_replicas", "_results")
 
     def __init__(
         self,
@@ -58,8 +62,11 @@ class DelayedProduce(DelayedOperation):
         epochs: Sequence[int],
         replicas: Replicas,
         done: Callable[[Sequence[ProduceResult]], None],
+        *,
+        needs_all: bool,
     ) -> None:
         super().__init__(timeout_ms)
+        self._needs_all = needs_all
         self._results = results
         self._epochs = epochs
         self._replicas = replicas
@@ -96,7 +103,13 @@ class DelayedProduce(DelayedOperation):
         if partition is None or partition.leader is None or partition.leader_epoch != epoch:
             result.fail(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition's leader moved before the ack"))
             return True
-        done, error = partition.leader.check_required_offset(result.required_offset)
+        if partition.is_failed:
+            result.fail(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the log directory went offline under the append"))
+            return True
+        if not self._needs_all:
+            done, error = partition.leader.log_end_offset >= result.required_offset, ErrorCode.NONE
+        else:
+            done, error = partition.leader.check_required_offset(result.required_offset)
         if error is not ErrorCode.NONE:
             result.fail(KafkaError(error, "the in-sync replicas fell below min.insync.replicas after the append"))
         elif done:

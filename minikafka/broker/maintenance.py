@@ -13,12 +13,14 @@ from minikafka.broker.replicas import Replicas
 from minikafka.config import BrokerConfig
 from minikafka.errors import KafkaError
 from minikafka.net.tasks import TaskOwner
+from minikafka.storage.errors import StorageFailure
 from minikafka.storage.log_store import LogStore
 
 log = structlog.get_logger(__name__)
 
 RunInThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 FLUSH_CHECK_INTERVAL_S = 1.0
+COMPACTION_CHECK_INTERVAL_S = 15.0
 
 
 class Maintenance:
@@ -42,6 +44,7 @@ class Maintenance:
         tasks.start(self._every(config.replica_lag_time_max_ms / 2000, self._check_lagging), "isr-check")
         tasks.start(self._every(config.log_retention_check_interval_ms / 1000, self._apply_retention), "retention")
         tasks.start(self._every(FLUSH_CHECK_INTERVAL_S, self._flush_due), "flush")
+        tasks.start(self._every(COMPACTION_CHECK_INTERVAL_S, self._compact), "compaction")
 
     def high_watermarks(self) -> dict[Any, int]:
         """What to checkpoint (row R22)."""
@@ -85,6 +88,20 @@ class Maintenance:
         if trash is not None:
             await self._run_in_thread(trash)
 
+    async def _compact(self) -> None:
+        """One log at a time, off the loop; what changes under a job makes it start over another time."""
+        for partition in list(self._replicas):
+            log_ = partition.log
+            if partition.is_failed or log_.is_offline:
+                continue
+            job = log_.plan_compaction(partition.high_watermark, self._clock.wall_ms())
+            if job is None:
+                continue
+            while not await self._run_in_thread(job.step):
+                pass
+            if log_.complete_compaction(job):
+                log.info("compacted", partition=str(partition.topic_partition), up_to=job.end_offset)
+
     async def _flush_due(self) -> None:
         wall_ms = self._clock.wall_ms()
         for partition in list(self._replicas):
@@ -93,8 +110,10 @@ class Maintenance:
                 continue
             job = log_.prepare_flush()
             await self._run_in_thread(job.run)
-            if not log_.is_offline:
+            try:
                 log_.complete_flush(job, wall_ms=self._clock.wall_ms())
+            except StorageFailure as failure:
+                self._replicas.fail(partition, failure)
         trash = self._store.take_trash()
         if trash is not None:
             await self._run_in_thread(trash)

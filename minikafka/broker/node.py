@@ -31,6 +31,7 @@ from minikafka.broker.drivers.partitions import PartitionRoles
 from minikafka.broker.drivers.raft import METHOD as RAFT_METHOD
 from minikafka.broker.drivers.raft import RaftDriver
 from minikafka.broker.drivers.replication import ReplicaFetchers
+from minikafka.broker.flusher import Flusher
 from minikafka.broker.handlers import tables
 from minikafka.broker.handlers.produce import PendingProduce
 from minikafka.broker.logs import one_line
@@ -56,6 +57,8 @@ from minikafka.raft import RaftConfig, RaftNode, VoterSet
 from minikafka.replication.session_cache import FetchSessionCache
 from minikafka.storage.config import NEVER, UNLIMITED, LogConfig
 from minikafka.storage.disk import Disk
+from minikafka.storage.errors import StorageFailure
+from minikafka.storage.log_dir import LogDir
 from minikafka.storage.log_store import LogStore
 from minikafka.storage.meta import MetaError
 from minikafka.wire.control import CONTROL_FRAME_SIZE_MAX
@@ -121,9 +124,7 @@ class Node:
             cluster_id=self.cluster_id,
             new_uuid=self._new_uuid,
             config_for=config_for,
-            on_failure=lambda directory, failure: log.error(
-                "log directory offline", path=directory.path, why=str(failure)
-            ),
+            on_failure=self._on_directory_failure,
         )
 
     def _build_metadata(self) -> None:
@@ -176,12 +177,15 @@ class Node:
             lambda: self.metadata.applied_offset - 1,
             self._rng,
         )
+        flusher = Flusher(self.clock, self.tasks, self._run_in_thread, self.replicas.on_flushed, self.replicas.fail)
+        self.replicas.request_flush = flusher.request
         self._fetchers = ReplicaFetchers(
             config,
             self.replicas,
             self.identity,
             self.clock,
             self.tasks,
+            flusher,
             self._replication_endpoint,
             lambda: self._lifecycle.broker_epoch,
         )
@@ -359,6 +363,11 @@ class Node:
         log.error("a task failed", task=name, why=one_line(error), exc_info=error)
         if not isinstance(error, (KafkaError, OSError)):
             self._on_fatal(error)
+
+    def _on_directory_failure(self, directory: LogDir, failure: StorageFailure) -> None:
+        """The directory is offline and nothing in it was acknowledged since; the other replicas take over."""
+        log.error("log directory offline", path=directory.path, why=str(failure))
+        self._on_fatal(failure)
 
     def _on_fatal(self, error: BaseException) -> None:
         """Nothing good can come of going on: the process ends, and the cluster heals around it."""

@@ -65,6 +65,11 @@ class Partition:
         """First offset a consumer may not read."""
         return self._follower_high_watermark if self.leader is None else self.leader.high_watermark
 
+    @property
+    def needs_flush(self) -> bool:
+        """As many records are not synced as ``flush.messages`` allows."""
+        return self.log.log_end_offset - self.log.recovery_point >= self.config.flush_messages
+
     def become_leader(self, leader: LeaderState, node_id: int) -> None:
         """Serve reads and writes in ``leader.leader_epoch``."""
         self.leader = leader

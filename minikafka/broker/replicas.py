@@ -49,6 +49,7 @@ class Replicas:
         self.follower_fetches: Purgatory[object] = timers.purgatory()
         self.on_isr_proposal: Callable[[Partition, IsrProposal], None] = lambda _partition, _proposal: None
         self.on_storage_failure: Callable[[Partition, StorageFailure], None] = lambda _partition, _failure: None
+        self.request_flush: Callable[[Partition], None] = lambda _partition: None
         self.is_known: Callable[[TopicPartition], bool] = lambda _where: False
 
     # -- the table --------------------------------------------------------------------------------------------------
@@ -170,9 +171,20 @@ class Replicas:
             except StorageFailure as failure:
                 self.fail(partition, failure)
                 continue
-            if partition.leader is not None:
+            if partition.needs_flush:
+                self.note_moved(partition.topic_partition, log_end=True)  # followers need not wait for our disk
+                self.request_flush(partition)
+            elif partition.leader is not None:
                 moved = partition.leader.on_append(partition.log.log_end_offset, now_ms)
                 self.note_moved(partition.topic_partition, log_end=True, high_watermark=moved)
+
+    def on_flushed(self, partition: Partition) -> None:
+        """A leader's log is synced up to its recovery point: that much counts."""
+        if partition.leader is not None:
+            synced = max(partition.log.recovery_point, partition.leader.log_end_offset)
+            moved = partition.leader.on_append(synced, self._clock.monotonic_ms())
+            self.note_moved(partition.topic_partition, high_watermark=moved)
+            self.produces.check_and_complete(partition.topic_partition)
 
     def commit_soon(self) -> None:
         """Commit what is staged outside of a read event, once this loop iteration is over."""
@@ -184,19 +196,20 @@ class Replicas:
         self._commit_scheduled = False
         self.commit_staged()
 
-    def note_appended_as_follower(self, partition: Partition) -> None:
-        """A follower's log grew: nobody waits for that here, but a flush may be due (``flush.messages``)."""
-
-    def await_replication(
-        self, results: Sequence[ProduceResult], timeout_ms: int, done: Callable[[Sequence[ProduceResult]], None]
+    def await_acks(
+        self,
+        results: Sequence[ProduceResult],
+        acks: int,
+        timeout_ms: int,
+        done: Callable[[Sequence[ProduceResult]], None],
     ) -> None:
-        """Call ``done`` once every result is acknowledged by its ISR, failed, or ``timeout_ms`` passed (row D4)."""
+        """Call ``done`` once every result is acknowledged as asked, failed, or ``timeout_ms`` passed (row D4)."""
         waiting = [result.where for result in results if result.required_offset >= 0]
         epochs = [
             partition.leader_epoch if (partition := self._partitions.get(result.where)) is not None else NO_EPOCH
             for result in results
         ]
-        operation = DelayedProduce(timeout_ms, results, epochs, self, done)
+        operation = DelayedProduce(timeout_ms, results, epochs, self, done, needs_all=acks == ALL_IN_SYNC)
         self.produces.try_complete_else_watch(operation, waiting, self._clock.monotonic_ms())
 
     # -- what moved, and who waits for it ---------------------------------------------------------------------------

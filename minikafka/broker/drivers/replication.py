@@ -14,6 +14,7 @@ from zlib import crc32
 import structlog
 
 from minikafka.broker.clock import Clock
+from minikafka.broker.flusher import Flusher
 from minikafka.broker.partition import Partition
 from minikafka.broker.replicas import Replicas
 from minikafka.config import BrokerConfig
@@ -91,6 +92,7 @@ class ReplicaFetchers:
         identity: Identity,
         clock: Clock,
         tasks: TaskOwner,
+        flusher: Flusher,
         endpoint_of: Callable[[int], Endpoint | None],
         broker_epoch: Callable[[], int],
     ) -> None:
@@ -99,6 +101,7 @@ class ReplicaFetchers:
         self._identity = identity
         self._clock = clock
         self._tasks = tasks
+        self._flusher = flusher
         self._endpoint_of = endpoint_of
         self._broker_epoch = broker_epoch
         self._fetchers: dict[FetcherKey, _Fetcher] = {}
@@ -204,6 +207,7 @@ class _Fetcher:
             match effect:
                 case do.Append():
                     await self._carry_out(self._append(effect))
+                    await self._maybe_flush(effect.topic_partition)
                 case do.FollowOffsets(where, high_watermark, log_start_offset):
                     self._follow_offsets(where, high_watermark, log_start_offset)
                 case do.TruncateTo():
@@ -238,8 +242,17 @@ class _Fetcher:
             return self._machine.on_append_failed(where, ErrorCode.UNKNOWN_SERVER_ERROR, self._now())
         self._follow_offsets(where, effect.high_watermark, effect.log_start_offset)
         self._machine.on_appended(where, partition.log.log_end_offset, partition.log.latest_epoch)
-        self._replicas.note_appended_as_follower(partition)
         return []
+
+    async def _maybe_flush(self, where: TopicPartition) -> None:
+        """The next fetch tells the leader that these records are ours: where asked for, they are synced before it."""
+        partition = self._local(where)
+        if partition is None or not partition.needs_flush:
+            return
+        try:
+            await self._owner._flusher.flush(partition)
+        except StorageFailure as failure:
+            self._replicas.fail(partition, failure)
 
     def _follow_offsets(self, where: TopicPartition, high_watermark: int, log_start_offset: int) -> None:
         partition = self._local(where)

@@ -53,13 +53,11 @@ class PendingProduce:
 
     def on_written(self) -> None:
         """The batches are in the log, or failed: answer now, or when replicas have them."""
-        results = self._results
-        if self._acks == ALL_IN_SYNC:
-            self._context.node.replicas.await_replication(results, self._timeout_ms, self._answer)
-        elif self._acks == NONE:
+        if self._acks == NONE:
             self._finish_unanswered()
         else:
-            self._answer(results)
+            replicas = self._context.node.replicas
+            replicas.await_acks(self._results, self._acks, self._timeout_ms, self._answer)
 
     def _answer(self, results: Sequence[ProduceResult]) -> None:
         topics: list[TopicProduceResponse] = []
