@@ -246,6 +246,7 @@ class Node:
         raft.on_became_leader = controller.on_became_leader
         raft.on_lost_leadership = controller.on_lost_leadership
         raft.on_leader_changed = self._lifecycle.nudge
+        controller.on_active = self._lifecycle.nudge
         self.replicas.on_isr_proposal = self._isr.propose
         self.replicas.is_known = lambda where: self.image.partition(where) is not None
         self._roles.on_leading = self.groups.on_leading

@@ -10,7 +10,7 @@ not when its session ends. A new controller looks at every broker it has not hea
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import structlog
@@ -56,6 +56,7 @@ class ControllerDriver:
         self._end_offset = 0
         self._nudge = asyncio.Event()
         self.is_active = False
+        self.on_active: Callable[[], None] = lambda: None
 
     # -- leadership -------------------------------------------------------------------------------------------------
 
@@ -88,6 +89,7 @@ class ControllerDriver:
             self._append(records)
         log.info("active controller", epoch=self._epoch)
         self._nudge.set()
+        self.on_active()
         for broker in self._metadata.image.live_brokers():
             if broker.broker_id != self._node_id:
                 self.on_peer_lost(broker.broker_id)

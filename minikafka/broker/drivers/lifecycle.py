@@ -109,7 +109,7 @@ class Lifecycle:
                 log.info("registered", broker_epoch=self.broker_epoch)
                 self.on_registered()
                 return
-            await asyncio.sleep(backoff.next_s())
+            await self._pause(backoff.next_s())
 
     async def _heartbeat(self) -> BrokerHeartbeatResponse:
         command = BrokerHeartbeat(
