@@ -22,6 +22,7 @@ Unknown outcomes, and how long a partition took no write, are reported and are n
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -117,13 +118,13 @@ def check(events: Iterable[Event]) -> Verdict:
 
 def gather(events: Iterable[Event]) -> dict[str, PartitionHistory]:
     """The events of each partition, brought together."""
-    partitions: dict[str, PartitionHistory] = {}
+    partitions: dict[str, PartitionHistory] = defaultdict(PartitionHistory)
     for event in events:
         if take := _TAKERS.get(f"{event.function} {event.type}"):
             for item in event.value:
                 name, *rest = item if isinstance(item, list | tuple) else (item,)
-                take(partitions.setdefault(name, PartitionHistory()), event, *rest)
-    return partitions
+                take(partitions[name], event, *rest)
+    return dict(partitions)
 
 
 def _take_send(history: PartitionHistory, event: Event, record: str) -> None:
