@@ -1,0 +1,75 @@
+"""One three-node cluster for all clients; each test has topics of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+from live_cluster import batches_on_disk, eventually, leader_of, running_cluster
+
+from minikafka.chaos.local_cluster import LocalCluster
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+_numbers = count(1)
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    with running_cluster(tmp_path_factory.mktemp("compat") / "cluster", num_partitions="4") as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def servers(cluster: LocalCluster) -> str:
+    """What a client is given to find the cluster."""
+    return cluster.bootstrap_servers
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    """A name that no other test uses; the topic does not exist yet."""
+    client = request.path.stem.removeprefix("test_").replace("_", "-")
+    return f"{client}-{next(_numbers)}"
+
+
+@pytest.fixture
+def stored_compressions(cluster: LocalCluster) -> Callable[[str], set[str]]:
+    """With which codecs the batches of a topic's first partition lie on the leader's disk."""
+
+    def look(topic: str) -> set[str]:
+        batches = eventually(
+            lambda: batches_on_disk(cluster, leader_of(cluster, topic), topic), f"batches of {topic} on disk"
+        )
+        return {batch.header.compression.name.lower() for batch in batches}
+
+    return look
+
+
+@pytest.fixture(scope="session")
+def kcat() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """Starts kcat with arguments and its three streams piped; whatever still runs at the end is killed."""
+    program = shutil.which("kcat") or shutil.which("kafkacat")
+    if program is None:
+        why = "kcat is not installed; get it with: apt-get install kcat (Debian, Ubuntu) or brew install kcat (macOS)"
+        if os.environ.get("CI") == "true":
+            pytest.fail(why)
+        pytest.skip(why)
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(*arguments: str) -> subprocess.Popen[bytes]:
+        pipe = subprocess.PIPE
+        process = subprocess.Popen([program, *arguments], stdin=pipe, stdout=pipe, stderr=pipe)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()

@@ -1,0 +1,348 @@
+"""confluent-kafka (librdkafka): the newest flexible versions, idempotence by default in these tests."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+from compat_records import COMPRESSIONS, NOTHING, PARTITIONS, samples
+from confluent_kafka import (
+    OFFSET_END,
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+from live_cluster import PATIENCE_S, eventually
+
+
+@pytest.fixture
+def admin(servers: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": servers})
+
+
+@pytest.fixture
+def create(admin: AdminClient) -> Callable[..., None]:
+    def create(topic: str, partitions: int = 1, **config: str) -> None:
+        settings = {name.replace("_", "."): value for name, value in config.items()}
+        results = admin.create_topics([NewTopic(topic, partitions, 3, config=settings)])
+        results[topic].result(PATIENCE_S)
+
+    return create
+
+
+@pytest.fixture
+def producer(servers: str) -> Producer:
+    return Producer({"bootstrap.servers": servers, "enable.idempotence": True, "linger.ms": 5})
+
+
+@pytest.fixture
+def consumer(servers: str) -> Iterator[Callable[..., Consumer]]:
+    """Makes consumers that are closed at the end."""
+    made: list[Consumer] = []
+
+    def make(group: str = "unused", **settings: str) -> Consumer:
+        named = {name.replace("_", "."): value for name, value in settings.items()}
+        common = {
+            "bootstrap.servers": servers,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "session.timeout.ms": 6000,
+            "heartbeat.interval.ms": 200,
+        }
+        made.append(Consumer(common | named))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def poll(consumer: Consumer, timeout_s: float = 0.05) -> list[Message]:
+    """Some messages; an error fails the test."""
+    messages = consumer.consume(500, timeout_s)
+    for message in messages:
+        assert message.error() is None, message.error()
+    return messages
+
+
+def read(consumer: Consumer, count: int) -> list[Message]:
+    found: list[Message] = []
+    eventually(lambda: found.extend(poll(consumer)) or len(found) >= count, f"{count} records, {len(found)} read")
+    return found
+
+
+def flush(producer: Producer) -> None:
+    assert producer.flush(PATIENCE_S) == 0
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_records_come_back_byte_equal(
+    servers: str,
+    topic: str,
+    create: Callable[..., None],
+    consumer: Callable[..., Consumer],
+    stored_compressions: Callable[[str], set[str]],
+    compression: str,
+) -> None:
+    create(topic)
+    producer = Producer(
+        {"bootstrap.servers": servers, "enable.idempotence": True, "linger.ms": 50, "compression.type": compression}
+    )
+    expected = [*samples(), NOTHING]
+    errors: list[Any] = []
+    for key, value, headers in expected:
+        producer.produce(topic, value, key, 0, on_delivery=lambda error, _: errors.append(error), headers=headers)
+    flush(producer)
+    assert errors == [None] * len(expected)
+
+    reader = consumer()
+    reader.assign([TopicPartition(topic, 0, 0)])
+    found = [(message.key(), message.value(), message.headers() or []) for message in read(reader, len(expected))]
+    assert found == [tuple(sample) for sample in expected]
+    assert compression in stored_compressions(topic)
+
+
+@pytest.mark.parametrize("acks", ["0", "1", "all"])
+def test_a_producer_without_idempotence_works_with_any_acks(
+    servers: str, topic: str, create: Callable[..., None], consumer: Callable[..., Consumer], acks: str
+) -> None:
+    create(topic)
+    producer = Producer({"bootstrap.servers": servers, "acks": acks})
+    for number in range(100):
+        producer.produce(topic, b"%d" % number)
+    flush(producer)
+    reader = consumer()
+    reader.assign([TopicPartition(topic, 0, 0)])
+    assert [message.value() for message in read(reader, 100)] == [b"%d" % number for number in range(100)]
+
+
+def test_it_seeks_by_timestamp(
+    topic: str, create: Callable[..., None], producer: Producer, consumer: Callable[..., Consumer]
+) -> None:
+    create(topic, 2)
+    for number in range(50):
+        producer.produce(topic, b"%d" % number, None, number % 2, timestamp=1_700_000_000_000 + 1000 * number)
+        producer.flush(PATIENCE_S)
+    reader = consumer()
+    times = [1_700_000_020_000, 1_700_000_020_001, 1_600_000_000_000, 1_700_000_049_001]
+    found = [reader.offsets_for_times([TopicPartition(topic, 0, time)], PATIENCE_S)[0].offset for time in times]
+    assert found == [10, 11, 0, OFFSET_END]
+
+    reader.assign([TopicPartition(topic, 0, found[1])])
+    assert [message.value() for message in read(reader, 14)] == [b"%d" % number for number in range(22, 50, 2)]
+    assert reader.get_watermark_offsets(TopicPartition(topic, 0), PATIENCE_S) == (0, 25)
+
+
+@pytest.mark.parametrize("strategy", ["range", "roundrobin", "cooperative-sticky"])
+def test_a_group_of_two_rebalances(
+    topic: str, create: Callable[..., None], producer: Producer, consumer: Callable[..., Consumer], strategy: str
+) -> None:
+    create(topic, PARTITIONS)
+    group = f"group-of-{topic}"
+
+    def produce(round_: int) -> set[bytes]:
+        values = {b"%d/%d" % (round_, number) for number in range(40)}
+        for at, value in enumerate(sorted(values)):
+            producer.produce(topic, value, partition=at % PARTITIONS)
+        flush(producer)
+        return values
+
+    def drain(*members: Consumer, expected: set[bytes]) -> Counter[Consumer]:
+        """Poll all members until the expected values are there, each once; how many each had."""
+        values: list[bytes | None] = []
+        shares: Counter[Consumer] = Counter()
+
+        def step() -> bool:
+            for member in members:
+                messages = poll(member)
+                values.extend(message.value() for message in messages)
+                shares[member] += len(messages)
+            return len(values) >= len(expected)
+
+        eventually(step, f"{len(expected)} records")
+        assert sorted(value or b"" for value in values) == sorted(expected)
+        for member in members:
+            member.commit(asynchronous=False)
+        return shares
+
+    def assigned(*members: Consumer) -> list[int]:
+        for member in members:
+            assert poll(member) == []
+        return [len(member.assignment()) for member in members]
+
+    first = consumer(group, partition_assignment_strategy=strategy)
+    first.subscribe([topic])
+    drain(first, expected=produce(1))
+    assert assigned(first) == [PARTITIONS]
+
+    second = consumer(group, partition_assignment_strategy=strategy)
+    second.subscribe([topic])
+    eventually(lambda: assigned(first, second) == [2, 2], "both members to have their share")
+    assert {p.partition for p in first.assignment()}.isdisjoint(p.partition for p in second.assignment())
+    shares = drain(first, second, expected=produce(2))
+    assert shares == {first: 20, second: 20}
+
+    second.close()
+    eventually(lambda: assigned(first) == [PARTITIONS], "the first member to have all partitions again")
+    drain(first, expected=produce(3))
+    committed = first.committed([TopicPartition(topic, n) for n in range(PARTITIONS)], PATIENCE_S)
+    assert [where.offset for where in committed] == [30] * PARTITIONS
+
+
+def test_a_new_consumer_of_the_group_goes_on_where_it_was_committed(
+    topic: str, create: Callable[..., None], producer: Producer, consumer: Callable[..., Consumer]
+) -> None:
+    create(topic)
+    for number in range(10):
+        producer.produce(topic, b"%d" % number)
+    flush(producer)
+    with closing(consumer(f"g-{topic}")) as before:
+        assert before.committed([TopicPartition(topic, 0)], PATIENCE_S)[0].offset < 0
+        before.commit(offsets=[TopicPartition(topic, 0, 7, metadata="seven")], asynchronous=False)
+    after = consumer(f"g-{topic}")
+    committed = after.committed([TopicPartition(topic, 0)], PATIENCE_S)[0]
+    assert (committed.offset, committed.metadata) == (7, "seven")
+    after.subscribe([topic])
+    assert [message.value() for message in read(after, 3)] == [b"7", b"8", b"9"]
+
+
+def test_the_cluster_and_its_topics_are_described(admin: AdminClient, topic: str, create: Callable[..., None]) -> None:
+    create(topic, 3)
+    described = admin.describe_cluster().result(PATIENCE_S)
+    assert sorted(node.id for node in described.nodes) == [1, 2, 3]
+    assert described.controller.id in (1, 2, 3)
+    metadata = admin.list_topics(topic, PATIENCE_S).topics[topic]
+    assert [len(metadata.partitions[n].replicas) for n in range(3)] == [3, 3, 3]
+    with pytest.raises(KafkaException, match="TOPIC_ALREADY_EXISTS"):
+        create(topic)
+
+
+def test_settings_are_read_and_changed(admin: AdminClient, topic: str, create: Callable[..., None]) -> None:
+    create(topic, retention_ms="3600000")
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+
+    def setting(name: str) -> str:
+        value: str = admin.describe_configs([resource])[resource].result(PATIENCE_S)[name].value
+        return value
+
+    assert setting("retention.ms") == "3600000"
+    change = ConfigResource(
+        ResourceType.TOPIC,
+        topic,
+        incremental_configs=[
+            ConfigEntry("retention.ms", None, incremental_operation=AlterConfigOpType.DELETE),
+            ConfigEntry("max.message.bytes", "4096", incremental_operation=AlterConfigOpType.SET),
+        ],
+    )
+    admin.incremental_alter_configs([change])[change].result(PATIENCE_S)
+    assert eventually(lambda: setting("max.message.bytes") == "4096", "the setting to be seen")
+    assert setting("retention.ms") == "604800000"
+
+    bad = ConfigResource(
+        ResourceType.TOPIC,
+        topic,
+        incremental_configs=[
+            ConfigEntry("retention.ms", "soon", incremental_operation=AlterConfigOpType.SET),
+        ],
+    )
+    with pytest.raises(KafkaException, match="INVALID_CONFIG"):
+        admin.incremental_alter_configs([bad])[bad].result(PATIENCE_S)
+
+
+def test_a_brokers_settings_are_described(admin: AdminClient) -> None:
+    resource = ConfigResource(ResourceType.BROKER, "2")
+    settings = admin.describe_configs([resource])[resource].result(PATIENCE_S)
+    assert settings["node.id"].value == "2"
+    assert settings["cluster.secret.file"].value != ""
+
+
+def test_partitions_are_added_and_topics_deleted(
+    admin: AdminClient, topic: str, create: Callable[..., None], producer: Producer
+) -> None:
+    create(topic, 1)
+    admin.create_partitions([NewPartitions(topic, 5)])[topic].result(PATIENCE_S)
+    assert len(admin.list_topics(topic, PATIENCE_S).topics[topic].partitions) == 5
+    delivered: list[Any] = []
+    for number in range(5):
+        producer.produce(topic, b"x", partition=number, on_delivery=lambda error, message: delivered.append(error))
+    flush(producer)
+    assert delivered == [None] * 5
+    with pytest.raises(KafkaException, match="INVALID_PARTITIONS"):
+        admin.create_partitions([NewPartitions(topic, 5)])[topic].result(PATIENCE_S)
+
+    admin.delete_topics([topic])[topic].result(PATIENCE_S)
+    assert topic not in admin.list_topics(timeout=PATIENCE_S).topics
+    with pytest.raises(KafkaException, match="UNKNOWN_TOPIC_OR_PART"):
+        admin.delete_topics([topic])[topic].result(PATIENCE_S)
+
+
+def test_groups_are_listed_described_and_deleted(
+    admin: AdminClient,
+    topic: str,
+    create: Callable[..., None],
+    producer: Producer,
+    consumer: Callable[..., Consumer],
+) -> None:
+    create(topic)
+    group = f"group-of-{topic}"
+    producer.produce(topic, b"x")
+    flush(producer)
+    member = consumer(group, client_id="tester")
+    member.subscribe([topic])
+    read(member, 1)
+    member.commit(asynchronous=False)
+
+    listed = {each.group_id: each for each in admin.list_consumer_groups().result(PATIENCE_S).valid}
+    assert listed[group].state.name == "STABLE"
+    described = admin.describe_consumer_groups([group])[group].result(PATIENCE_S)
+    assert [each.client_id for each in described.members] == ["tester"]
+    assert [p.topic for p in described.members[0].assignment.topic_partitions] == [topic]
+    with pytest.raises(KafkaException, match="NON_EMPTY_GROUP"):
+        admin.delete_consumer_groups([group])[group].result(PATIENCE_S)
+
+    member.close()
+    offsets = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(PATIENCE_S)
+    assert [(p.topic, p.partition, p.offset) for p in offsets.topic_partitions] == [(topic, 0, 1)]
+    rewound = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, 0)])
+    admin.alter_consumer_group_offsets([rewound])[group].result(PATIENCE_S)
+    offsets = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(PATIENCE_S)
+    assert offsets.topic_partitions[0].offset == 0
+
+    admin.delete_consumer_groups([group])[group].result(PATIENCE_S)
+    assert group not in {each.group_id for each in admin.list_consumer_groups().result(PATIENCE_S).valid}
+
+
+def test_offsets_are_listed(admin: AdminClient, topic: str, create: Callable[..., None], producer: Producer) -> None:
+    create(topic)
+    for number, timestamp in enumerate([5000, 9000, 7000]):
+        producer.produce(topic, b"%d" % number, timestamp=1_700_000_000_000 + timestamp)
+        flush(producer)
+    where = TopicPartition(topic, 0)
+
+    def offset(spec: Any) -> int:
+        results = admin.list_offsets({where: spec}, isolation_level=IsolationLevel.READ_COMMITTED)
+        found: int = results[where].result(PATIENCE_S).offset
+        return found
+
+    assert offset(OffsetSpec.earliest()) == 0
+    assert offset(OffsetSpec.latest()) == 3
+    assert offset(OffsetSpec.max_timestamp()) == 1
+    assert offset(OffsetSpec.for_timestamp(1_700_000_006_000)) == 1

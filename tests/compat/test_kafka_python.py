@@ -1,0 +1,310 @@
+"""kafka-python 3: schemas of its own, and the newest versions of the admin and offset APIs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from threading import Event, Thread
+from typing import Any
+from uuid import UUID
+
+import pytest
+from compat_records import COMPRESSIONS, PARTITIONS, samples
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import ConfigFilterType, ConfigResource, ConfigResourceType
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+from kafka.errors import InvalidPartitionsError, TopicAlreadyExistsError
+from kafka.protocol.consumer import OffsetSpec
+from kafka.structs import OffsetAndMetadata
+from live_cluster import PATIENCE_S, eventually
+
+START_MS = 1_700_000_000_000
+POLL_MS = 500
+
+Create = Callable[..., None]
+MakeConsumer = Callable[..., KafkaConsumer]
+
+
+@pytest.fixture
+def admin(servers: str) -> Iterator[KafkaAdminClient]:
+    client = KafkaAdminClient(bootstrap_servers=servers)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def create(admin: KafkaAdminClient) -> Create:
+    def create(topic: str, partitions: int = 1, **config: str) -> None:
+        settings = {name.replace("_", "."): value for name, value in config.items()}
+        admin.create_topics({topic: {"num_partitions": partitions, "replication_factor": 3, "configs": settings}})
+
+    return create
+
+
+@pytest.fixture
+def producer(servers: str) -> Iterator[KafkaProducer]:
+    client = KafkaProducer(bootstrap_servers=servers, enable_idempotence=True)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def consumer(servers: str) -> Iterator[MakeConsumer]:
+    """Makes consumers that are closed at the end."""
+    made: list[KafkaConsumer] = []
+
+    def make(*topics: str, group: str | None = None, **settings: Any) -> KafkaConsumer:
+        common = {
+            "bootstrap_servers": servers,
+            "group_id": group,
+            "auto_offset_reset": "earliest",
+            "enable_auto_commit": False,
+            "heartbeat_interval_ms": 200,
+            "session_timeout_ms": 6000,
+        }
+        made.append(KafkaConsumer(*topics, **common, **settings))
+        return made[-1]
+
+    yield make
+    for client in made:
+        client.close(autocommit=False)
+
+
+def read(count: int, consumer: KafkaConsumer) -> list[Any]:
+    found: list[Any] = []
+
+    def step() -> bool:
+        for batch in consumer.poll(POLL_MS).values():
+            found.extend(batch)
+        return len(found) >= count
+
+    eventually(step, f"{count} records")
+    return found
+
+
+class Member(Thread):
+    """A group's member in a thread of its own, as this client wants it: a poll that ends early starts joining anew.
+
+    It commits what it was handed before it polls again.
+    """
+
+    def __init__(self, consumer: KafkaConsumer) -> None:
+        super().__init__(daemon=True)
+        self.consumer = consumer
+        self.values: list[bytes] = []
+        self.share: set[TopicPartition] = set()
+        self.error: Exception | None = None
+        self._leave = Event()
+        self.start()
+
+    def run(self) -> None:
+        try:
+            while not self._leave.is_set():
+                for batch in self.consumer.poll(POLL_MS).values():
+                    self.values.extend(record.value for record in batch)
+                    self.consumer.commit()
+                self.share = self.consumer.assignment()
+        except Exception as error:
+            self.error = error
+
+    def leave(self) -> None:
+        self._leave.set()
+        self.join(PATIENCE_S)
+        self.consumer.close(autocommit=False)
+        if self.error is not None:
+            raise self.error
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_records_come_back_byte_equal(
+    servers: str,
+    topic: str,
+    create: Create,
+    consumer: MakeConsumer,
+    stored_compressions: Callable[[str], set[str]],
+    compression: str,
+) -> None:
+    create(topic)
+    kind = None if compression == "none" else compression
+    producer = KafkaProducer(bootstrap_servers=servers, enable_idempotence=True, compression_type=kind, linger_ms=50)
+    sent = [producer.send(topic, value, key, headers, 0) for key, value, headers in samples()]
+    assert [future.get(PATIENCE_S).offset for future in sent] == list(range(len(samples())))
+    producer.close()
+
+    reader = consumer()
+    reader.assign([TopicPartition(topic, 0)])
+    found = [(record.key, record.value, list(record.headers)) for record in read(len(samples()), reader)]
+    assert found == [tuple(sample) for sample in samples()]
+    assert compression in stored_compressions(topic)
+
+
+@pytest.mark.parametrize("acks", [0, 1, "all"])
+def test_a_producer_without_idempotence_works_with_any_acks(
+    servers: str, topic: str, create: Create, consumer: MakeConsumer, acks: int | str
+) -> None:
+    create(topic)
+    producer = KafkaProducer(bootstrap_servers=servers, enable_idempotence=False, acks=acks)
+    for number in range(100):
+        producer.send(topic, b"%d" % number)
+    producer.flush(PATIENCE_S)
+    producer.close()
+    reader = consumer()
+    reader.assign([TopicPartition(topic, 0)])
+    assert [record.value for record in read(100, reader)] == [b"%d" % number for number in range(100)]
+
+
+def test_it_seeks_by_timestamp(topic: str, create: Create, producer: KafkaProducer, consumer: MakeConsumer) -> None:
+    create(topic, 2)
+    for number in range(50):
+        producer.send(topic, b"%d" % number, partition=number % 2, timestamp_ms=START_MS + 1000 * number).get(
+            PATIENCE_S
+        )
+    reader = consumer()
+    where = TopicPartition(topic, 0)
+    reader.assign([where])
+
+    def offset_at(timestamp_ms: int) -> int | None:
+        found = reader.offsets_for_times({where: timestamp_ms})[where]
+        return None if found is None else found.offset
+
+    assert offset_at(START_MS + 20_000) == 10
+    assert offset_at(START_MS + 20_001) == 11
+    assert offset_at(0) == 0
+    assert offset_at(START_MS + 49_001) is None
+    reader.seek(where, 11)
+    assert [record.value for record in read(14, reader)] == [b"%d" % number for number in range(22, 50, 2)]
+    assert reader.beginning_offsets([where]) == {where: 0}
+    assert reader.end_offsets([where]) == {where: 25}
+
+
+@pytest.mark.parametrize(
+    "assignor", [RangePartitionAssignor, StickyPartitionAssignor], ids=lambda assignor: assignor.name
+)
+def test_a_group_of_two_rebalances(
+    topic: str, create: Create, producer: KafkaProducer, consumer: MakeConsumer, assignor: type
+) -> None:
+    create(topic, PARTITIONS)
+
+    def produce_and_read(round_: int, *members: Member) -> None:
+        """Every value comes to exactly one member."""
+        expected = sorted(b"%d/%d" % (round_, number) for number in range(40))
+        for at, value in enumerate(expected):
+            producer.send(topic, value, partition=at % PARTITIONS).get(PATIENCE_S)
+        eventually(lambda: sum(len(member.values) for member in members) >= 40, "40 records")
+        assert sorted(value for member in members for value in member.values) == expected
+        for member in members:
+            member.values.clear()
+
+    settings = {"group": f"group-of-{topic}", "partition_assignment_strategy": [assignor]}
+    first = Member(consumer(topic, **settings))
+    produce_and_read(1, first)
+    assert len(first.share) == PARTITIONS
+
+    second = Member(consumer(topic, **settings))
+    eventually(lambda: [len(first.share), len(second.share)] == [2, 2], "two shares")
+    assert first.share.isdisjoint(second.share)
+    produce_and_read(2, first, second)
+
+    second.leave()
+    eventually(lambda: len(first.share) == PARTITIONS, "the first member to have all partitions again")
+    produce_and_read(3, first)
+    first.leave()
+    observer = consumer(group=settings["group"])
+    assert [observer.committed(TopicPartition(topic, n)) for n in range(PARTITIONS)] == [30] * PARTITIONS
+
+
+def test_a_new_consumer_of_the_group_goes_on_where_it_was_committed(
+    topic: str, create: Create, producer: KafkaProducer, consumer: MakeConsumer
+) -> None:
+    create(topic)
+    where = TopicPartition(topic, 0)
+    for number in range(10):
+        producer.send(topic, b"%d" % number).get(PATIENCE_S)
+    before = consumer(group=f"g-{topic}")
+    before.assign([where])
+    assert before.committed(where) is None
+    before.commit({where: OffsetAndMetadata(7, "seven", -1)})
+
+    after = consumer(topic, group=f"g-{topic}")
+    committed = after.committed(where, metadata=True)
+    assert (committed.offset, committed.metadata) == (7, "seven")
+    assert [record.value for record in read(3, after)] == [b"7", b"8", b"9"]
+
+
+def test_topics_are_created_described_extended_and_deleted(admin: KafkaAdminClient, topic: str, create: Create) -> None:
+    create(topic, 3)
+    (described,) = admin.describe_topics([topic])
+    assert [len(partition["replica_nodes"]) for partition in described["partitions"]] == [3, 3, 3]
+    (by_id,) = admin.describe_topics([UUID(described["topic_id"])])
+    assert by_id["name"] == topic
+    with pytest.raises(TopicAlreadyExistsError):
+        create(topic)
+    admin.create_partitions({topic: 5})
+    assert len(admin.describe_topics([topic])[0]["partitions"]) == 5
+    with pytest.raises(InvalidPartitionsError):
+        admin.create_partitions({topic: 4})
+    admin.delete_topics([topic])
+    eventually(lambda: topic not in admin.list_topics(), "every node to know that the topic is gone")
+
+
+def test_the_cluster_is_described(admin: KafkaAdminClient) -> None:
+    described = admin.describe_cluster()
+    assert sorted(broker["broker_id"] for broker in described["brokers"]) == [1, 2, 3]
+    assert described["controller_id"] in (1, 2, 3)
+
+
+def test_settings_are_read_and_changed(admin: KafkaAdminClient, topic: str, create: Create) -> None:
+    create(topic, retention_ms="3600000")
+
+    def settings() -> dict[str, Any]:
+        resource = ConfigResource(ConfigResourceType.TOPIC, topic)
+        found = admin.describe_configs([resource], config_filter=ConfigFilterType.ALL)["topic"][topic]
+        return {name: row["value"] for name, row in found.items()}
+
+    assert settings()["retention.ms"] == "3600000"
+    change = {"max.message.bytes": ("SET", "4096"), "retention.ms": ("DELETE", None)}
+    admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, change)])
+    eventually(lambda: settings()["max.message.bytes"] == "4096", "the setting to be seen")
+    assert settings()["retention.ms"] == "604800000"
+
+
+def test_groups_are_listed_described_and_deleted(
+    admin: KafkaAdminClient, topic: str, create: Create, producer: KafkaProducer, consumer: MakeConsumer
+) -> None:
+    create(topic)
+    group = f"group-of-{topic}"
+    where = TopicPartition(topic, 0)
+    producer.send(topic, b"x").get(PATIENCE_S)
+    member = consumer(topic, group=group, client_id="tester")
+    read(1, member)
+    member.commit()
+
+    assert group in {each["group_id"] for each in admin.list_groups()}
+    described = admin.describe_groups([group])[group]
+    assert (described["error"], described["group_state"]) == (None, "Stable")
+    assert [each["client_id"] for each in described["members"]] == ["tester"]
+    member.close()
+
+    assert admin.list_group_offsets(group)[group][where].offset == 1
+    admin.alter_group_offsets(group, {where: OffsetAndMetadata(0, "", -1)})
+    assert admin.list_group_offsets(group)[group][where].offset == 0
+    admin.delete_group_offsets(group, [where])
+    assert where not in admin.list_group_offsets(group)[group]
+    assert admin.delete_groups([group]) == {group: "OK"}
+    assert group not in {each["group_id"] for each in admin.list_groups()}
+
+
+def test_offsets_are_listed(admin: KafkaAdminClient, topic: str, create: Create, producer: KafkaProducer) -> None:
+    create(topic)
+    where = TopicPartition(topic, 0)
+    for number, timestamp in enumerate([5000, 9000, 7000]):
+        producer.send(topic, b"%d" % number, timestamp_ms=START_MS + timestamp).get(PATIENCE_S)
+
+    def offset(spec: Any) -> int:
+        found: int = admin.list_partition_offsets({where: spec})[where].offset
+        return found
+
+    assert offset(OffsetSpec.EARLIEST) == 0
+    assert offset(OffsetSpec.LATEST) == 3
+    assert offset(OffsetSpec.MAX_TIMESTAMP) == 1
+    assert offset(START_MS + 6000) == 1

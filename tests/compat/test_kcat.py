@@ -1,0 +1,155 @@
+"""kcat (librdkafka 2.0 from the distribution): a program without an admin client, so topics make themselves."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from threading import Thread
+from typing import IO, Any
+
+import pytest
+from compat_records import COMPRESSIONS, EVERY_BYTE, PARTITIONS
+from live_cluster import PATIENCE_S, eventually
+
+Start = Callable[..., "subprocess.Popen[bytes]"]
+Run = Callable[..., bytes]
+
+
+@pytest.fixture
+def run(kcat: Start, servers: str) -> Run:
+    """Runs kcat to its end; what it printed."""
+
+    def run(*arguments: str, given: bytes = b"") -> bytes:
+        process = kcat("-b", servers, *arguments)
+        printed, complaints = process.communicate(given, PATIENCE_S)
+        assert process.returncode == 0, complaints.decode()
+        return printed
+
+    return run
+
+
+def consume(run: Run, topic: str, *arguments: str) -> list[dict[str, Any]]:
+    """What kcat reads from the topic's first partition to its end, as it shows records in JSON."""
+    printed = run("-C", "-q", "-t", topic, "-p", "0", "-e", "-J", "-Z", *arguments)
+    return [json.loads(line) for line in printed.splitlines()]
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_records_come_back_byte_equal(
+    run: Run, topic: str, stored_compressions: Callable[[str], set[str]], compression: str
+) -> None:
+    produce = ["-P", "-t", topic, "-p", "0", "-z", compression, "-X", "enable.idempotence=true"]
+    run(*produce, "-K", ":", "-H", "color=blue", "-H", "empty=", given=b"key:value\n" * 200)
+    run(*produce, "-Z", "-K", ":", given=b"gone:\n:keyless\n")
+
+    records = consume(run, topic, "-o", "beginning")
+    assert [record["offset"] for record in records] == list(range(202))
+    assert {(record["key"], record["payload"]) for record in records[:200]} == {("key", "value")}
+    assert records[0]["headers"] == ["color", "blue", "empty", ""]
+    assert (records[200]["key"], records[200]["payload"]) == ("gone", None)
+    assert (records[201]["key"], records[201]["payload"]) == (None, "keyless")
+    assert compression in stored_compressions(topic)
+
+
+def test_a_file_comes_back_byte_equal(run: Run, topic: str, tmp_path: Path) -> None:
+    source = tmp_path / "every-byte"
+    source.write_bytes(EVERY_BYTE * 2000)
+    run("-P", "-t", topic, "-p", "0", "-z", "lz4", str(source))
+    assert run("-C", "-q", "-t", topic, "-p", "0", "-e", "-D", "") == source.read_bytes()
+
+
+def test_it_seeks_by_timestamp(run: Run, topic: str) -> None:
+    for number in range(3):  # one process after the other, so that their timestamps differ
+        run("-P", "-t", topic, "-p", "0", given=b"%d\n" % number)
+    first, second, third = (record["ts"] for record in consume(run, topic, "-o", "beginning"))
+    assert first < second < third
+
+    assert [record["payload"] for record in consume(run, topic, "-o", f"s@{second}")] == ["1", "2"]
+    assert [record["payload"] for record in consume(run, topic, "-o", f"s@{second + 1}")] == ["2"]
+    assert f"{topic} [0] offset 1" in run("-Q", "-t", f"{topic}:0:{first + 1}").decode()
+    assert f"{topic} [0] offset 3" in run("-Q", "-t", f"{topic}:0:-1").decode()
+
+
+def test_the_cluster_is_described(run: Run, topic: str) -> None:
+    run("-P", "-t", topic, given=b"x\n")
+    described = json.loads(run("-L", "-J"))
+    assert sorted(broker["id"] for broker in described["brokers"]) == [1, 2, 3]
+    assert described["controllerid"] in (1, 2, 3)
+    (found,) = [each for each in described["topics"] if each["topic"] == topic]
+    assert [len(partition["replicas"]) for partition in found["partitions"]] == [3] * PARTITIONS
+
+
+class Member:
+    """A kcat in a group: the lines that it prints, and what was assigned to it last."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        self.lines: list[str] = []
+        self._remarks: list[str] = []
+        self._threads = [
+            Thread(target=self._collect, args=(process.stdout, self.lines), daemon=True),
+            Thread(target=self._collect, args=(process.stderr, self._remarks), daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    @staticmethod
+    def _collect(pipe: IO[bytes], lines: list[str]) -> None:
+        for line in pipe:
+            lines.append(line.decode().rstrip("\n"))
+
+    @property
+    def share(self) -> set[int]:
+        changes = [line for line in self._remarks if "rebalanced" in line]
+        last = changes[-1] if changes else ""
+        return {int(number) for number in re.findall(r"\[(\d+)\]", last)} if "assigned:" in last else set()
+
+    def leave(self) -> None:
+        self._process.send_signal(signal.SIGTERM)
+        self._process.wait(PATIENCE_S)
+        for thread in self._threads:
+            thread.join(PATIENCE_S)
+
+
+def test_a_group_of_two_rebalances(kcat: Start, run: Run, servers: str, topic: str) -> None:
+    group = f"group-of-{topic}"
+
+    def member() -> Member:
+        settings = ["auto.offset.reset=earliest", "heartbeat.interval.ms=200", "session.timeout.ms=6000"]
+        given = [word for setting in settings for word in ("-X", setting)]
+        return Member(kcat("-b", servers, *given, "-u", "-f", "%s\n", "-G", group, topic))
+
+    def produce_and_read(round_: int, *members: Member) -> None:
+        """Every value comes to exactly one member."""
+        expected = sorted(f"{round_}/{number}" for number in range(40))
+        for partition in range(PARTITIONS):
+            values = expected[partition::PARTITIONS]
+            run("-P", "-t", topic, "-p", str(partition), given="".join(f"{value}\n" for value in values).encode())
+        eventually(lambda: sum(len(member.lines) for member in members) >= 40, "40 records")
+        assert sorted(value for member in members for value in member.lines) == expected
+        for each in members:
+            each.lines.clear()
+
+    run("-L", "-t", topic, "-X", "allow.auto.create.topics=true")
+    first = member()
+    eventually(lambda: len(first.share) == PARTITIONS, "the first member to have all partitions")
+    produce_and_read(1, first)
+
+    second = member()
+    eventually(lambda: [len(first.share), len(second.share)] == [2, 2], "two shares")
+    assert first.share.isdisjoint(second.share)
+    produce_and_read(2, first, second)
+
+    second.leave()
+    eventually(lambda: len(first.share) == PARTITIONS, "the first member to have all partitions again")
+    produce_and_read(3, first)
+    first.leave()
+
+    third = member()
+    eventually(lambda: len(third.share) == PARTITIONS, "a later member to have all partitions")
+    produce_and_read(4, third)  # and nothing of what was committed before
+    third.leave()

@@ -1,0 +1,127 @@
+"""Clusters of real broker processes for tests: started in a temporary directory, killed whatever happens.
+
+Nothing here sleeps to let time pass: a test waits for a condition (:func:`eventually`), for at most a minute.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Final, TypeVar
+
+from minikafka.chaos.layout import CONTROLLER_PORT_OFFSET, REPLICATION_PORT_OFFSET
+from minikafka.chaos.local_cluster import LocalCluster
+from minikafka.chaos.ports import is_free
+from minikafka.chaos.probe import PartitionView
+from minikafka.storage.disk import OsDisk
+from minikafka.storage.dump import DumpedBatch, dump_log
+
+PATIENCE_S: Final = 60.0
+FIRST_PORT: Final = 23_092
+
+T = TypeVar("T")
+
+_next_base_port = count(FIRST_PORT, 3)
+
+
+def eventually(condition: Callable[[], T], what: str, timeout_s: float = PATIENCE_S) -> T:
+    """The first truthy result of `condition`, asked again and again; fails when there is none in time."""
+    deadline = time.monotonic() + timeout_s
+    while not (result := condition()):
+        assert time.monotonic() < deadline, f"waited {timeout_s:g} s in vain for {what}"
+        time.sleep(0.02)
+    return result
+
+
+def free_base_port(brokers: int = 3) -> int:
+    """The next base port whose ports are all free; this process never gives one out twice."""
+    for base_port in _next_base_port:
+        kinds = (0, REPLICATION_PORT_OFFSET, CONTROLLER_PORT_OFFSET)
+        if all(is_free(base_port + kind + node) for kind in kinds for node in range(brokers)):
+            return base_port
+    raise AssertionError("count() ends")
+
+
+@contextmanager
+def running_cluster(directory: Path, brokers: int = 3, **settings: str) -> Iterator[LocalCluster]:
+    """A cluster that is ready, with settings by Kafka's names, dots written as underscores.
+
+    At the end every node gets SIGKILL, paused or not. A broker that reported an unhandled exception fails the test
+    whatever the clients saw.
+    """
+    named = {name.replace("_", "."): value for name, value in settings.items()}
+    cluster = LocalCluster.create(directory, brokers=brokers, base_port=free_base_port(brokers), settings=named)
+    try:
+        cluster.start(PATIENCE_S)
+        yield cluster
+    finally:
+        cluster.kill_all()
+    assert not (complaints := list(unhandled_exceptions(cluster))), "\n".join(complaints)
+
+
+def unhandled_exceptions(cluster: LocalCluster) -> Iterator[str]:
+    """What the nodes' logs say of exceptions that nobody handled."""
+    for node_id in cluster.node_ids:
+        lines = cluster.layout.log_file(node_id).read_text().splitlines()
+        for number, line in enumerate(lines):
+            if "Traceback" in line or "[critical" in line:
+                yield f"node {node_id}: " + "\n".join(lines[max(0, number - 3) : number + 30])
+
+
+def partition_view(cluster: LocalCluster, topic: str, partition: int = 0) -> PartitionView:
+    """The partition as the cluster sees it, as soon as it has a leader that is alive."""
+
+    def look() -> PartitionView | None:
+        view = cluster.view()
+        for found in view.partitions if view else ():
+            if (found.topic, found.partition) == (topic, partition) and view and found.leader_id in view.broker_ids:
+                return found
+        return None
+
+    return eventually(look, f"{topic}-{partition} to have a leader")
+
+
+def leader_of(cluster: LocalCluster, topic: str, partition: int = 0) -> int:
+    """Who leads the partition."""
+    return partition_view(cluster, topic, partition).leader_id
+
+
+def controller_of(cluster: LocalCluster) -> int:
+    """The active controller."""
+    cluster.wait_for(lambda view: view.has_controller, "a controller")
+    view = cluster.view()
+    assert view is not None
+    return view.controller_id
+
+
+def partition_directories(cluster: LocalCluster, node_id: int, topic: str) -> list[Path]:
+    """The directories of the topic's partitions on a node, deleted ones that are not gone yet included."""
+    return sorted(cluster.layout.data_directory(node_id).glob(f"{topic}-*"))
+
+
+def batches_on_disk(cluster: LocalCluster, node_id: int, topic: str, partition: int = 0) -> list[DumpedBatch]:
+    """Every batch of a replica, read from its segment files; fails if they are damaged."""
+    directory = cluster.layout.data_directory(node_id) / f"{topic}-{partition}"
+    batches = []
+    for segment in sorted(directory.glob("*.log")):
+        for batch in dump_log(OsDisk(), str(segment)):
+            assert isinstance(batch, DumpedBatch), f"{segment}: {batch}"
+            assert batch.is_valid, f"{segment}: a wrong checksum at byte {batch.position}"
+            batches.append(batch)
+    return batches
+
+
+def assert_replicas_equal(cluster: LocalCluster, topic: str, partition: int = 0) -> list[DumpedBatch]:
+    """Once writing has ended and all are in sync, all replicas are byte-equal; answers the batches of one."""
+
+    def read() -> list[list[bytes]]:
+        return [[batch.data for batch in batches_on_disk(cluster, n, topic, partition)] for n in cluster.node_ids]
+
+    cluster.wait_in_sync(PATIENCE_S)
+    eventually(lambda: len({len(replica) for replica in read()}) == 1, f"equal lengths of {topic}-{partition}")
+    first, *others = read()
+    assert all(other == first for other in others), f"replicas of {topic}-{partition} differ"
+    return batches_on_disk(cluster, cluster.node_ids[0], topic, partition)
