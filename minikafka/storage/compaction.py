@@ -22,6 +22,7 @@ from minikafka.records.read import iter_records
 from minikafka.records.record import Record
 from minikafka.storage.config import LogConfig
 from minikafka.storage.core import LogCore
+from minikafka.storage.disk import Disk
 from minikafka.storage.errors import BadBatchError
 from minikafka.storage.index import MAX_RELATIVE_OFFSET
 from minikafka.storage.leftovers import CLEANED_SUFFIX, SWAP_SUFFIX
@@ -96,8 +97,7 @@ class CompactionJob:
     def discard(self) -> None:
         """Remove what was written."""
         for _old, new in self.groups:
-            for kind in SUFFIXES:
-                self._disk.unlink(new.path(kind))
+            _remove(self._disk, new)
 
     def _run(self) -> Iterator[None]:
         latest = LatestOffsets()
@@ -123,8 +123,7 @@ class CompactionJob:
             suffix=CLEANED_SUFFIX,
         )
         self.groups.append((group, target))
-        for kind in SUFFIXES:
-            self._disk.unlink(target.path(kind))
+        _remove(self._disk, target)
         target.create()
         writer = _Writer(target)
         for segment in group:
@@ -168,16 +167,15 @@ class CompactionJob:
 class LatestOffsets:
     """key -> offset of its last record in the dirty part of a log."""
 
-    def __init__(self, max_key_bytes: int = MAX_KEY_BYTES) -> None:
+    def __init__(self) -> None:
         self._offsets: dict[bytes, int] = {}
         self._undecided: dict[int, dict[bytes, int]] = {}  # by producer: keys of a transaction whose marker is to come
         self._bytes = 0
-        self._max_bytes = max_key_bytes
 
     @property
     def is_full(self) -> bool:
         """True when no further segment should be added."""
-        return self._bytes >= self._max_bytes
+        return self._bytes >= MAX_KEY_BYTES
 
     def add(self, header: BatchHeader, batch: Buffer) -> None:
         """Note a batch that comes behind all noted before."""
@@ -251,8 +249,15 @@ def complete(log: LogCore, job: CompactionJob) -> bool:
         for old, new in job.groups:
             if all(segment in log.segments for segment in old):
                 _swap(log, old, new)
+            else:
+                _remove(log.disk, new)
     log.first_dirty_offset = max(log.first_dirty_offset, job.end_offset)
     return True
+
+
+def _remove(disk: Disk, new: Segment) -> None:
+    for kind in SUFFIXES:
+        disk.unlink(new.path(kind))
 
 
 def _swap(log: LogCore, old: list[Segment], new: Segment) -> None:

@@ -171,6 +171,7 @@ class Log(LogCore):
         last_offset = base_offset + header.last_offset_delta
         if not self._has_room(last_offset, size, wall_ms):
             self.roll()
+            self.segments.active.first_append_ms = wall_ms
         if leader_epoch != self.epochs.latest_epoch:
             self.begin_epoch(leader_epoch)
         assign_offsets(batch, 0, base_offset, leader_epoch)
@@ -214,6 +215,7 @@ class Log(LogCore):
             if not self._has_room(header.last_offset, size, wall_ms):
                 self._commit_run(records[run_start:position])
                 self.roll(header.base_offset)
+                self.segments.active.first_append_ms = wall_ms
                 run_start = position
             if header.leader_epoch != self.epochs.latest_epoch:
                 self.epochs.assign(header.leader_epoch, header.base_offset)

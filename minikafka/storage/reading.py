@@ -85,9 +85,10 @@ def offset_for_timestamp(log: LogCore, timestamp: int) -> TimestampedOffset | No
 
 def offset_of_max_timestamp(log: LogCore) -> TimestampedOffset | None:
     """The first record that has the largest timestamp of the log; None for an empty log."""
+    start_offset = log.log_start_offset
     newest = max(
-        _of_segment(log, segment, lambda segment: segment.max_timestamp.timestamp)
-        for segment in log.segments.since(log.log_start_offset)
+        _of_segment(log, segment, lambda segment: timestamps.largest(segment, start_offset))
+        for segment in log.segments.since(start_offset)
     )
     return offset_for_timestamp(log, newest) if log.log_end_offset > log.log_start_offset else None
 

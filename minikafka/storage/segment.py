@@ -303,11 +303,14 @@ class Segment:
     def _boundary(self, begin: int, limit: int, min_one_batch: bool) -> int:
         """The last known batch boundary in ``(begin, limit]``, else the end of the first batch or ``begin``."""
         tail = self._tail
-        known = -1 if tail is None else tail.boundary_at_or_before(limit)
-        if known <= begin:
-            known = self.index.offsets.boundary_at_or_before(limit)
-        if known > begin:
-            return known
+        first_end = -1 if tail is None else tail.boundary_after(begin, self.size)
+        if tail is not None and first_end >= 0:
+            known = tail.boundary_at_or_before(limit)
+            return known if known > begin else first_end if min_one_batch else begin
+        known = self.index.offsets.boundary_at_or_before(limit)
+        return known if known > begin else self._walk_to_boundary(begin, limit, min_one_batch)
+
+    def _walk_to_boundary(self, begin: int, limit: int, min_one_batch: bool) -> int:
         end = begin
         for position, header in scan_headers(self.file, begin, self.size, WALK_CHUNK_BYTES):
             end = position + header.batch_length + LOG_OVERHEAD

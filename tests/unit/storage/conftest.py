@@ -15,9 +15,6 @@ from minikafka.storage.log import Log
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-OpenLog = Callable[..., Log]
-
-
 @pytest.fixture
 def disk() -> OsDisk:
     return OsDisk()
@@ -31,7 +28,7 @@ def directory(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def open_log(disk: OsDisk, directory: str) -> Iterator[OpenLog]:
+def open_log(disk: OsDisk, directory: str) -> Iterator[Callable[..., Log]]:
     """Opens the log in ``directory``; settings of the log by name, the rest goes to ``Log.open``."""
 
     def open_(*, clean: bool = True, recovery_point: int = 0, log_start_offset: int = 0, **settings: object) -> Log:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from minikafka.model import Compression
 from minikafka.records.batch import BatchHeader, iter_batches, parse_header
 from minikafka.records.build import build_batch
 from minikafka.records.read import iter_records
 from minikafka.records.record import Record
 from minikafka.storage.log import AppendInfo, Log
+
+OpenLog = Callable[..., Log]
 
 NOW_MS = 1_700_000_000_000
 

@@ -1,0 +1,297 @@
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from storage_batches import NOW_MS, OpenLog, all_values, append, batch, headers_in, read_all, stage
+from storage_forgetful_disk import ForgetfulDisk, PowerCut
+
+from minikafka.model import TopicPartition
+from minikafka.records.batch import iter_batches
+from minikafka.records.control import EndTxnMarker, build_end_txn_marker
+from minikafka.records.read import iter_records
+from minikafka.storage.config import LogConfig
+from minikafka.storage.disk import OsDisk
+from minikafka.storage.log import Log, LogHooks
+
+COMPACT = {"cleanup_policy": frozenset({"compact"}), "min_cleanable_dirty_ratio": 0.0, "segment_bytes": 600}
+DAY_MS = 24 * 3600 * 1000
+
+
+def put(log: Log, key: bytes, value: bytes | None, **how: object) -> None:
+    data = batch(value, keys=(key,), **how)  # type: ignore[arg-type]
+    stage(log, data)
+    log.commit()
+
+
+def clean(log: Log, wall_ms: int = NOW_MS) -> bool:
+    log.flush()
+    job = log.plan_compaction(log.log_end_offset, wall_ms)
+    if job is None:
+        return False
+    while not job.step():
+        pass
+    return log.complete_compaction(job)
+
+
+def pairs(log: Log) -> list[tuple[int, bytes | None, bytes | None]]:
+    data = read_all(log)
+    return [
+        (record.offset, record.key, record.value)
+        for position, header in iter_batches(data)
+        if not header.is_control
+        for record in iter_records(data, position, header)
+    ]
+
+
+def latest(written: list[tuple[int, bytes | None, bytes | None]]) -> dict[bytes | None, bytes | None]:
+    return {key: value for _offset, key, value in written}
+
+
+def test_the_last_value_of_each_key_stays_at_its_offset(open_log: OpenLog) -> None:
+    log = open_log(**COMPACT)
+    for at in range(40):
+        put(log, b"k%d" % (at % 5), b"%d" % at)
+    before = pairs(log)
+    active = log.active_base_offset
+    assert clean(log)
+    after = pairs(log)
+    assert set(after) <= set(before)
+    assert latest(after) == latest(before)
+    closed = [entry for entry in after if entry[0] < active]
+    assert len({key for _, key, _ in closed}) == len(closed) == 5
+    assert log.log_end_offset == 40
+    for offset in range(40):
+        found = log.read(offset, 1).read()
+        assert headers_in(found)[0].last_offset >= offset
+
+
+def test_batches_lose_only_the_superseded_records(open_log: OpenLog) -> None:
+    log = open_log(**COMPACT)
+    append(log, b"old", b"kept", keys=(b"a", b"b"))
+    append(log, b"new", keys=(b"a",))
+    log.roll()
+    assert clean(log)
+    assert pairs(log) == [(1, b"b", b"kept"), (2, b"a", b"new")]
+    assert [(header.base_offset, header.last_offset) for header in headers_in(read_all(log))] == [(0, 1), (2, 2)]
+
+
+def test_a_tombstone_stays_for_its_retention_after_it_was_first_cleaned(open_log: OpenLog) -> None:
+    log = open_log(**COMPACT, delete_retention_ms=DAY_MS)
+    put(log, b"a", b"value")
+    put(log, b"a", None)
+    put(log, b"b", b"value")
+    log.roll()
+    assert clean(log, NOW_MS)
+    assert pairs(log) == [(1, b"a", None), (2, b"b", b"value")]
+    for wall_ms, expected in ((NOW_MS + DAY_MS - 1, [1, 2]), (NOW_MS + DAY_MS, [2])):
+        put(log, b"c%d" % wall_ms, b"x")
+        log.roll()
+        assert clean(log, wall_ms)
+        assert [offset for offset, _, _ in pairs(log) if offset < 3] == expected
+
+
+def test_only_closed_durable_segments_below_the_high_watermark_are_cleaned(open_log: OpenLog) -> None:
+    log = open_log(**COMPACT)
+    put(log, b"a", b"1")
+    put(log, b"a", b"2")
+    assert log.plan_compaction(2, NOW_MS) is None, "active"
+    log.roll()
+    assert log.plan_compaction(2, NOW_MS) is None, "not flushed"
+    log.flush()
+    assert log.plan_compaction(1, NOW_MS) is None, "above the high watermark"
+    assert log.plan_compaction(2, NOW_MS) is not None
+    log.config = LogConfig()
+    assert log.plan_compaction(2, NOW_MS) is None, "cleanup.policy=delete"
+
+
+def test_a_log_is_cleaned_when_enough_of_it_is_dirty(open_log: OpenLog) -> None:
+    settings = COMPACT | {"min_cleanable_dirty_ratio": 0.5}
+    log = open_log(**settings)
+    for at in range(4):
+        put(log, b"%d" % at, b"x")
+    log.roll()
+    assert clean(log)
+    assert log.first_dirty_offset == 4
+    assert not clean(log)
+    for at in range(3):
+        put(log, b"n%d" % at, b"x")
+    log.roll()
+    assert not clean(log), "3 of 7"
+    put(log, b"n4", b"x")
+    log.roll()
+    assert clean(log), "4 of 8"
+
+
+def test_young_and_overdue_segments(open_log: OpenLog) -> None:
+    log = open_log(**COMPACT, min_compaction_lag_ms=1000)
+    put(log, b"a", b"1")
+    log.roll()
+    assert not clean(log, NOW_MS + 999)
+    assert clean(log, NOW_MS + 1000)
+    settings = COMPACT | {"min_cleanable_dirty_ratio": 1.0, "max_compaction_lag_ms": 1000}
+    log.config = LogConfig(**settings)  # type: ignore[arg-type]
+    put(log, b"a", b"2")
+    log.roll()
+    assert not clean(log, NOW_MS + 1000)
+    assert clean(log, NOW_MS + 1001)
+
+
+@pytest.mark.spec("P3")
+@pytest.mark.parametrize("restart_clean", [True, False])
+def test_the_last_batch_of_a_producer_stays_even_if_empty(open_log: OpenLog, restart_clean: bool) -> None:
+    log = open_log(**COMPACT)
+    put(log, b"a", b"1", producer=(7, 0, 0))
+    put(log, b"a", b"2", producer=(7, 0, 1))
+    put(log, b"a", b"3")
+    log.roll()
+    assert clean(log)
+    assert [(header.base_offset, header.record_count) for header in headers_in(read_all(log))] == [(1, 0), (2, 1)]
+    if restart_clean:
+        log.close()
+    log = open_log(clean=restart_clean, **COMPACT)
+    assert append(log, b"x", producer=(7, 0, 1)).duplicate
+    assert append(log, b"x", producer=(7, 0, 2)).base_offset == 3
+
+
+def test_an_aborted_transaction_supersedes_nothing_and_a_committed_one_does(open_log: OpenLog) -> None:
+    log = open_log(**COMPACT)
+    put(log, b"a", b"1")
+    put(log, b"b", b"1")
+    for producer_id, key, commit in ((7, b"a", False), (8, b"b", True)):
+        put(log, key, b"in transaction", producer=(producer_id, 0, 0), is_transactional=True)
+        stage(log, build_end_txn_marker(producer_id, 0, EndTxnMarker(commit, 0), timestamp=NOW_MS))
+        log.commit()
+    log.roll()
+    assert clean(log)
+    assert (0, b"a", b"1") in pairs(log)
+    assert (1, b"b", b"1") not in pairs(log)
+    assert (4, b"b", b"in transaction") in pairs(log)
+    assert sum(header.is_control for header in headers_in(read_all(log))) == 2
+
+
+def test_an_open_transaction_holds_compaction_back(open_log: OpenLog) -> None:
+    log = open_log(**COMPACT)
+    put(log, b"a", b"1")
+    log.roll()
+    put(log, b"a", b"2", producer=(7, 0, 0), is_transactional=True)
+    log.roll()
+    log.flush()
+    job = log.plan_compaction(2, NOW_MS)
+    assert job is not None
+    assert job.end_offset == 1
+
+
+def test_small_segments_are_joined_and_read_across(open_log: OpenLog) -> None:
+    log = open_log(**COMPACT | {"segment_bytes": 10_000})
+    for at in range(12):
+        put(log, b"%d" % (at % 3), b"%d" % at)
+        log.roll()
+    assert len(log.segments) == 13
+    assert clean(log)
+    assert len(log.segments) == 2
+    assert [offset for offset, _, _ in pairs(log)] == [9, 10, 11]
+    assert log.log_start_offset == 0
+    assert log.offset_for_timestamp(NOW_MS) == (NOW_MS, 9, 0)
+
+
+def test_an_emptied_segment_is_read_over(open_log: OpenLog) -> None:
+    log = open_log(**COMPACT | {"segment_bytes": 150})
+    for at in range(4):
+        put(log, b"a", b"%d" % at * 40)
+    assert len(log.segments) == 4
+    assert clean(log)
+    assert [offset for offset, _, _ in pairs(log)] == [2, 3]
+    assert headers_in(log.read(0, 1).read())[0].base_offset == 2
+    assert open_log(clean=False, **COMPACT).log_end_offset == 4
+
+
+def test_a_log_that_was_cut_or_trimmed_under_the_job_is_left_alone(open_log: OpenLog, disk: OsDisk) -> None:
+    log = open_log(**COMPACT)
+    for at in range(40):
+        put(log, b"%d" % (at % 3), b"%d" % at)
+    log.flush()
+    job = log.plan_compaction(40, NOW_MS)
+    assert job is not None
+    while not job.step():
+        pass
+    log.truncate_to(39)
+    assert not log.complete_compaction(job)
+    assert len(pairs(log)) == 39
+    assert not [name for name in disk.listdir(log.directory) if "cleaned" in name]
+
+    job = log.plan_compaction(39, NOW_MS)
+    assert job is not None
+    while not job.step():
+        pass
+    log.maybe_increment_log_start_offset(log.segments[1].base_offset)
+    assert log.delete_old_segments(39, NOW_MS) == 1
+    before = all_values(log)
+    log.complete_compaction(job)
+    assert all_values(log).keys() <= before.keys()
+    assert not [name for name in disk.listdir(log.directory) if "cleaned" in name]
+
+
+@pytest.mark.spec("P5")
+def test_damage_found_on_the_way_marks_the_replica_and_changes_nothing(open_log: OpenLog, disk: OsDisk) -> None:
+    log = open_log(**COMPACT)
+    for at in range(40):
+        put(log, b"%d" % (at % 3), b"%d" % at)
+    path = log.segments[1].path(".log")
+    data = bytearray(disk.read_bytes(path))
+    data[-1] ^= 1
+    disk.write_bytes(path, data)
+    segments = len(log.segments)
+    assert not clean(log)
+    assert log.corruption is not None
+    assert log.corruption.path == path
+    assert len(log.segments) == segments
+
+
+def test_more_keys_than_the_map_holds_take_several_passes(
+    open_log: OpenLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("minikafka.storage.compaction.MAX_KEY_BYTES", 500)
+    log = open_log(**COMPACT)
+    for at in range(120):
+        put(log, b"%d" % (at % 30), b"%d" % at)
+    before = latest(pairs(log))
+    ends = []
+    while clean(log):
+        ends.append(log.first_dirty_offset)
+    assert len(ends) > 2
+    assert ends == sorted(ends)
+    assert latest(pairs(log)) == before
+    assert len(pairs(log)) < 60
+
+
+@pytest.mark.parametrize("power", [True, False])
+def test_a_crash_at_any_operation_leaves_the_old_or_the_new_segments(power: bool) -> None:
+    config = LogConfig(**COMPACT)  # type: ignore[arg-type]
+    where = TopicPartition("t", 0)
+    for budget in range(60):
+        rng = Random(budget)
+        disk = ForgetfulDisk()
+        checkpoint = [0]
+        log = Log.open(disk, "/t-0", where, config)
+        log._hooks = LogHooks(checkpoint_recovery_point=lambda log=log: checkpoint.__setitem__(0, log.recovery_point))
+        disk.fsync_dir("/")
+        for at in range(30):
+            put(log, b"%d" % (at % 4), b"%d" % at, leader_epoch=0)
+        log.flush()
+        before = pairs(log)
+        disk.budget = budget
+        try:
+            clean(log)
+        except PowerCut:
+            disk.budget = None
+        disk.budget = None
+        if power:
+            disk.lose_power(rng)
+        log = Log.open(disk, "/t-0", where, config, recovery_point=checkpoint[0])
+        assert log.corruption is None
+        assert log.log_end_offset == 30
+        assert set(pairs(log)) <= set(before)
+        assert latest(pairs(log)) == latest(before)
+        offsets = [offset for offset, _, _ in pairs(log)]
+        assert offsets == sorted(set(offsets))

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from minikafka.storage import disk as disk_module
+from minikafka.storage.disk import OsDisk, OsFile
+
+
+def test_appends_all_buffers_in_order_also_beyond_iov_max(disk: OsDisk, tmp_path: Path) -> None:
+    path = str(tmp_path / "f")
+    file = disk.open_append(path)
+    buffers = [b"%d," % index for index in range(disk_module.MAX_BUFFERS_PER_WRITE * 2 + 7)]
+    file.append(buffers)
+    file.append([b"end"])
+    assert disk.read_bytes(path) == b"".join(buffers) + b"end"
+    assert file.size() == disk.size(path)
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 5, 8])
+def test_continues_after_short_writes(
+    disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    path = str(tmp_path / "f")
+    file = disk.open_append(path)
+    writev = os.writev
+
+    def short_writev(fd: int, buffers: list[memoryview]) -> int:
+        return writev(fd, [memoryview(b"".join(buffers))[:most]])
+
+    monkeypatch.setattr(os, "writev", short_writev)
+    monkeypatch.setattr(os, "write", lambda fd, buffer: short_writev(fd, [memoryview(buffer)]))
+    file.append([b"abc", b"", b"defgh", b"i"])
+    file.append([b"jklmnop"])
+    assert disk.read_bytes(path) == b"abcdefghijklmnop"
+
+
+def test_a_write_that_makes_no_progress_is_a_full_disk(
+    disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = disk.open_append(str(tmp_path / "f"))
+    monkeypatch.setattr(os, "writev", lambda _fd, _buffers: 0)
+    with pytest.raises(OSError, match="No space"):
+        file.append([b"a", b"b"])
+
+
+def test_pread_is_short_only_at_the_end(disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = disk.open_append(str(tmp_path / "f"))
+    file.append([b"0123456789"])
+    pread = os.pread
+    monkeypatch.setattr(os, "pread", lambda fd, size, position: pread(fd, min(size, 3), position))
+    assert file.pread(7, 1) == b"1234567"
+    assert file.pread(7, 8) == b"89"
+    assert file.pread(7, 10) == b""
+
+
+def test_write_atomic_replaces_and_leaves_no_temporary_file(disk: OsDisk, tmp_path: Path) -> None:
+    path = str(tmp_path / "f")
+    disk.write_atomic(path, b"old content")
+    disk.write_atomic(path, b"new")
+    assert disk.read_bytes(path) == b"new"
+    assert disk.listdir(str(tmp_path)) == ["f"]
+
+
+def test_a_dropped_file_gives_its_descriptor_back(disk: OsDisk, tmp_path: Path) -> None:
+    file = disk.open_append(str(tmp_path / "f"))
+    fd = file.fileno()
+    assert fd is not None
+    del file
+    with pytest.raises(OSError, match="Bad file"):
+        os.fstat(fd)
+
+
+def test_close_twice_closes_once(disk: OsDisk, tmp_path: Path) -> None:
+    file = OsFile(os.open(tmp_path / "f", os.O_CREAT | os.O_RDWR))
+    file.close()
+    file.close()
+
+
+def test_a_lock_keeps_a_second_holder_out_even_in_this_process(disk: OsDisk, tmp_path: Path) -> None:
+    path = str(tmp_path / ".lock")
+    lock = disk.lock(path)
+    with pytest.raises(BlockingIOError):
+        disk.lock(path)
+    lock.release()
+    disk.lock(path).release()
+
+
+def test_unlink_and_mkdir_do_not_mind_what_is_there(disk: OsDisk, tmp_path: Path) -> None:
+    disk.unlink(str(tmp_path / "absent"))
+    disk.mkdir(str(tmp_path / "a/b"))
+    disk.mkdir(str(tmp_path / "a/b"))
+    assert disk.is_dir(str(tmp_path / "a/b"))
+    disk.remove_tree(str(tmp_path / "a"))
+    assert not disk.exists(str(tmp_path / "a"))
+
+
+def test_run_all_runs_every_job_and_raises_what_one_raised(disk: OsDisk) -> None:
+    done: list[int] = []
+    disk.run_all([lambda index=index: done.append(index) for index in range(40)])  # type: ignore[misc]
+    assert sorted(done) == list(range(40))
+    with pytest.raises(ZeroDivisionError):
+        disk.run_all([lambda: done.append(1), lambda: done.append(1 // 0)])
+
+
+def test_space_is_that_of_the_file_system(disk: OsDisk, tmp_path: Path) -> None:
+    space = disk.space(str(tmp_path))
+    assert 0 < space.usable <= space.total

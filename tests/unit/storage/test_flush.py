@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import errno
+import threading
+
+import pytest
+from storage_batches import NOW_MS, OpenLog, append
+
+from minikafka.storage.disk import OsDisk, OsFile
+from minikafka.storage.log import StorageFailure
+
+
+def test_a_flush_moves_the_recovery_point_to_the_end_it_was_prepared_for(open_log: OpenLog) -> None:
+    log = open_log()
+    append(log, b"a")
+    job = log.prepare_flush()
+    append(log, b"b")
+    thread = threading.Thread(target=job.run)
+    thread.start()
+    thread.join()
+    assert log.recovery_point == 0
+    log.complete_flush(job)
+    assert log.recovery_point == 1
+    log.flush()
+    assert log.recovery_point == 2
+
+
+def test_overlapping_flushes_never_move_it_back(open_log: OpenLog) -> None:
+    log = open_log()
+    append(log, b"a")
+    first = log.prepare_flush()
+    append(log, b"b")
+    second = log.prepare_flush()
+    second.run()
+    first.run()
+    log.complete_flush(second)
+    log.complete_flush(first)
+    assert log.recovery_point == 2
+
+
+def test_a_flush_that_the_log_was_cut_under_moves_nothing(open_log: OpenLog) -> None:
+    log = open_log()
+    append(log, b"a")
+    append(log, b"b")
+    job = log.prepare_flush()
+    job.run()
+    log.truncate_to(1)
+    append(log, b"c")
+    log.complete_flush(job)
+    assert log.recovery_point == 0
+
+
+def test_a_failed_fsync_is_final(open_log: OpenLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = open_log()
+    append(log, b"a")
+    job = log.prepare_flush()
+
+    def fail(_file: OsFile) -> None:
+        raise OSError(errno.EIO, "gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(OsFile, "fsync", fail)
+        job.run()
+    with pytest.raises(StorageFailure, match="flush"):
+        log.complete_flush(job)
+    assert log.is_offline
+    with pytest.raises(StorageFailure):
+        log.flush()
+    assert log.recovery_point == 0
+
+
+def test_a_segment_deleted_under_a_flush_does_not_fail_it(open_log: OpenLog) -> None:
+    log = open_log(segment_bytes=250)
+    for at in range(9):
+        append(log, b"%d" % at * 30)
+    job = log.prepare_flush()
+    log.maybe_increment_log_start_offset(9)
+    assert log.delete_old_segments(9, NOW_MS) > 0
+    job.run()
+    log.complete_flush(job)
+    assert log.recovery_point == 9
+
+
+def test_a_flush_is_due_when_a_segment_was_rolled_or_a_setting_asks_for_it(open_log: OpenLog) -> None:
+    log = open_log(flush_messages=2, flush_ms=1000)
+    assert not log.flush_due(NOW_MS)
+    job = log.prepare_flush()
+    job.run()
+    log.complete_flush(job, wall_ms=NOW_MS)
+    append(log, b"a")
+    assert not log.flush_due(NOW_MS + 999)
+    assert log.flush_due(NOW_MS + 1000)
+    append(log, b"b")
+    assert log.flush_due(NOW_MS)
+    log.flush()
+    assert not log.flush_due(NOW_MS + 1000)
+    append(log, b"c")
+    log.roll()
+    assert log.flush_due(NOW_MS)
+
+
+def test_everything_below_the_recovery_point_is_on_disk(open_log: OpenLog, disk: OsDisk, directory: str) -> None:
+    log = open_log(segment_bytes=250)
+    for at in range(9):
+        append(log, b"%d" % at * 30, leader_epoch=at // 4)
+    log.flush()
+    names = disk.listdir(directory)
+    for segment in log.segments.closed:
+        assert f"{segment.base_offset:020d}.index" in names
+        assert f"{segment.base_offset:020d}.timeindex" in names
+    assert disk.read_bytes(f"{directory}/leader-epoch-checkpoint") == b"0\n3\n0 0\n1 4\n2 8\n"

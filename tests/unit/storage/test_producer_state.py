@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+import pytest
+from storage_batches import NOW_MS, OpenLog, all_values, append, batch, stage
+
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.records.batch import MAX_SEQUENCE, BatchHeader, parse_header
+from minikafka.records.control import EndTxnMarker, build_end_txn_marker
+from minikafka.storage.log import Log
+from minikafka.storage.producer_state import BATCHES_KEPT, ProducerState
+
+
+def header(sequence: int, *, epoch: int = 0, count: int = 1, producer_id: int = 7, txn: bool = False) -> BatchHeader:
+    values = [b"v"] * count
+    return parse_header(batch(*values, producer=(producer_id, epoch, sequence), is_transactional=txn))
+
+
+def state_after(*headers: BatchHeader) -> ProducerState:
+    state, offset = ProducerState(), 100
+    for each in headers:
+        assert state.check(each) is None
+        state.append(each, offset)
+        offset += each.last_offset_delta + 1
+    return state
+
+
+def refused(state: ProducerState, refused_header: BatchHeader) -> ErrorCode:
+    with pytest.raises(KafkaError) as caught:
+        state.check(refused_header)
+    assert "producer" in str(caught.value)
+    return caught.value.code
+
+
+@pytest.mark.spec("P3")
+def test_sequences_must_follow_each_other() -> None:
+    state = state_after(header(0, count=3), header(3))
+    assert state.check(header(4)) is None
+    assert refused(state, header(5)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert refused(state, header(2)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+@pytest.mark.spec("P3")
+def test_any_of_the_last_five_batches_is_a_duplicate_and_older_ones_are_out_of_order() -> None:
+    state = state_after(*[header(2 * at, count=2) for at in range(BATCHES_KEPT + 2)])
+    for at in range(2, BATCHES_KEPT + 2):
+        found = state.check(header(2 * at, count=2))
+        assert found is not None
+        assert (found.first_offset, found.last_offset) == (100 + 2 * at, 101 + 2 * at)
+    assert refused(state, header(2, count=2)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert refused(state, header(10, count=1)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_sequences_wrap_to_zero() -> None:
+    state = state_after(header(MAX_SEQUENCE - 1, count=2))
+    assert state.check(header(0)) is None
+    assert refused(state, header(1)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    across = state_after(header(MAX_SEQUENCE, count=3))
+    entry = across.get(7)
+    assert entry is not None
+    assert entry.last_sequence == 1
+    assert across.check(header(2)) is None
+
+
+def test_an_old_epoch_is_fenced_and_a_new_one_begins_at_zero() -> None:
+    state = state_after(header(0, epoch=3))
+    assert refused(state, header(1, epoch=2)) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert refused(state, header(1, epoch=4)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert state.check(header(0, epoch=4)) is None
+    state.append(header(0, epoch=4), 200)
+    assert refused(state, header(1, epoch=3)) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert state.check(header(1, epoch=4)) is None
+
+
+def test_an_unknown_producer_may_begin_anywhere() -> None:
+    assert ProducerState().check(header(42)) is None
+
+
+def test_idle_producers_expire_by_the_monotonic_clock_only() -> None:
+    state = state_after(header(0), header(0, producer_id=8))
+    assert state.remove_expired(1_000, 500) == 0
+    state.append(header(1), 200)
+    assert state.remove_expired(1_499, 500) == 0
+    assert state.remove_expired(1_500, 500) == 1
+    assert state.get(8) is None
+    assert state.get(7) is not None
+    assert state.remove_expired(1_999, 500) == 1
+
+
+def test_an_open_transaction_does_not_expire() -> None:
+    state = state_after(header(0, txn=True))
+    state.remove_expired(0, 1)
+    assert state.remove_expired(10**9, 1) == 0
+
+
+def test_writing_outside_of_an_open_transaction_is_refused() -> None:
+    state = state_after(header(0, txn=True))
+    assert refused(state, header(1)) is ErrorCode.INVALID_TXN_STATE
+
+
+# -- in a log -------------------------------------------------------------------------------------------------------
+
+
+def produce(log: Log, sequence: int, *, producer_id: int = 7, epoch: int = 0, count: int = 1) -> object:
+    values = [b"%d" % (sequence + at) for at in range(count)]
+    return append(log, *values, producer=(producer_id, epoch, sequence))
+
+
+@pytest.mark.spec("P3")
+def test_a_duplicate_is_answered_with_the_old_offset_and_not_written(open_log: OpenLog) -> None:
+    log = open_log()
+    produce(log, 0, count=3)
+    first = produce(log, 3, count=2)
+    again = produce(log, 3, count=2)
+    assert (first.base_offset, first.last_offset) == (3, 4)
+    assert (again.base_offset, again.last_offset, again.duplicate) == (3, 4, True)
+    assert log.log_end_offset == 5
+
+
+def test_a_duplicate_of_a_batch_that_is_only_staged(open_log: OpenLog) -> None:
+    log = open_log()
+    stage(log, batch(b"a", producer=(7, 0, 0)))
+    assert stage(log, batch(b"a", producer=(7, 0, 0))).duplicate
+    log.commit()
+    assert log.log_end_offset == 1
+
+
+@pytest.mark.spec("P3")
+@pytest.mark.parametrize("clean", [True, False])
+def test_state_survives_a_restart(open_log: OpenLog, clean: bool) -> None:
+    log = open_log(segment_bytes=300)
+    for sequence in range(9):
+        produce(log, sequence)
+    produce(log, 0, producer_id=8, epoch=5)
+    if clean:
+        log.close()
+    log = open_log(clean=clean, segment_bytes=300)
+    assert produce(log, 8).duplicate
+    assert produce(log, 9).base_offset == 10
+    with pytest.raises(KafkaError) as caught:
+        produce(log, 1, producer_id=8, epoch=4)
+    assert caught.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+@pytest.mark.spec("P3")
+def test_a_follower_learns_the_state_it_needs_as_a_leader(open_log: OpenLog) -> None:
+    log = open_log()
+    for sequence in range(3):
+        data = batch(b"v", producer=(7, 0, sequence), base_offset=sequence, leader_epoch=1)
+        log.append_as_follower(memoryview(data))
+    assert append(log, b"v", producer=(7, 0, 1), leader_epoch=2).base_offset == 1
+    with pytest.raises(KafkaError) as caught:
+        append(log, b"v", producer=(7, 0, 4), leader_epoch=2)
+    assert caught.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+@pytest.mark.spec("P3")
+def test_truncation_takes_state_back(open_log: OpenLog) -> None:
+    log = open_log(segment_bytes=300)
+    for sequence in range(8):
+        produce(log, sequence)
+    log.truncate_to(5)
+    assert produce(log, 4).duplicate
+    with pytest.raises(KafkaError):
+        produce(log, 6)
+    assert produce(log, 5).base_offset == 5
+    log.truncate_fully_and_start_at(40)
+    assert produce(log, 3).base_offset == 40
+
+
+# -- transactions ---------------------------------------------------------------------------------------------------
+
+
+def marker(log: Log, *, commit: bool = True, producer_id: int = 7, epoch: int = 0, coordinator_epoch: int = 0) -> None:
+    data = build_end_txn_marker(producer_id, epoch, EndTxnMarker(commit, coordinator_epoch), timestamp=NOW_MS)
+    stage(log, data)
+    log.commit()
+
+
+def test_the_last_stable_offset_waits_for_open_and_unreplicated_transactions(open_log: OpenLog) -> None:
+    log = open_log()
+    append(log, b"plain")
+    assert log.last_stable_offset(1) == 1
+    append(log, b"a", producer=(7, 0, 0), is_transactional=True)
+    append(log, b"b", producer=(8, 0, 0), is_transactional=True)
+    append(log, b"plain")
+    assert log.last_stable_offset(4) == 1
+    assert log.last_stable_offset(1) == 1
+    marker(log)
+    assert log.last_stable_offset(4) == 1, "the marker at 4 is not below the high watermark yet"
+    assert log.last_stable_offset(5) == 2
+    marker(log, producer_id=8, commit=False)
+    assert log.last_stable_offset(6) == 6
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_an_open_transaction_survives_a_restart(open_log: OpenLog, clean: bool) -> None:
+    log = open_log()
+    append(log, b"a", producer=(7, 0, 0), is_transactional=True)
+    append(log, b"plain")
+    if clean:
+        log.close()
+    log = open_log(clean=clean)
+    assert log.last_stable_offset(2) == 0
+    marker(log)
+    assert log.last_stable_offset(3) == 3
+    assert all_values(log)[0] == b"a"
+
+
+def test_a_marker_of_an_old_coordinator_is_fenced(open_log: OpenLog) -> None:
+    log = open_log()
+    marker(log, coordinator_epoch=5)
+    with pytest.raises(KafkaError) as caught:
+        marker(log, coordinator_epoch=4)
+    assert caught.value.code is ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    assert log.log_end_offset == 1

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from storage_batches import OpenLog, append, stage
+from storage_forgetful_disk import ForgetfulDisk
+
+from minikafka.model import Compression, TopicPartition
+from minikafka.records.build import build_batch
+from minikafka.records.record import Record
+from minikafka.storage.config import LogConfig
+from minikafka.storage.log import Log
+
+TIMES = st.lists(st.lists(st.integers(0, 60), min_size=1, max_size=4), min_size=1, max_size=25)
+
+
+@settings(max_examples=60, deadline=None)
+@given(TIMES, st.floats(0, 1), st.sampled_from([Compression.NONE, Compression.ZSTD]), st.booleans())
+def test_lookups_agree_with_a_naive_twin(
+    batches: list[list[int]], start_at: float, compression: Compression, restart: bool
+) -> None:
+    disk = ForgetfulDisk()
+    config = LogConfig(segment_bytes=400, index_interval_bytes=100)
+    where = TopicPartition("t", 0)
+    log = Log.open(disk, "/t-0", where, config)
+    twin: list[tuple[int, int]] = []  # (timestamp, offset)
+    for times in batches:
+        twin += [(time, len(twin) + at) for at, time in enumerate(times)]
+        records = [Record(0, time, b"k", b"v" * 10) for time in times]
+        stage(log, build_batch(records, compression=compression), leader_epoch=3)
+        log.commit()
+    if restart:
+        log.close()
+        log = Log.open(disk, "/t-0", where, config, is_clean=True)
+    start = round(start_at * len(twin))
+    log.maybe_increment_log_start_offset(start)
+    live = [entry for entry in twin if entry[1] >= start]
+    for time in range(-1, 62):
+        expected = next(((at, offset, 3) for at, offset in live if at >= time), None)
+        assert log.offset_for_timestamp(time) == expected
+    largest = max((time for time, _ in live), default=None)
+    assert log.offset_of_max_timestamp() == (
+        None if largest is None else next((at, offset, 3) for at, offset in live if at == largest)
+    )
+
+
+def test_an_empty_log_has_no_times(open_log: OpenLog) -> None:
+    log = open_log()
+    assert log.offset_for_timestamp(0) is None
+    assert log.offset_of_max_timestamp() is None
+    append(log, b"a", timestamp=5)
+    assert log.offset_for_timestamp(6) is None
