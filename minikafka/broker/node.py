@@ -62,6 +62,7 @@ from minikafka.storage.log_dir import LogDir
 from minikafka.storage.log_store import LogStore
 from minikafka.storage.meta import MetaError
 from minikafka.wire.control import CONTROL_FRAME_SIZE_MAX
+from minikafka.wire.hot import ProduceResponses
 
 log = structlog.get_logger(__name__)
 
@@ -91,6 +92,7 @@ class Node:
         self.failure: BaseException | None = None
         self.stopped = asyncio.Event()
         self.produced: list[PendingProduce] = []
+        self.produce_responses = ProduceResponses()
         self._rng = rng
         self._disk = disk
         self._loop = asyncio.get_running_loop()

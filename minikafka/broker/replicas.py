@@ -39,6 +39,7 @@ class Replicas:
         self._clock = clock
         self._partitions: dict[TopicPartition, Partition] = {}
         self._staged: list[Partition] = []
+        self._wall_ms = 0  # read once per read event; 0 between them
         self._log_end_moved: set[TopicPartition] = set()
         self._high_watermark_moved: set[TopicPartition] = set()
         self._wake_scheduled = False
@@ -107,7 +108,7 @@ class Replicas:
             assert leader is not None
             if acks == ALL_IN_SYNC:
                 leader.check_enough_in_sync()
-            header = validate_produce(view, partition.batch_limits, version, self._clock.wall_ms())
+            header = validate_produce(view, partition.batch_limits, version, self._wall_ms or self._read_wall_ms())
             if partition.needs_keys:
                 validate_keys(view, header)
             appended = self.stage(partition, view, header)
@@ -122,13 +123,16 @@ class Replicas:
 
     def stage(self, partition: Partition, records: memoryview, header: BatchHeader) -> AppendInfo:
         """Give a checked batch its offsets; the view must live until :meth:`commit_staged`."""
-        appended = partition.log.stage(
-            records, header, leader_epoch=partition.leader_epoch, wall_ms=self._clock.wall_ms()
-        )
+        wall_ms = self._wall_ms or self._read_wall_ms()
+        appended = partition.log.stage(records, header, leader_epoch=partition.leader_epoch, wall_ms=wall_ms)
         if not partition.is_staged:
             partition.is_staged = True
             self._staged.append(partition)
         return appended
+
+    def _read_wall_ms(self) -> int:
+        self._wall_ms = self._clock.wall_ms()
+        return self._wall_ms
 
     def on_follower_fetch(
         self,
@@ -160,6 +164,7 @@ class Replicas:
 
     def commit_staged(self) -> None:
         """Write everything staged, partition by partition, and let high watermarks follow."""
+        self._wall_ms = 0
         if not self._staged:
             return
         staged, self._staged = self._staged, []
@@ -204,6 +209,9 @@ class Replicas:
         done: Callable[[Sequence[ProduceResult]], None],
     ) -> None:
         """Call ``done`` once every result is acknowledged as asked, failed, or ``timeout_ms`` passed (row D4)."""
+        if acks != ALL_IN_SYNC and not self._is_any_waiting(results):
+            done(results)
+            return
         waiting = [result.where for result in results if result.required_offset >= 0]
         epochs = [
             partition.leader_epoch if (partition := self._partitions.get(result.where)) is not None else NO_EPOCH
@@ -211,6 +219,17 @@ class Replicas:
         ]
         operation = DelayedProduce(timeout_ms, results, epochs, self, done, needs_all=acks == ALL_IN_SYNC)
         self.produces.try_complete_else_watch(operation, waiting, self._clock.monotonic_ms())
+
+    def _is_any_waiting(self, results: Sequence[ProduceResult]) -> bool:
+        """Is a leader's own end short of a result: being synced, failed, or no longer a leader?"""
+        for result in results:
+            if result.required_offset >= 0:
+                partition = self._partitions.get(result.where)
+                if partition is None or partition.leader is None or partition.is_failed:
+                    return True
+                if partition.leader.log_end_offset < result.required_offset:
+                    return True
+        return False
 
     # -- what moved, and who waits for it ---------------------------------------------------------------------------
 

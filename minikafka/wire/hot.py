@@ -1,26 +1,33 @@
 """Ways around encoding the same thing, or copying a large thing, again and again.
 
 - :func:`encode_fetch_response`: a Fetch response as a list of segments, so that records go from file to socket.
+- :class:`ProduceResponses`: the answer to a produce of one batch, from a template.
 - :class:`EncodedOnce`: a response that does not change (ApiVersions), kept encoded per version.
 - :class:`EncodedTopics` and :func:`encode_metadata_response`: a Metadata response put together from encoded topics.
 
-Produce needs nothing of this kind: its compiled codecs take 1 to 2 microseconds (``benchmarks/wire.py``).
+Produce requests need nothing of this kind: their compiled decoder takes 1 to 2 microseconds (``benchmarks/wire.py``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from struct import Struct
 from typing import Any, cast
 
+from minikafka.model import TopicPartition
 from minikafka.wire.api import ApiKey
 from minikafka.wire.codec import encode
 from minikafka.wire.encoder import Encoder, compile_encoder
-from minikafka.wire.headers import response_prefix
+from minikafka.wire.headers import encode_response, response_prefix
 from minikafka.wire.messages.fetch import FetchResponse
 from minikafka.wire.messages.metadata import MetadataResponse, MetadataResponseTopic
+from minikafka.wire.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from minikafka.wire.schema import Buffer, Message, RecordsSlot
 
 Segment = Buffer | RecordsSlot
+
+_int32 = Struct(">i")
+_int64 = Struct(">q")
 
 _fetch_encoders: dict[int, Encoder] = {}
 _metadata_encoders: dict[int, Encoder] = {}
@@ -50,6 +57,59 @@ def encode_fetch_response(response: FetchResponse, version: int, correlation_id:
     if not segments[-1]:
         del segments[-1]
     return segments
+
+
+class _ProduceTemplate:
+    """A whole response with one partition's success, and where the values that differ are in it."""
+
+    __slots__ = ("_append_time_at", "_base_offset_at", "_bytes", "_log_start_at")
+
+    _SENTINELS = (0x1122334455667788, 0x2233445566778811, 0x3344556677881122)
+
+    def __init__(self, version: int, topic: str, partition: int) -> None:
+        base_offset, append_time, log_start = self._SENTINELS
+        row = PartitionProduceResponse(
+            index=partition, base_offset=base_offset, log_append_time_ms=append_time, log_start_offset=log_start
+        )
+        response = ProduceResponse(responses=[TopicProduceResponse(name=topic, partition_responses=[row])])
+        self._bytes = encode_response(ApiKey.PRODUCE, version, 0, encode(response, version))
+        self._base_offset_at = self._bytes.index(_int64.pack(base_offset))
+        self._append_time_at = self._bytes.index(_int64.pack(append_time))
+        self._log_start_at = self._bytes.find(_int64.pack(log_start))  # -1 before version 5
+
+    def filled(self, correlation_id: int, base_offset: int, log_append_time: int, log_start_offset: int) -> bytearray:
+        frame = bytearray(self._bytes)
+        _int32.pack_into(frame, 4, correlation_id)
+        _int64.pack_into(frame, self._base_offset_at, base_offset)
+        _int64.pack_into(frame, self._append_time_at, log_append_time)
+        if self._log_start_at >= 0:
+            _int64.pack_into(frame, self._log_start_at, log_start_offset)
+        return frame
+
+
+class ProduceResponses:
+    """Whole responses to a produce of one batch that succeeded, a fifth of the cost of building and encoding one."""
+
+    def __init__(self, entries_max: int = 10_000) -> None:
+        self._entries_max = entries_max
+        self._templates: dict[tuple[int, TopicPartition], _ProduceTemplate] = {}
+
+    def success(
+        self,
+        version: int,
+        correlation_id: int,
+        where: TopicPartition,
+        base_offset: int,
+        log_append_time: int,
+        log_start_offset: int,
+    ) -> bytearray:
+        """The frame, size prefix included; equal to what :func:`encode_response` would make."""
+        template = self._templates.get((version, where))
+        if template is None:
+            if len(self._templates) >= self._entries_max:
+                self._templates.clear()
+            template = self._templates[version, where] = _ProduceTemplate(version, *where)
+        return template.filled(correlation_id, base_offset, log_append_time, log_start_offset)
 
 
 class EncodedOnce:

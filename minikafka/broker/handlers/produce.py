@@ -60,6 +60,9 @@ class PendingProduce:
             replicas.await_acks(self._results, self._acks, self._timeout_ms, self._answer)
 
     def _answer(self, results: Sequence[ProduceResult]) -> None:
+        if len(results) == 1 and not results[0].error:
+            self._answer_success(results[0])
+            return
         topics: list[TopicProduceResponse] = []
         for result in results:
             name, index = result.where
@@ -76,6 +79,18 @@ class PendingProduce:
                 )
             )
         self._context.send(ProduceResponse(responses=topics))
+
+    def _answer_success(self, result: ProduceResult) -> None:
+        context = self._context
+        frame = context.node.produce_responses.success(
+            context.version,
+            context.correlation_id,
+            result.where,
+            result.base_offset,
+            result.log_append_time,
+            result.log_start_offset,
+        )
+        context.reply.send((frame,))
 
     def _finish_unanswered(self) -> None:
         failed = next((result for result in self._results if result.error), None)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from minikafka.model import TopicPartition
 from minikafka.wire.api import SUPPORTED, ApiKey
 from minikafka.wire.codec import encode
 from minikafka.wire.encoder import INLINE_MAX
@@ -14,6 +15,7 @@ from minikafka.wire.headers import encode_response
 from minikafka.wire.hot import (
     EncodedOnce,
     EncodedTopics,
+    ProduceResponses,
     encode_fetch_response,
     encode_metadata_response,
     records_slot,
@@ -21,6 +23,7 @@ from minikafka.wire.hot import (
 from minikafka.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from minikafka.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from minikafka.wire.messages.metadata import MetadataResponse, MetadataResponseTopic
+from minikafka.wire.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from minikafka.wire.schema import Message, RecordsSlot
 
 quick = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
@@ -106,3 +109,36 @@ def test_topics_are_encoded_again_only_when_they_changed() -> None:
     assert len(built) == 4
     topics.encoded(12, "t", next_image, build)
     assert len(built) == 5, "the cache is emptied when it is full"
+
+
+int64s = st.integers(-(2**63), 2**63 - 1)
+
+
+@quick
+@given(
+    version=st.integers(*SUPPORTED[ApiKey.PRODUCE]),
+    where=st.builds(TopicPartition, st.text("abc._-09", min_size=1, max_size=249), st.integers(0, 2**31 - 1)),
+    correlation_id=st.integers(0, 2**31 - 1),
+    base_offset=int64s,
+    log_append_time=int64s,
+    log_start_offset=int64s,
+)
+def test_a_produce_response_from_a_template_is_the_encoded_one(
+    version: int,
+    where: TopicPartition,
+    correlation_id: int,
+    base_offset: int,
+    log_append_time: int,
+    log_start_offset: int,
+) -> None:
+    row = PartitionProduceResponse(
+        index=where.partition,
+        base_offset=base_offset,
+        log_append_time_ms=log_append_time,
+        log_start_offset=log_start_offset,
+    )
+    response = ProduceResponse(responses=[TopicProduceResponse(name=where.topic, partition_responses=[row])])
+    responses = ProduceResponses(entries_max=2)
+    for _ in range(3):
+        frame = responses.success(version, correlation_id, where, base_offset, log_append_time, log_start_offset)
+        assert frame == encode_response(ApiKey.PRODUCE, version, correlation_id, encode(response, version))
