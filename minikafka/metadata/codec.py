@@ -81,7 +81,7 @@ def _converters(hint: Any) -> tuple[Convert, Convert]:
     if dataclasses.is_dataclass(hint) or hasattr(hint, "_fields"):
         return to_wire, lambda wire: from_wire(hint, wire)
     assert hint in (bool, int, str, bytes), f"no encoding for {hint}"
-    return _same, _exactly(hint)
+    return int if hint is int else _same, _exactly(hint)
 
 
 def _same(value: Any) -> Any:

@@ -127,9 +127,10 @@ def _alter_one(state: ControllerState, proposer: int, change: IsrChange) -> Alte
         return AlterPartitionResult(change.topic_id, change.partition, error.code, error.message)
     proposed = {member.broker_id for member in change.new_isr}
     isr = tuple(replica for replica in partition.replicas if replica in proposed)
-    if set(isr) != set(partition.isr):
-        state.write(PartitionChangeRecord(topic.topic_id, change.partition, isr=isr))
-        partition = state.topic_by_id(change.topic_id).partitions[change.partition]
+    # Also when nothing changes: the new partition epoch voids proposals that are still on their way. A leader that got
+    # no answer to one asks for this before it goes back to counting the committed ISR alone.
+    state.write(PartitionChangeRecord(topic.topic_id, change.partition, isr=isr))
+    partition = state.topic_by_id(change.topic_id).partitions[change.partition]
     return AlterPartitionResult(
         change.topic_id,
         change.partition,

@@ -1,0 +1,171 @@
+"""Registration, heartbeats, fencing and controlled shutdown (row C3)."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.metadata.controller import commands as ask
+from minikafka.model import Endpoint
+
+pytestmark = pytest.mark.spec("C3")
+
+
+def test_the_broker_epoch_is_the_offset_of_the_registration(cluster: Any) -> None:
+    for _ in range(3):
+        expected = cluster.image.offset + 1
+        assert cluster.register(4) == expected
+        assert cluster.image.brokers[4].broker_epoch == expected
+        cluster.fence(4)
+    cluster.fail_over()
+    assert cluster.register(4) == cluster.image.offset
+
+
+def test_a_broker_is_unfenced_when_it_has_seen_its_registration(cluster: Any) -> None:
+    broker_epoch = cluster.register(4)
+    assert cluster.heartbeat(4, at=broker_epoch - 1) == ask.BrokerHeartbeatResponse(False, True, False)
+    assert cluster.heartbeat(4, at=broker_epoch) == ask.BrokerHeartbeatResponse(True, False, False)
+    assert cluster.image.is_live(4)
+    assert cluster.heartbeat(4, want_fence=True).is_fenced
+    assert not cluster.heartbeat(4).is_fenced
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"cluster_id": "other"}, ErrorCode.INCONSISTENT_CLUSTER_ID),
+        ({"listeners": {}}, ErrorCode.INVALID_REGISTRATION),
+        ({"broker_id": -1}, ErrorCode.INVALID_REGISTRATION),
+        ({"broker_id": 1}, ErrorCode.DUPLICATE_BROKER_REGISTRATION),
+    ],
+)
+def test_registrations_that_are_refused(cluster: Any, changes: dict[str, Any], code: ErrorCode) -> None:
+    with pytest.raises(KafkaError) as raised:
+        cluster.register(4, **changes)
+    assert raised.value.code is code
+
+
+def test_a_repeated_registration_is_the_same_and_a_changed_one_is_new(cluster: Any) -> None:
+    incarnation_id = UUID(int=77)
+    first = cluster.register(4, incarnation_id=incarnation_id)
+    assert cluster.register(4, incarnation_id=incarnation_id) == first
+    moved = {"CLIENT": Endpoint("elsewhere", 1)}
+    assert cluster.register(4, incarnation_id=incarnation_id, listeners=moved) > first
+    assert cluster.image.brokers[4].listeners == moved
+
+
+def test_another_process_registers_once_the_session_is_over(cluster: Any) -> None:
+    cluster.wait(2900, 1, 2)
+    with pytest.raises(KafkaError) as raised:
+        cluster.register(3)
+    assert raised.value.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    cluster.wait(200, 1, 2)
+    assert not cluster.image.is_live(3)
+    cluster.register(3)
+    with pytest.raises(KafkaError, match="registered in epoch"):
+        cluster.ask(ask.BrokerHeartbeat(3, cluster.epochs[3] - 1, 0))
+
+
+def test_another_process_registers_at_once_when_the_broker_was_only_presumed(cluster: Any) -> None:
+    """All nodes were killed: the image says live, but no process of then is."""
+    cluster.fail_over()
+    cluster.register(3)
+    with pytest.raises(KafkaError):
+        cluster.register(3)
+
+
+def test_a_fenced_broker_that_speaks_keeps_others_out_too(cluster: Any) -> None:
+    cluster.register(4)
+    cluster.heartbeat(4, want_fence=True)
+    with pytest.raises(KafkaError):
+        cluster.register(4)
+
+
+def test_fencing_names_the_incarnation(cluster: Any) -> None:
+    stale = cluster.epochs[1]
+    cluster.fence(1)
+    cluster.register(1)
+    cluster.heartbeat(1)
+    with pytest.raises(KafkaError) as raised:
+        cluster.ask(ask.FenceBroker(1, stale))
+    assert raised.value.code is ErrorCode.STALE_BROKER_EPOCH
+    assert cluster.image.is_live(1)
+    assert cluster.ask(ask.FenceBroker(1, cluster.epochs[1])) == ask.FenceBrokerResponse(was_fenced=False)
+    assert cluster.ask(ask.FenceBroker(1, cluster.epochs[1])) == ask.FenceBrokerResponse(was_fenced=True)
+
+
+def test_a_broker_fenced_by_mistake_is_back_with_its_next_heartbeat(cluster: Any) -> None:
+    cluster.create("t", (1, 2, 3))
+    cluster.fence(1)
+    assert cluster.partition().isr == (2, 3)
+    assert not cluster.heartbeat(1).is_fenced
+    assert cluster.propose((1, 2, 3)).error is ErrorCode.NONE
+
+
+def test_brokers_whose_sessions_end_together_leave_nothing_to_each_other(cluster: Any) -> None:
+    cluster.create("t", (1, 2, 3))
+    cluster.create("u", (1, 2))
+    cluster.wait(3100, 3)
+    assert [broker.broker_id for broker in cluster.image.live_brokers()] == [3]
+    assert (cluster.partition().leader, cluster.partition().isr) == (3, (3,))
+    assert (cluster.partition(topic="u").leader, cluster.partition(topic="u").isr) == (-1, (1, 2))
+    cluster.heartbeat(2)
+    assert (cluster.partition(topic="u").leader, cluster.partition(topic="u").isr) == (2, (2,))
+
+
+def test_a_new_controller_waits_a_whole_session(cluster: Any) -> None:
+    cluster.wait(2900, 1, 2)
+    cluster.fail_over()
+    cluster.wait(2900, 1, 2)
+    assert cluster.image.is_live(3)
+    cluster.wait(100, 1, 2)
+    assert not cluster.image.is_live(3)
+
+
+def test_a_pause_of_the_controller_fences_nobody(cluster: Any) -> None:
+    cluster.now_ms += 60_000
+    cluster.log(cluster.controller.tick(cluster.now_ms))
+    assert len(cluster.image.live_brokers()) == 3
+
+
+def test_shutdown_waits_until_the_others_have_heard(cluster: Any) -> None:
+    cluster.create("t", (1, 2, 3))
+    before = cluster.image.offset
+    assert not cluster.heartbeat(1, want_shutdown=True).should_shut_down
+    assert (cluster.partition().leader, cluster.partition().isr) == (2, (2, 3))
+    assert cluster.image.is_live(1), "it serves until it may go"
+    cluster.heartbeat(2)
+    cluster.heartbeat(3, at=before)
+    assert not cluster.heartbeat(1, want_shutdown=True).should_shut_down
+    cluster.heartbeat(3)
+    assert cluster.heartbeat(1, want_shutdown=True) == ask.BrokerHeartbeatResponse(True, True, True)
+    assert not cluster.image.is_live(1)
+    assert cluster.heartbeat(1).should_shut_down, "once told, always told"
+    assert not cluster.image.is_live(1)
+    cluster.register(1)
+
+
+def test_shutdown_goes_on_under_a_new_controller(cluster: Any) -> None:
+    cluster.create("t", (1, 2, 3))
+    cluster.heartbeat(1, want_shutdown=True)
+    cluster.fail_over()
+    assert not cluster.heartbeat(1, want_shutdown=True).should_shut_down
+    cluster.heartbeat(2)
+    cluster.heartbeat(3)
+    assert cluster.heartbeat(1, want_shutdown=True).should_shut_down
+
+
+def test_a_broker_that_was_never_unfenced_may_stop_at_once(cluster: Any) -> None:
+    cluster.register(4)
+    assert cluster.heartbeat(4, want_shutdown=True).should_shut_down
+    cluster.register(4)
+
+
+def test_shutdown_does_not_wait_for_others_that_stop(cluster: Any) -> None:
+    assert not cluster.heartbeat(1, want_shutdown=True).should_shut_down
+    assert not cluster.heartbeat(2, want_shutdown=True).should_shut_down
+    assert cluster.heartbeat(3, want_shutdown=True).should_shut_down
+    assert cluster.heartbeat(1, want_shutdown=True).should_shut_down

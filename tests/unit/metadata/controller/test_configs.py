@@ -1,0 +1,124 @@
+"""Settings of topics and dynamic settings of brokers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from minikafka.errors import ErrorCode
+from minikafka.metadata.controller import commands as ask
+from minikafka.metadata.image import ConfigResource
+from minikafka.metadata.records import ConfigResourceType
+
+TOPIC, BROKER, LOGGER = 2, 4, 8
+SET, DELETE, APPEND, SUBTRACT = ask.AlterConfigOp
+
+
+def alter(
+    cluster: Any, resource_type: int, name: str, *operations: tuple[Any, ...], **flags: bool
+) -> ask.AlterConfigsResult:
+    only = flags.pop("validate_only", False)
+    resource = ask.ConfigAlteration(
+        resource_type, name, tuple(ask.ConfigOperation(*one) for one in operations), **flags
+    )
+    result: ask.AlterConfigsResult = cluster.ask(ask.IncrementalAlterConfigs((resource,), only)).resources[0]
+    return result
+
+
+def broker_overrides(cluster: Any, name: str) -> Any:
+    return cluster.image.config_of(ConfigResource(ConfigResourceType.BROKER, name))
+
+
+@pytest.fixture
+def topic(cluster: Any) -> Any:
+    cluster.create("t", (1, 2))
+    return cluster
+
+
+def test_set_and_delete(topic: Any) -> None:
+    assert alter(topic, TOPIC, "t", ("flush.ms", SET, "05"), ("segment.ms", SET, "7")).error is ErrorCode.NONE
+    assert topic.image.topic_overrides("t") == {"flush.ms": "5", "segment.ms": "7"}
+    alter(topic, TOPIC, "t", ("flush.ms", DELETE), ("retention.ms", DELETE))
+    assert topic.image.topic_overrides("t") == {"segment.ms": "7"}
+
+
+def test_append_and_subtract_begin_from_the_value_in_effect(topic: Any) -> None:
+    alter(topic, TOPIC, "t", ("cleanup.policy", APPEND, "compact"))
+    assert topic.image.topic_overrides("t") == {"cleanup.policy": "delete,compact"}
+    alter(topic, TOPIC, "t", ("cleanup.policy", APPEND, "compact"))
+    assert topic.image.topic_overrides("t") == {"cleanup.policy": "delete,compact"}
+    alter(topic, TOPIC, "t", ("cleanup.policy", SUBTRACT, "delete"))
+    assert topic.image.topic_overrides("t") == {"cleanup.policy": "compact"}
+    assert alter(topic, TOPIC, "t", ("cleanup.policy", SUBTRACT, "compact")).error is ErrorCode.INVALID_CONFIG
+
+
+def test_what_does_not_change_is_not_recorded(topic: Any) -> None:
+    alter(topic, TOPIC, "t", ("flush.ms", SET, "5"))
+    command = ask.IncrementalAlterConfigs(
+        (ask.ConfigAlteration(TOPIC, "t", (ask.ConfigOperation("flush.ms", SET, "5"),)),)
+    )
+    assert topic.handle(command).records == ()
+
+
+def test_replace_drops_what_is_not_named(topic: Any) -> None:
+    alter(topic, TOPIC, "t", ("flush.ms", SET, "5"), ("segment.ms", SET, "7"))
+    alter(topic, TOPIC, "t", ("segment.ms", SET, "8"), ("retention.ms", SET, "9"), replace=True)
+    assert topic.image.topic_overrides("t") == {"segment.ms": "8", "retention.ms": "9"}
+
+
+def test_validate_only(topic: Any) -> None:
+    assert alter(topic, TOPIC, "t", ("flush.ms", SET, "5"), validate_only=True).error is ErrorCode.NONE
+    assert alter(topic, TOPIC, "t", ("flush.ms", SET, "x"), validate_only=True).error is ErrorCode.INVALID_CONFIG
+    assert topic.image.topic_overrides("t") == {}
+
+
+@pytest.mark.parametrize(
+    ("resource_type", "name", "operation", "code"),
+    [
+        (TOPIC, "u", ("flush.ms", SET, "1"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (TOPIC, "t", ("flush.ms", SET, "x"), ErrorCode.INVALID_CONFIG),
+        (TOPIC, "t", ("flush.ms", SET, None), ErrorCode.INVALID_REQUEST),
+        (TOPIC, "t", ("flush.ms", APPEND, "1"), ErrorCode.INVALID_CONFIG),
+        (TOPIC, "t", ("flush.ms", 9, "1"), ErrorCode.INVALID_REQUEST),
+        (TOPIC, "t", ("no.such", SET, "1"), ErrorCode.INVALID_CONFIG),
+        (TOPIC, "t", ("no.such", DELETE, None), ErrorCode.INVALID_CONFIG),
+        (TOPIC, "t", ("no.such", APPEND, "1"), ErrorCode.INVALID_CONFIG),
+        (BROKER, "1", ("node.id", SET, "1"), ErrorCode.INVALID_CONFIG),
+        (BROKER, "1", ("flush.ms", SET, "1"), ErrorCode.INVALID_CONFIG),
+        (BROKER, "9", ("message.max.bytes", SET, "1"), ErrorCode.INVALID_REQUEST),
+        (BROKER, "x", ("message.max.bytes", SET, "1"), ErrorCode.INVALID_REQUEST),
+        (BROKER, "9" * 5000, ("message.max.bytes", SET, "1"), ErrorCode.INVALID_REQUEST),
+        (LOGGER, "1", ("a", SET, "1"), ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_refuses(topic: Any, resource_type: int, name: str, operation: tuple[Any, ...], code: ErrorCode) -> None:
+    result = alter(topic, resource_type, name, ("segment.ms", DELETE), operation) if resource_type == TOPIC else None
+    result = result or alter(topic, resource_type, name, operation)
+    assert result.error is code
+    assert result.message
+    assert not topic.image.configs
+
+
+def test_a_setting_or_a_resource_named_twice(topic: Any) -> None:
+    twice = alter(topic, TOPIC, "t", ("flush.ms", SET, "5"), ("flush.ms", DELETE))
+    assert twice.error is ErrorCode.INVALID_REQUEST
+    one = ask.ConfigAlteration(TOPIC, "t", ())
+    results = topic.ask(ask.IncrementalAlterConfigs((one, one, ask.ConfigAlteration(BROKER, "", ())))).resources
+    assert [result.error for result in results] == [ErrorCode.INVALID_REQUEST, ErrorCode.NONE]
+
+
+def test_brokers_one_or_all(topic: Any) -> None:
+    alter(topic, BROKER, "", ("log.retention.ms", SET, "5"))
+    alter(topic, BROKER, "1", ("log.retention.ms", SET, ""), ("message.max.bytes", SET, "7"))
+    assert broker_overrides(topic, "") == {"log.retention.ms": "5"}
+    assert broker_overrides(topic, "1") == {"log.retention.ms": "", "message.max.bytes": "7"}
+
+
+def test_allowing_unclean_election_elects(topic: Any) -> None:
+    topic.fence(2)
+    topic.fence(1)
+    topic.heartbeat(2)
+    assert topic.partition().leader == -1
+    alter(topic, BROKER, "", ("unclean.leader.election.enable", SET, "true"))
+    assert (topic.partition().leader, topic.partition().isr) == (2, (2,))

@@ -1,0 +1,208 @@
+"""Topics are created, deleted and extended (row C5); what bad requests get (reliability list)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from minikafka.errors import ErrorCode
+from minikafka.metadata.controller import commands as ask
+from minikafka.metadata.controller.topics import PARTITIONS_PER_COMMAND_MAX
+from minikafka.model import CONSUMER_OFFSETS_TOPIC
+
+pytestmark = pytest.mark.spec("C5")
+
+
+def test_created_with_everything(cluster: Any) -> None:
+    result = cluster.create("t", num_partitions=6, replication_factor=3, configs=(ask.ConfigValue("flush.ms", " 5"),))
+    topic = cluster.image.topics_by_name["t"]
+    assert result == ask.CreateTopicsResult("t", topic_id=topic.topic_id, num_partitions=6, replication_factor=3)
+    assert cluster.image.topic_overrides("t") == {"flush.ms": "5"}
+    assert sorted(topic.partitions) == [0, 1, 2, 3, 4, 5]
+    for partition in topic.partitions.values():
+        assert sorted(partition.replicas) == [1, 2, 3]
+        assert partition.isr == partition.replicas
+        assert partition.leader == partition.replicas[0]
+        assert (partition.leader_epoch, partition.partition_epoch) == (0, 0)
+    assert topic.topic_id.version == 4
+
+
+def test_defaults_of_the_node(new_cluster: Callable[..., Any]) -> None:
+    cluster = new_cluster(num_partitions=4, default_replication_factor=2)
+    cluster.join(1, 2)
+    result = cluster.create("t")
+    assert (result.num_partitions, result.replication_factor) == (4, 2)
+
+
+def test_spread_over_racks(new_cluster: Callable[..., Any]) -> None:
+    cluster = new_cluster()
+    cluster.join(1, 2, 3, 4, racks={1: "a", 2: "a", 3: "b", 4: "b"})
+    cluster.create("t", num_partitions=8, replication_factor=2)
+    for index in range(8):
+        assert len({cluster.image.brokers[one].rack for one in cluster.partition(index).replicas}) == 2
+
+
+def test_a_broker_that_is_away_gets_its_replica_but_is_not_in_sync(cluster: Any) -> None:
+    cluster.fence(2)
+    cluster.create("t", num_partitions=3, replication_factor=3)
+    for index in range(3):
+        partition = cluster.partition(index)
+        assert sorted(partition.replicas) == [1, 2, 3]
+        assert sorted(partition.isr) == [1, 3]
+        assert partition.leader == partition.isr[0]
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"name": ""}, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ({"name": ".."}, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ({"name": "../x"}, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ({"name": "x" * 250}, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ({"name": "a_b"}, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ({"name": "a.b"}, ErrorCode.TOPIC_ALREADY_EXISTS),
+        ({"num_partitions": 0}, ErrorCode.INVALID_PARTITIONS),
+        ({"num_partitions": -2}, ErrorCode.INVALID_PARTITIONS),
+        ({"replication_factor": 0}, ErrorCode.INVALID_REPLICATION_FACTOR),
+        ({"replication_factor": 4}, ErrorCode.INVALID_REPLICATION_FACTOR),
+        ({"num_partitions": 2**31 - 1}, ErrorCode.POLICY_VIOLATION),
+        ({"configs": (ask.ConfigValue("flush.ms", "-1"),)}, ErrorCode.INVALID_CONFIG),
+        ({"configs": (ask.ConfigValue("flush.ms", None),)}, ErrorCode.INVALID_CONFIG),
+        ({"configs": (ask.ConfigValue("no.such", "1"),)}, ErrorCode.INVALID_CONFIG),
+        ({"assignments": ((0, (1, 1)),)}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ({"assignments": ((0, ()),)}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ({"assignments": ((0, (9,)),)}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ({"assignments": ((1, (1,)),)}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ({"assignments": ((0, (1,)), (0, (2,)))}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ({"assignments": ((0, (1,)), (1, (1, 2)))}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ({"assignments": ((0, (3,)),)}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ({"assignments": ((0, (1,)),), "num_partitions": 1}, ErrorCode.INVALID_REQUEST),
+        ({"assignments": ((0, (1,)),), "replication_factor": 1}, ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_a_refused_topic_says_why_and_keeps_no_other_from_being_created(
+    cluster: Any, fields: dict[str, Any], code: ErrorCode
+) -> None:
+    cluster.create("a.b")
+    cluster.fence(3)
+    assignments = tuple(ask.ReplicaAssignment(*one) for one in fields.pop("assignments", ()))
+    bad = ask.NewTopic(**({"name": "bad", "assignments": assignments} | fields))
+    results = cluster.ask(ask.CreateTopics((bad, ask.NewTopic("good")))).topics
+    assert (results[0].name, results[0].error) == (bad.name, code)
+    assert results[0].message
+    assert results[1].error is ErrorCode.NONE
+    assert sorted(cluster.image.topics_by_name) == ["a.b", "good"]
+
+
+def test_a_topic_named_twice_is_refused_and_the_others_proceed(cluster: Any) -> None:
+    topics = (ask.NewTopic("a"), ask.NewTopic("b"), ask.NewTopic("a"))
+    results = cluster.ask(ask.CreateTopics(topics)).topics
+    assert [(result.name, result.error) for result in results] == [
+        ("a", ErrorCode.INVALID_REQUEST),
+        ("b", ErrorCode.NONE),
+    ]
+    assert list(cluster.image.topics_by_name) == ["b"]
+
+
+def test_names_that_collide_within_a_request(cluster: Any) -> None:
+    results = cluster.ask(ask.CreateTopics((ask.NewTopic("a.b"), ask.NewTopic("a_b")))).topics
+    assert [result.error for result in results] == [ErrorCode.NONE, ErrorCode.INVALID_TOPIC_EXCEPTION]
+
+
+def test_validate_only_answers_and_does_nothing(cluster: Any) -> None:
+    outcome = cluster.handle(ask.CreateTopics((ask.NewTopic("t", 3, 2), ask.NewTopic("..")), validate_only=True))
+    assert outcome.records == ()
+    assert outcome.response.topics[0] == ask.CreateTopicsResult("t", num_partitions=3, replication_factor=2)
+    assert outcome.response.topics[1].error is ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def test_one_request_creates_a_bounded_number_of_partitions(cluster: Any) -> None:
+    most = ask.NewTopic("most", PARTITIONS_PER_COMMAND_MAX - 1, 1)
+    topics = (most, ask.NewTopic("two", 2, 1), ask.NewTopic("one", 1, 1))
+    results = cluster.ask(ask.CreateTopics(topics)).topics
+    assert [result.error for result in results] == [ErrorCode.NONE, ErrorCode.POLICY_VIOLATION, ErrorCode.NONE]
+
+
+def test_deleted_by_name_and_by_id(cluster: Any) -> None:
+    by_name, by_id = cluster.create("a"), cluster.create("b", configs=(ask.ConfigValue("flush.ms", "5"),))
+    references = (
+        ask.TopicReference("a"),
+        ask.TopicReference(None, by_id.topic_id),
+        ask.TopicReference("a"),
+        ask.TopicReference(None, UUID(int=9)),
+        ask.TopicReference("b", by_id.topic_id),
+    )
+    results = cluster.ask(ask.DeleteTopics(references)).topics
+    assert [(result.name, result.topic_id, result.error) for result in results] == [
+        ("a", by_name.topic_id, ErrorCode.NONE),
+        ("b", by_id.topic_id, ErrorCode.NONE),
+        ("a", UUID(int=0), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (None, UUID(int=9), ErrorCode.UNKNOWN_TOPIC_ID),
+        ("b", by_id.topic_id, ErrorCode.INVALID_REQUEST),
+    ]
+    assert not cluster.image.topics_by_name
+    assert not cluster.image.configs
+    assert cluster.create("a").topic_id != by_name.topic_id
+
+
+def test_deletion_may_be_disabled(new_cluster: Callable[..., Any]) -> None:
+    cluster = new_cluster(delete_topic_enable=False)
+    cluster.join(1)
+    cluster.create("t")
+    results = cluster.ask(ask.DeleteTopics((ask.TopicReference("t"), ask.TopicReference("u")))).topics
+    assert [one.error for one in results] == [
+        ErrorCode.TOPIC_DELETION_DISABLED,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
+
+
+def test_the_offsets_topic_is_created_and_then_left_alone(cluster: Any) -> None:
+    cluster.create(CONSUMER_OFFSETS_TOPIC, num_partitions=2)
+    deleted = cluster.ask(ask.DeleteTopics((ask.TopicReference(CONSUMER_OFFSETS_TOPIC),))).topics[0]
+    extended = cluster.ask(ask.CreatePartitions((ask.NewPartitions(CONSUMER_OFFSETS_TOPIC, 3),))).topics[0]
+    assert deleted.error is extended.error is ErrorCode.INVALID_REQUEST
+
+
+def test_more_partitions(cluster: Any) -> None:
+    cluster.create("t", num_partitions=2, replication_factor=2)
+    before = [cluster.partition(index) for index in range(2)]
+    outcome = cluster.handle(ask.CreatePartitions((ask.NewPartitions("t", 6),)))
+    assert outcome.response.topics == (ask.CreatePartitionsResult("t"),)
+    assert [cluster.partition(index) for index in range(2)] == before
+    leaders = [cluster.partition(index).leader for index in range(6)]
+    assert sorted(leaders) == [1, 1, 2, 2, 3, 3]
+    assigned = cluster.ask(ask.CreatePartitions((ask.NewPartitions("t", 7, ((3, 1),)),)))
+    assert assigned.topics[0].error is ErrorCode.NONE
+    assert cluster.partition(6).replicas == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("topic", "code"),
+    [
+        (ask.NewPartitions("u", 3), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (ask.NewPartitions("t", 2), ErrorCode.INVALID_PARTITIONS),
+        (ask.NewPartitions("t", -1), ErrorCode.INVALID_PARTITIONS),
+        (ask.NewPartitions("t", 2**31 - 1), ErrorCode.POLICY_VIOLATION),
+        (ask.NewPartitions("t", 3, ()), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (ask.NewPartitions("t", 3, ((1,),)), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (ask.NewPartitions("t", 3, ((1, 1),)), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (ask.NewPartitions("t", 3, ((1, 9),)), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+    ],
+)
+def test_refused_extensions(cluster: Any, topic: ask.NewPartitions, code: ErrorCode) -> None:
+    cluster.create("t", num_partitions=2, replication_factor=2)
+    outcome = cluster.handle(ask.CreatePartitions((topic,)))
+    assert outcome.response.topics[0].error is code
+    assert outcome.records == ()
+
+
+def test_extensions_named_twice_or_only_validated(cluster: Any) -> None:
+    cluster.create("t", num_partitions=2)
+    twice = ask.CreatePartitions((ask.NewPartitions("t", 3), ask.NewPartitions("t", 4)))
+    assert [one.error for one in cluster.ask(twice).topics] == [ErrorCode.INVALID_REQUEST]
+    outcome = cluster.handle(ask.CreatePartitions((ask.NewPartitions("t", 3),), validate_only=True))
+    assert outcome.response.topics[0].error is ErrorCode.NONE
+    assert outcome.records == ()

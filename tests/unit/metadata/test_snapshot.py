@@ -1,0 +1,88 @@
+"""An image as records, and back."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minikafka.metadata.image import (
+    EMPTY_IMAGE,
+    BrokerImage,
+    ConfigResource,
+    MetadataImage,
+    PartitionImage,
+    TopicImage,
+)
+from minikafka.metadata.records import ConfigResourceType, decode_record, encode_record
+from minikafka.metadata.snapshot import load_snapshot, snapshot_records
+from minikafka.model import Endpoint, OffsetAndEpoch
+
+numbers = st.integers(0, 2**31 - 1)
+offsets = st.integers(-1, 2**62)
+ids = st.lists(st.integers(0, 9), max_size=4, unique=True).map(tuple)
+names = st.text("abc.-_", min_size=1, max_size=5)
+partitions = st.builds(
+    PartitionImage,
+    replicas=ids,
+    isr=ids,
+    leader=st.integers(-1, 9),
+    leader_epoch=numbers,
+    partition_epoch=numbers,
+    adding_replicas=ids,
+    removing_replicas=ids,
+    elr=ids,
+    last_known_elr=ids,
+)
+brokers = st.builds(
+    BrokerImage,
+    broker_id=numbers,
+    incarnation_id=st.uuids(),
+    broker_epoch=offsets,
+    listeners=st.dictionaries(names, st.builds(Endpoint, names, numbers)),
+    rack=st.none() | names,
+    log_dirs=st.lists(names).map(tuple),
+    fenced=st.booleans(),
+    in_controlled_shutdown=st.booleans(),
+)
+
+
+@st.composite
+def images(draw: st.DrawFn) -> MetadataImage:
+    topic_names = draw(st.dictionaries(st.uuids().filter(lambda i: i != UUID(int=0)), names, max_size=4))
+    topic_names = {topic_id: name for name, topic_id in {v: k for k, v in topic_names.items()}.items()}
+    topics = {
+        name: TopicImage(name, topic_id, dict(enumerate(draw(st.lists(partitions, max_size=3)))))
+        for topic_id, name in topic_names.items()
+    }
+    resources = st.builds(ConfigResource, st.just(ConfigResourceType.BROKER), names)
+    if topics:
+        on_topics = st.builds(ConfigResource, st.just(ConfigResourceType.TOPIC), st.sampled_from(sorted(topics)))
+        resources = resources | on_topics
+    return MetadataImage(
+        draw(offsets),
+        draw(numbers),
+        draw(st.text("abc", max_size=3)),
+        draw(st.integers(0, 9)),
+        {broker.broker_id: broker for broker in draw(st.lists(brokers, max_size=3))},
+        topics,
+        topic_names,
+        draw(st.dictionaries(resources, st.dictionaries(names, names, min_size=1, max_size=2), max_size=3)),
+        draw(st.integers(0, 2**60)),
+    )
+
+
+@given(images())
+def test_there_and_back(image: MetadataImage) -> None:
+    values = [encode_record(record) for record in snapshot_records(image)]
+    assert load_snapshot(map(decode_record, values), OffsetAndEpoch(image.offset, image.epoch)) == image
+
+
+def test_the_empty_image_has_no_records() -> None:
+    assert list(snapshot_records(EMPTY_IMAGE)) == []
+
+
+def test_equal_images_have_equal_snapshots(small: MetadataImage) -> None:
+    again = load_snapshot(reversed(list(snapshot_records(small))[:4]), OffsetAndEpoch(0, 0))
+    assert list(snapshot_records(again)) == list(snapshot_records(small))[:4]

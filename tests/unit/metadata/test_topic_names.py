@@ -1,0 +1,47 @@
+"""Which names a topic may have."""
+
+from __future__ import annotations
+
+import pytest
+
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.metadata.topic_names import check_topic_name, colliding_topic
+
+
+@pytest.mark.parametrize("name", ["a", "A.b_c-9", "x" * 249, "...", "__consumer_offsets"])
+def test_legal(name: str) -> None:
+    check_topic_name(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        ".",
+        "..",
+        "../x",
+        "/etc",
+        "a\0b",
+        "x" * 250,
+        "a b",
+        "ü",
+        "a\n",
+        "\udcff",
+        "__cluster_metadata",
+        "a:b",
+        "a\\b",
+    ],
+)
+def test_illegal(name: str) -> None:
+    with pytest.raises(KafkaError) as raised:
+        check_topic_name(name)
+    assert raised.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert len(raised.value.message) < 200
+
+
+def test_collisions() -> None:
+    existing = ["a_b", "a.c", "ab"]
+    assert colliding_topic("a.b", existing) == "a_b"
+    assert colliding_topic("a_c", existing) == "a.c"
+    assert colliding_topic("a_b", existing) is None
+    assert colliding_topic("ab", existing) is None
