@@ -9,9 +9,9 @@ from __future__ import annotations
 from uuid import UUID
 
 from minikafka.config import TopicConfig
-from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import NO_EPOCH, NO_NODE, Isolation, OffsetAndEpoch, TopicPartition
 from minikafka.records.validate import BatchLimits
+from minikafka.replication.epochs import check_leader_epoch, diverging_epoch
 from minikafka.replication.leader import LeaderState
 from minikafka.storage.config import LogConfig
 from minikafka.storage.log import Log
@@ -89,17 +89,7 @@ class Partition:
 
     def check_leader_epoch(self, current_leader_epoch: int) -> None:
         """Fence a caller whose idea of the leader epoch is not ours (row E6). -1 means it did not say."""
-        if current_leader_epoch in (NO_EPOCH, self.leader_epoch):
-            return
-        if current_leader_epoch < self.leader_epoch:
-            raise KafkaError(
-                ErrorCode.FENCED_LEADER_EPOCH,
-                f"{self.topic_partition} is in leader epoch {self.leader_epoch}, the request in {current_leader_epoch}",
-            )
-        raise KafkaError(
-            ErrorCode.UNKNOWN_LEADER_EPOCH,
-            f"{self.topic_partition} knows leader epoch {self.leader_epoch} here, the request {current_leader_epoch}",
-        )
+        check_leader_epoch(self.topic_partition, self.leader_epoch, current_leader_epoch)
 
     def read_limit(self, isolation: Isolation) -> int:
         """The first offset a consumer of that isolation may not read (row R15)."""
@@ -109,12 +99,7 @@ class Partition:
 
     def diverging_epoch(self, fetch_offset: int, last_fetched_epoch: int) -> OffsetAndEpoch | None:
         """Where the fetcher's log left this one, if it did (KIP-595); None when its last epoch agrees with ours."""
-        if last_fetched_epoch == NO_EPOCH:
-            return None
-        end = self.log.end_offset_for_epoch(last_fetched_epoch)
-        if end.epoch < last_fetched_epoch or end.offset < fetch_offset:
-            return end
-        return None
+        return diverging_epoch(self.log, fetch_offset, last_fetched_epoch)
 
     def _clamped(self, high_watermark: int) -> int:
         return max(self.log.log_start_offset, min(high_watermark, self.log.log_end_offset))

@@ -87,7 +87,9 @@ class RaftDriver:
         await self._queue.join()
 
     def close(self) -> None:
-        """Stop the clock; tasks belong to the owner handed in."""
+        """Stop the clock, and follow up no connection that breaks from here on; tasks belong to the owner handed in."""
+        for link in self._links.values():
+            link.on_lost = lambda: None
         if self._timer is not None:
             self._timer.cancel()
 

@@ -228,8 +228,8 @@ class _Fetcher:
     def _append(self, effect: do.Append) -> list[do.Effect]:
         where = effect.topic_partition
         partition = self._local(where)
-        if partition is None:
-            return []
+        if partition is None:  # not followed any more, or failed: the machine must not ask for it again
+            return self._machine.on_append_failed(where, ErrorCode.KAFKA_STORAGE_ERROR, self._now())
         try:
             partition.log.append_as_follower(memoryview(effect.records), wall_ms=self._clock.wall_ms())
         except StorageFailure as failure:
