@@ -7,6 +7,7 @@ Map:
 * ``image``        :class:`MetadataImage`, everything at one offset; immutable
 * ``delta``        records applied to an image: the next image and what changed
 * ``snapshot``     an image as records
+* ``topic_names``  which names a topic may have
 * ``effective``    settings in effect: what the image sets above what a node is configured with
 * ``controller/``  commands in, records out
 
