@@ -27,6 +27,7 @@ def truncate_to(log: LogCore, offset: int) -> None:
         found = active.find(offset)
         position = active.size if found is None else found[0]
         end_offset = offset if found is None else min(offset, found[1].base_offset)
+        log.lower_recovery_point(end_offset)
         active.truncate(position, end_offset)
         _end_at(log, end_offset)
         _forget_producers_from(log, end_offset)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from minikafka.storage.disk import OsDisk
 from minikafka.storage.log import Log
 
 sys.path.insert(0, str(Path(__file__).parent))
+
 
 @pytest.fixture
 def disk() -> OsDisk:
@@ -28,7 +29,7 @@ def directory(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def open_log(disk: OsDisk, directory: str) -> Iterator[Callable[..., Log]]:
+def open_log(disk: OsDisk, directory: str) -> Callable[..., Log]:
     """Opens the log in ``directory``; settings of the log by name, the rest goes to ``Log.open``."""
 
     def open_(*, clean: bool = True, recovery_point: int = 0, log_start_offset: int = 0, **settings: object) -> Log:
@@ -42,4 +43,4 @@ def open_log(disk: OsDisk, directory: str) -> Iterator[Callable[..., Log]]:
             log_start_offset=log_start_offset,
         )
 
-    yield open_
+    return open_

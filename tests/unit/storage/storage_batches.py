@@ -28,9 +28,7 @@ def batch(
 ) -> bytearray:
     """A batch of records with these values; ``producer`` is (id, epoch, first sequence)."""
     producer_id, producer_epoch, base_sequence = producer
-    records = [
-        Record(index, timestamp, keys[index] if keys else b"key", value) for index, value in enumerate(values)
-    ]
+    records = [Record(index, timestamp, keys[index] if keys else b"key", value) for index, value in enumerate(values)]
     return build_batch(
         records,
         compression=compression,

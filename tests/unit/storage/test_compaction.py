@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from functools import partial
 from random import Random
 
 import pytest
@@ -248,9 +249,7 @@ def test_damage_found_on_the_way_marks_the_replica_and_changes_nothing(open_log:
     assert len(log.segments) == segments
 
 
-def test_more_keys_than_the_map_holds_take_several_passes(
-    open_log: OpenLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_more_keys_than_the_map_holds_take_several_passes(open_log: OpenLog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("minikafka.storage.compaction.MAX_KEY_BYTES", 500)
     log = open_log(**COMPACT)
     for at in range(120):
@@ -265,6 +264,10 @@ def test_more_keys_than_the_map_holds_take_several_passes(
     assert len(pairs(log)) < 60
 
 
+def _remember_recovery_point(log: Log, checkpoint: list[int]) -> None:
+    checkpoint[0] = log.recovery_point
+
+
 @pytest.mark.parametrize("power", [True, False])
 def test_a_crash_at_any_operation_leaves_the_old_or_the_new_segments(power: bool) -> None:
     config = LogConfig(**COMPACT)  # type: ignore[arg-type]
@@ -274,7 +277,8 @@ def test_a_crash_at_any_operation_leaves_the_old_or_the_new_segments(power: bool
         disk = ForgetfulDisk()
         checkpoint = [0]
         log = Log.open(disk, "/t-0", where, config)
-        log._hooks = LogHooks(checkpoint_recovery_point=lambda log=log: checkpoint.__setitem__(0, log.recovery_point))
+        remember = partial(_remember_recovery_point, log, checkpoint)
+        log._hooks = LogHooks(checkpoint_recovery_point=remember)
         disk.fsync_dir("/")
         for at in range(30):
             put(log, b"%d" % (at % 4), b"%d" % at, leader_epoch=0)

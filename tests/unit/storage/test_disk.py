@@ -20,9 +20,7 @@ def test_appends_all_buffers_in_order_also_beyond_iov_max(disk: OsDisk, tmp_path
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 5, 8])
-def test_continues_after_short_writes(
-    disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
-) -> None:
+def test_continues_after_short_writes(disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     path = str(tmp_path / "f")
     file = disk.open_append(path)
     writev = os.writev

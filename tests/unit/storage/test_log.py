@@ -101,9 +101,9 @@ def test_a_full_segment_is_rolled_also_between_staged_batches(open_log: OpenLog)
     assert len(log.segments) > 3
     assert all(segment.size <= 300 for segment in log.segments)
     assert list(all_values(log)) == list(range(9))
-    assert [segment.next_offset for segment in log.segments][:-1] == [
-        segment.base_offset for segment in log.segments
-    ][1:]
+    assert [segment.next_offset for segment in log.segments][:-1] == [segment.base_offset for segment in log.segments][
+        1:
+    ]
 
 
 def test_segments_roll_by_age_of_their_first_append(open_log: OpenLog) -> None:
@@ -142,9 +142,7 @@ def test_rolling_an_empty_segment_does_nothing(open_log: OpenLog) -> None:
 @pytest.mark.spec("R11")
 def test_a_follower_keeps_the_leaders_bytes(open_log: OpenLog) -> None:
     log = open_log(segment_bytes=400)
-    sent = b"".join(
-        bytes(batch(b"%d" % at * 50, b"2", base_offset=2 * at, leader_epoch=at // 3)) for at in range(10)
-    )
+    sent = b"".join(bytes(batch(b"%d" % at * 50, b"2", base_offset=2 * at, leader_epoch=at // 3)) for at in range(10))
     info = log.append_as_follower(memoryview(sent), wall_ms=NOW_MS)
     assert (info.base_offset, info.last_offset) == (0, 19)
     assert read_all(log) == sent
@@ -159,8 +157,8 @@ def test_a_follower_refuses_what_does_not_continue_its_log(open_log: OpenLog, ba
     append(log, b"a", b"b", b"c")
     with pytest.raises(IllegalLogState, match="ends at 3"):
         log.append_as_follower(memoryview(batch(b"x", base_offset=base, leader_epoch=1)))
+    good = batch(b"x", base_offset=3, leader_epoch=1)
     with pytest.raises(IllegalLogState):
-        good = batch(b"x", base_offset=3, leader_epoch=1)
         log.append_as_follower(memoryview(bytes(good + batch(b"y", base_offset=base, leader_epoch=1))))
     assert log.log_end_offset == 3
     assert log.epoch_entries == [(0, 0)]

@@ -41,9 +41,7 @@ def test_a_torn_tail_is_cut_at_every_byte(open_log: OpenLog, disk: OsDisk, direc
 
 @pytest.mark.spec("P1")
 @pytest.mark.parametrize("tail", [bytes(600), b"\xff" * 600, os.urandom(600)], ids=["zeros", "ones", "random"])
-def test_a_tail_of_garbage_is_cut(
-    open_log: OpenLog, disk: OsDisk, directory: str, written: bytes, tail: bytes
-) -> None:
+def test_a_tail_of_garbage_is_cut(open_log: OpenLog, disk: OsDisk, directory: str, written: bytes, tail: bytes) -> None:
     disk.write_bytes(log_path(directory), written + tail)
     log = open_log(clean=False)
     assert log.corruption is None
@@ -154,9 +152,7 @@ def test_a_compacted_log_may_have_gaps_between_segments(open_log: OpenLog, disk:
     assert log.log_end_offset == 9
 
 
-def test_only_segments_from_the_recovery_point_on_are_verified(
-    open_log: OpenLog, disk: OsDisk, directory: str
-) -> None:
+def test_only_segments_from_the_recovery_point_on_are_verified(open_log: OpenLog, disk: OsDisk, directory: str) -> None:
     log = open_log(segment_bytes=250)
     for at in range(9):
         append(log, b"%d" % at * 30)

@@ -1,0 +1,335 @@
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from storage_batches import NOW_MS, all_values, append
+
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import TopicPartition
+from minikafka.storage.config import LogConfig
+from minikafka.storage.disk import OsDisk, OsFile
+from minikafka.storage.log import StorageFailure
+from minikafka.storage.log_dir import LogDir, deleted_directory_name, parse_directory_name
+from minikafka.storage.log_store import LogStore
+from minikafka.storage.meta import MetaError
+
+A, B = TopicPartition("a", 0), TopicPartition("b-topic", 12)
+TOPIC_ID = UUID(int=5)
+
+OpenStore = Callable[..., LogStore]
+
+
+@pytest.fixture
+def open_store(tmp_path: Path, disk: OsDisk) -> Iterator[OpenStore]:
+    opened: list[LogStore] = []
+    uuids = iter(range(10, 10_000))
+
+    def open_(*names: str, node_id: int = 1, cluster_id: str | None = "cluster", **how: object) -> LogStore:
+        paths = [str(tmp_path / name) for name in names or ("d",)]
+        store = LogStore.open(
+            disk,
+            paths,
+            node_id=node_id,
+            cluster_id=cluster_id,
+            new_uuid=lambda: UUID(int=next(uuids)),
+            **how,  # type: ignore[arg-type]
+        )
+        opened.append(store)
+        return store
+
+    yield open_
+    for store in opened:
+        store.abandon()
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("a-0", TopicPartition("a", 0)),
+        ("a-b-12", TopicPartition("a-b", 12)),
+        ("__cluster_metadata-0", TopicPartition("__cluster_metadata", 0)),
+        ("a", None),
+        ("a-", None),
+        ("a-01", None),
+        ("-0", None),
+        ("lost+found", None),
+        (f"a-0.{'0' * 32}-delete", None),
+        ("a-0.x-future", None),
+    ],
+)
+def test_directory_names(name: str, expected: TopicPartition | None) -> None:
+    assert parse_directory_name(name) == expected
+
+
+def test_the_name_of_a_deleted_directory_fits_a_file_name() -> None:
+    name = deleted_directory_name(TopicPartition("t" * 249, 1_000_000), UUID(int=1))
+    assert len(name) == 255
+    assert name.endswith("-1000000.00000000000000000000000000000001-delete")
+    assert parse_directory_name(name) is None
+
+
+@pytest.mark.spec("R22")
+def test_everything_comes_back_after_an_orderly_stop(open_store: OpenStore, tmp_path: Path) -> None:
+    store = open_store()
+    for where in (A, B):
+        log = store.create(where, TOPIC_ID, LogConfig())
+        append(log, b"0", b"1", b"2")
+    store.close({A: 2, B: 3}, broker_epoch=41)
+    assert (tmp_path / "d/.kafka_cleanshutdown").exists()
+    store = open_store()
+    assert store.was_clean
+    assert store.clean_shutdown_broker_epoch == 41
+    assert not (tmp_path / "d/.kafka_cleanshutdown").exists()
+    assert len(store) == 2
+    assert {log.topic_partition for log in store} == {A, B}
+    log = store.get(B)
+    assert log is not None
+    assert log.topic_id == TOPIC_ID
+    assert log.recovery_point == 3
+    assert all_values(log) == {0: b"0", 1: b"1", 2: b"2"}
+    assert store.high_watermark(A) == 2
+
+
+def test_a_start_after_a_crash_recovers(open_store: OpenStore) -> None:
+    store = open_store()
+    append(store.create(A, TOPIC_ID, LogConfig()), b"x")
+    store.write_checkpoints({A: 1})
+    store.abandon()
+    store = open_store()
+    assert not store.was_clean
+    assert store.clean_shutdown_broker_epoch == -1
+    log = store.get(A)
+    assert log is not None
+    assert all_values(log) == {0: b"x"}
+    assert store.high_watermark(A) == 1
+
+
+@pytest.mark.spec("R22")
+def test_checkpoints_bound_the_high_watermark_and_keep_the_log_start(open_store: OpenStore) -> None:
+    store = open_store()
+    log = store.create(A, TOPIC_ID, LogConfig())
+    for _ in range(5):
+        append(log, b"x")
+    log.delete_records(3, 5)
+    store.write_checkpoints({A: 99})
+    store.abandon()
+    store = open_store()
+    log = store.get(A)
+    assert log is not None
+    assert log.log_start_offset == 3
+    assert store.high_watermark(A) == 5
+    store.write_checkpoints({})
+    store.abandon()
+    assert open_store().high_watermark(A) == 5, "a log that is not mentioned keeps what was written"
+
+
+def test_truncation_below_the_recovery_point_is_checkpointed_at_once(open_store: OpenStore, tmp_path: Path) -> None:
+    store = open_store()
+    log = store.create(A, TOPIC_ID, LogConfig())
+    for _ in range(5):
+        append(log, b"x")
+    log.flush()
+    store.write_checkpoints({})
+    path = tmp_path / "d/recovery-point-offset-checkpoint"
+    assert path.read_text() == "0\n1\na 0 5\n"
+    log.truncate_to(2)
+    assert path.read_text() == "0\n1\na 0 2\n"
+
+
+def test_a_deleted_log_is_renamed_then_removed_and_can_be_made_again(
+    open_store: OpenStore, disk: OsDisk, tmp_path: Path
+) -> None:
+    store = open_store()
+    log = store.create(A, TOPIC_ID, LogConfig())
+    append(log, b"old")
+    log.flush()
+    store.write_checkpoints({A: 1})
+    region = log.read(0, 1000)
+    store.delete(A)
+    assert store.get(A) is None
+    with pytest.raises(StorageFailure, match="deleted"):
+        append(log, b"late")
+    names = disk.listdir(str(tmp_path / "d"))
+    assert any(name.startswith("a-0.") and name.endswith("-delete") for name in names)
+    new = store.create(A, UUID(int=6), LogConfig())
+    assert (new.log_end_offset, new.recovery_point, store.high_watermark(A)) == (0, 0, 0)
+    assert (tmp_path / "d/recovery-point-offset-checkpoint").read_text() == "0\n0\n"
+    trash = store.take_trash()
+    assert trash is not None
+    trash()
+    assert store.take_trash() is None
+    assert not list((tmp_path / "d").glob("*-delete"))
+    assert region.read()
+    store.abandon()
+    again = open_store().get(A)
+    assert again is not None
+    assert again.topic_id == UUID(int=6)
+    assert again.corruption is None
+
+
+def test_a_directory_that_was_being_deleted_is_removed_after_a_restart(open_store: OpenStore, tmp_path: Path) -> None:
+    store = open_store()
+    store.create(A, TOPIC_ID, LogConfig())
+    store.delete(A)
+    store.abandon()
+    store = open_store()
+    assert len(store) == 0
+    trash = store.take_trash()
+    assert trash is not None
+    trash()
+    assert not list((tmp_path / "d").glob("*-delete"))
+
+
+def test_segments_deleted_by_retention_go_with_the_trash(open_store: OpenStore, tmp_path: Path) -> None:
+    store = open_store()
+    log = store.create(A, TOPIC_ID, LogConfig(segment_bytes=250))
+    for at in range(9):
+        append(log, b"%d" % at * 30)
+    log.maybe_increment_log_start_offset(9)
+    assert log.delete_old_segments(9, NOW_MS) > 0
+    assert list((tmp_path / "d/a-0").glob("*.deleted"))
+    trash = store.take_trash()
+    assert trash is not None
+    trash()
+    assert not list((tmp_path / "d/a-0").glob("*.deleted"))
+
+
+def test_the_same_log_is_not_made_twice(open_store: OpenStore) -> None:
+    store = open_store()
+    store.create(A, TOPIC_ID, LogConfig())
+    with pytest.raises(KafkaError, match="already has a log") as caught:
+        store.create(A, TOPIC_ID, LogConfig())
+    assert caught.value.code is ErrorCode.INVALID_REQUEST
+
+
+def test_other_peoples_directories_are_refused(open_store: OpenStore, tmp_path: Path) -> None:
+    store = open_store()
+    with pytest.raises(MetaError, match="another process"):
+        open_store()
+    store.abandon()
+    with pytest.raises(MetaError, match="node 1, not to node 2"):
+        open_store(node_id=2)
+    with pytest.raises(MetaError, match="cluster cluster, not to other"):
+        open_store(cluster_id="other")
+    open_store()
+
+
+def test_a_directory_may_be_claimed_once_the_cluster_is_known(open_store: OpenStore, tmp_path: Path) -> None:
+    store = open_store(cluster_id=None)
+    assert not (tmp_path / "d/meta.properties").exists()
+    store.claim("cluster", 1)
+    store.abandon()
+    with pytest.raises(MetaError):
+        open_store(cluster_id="other")
+    store = open_store(cluster_id=None)
+    meta = store.directories[0].meta
+    assert meta is not None
+    assert meta.cluster_id == "cluster"
+
+
+@pytest.mark.parametrize("where", ["append", "fsync"])
+def test_a_failure_takes_the_whole_directory_offline(
+    open_store: OpenStore, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    failures: list[tuple[LogDir, StorageFailure]] = []
+    store = open_store("d", "e", on_failure=lambda directory, failure: failures.append((directory, failure)))
+    logs = [store.create(TopicPartition("t", at), TOPIC_ID, LogConfig()) for at in range(4)]
+    for log in logs:
+        append(log, b"x")
+    broken = store.directory_of(logs[0].topic_partition)
+    assert broken is not None
+
+    def fail(_file: OsFile, *_: object) -> None:
+        raise OSError(errno.EIO, "gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(OsFile, where, fail)
+        with pytest.raises(StorageFailure):
+            append(logs[0], b"y") if where == "append" else logs[0].flush()
+    assert [directory for directory, _ in failures] == [broken]
+    for log in logs:
+        assert log.is_offline == (store.directory_of(log.topic_partition) is broken)
+    assert [directory.path for directory in store.online] == [
+        directory.path for directory in store.directories if directory is not broken
+    ]
+    assert store.directory_of(store.create(A, TOPIC_ID, LogConfig()).topic_partition) is not broken
+    store.write_checkpoints({})
+    store.close({})
+    assert not Path(broken.path, ".kafka_cleanshutdown").exists()
+
+
+def test_new_logs_go_where_there_are_fewest(open_store: OpenStore) -> None:
+    store = open_store("d", "e", "f")
+    for at in range(9):
+        store.create(TopicPartition("t", at), TOPIC_ID, LogConfig())
+    assert [len(directory.logs) for directory in store.directories] == [3, 3, 3]
+    chosen = store.directories[2]
+    store.create(A, TOPIC_ID, LogConfig(), chosen)
+    assert store.directory_of(A) is chosen
+
+
+def test_a_directory_that_cannot_be_loaded_leaves_the_others(
+    open_store: OpenStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store("d", "e")
+    store.create(A, TOPIC_ID, LogConfig(), store.directories[0])
+    store.create(B, TOPIC_ID, LogConfig(), store.directories[1])
+    store.abandon()
+    (tmp_path / "d/a-0/00000000000000000000.log").unlink()
+    (tmp_path / "d/a-0/00000000000000000000.log").mkdir()
+    store = open_store("d", "e")
+    assert [directory.failure is None for directory in store.directories] == [False, True]
+    assert store.get(B) is not None
+    store.abandon()
+    with pytest.raises(StorageFailure, match="could not load"):
+        open_store("d")
+
+
+def test_an_empty_clean_marker_counts(open_store: OpenStore, tmp_path: Path) -> None:
+    open_store().close({})
+    (tmp_path / "d/.kafka_cleanshutdown").write_bytes(b"")
+    store = open_store()
+    assert store.was_clean
+    assert store.clean_shutdown_broker_epoch == -1
+
+
+def test_an_untouched_log_is_not_written_again_when_closing(open_store: OpenStore, tmp_path: Path) -> None:
+    store = open_store()
+    append(store.create(A, TOPIC_ID, LogConfig()), b"x")
+    store.close({})
+    files = {path: path.stat().st_mtime_ns for path in (tmp_path / "d/a-0").iterdir()}
+    store = open_store()
+    store.close({})
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "d/a-0").iterdir()} == files
+    store = open_store()
+    log = store.get(A)
+    assert log is not None
+    append(log, b"y")
+    store.close({})
+    log = open_store().get(A)
+    assert log is not None
+    assert all_values(log) == {0: b"x", 1: b"y"}
+
+
+@pytest.mark.spec("C5")
+def test_cleaner_progress_is_checkpointed(open_store: OpenStore, tmp_path: Path) -> None:
+    config = LogConfig(cleanup_policy=frozenset({"compact"}), segment_bytes=150)
+    store = open_store(config_for=lambda _where: config)
+    log = store.create(A, TOPIC_ID, config)
+    for at in range(5):
+        append(log, b"%d" % at * 30)
+    log.flush()
+    job = log.plan_compaction(5, NOW_MS)
+    assert job is not None
+    while not job.step():
+        pass
+    assert log.complete_compaction(job)
+    store.close({})
+    assert (tmp_path / "d/cleaner-offset-checkpoint").read_text() == "0\n1\na 0 4\n"
+    again = open_store(config_for=lambda _where: config).get(A)
+    assert again is not None
+    assert again.first_dirty_offset == 4
