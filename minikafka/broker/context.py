@@ -44,5 +44,8 @@ class RequestContext:
 
     def send(self, response: Message) -> None:
         """Encode ``response`` at the request's version and put it in the connection's order of answers."""
-        body = encode(response, self.version)
-        self.reply.send([encode_response(self.api_key, self.version, self.correlation_id, body)])
+        self.send_body(encode(response, self.version))
+
+    def send_body(self, body: bytes) -> None:
+        """Answer with a response that is encoded already."""
+        self.reply.send((encode_response(self.api_key, self.version, self.correlation_id, body),))

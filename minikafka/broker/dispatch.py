@@ -3,7 +3,7 @@
 Three kinds of handler, told apart by what they need:
 
 - *plain*   ``handle(request, context) -> response | None``: answers at once, or itself through ``context.send`` later
-- *waiting* ``async handle(request, context) -> response``: asks the controller, or waits for a commit
+- *waiting* ``async handle(request, context) -> response | None``: asks the controller, or waits for a commit
 - *direct*  ``handle(frame, position, context) -> None``: the hot ones, which read the frame themselves and answer
   through ``context.reply`` when they can
 
@@ -113,7 +113,9 @@ class Dispatcher:
 
     async def _wait(self, handler: Handler, request: Message, context: RequestContext) -> None:
         try:
-            context.send(await handler(request, context))
+            response = await handler(request, context)
+            if response is not None:
+                context.send(response)
         finally:
             self._waiting_count -= 1
             if not context.reply.is_ready:  # the handler failed: better no connection than no answer

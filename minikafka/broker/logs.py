@@ -13,7 +13,12 @@ import structlog
 def configure_logging(*, node_id: int, level: str = "info", as_json: bool = False) -> None:
     """Set structlog up for this process and bind the node's id to every line."""
     renderer: Any = (
-        structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+        structlog.processors.JSONRenderer()
+        if as_json
+        else structlog.dev.ConsoleRenderer(
+            colors=sys.stderr.isatty(),
+            exception_formatter=structlog.dev.plain_traceback,  # the other one prints local variables, secrets too
+        )
     )
     processors: list[Any] = [
         structlog.contextvars.merge_contextvars,

@@ -33,6 +33,7 @@ from minikafka.broker.drivers.raft import RaftDriver
 from minikafka.broker.drivers.replication import ReplicaFetchers
 from minikafka.broker.flusher import Flusher
 from minikafka.broker.handlers import tables
+from minikafka.broker.handlers.metadata import TopicEncodings
 from minikafka.broker.handlers.produce import PendingProduce
 from minikafka.broker.logs import one_line
 from minikafka.broker.maintenance import Maintenance
@@ -93,6 +94,7 @@ class Node:
         self.stopped = asyncio.Event()
         self.produced: list[PendingProduce] = []
         self.produce_responses = ProduceResponses()
+        self.topic_encodings = TopicEncodings()
         self._rng = rng
         self._disk = disk
         self._loop = asyncio.get_running_loop()

@@ -74,6 +74,7 @@ async def _run(config: BrokerConfig, secret: bytes) -> int:
         clock=Clock(loop),
         rng=random.Random(),
     )
+    loop.set_exception_handler(_log_unhandled)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, node.stopped.set)
     try:
@@ -83,6 +84,12 @@ async def _run(config: BrokerConfig, secret: bytes) -> int:
     finally:
         await node.stop()
     return 0 if node.failure is None else 1
+
+
+def _log_unhandled(_loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+    """What a callback raised and nobody caught: a bug, or a peer that vanished at a bad moment."""
+    error = context.get("exception")
+    log.error("unhandled in a callback", what=context.get("message"), exc_info=error if error is not None else False)
 
 
 def _calm_garbage_collector() -> None:

@@ -97,8 +97,12 @@ class ControllerDriver:
     # -- commands ---------------------------------------------------------------------------------------------------
 
     async def handle_call(self, peer_id: int, body: Any) -> Any:
-        """A command from another node."""
-        return (await self.handle(decode_command(body))).to_wire()
+        """A command from another node, which speaks for no other broker than itself."""
+        command = decode_command(body)
+        if isinstance(command, FenceBroker) or getattr(command, "broker_id", peer_id) != peer_id:
+            name = type(command).__name__
+            raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, f"node {peer_id} sent a {name} it may not send")
+        return (await self.handle(command)).to_wire()
 
     async def handle(self, command: Command[Any]) -> Any:
         """Carry a command out; its response once it is committed. KafkaError, its own or NOT_CONTROLLER."""

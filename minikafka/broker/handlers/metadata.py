@@ -10,6 +10,8 @@ from minikafka.broker.context import RequestContext
 from minikafka.errors import ErrorCode
 from minikafka.metadata.image import MetadataImage, PartitionImage, TopicImage
 from minikafka.model import INTERNAL_TOPICS, ZERO_TOPIC_ID
+from minikafka.wire.codec import encode
+from minikafka.wire.hot import EncodedTopics, encode_metadata_response
 from minikafka.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -20,14 +22,29 @@ from minikafka.wire.messages.metadata import (
 )
 
 
-async def handle(request: MetadataRequest, context: RequestContext) -> MetadataResponse:
+class TopicEncodings:
+    """Topics as they were encoded last. What is said of a topic also depends on which brokers are alive."""
+
+    def __init__(self) -> None:
+        self._brokers: object = None
+        self._encoded = EncodedTopics()
+
+    def encoded(self, image: MetadataImage, topic: TopicImage, version: int, listener: str) -> bytes:
+        """The topic's part of a response."""
+        if image.brokers is not self._brokers:
+            self._brokers = image.brokers
+            self._encoded = EncodedTopics()
+        return self._encoded.encoded(version, (topic.name, listener), topic, lambda: _topic(image, topic, listener))
+
+
+async def handle(request: MetadataRequest, context: RequestContext) -> None:
     """Answer from this node's image; a missing topic is created first where client and configuration allow it."""
     node = context.node
     wanted = request.topics
     if wanted is not None and not wanted and context.version == 0:
         wanted = None  # version 0 had no null: an empty list asked for all topics
     if wanted is None:
-        topics = [_topic(node.image, topic, context.listener) for topic in node.image.topics()]
+        topics = [_encoded(topic, context) for topic in node.image.topics()]
     else:
         may_create = node.config.auto_create_topics_enable and (
             request.allow_auto_topic_creation or context.version < 4
@@ -36,8 +53,8 @@ async def handle(request: MetadataRequest, context: RequestContext) -> MetadataR
         errors: dict[str, ErrorCode] = {}
         if missing and may_create:
             errors = await node.topic_creation.create_missing(missing)
-        topics = [_wanted_topic(node.image, topic, errors, context.listener) for topic in wanted]
-    return MetadataResponse(
+        topics = [_wanted_topic(topic, errors, context) for topic in wanted]
+    response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack)
             for broker in node.image.live_brokers()
@@ -45,23 +62,26 @@ async def handle(request: MetadataRequest, context: RequestContext) -> MetadataR
         ],
         cluster_id=node.cluster_id,
         controller_id=node.controller_id_for_clients(),
-        topics=topics,
     )
+    context.send_body(encode_metadata_response(response, context.version, topics))
 
 
-def _wanted_topic(
-    image: MetadataImage, wanted: MetadataRequestTopic, errors: dict[str, ErrorCode], listener: str
-) -> MetadataResponseTopic:
+def _encoded(topic: TopicImage, context: RequestContext) -> bytes:
+    node = context.node
+    return node.topic_encodings.encoded(node.image, topic, context.version, context.listener)
+
+
+def _wanted_topic(wanted: MetadataRequestTopic, errors: dict[str, ErrorCode], context: RequestContext) -> bytes:
+    image = context.node.image
+    topic = image.topic_by_id(wanted.topic_id) if wanted.name is None else image.topic(wanted.name)
+    if topic is not None:
+        return _encoded(topic, context)
     if wanted.name is None:
-        topic = image.topic_by_id(wanted.topic_id)
-        if topic is None:
-            return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, topic_id=wanted.topic_id)
+        missing = MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=wanted.topic_id)
     else:
-        topic = image.topic(wanted.name)
-        if topic is None:
-            error = errors.get(wanted.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            return MetadataResponseTopic(error_code=error, name=wanted.name, topic_id=ZERO_TOPIC_ID)
-    return _topic(image, topic, listener)
+        error = errors.get(wanted.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        missing = MetadataResponseTopic(error_code=error, name=wanted.name, topic_id=ZERO_TOPIC_ID)
+    return encode(missing, context.version)
 
 
 def _topic(image: MetadataImage, topic: TopicImage, listener: str) -> MetadataResponseTopic:
