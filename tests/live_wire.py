@@ -16,7 +16,7 @@ R = TypeVar("R", bound=Message)
 TIMEOUT_S = 60.0
 
 
-class Closed(Exception):
+class ClosedError(Exception):
     """The node closed the connection."""
 
 
@@ -34,7 +34,7 @@ class Wire:
         self.socket.close()
 
     def ask(self, request: Message, version: int) -> Message:
-        """Send a request and wait for its answer. Raises Closed when there is none."""
+        """Send a request and wait for its answer. Raises ClosedError when there is none."""
         self.send(request, version)
         return self.receive(request, version)
 
@@ -56,7 +56,7 @@ class Wire:
         try:
             self.socket.sendall(data)
         except ConnectionError:
-            raise Closed from None
+            raise ClosedError from None
 
     def receive(self, request: Message, version: int) -> Message:
         """The answer to `request`."""
@@ -66,7 +66,7 @@ class Wire:
         return decode_exactly(response_class(key), version, frame, position)
 
     def receive_frame(self) -> bytes:
-        """The next answer, without its size prefix. Raises Closed."""
+        """The next answer, without its size prefix. Raises ClosedError."""
         size = int.from_bytes(self._receive_exactly(4))
         return self._receive_exactly(size)
 
@@ -74,7 +74,7 @@ class Wire:
         """Wait for the node's next bytes: True when it closed the connection instead."""
         try:
             self.receive_frame()
-        except Closed:
+        except ClosedError:
             return True
         return False
 
@@ -86,7 +86,7 @@ class Wire:
             except ConnectionError:
                 chunk = b""
             if not chunk:
-                raise Closed
+                raise ClosedError
             received += chunk
         return bytes(received)
 

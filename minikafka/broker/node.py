@@ -50,7 +50,7 @@ from minikafka.metadata.delta import MetadataDelta
 from minikafka.metadata.effective import broker_config
 from minikafka.metadata.image import MetadataImage
 from minikafka.model import CLUSTER_METADATA_TOPIC, CLUSTER_METADATA_TOPIC_ID, Endpoint, TopicPartition
-from minikafka.net.control import ControlLink, ControlServer
+from minikafka.net.control import ControlLink, ControlServer, is_refused
 from minikafka.net.identity import Identity
 from minikafka.net.listener import Listener, ListenerLimits
 from minikafka.net.tasks import TaskOwner
@@ -294,12 +294,25 @@ class Node:
 
     async def _leave_cluster(self) -> None:
         self._lifecycle.begin_shutdown()
+        watch = self.tasks.start(self._watch_quorum(), "quorum watch")
         try:
             async with asyncio.timeout(CONTROLLED_SHUTDOWN_TIMEOUT_S):
                 await self._lifecycle.may_shut_down.wait()
                 await self._raft.resign()
         except TimeoutError:
             log.warning("leaving without the controller's word: it did not answer in time")
+        finally:
+            watch.cancel()
+
+    async def _watch_quorum(self) -> None:
+        """Nobody can give leave once most of the quorum is gone: the whole cluster is being stopped."""
+        majority = len(self.config.voters) // 2 + 1
+        while True:
+            gone = [await is_refused(link.endpoint) for link in self._links.values()]
+            if len(self.config.voters) - sum(gone) < majority:
+                log.info("leaving: most of the quorum is gone")
+                self._lifecycle.may_shut_down.set()
+            await asyncio.sleep(0.1)
 
     # -- what handlers ask ------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ import structlog
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import Endpoint
 from minikafka.net.channel import Channel, ChannelClosedError
-from minikafka.net.connection import Connection, Reply
+from minikafka.net.connection import Connection
 from minikafka.net.identity import Identity, PeerCheck
 from minikafka.net.tasks import TaskOwner
 from minikafka.wire.control import (
@@ -76,20 +76,20 @@ class ControlServer:
             raise FrameError(str(error)) from error
         if kind is not FrameKind.REQUEST:
             raise FrameError(f"a control frame of kind {kind.name} where a request is expected")
-        reply = connection.open_reply()
         if connection.principal is None:
-            self._authenticate(connection, reply, correlation_id, method, body)
+            self._authenticate(connection, correlation_id, method, body)
         elif self._in_flight >= MAX_CALLS_IN_FLIGHT:
             raise FrameError(f"more than {MAX_CALLS_IN_FLIGHT} control calls wait for an answer")
         else:
             self._in_flight += 1
-            self._tasks.start(self._answer(connection.principal, reply, correlation_id, method, body), method)
+            self._tasks.start(self._answer(connection, connection.principal, correlation_id, method, body), method)
 
-    def _authenticate(self, connection: Connection, reply: Reply, correlation_id: int, method: str, body: Any) -> None:
+    def _authenticate(self, connection: Connection, correlation_id: int, method: str, body: Any) -> None:
         check = connection.session
         assert isinstance(check, PeerCheck)
         if method != AUTHENTICATE or not isinstance(body, bytes):
             raise FrameError(f"control method {method!r} before authentication")
+        reply = connection.open_reply()
         try:
             answer = check.receive(body)
         except KafkaError as error:
@@ -100,18 +100,22 @@ class ControlServer:
         connection.principal = check.peer_id
         reply.send([encode_frame(FrameKind.RESPONSE, correlation_id, method, answer)])
 
-    async def _answer(self, peer_id: int, reply: Reply, correlation_id: int, method: str, body: Any) -> None:
+    async def _answer(self, connection: Connection, peer_id: int, correlation_id: int, method: str, body: Any) -> None:
+        """Answer a call when its handler has: out of turn, because one call may wait for what another brings.
+
+        (A registration waits until it is committed, and that takes the same peer's next fetch of the metadata log.)
+        """
         try:
             frame = encode_frame(FrameKind.RESPONSE, correlation_id, method, await self._call(peer_id, method, body))
         except KafkaError as error:
             frame = encode_error(correlation_id, method, error)
         except Exception as error:
             frame = encode_error(correlation_id, method, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
-            reply.send([frame])
+            connection.open_reply().send([frame])
             raise
         finally:
             self._in_flight -= 1
-        reply.send([frame])
+        connection.open_reply().send([frame])
 
     async def _call(self, peer_id: int, method: str, body: Any) -> Any:
         handler = self._methods.get(method)

@@ -99,8 +99,8 @@ class Member:
 
     @staticmethod
     def _collect(pipe: IO[bytes], lines: list[str]) -> None:
-        for line in pipe:
-            lines.append(line.decode().rstrip("\n"))
+        for line in pipe:  # one by one: the lists are read meanwhile
+            lines.append(line.decode().rstrip("\n"))  # noqa: PERF401
 
     @property
     def share(self) -> set[int]:
