@@ -176,7 +176,7 @@ class Node:
             config,
             self.cluster_id,
             self._new_uuid(),
-            {name: endpoint for name, endpoint in config.advertised.items() if name != CONTROLLER},
+            self._advertised,
             self.controller,
             lambda: self.metadata.applied_offset - 1,
             self._rng,
@@ -273,7 +273,7 @@ class Node:
         self.tasks.start(self._snapshot_forever(), "snapshots")
         self._maintenance.start(self.tasks)
         self.tasks.start(self._lifecycle.run(), "lifecycle")
-        log.info("started", listeners={name: str(endpoint) for name, endpoint in self.config.listeners.items()})
+        log.info("started", listeners={listener.name: str(listener.endpoint) for listener in self._listeners})
 
     async def stop(self) -> None:
         """An orderly end: leaderships move first, then everything is made durable and marked clean."""
@@ -362,6 +362,12 @@ class Node:
             snapshot = await self.metadata.maybe_snapshot(self._raft.machine.log.flushed_offset)
             if snapshot is not None:
                 self._raft.on_snapshot_created(snapshot)
+
+    def _advertised(self) -> dict[str, Endpoint]:
+        """Where others reach this broker; a listener that took any free port is reached at the one it was given."""
+        given = self.config.advertised
+        bound = {listener.name: listener.endpoint for listener in self._listeners if listener.name != CONTROLLER}
+        return {name: Endpoint(given[name].host, given[name].port or at.port) for name, at in bound.items()}
 
     def _replication_endpoint(self, node_id: int) -> Endpoint | None:
         broker = self.image.broker(node_id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,6 +15,7 @@ from minikafka.net.connection import Connection, FrameHandler
 log = structlog.get_logger(__name__)
 
 SWEEP_INTERVAL_S: Final = 5.0
+BIND_PATIENCE_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +37,25 @@ class Listener:
         self._handler = handler
         self._limits = limits
         self._connections: set[Connection] = set()
-        self._server: asyncio.AbstractServer | None = None
+        self._server: asyncio.Server | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
-        """Bind and accept. Raises OSError naming the address when the port is taken."""
+        """Bind and accept; port 0 becomes the one that was given. OSError naming the address when it is taken."""
         loop = asyncio.get_running_loop()
-        try:
-            self._server = await loop.create_server(self._accept, self.endpoint.host, self.endpoint.port, backlog=512)
-        except OSError as error:
-            raise OSError(error.errno, f"listener {self.name} cannot bind {self.endpoint}: {error.strerror}") from error
+        give_up_s = loop.time() + BIND_PATIENCE_S
+        while self._server is None:
+            try:
+                self._server = await loop.create_server(
+                    self._accept, self.endpoint.host, self.endpoint.port, backlog=512
+                )
+            except OSError as error:
+                # The port of a process that was killed a moment ago may not be free yet.
+                if error.errno != errno.EADDRINUSE or loop.time() >= give_up_s:
+                    why = f"listener {self.name} cannot bind {self.endpoint}: {error.strerror}"
+                    raise OSError(error.errno, why) from error
+                await asyncio.sleep(0.05)
+        self.endpoint = Endpoint(self.endpoint.host, self._server.sockets[0].getsockname()[1])
         self._sweep_timer = loop.call_later(SWEEP_INTERVAL_S, self._sweep)
 
     async def close(self) -> None:

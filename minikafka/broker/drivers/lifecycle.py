@@ -31,7 +31,7 @@ class Lifecycle:
         config: BrokerConfig,
         cluster_id: str,
         incarnation_id: UUID,
-        listeners: dict[str, Endpoint],
+        listeners: Callable[[], dict[str, Endpoint]],
         controller: ControllerClient,
         metadata_offset: Callable[[], int],
         rng: random.Random,
@@ -88,7 +88,7 @@ class Lifecycle:
             broker_id=self._config.node_id,
             cluster_id=self._cluster_id,
             incarnation_id=self._incarnation_id,
-            listeners=self._listeners,
+            listeners=self._listeners(),
             rack=self._config.broker_rack,
             log_dirs=(),
         )

@@ -1,0 +1,68 @@
+"""Real sockets on both event loops. Makes the helpers beside these tests (net_*.py) importable by name."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+import uvloop
+
+from minikafka.model import Endpoint
+from minikafka.net.connection import FrameHandler
+from minikafka.net.listener import Listener, ListenerLimits
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from net_peers import Peer
+
+Serve = Callable[..., Awaitable[Listener]]
+Dial = Callable[..., Awaitable[Peer]]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """The node runs on uvloop; on asyncio's own loop everything must work as well."""
+    return {"uvloop": uvloop.new_event_loop, "asyncio": asyncio.new_event_loop}
+
+
+@pytest.fixture
+async def serve() -> AsyncIterator[Serve]:
+    """Starts a listener on a free port for a handler; its limits by name."""
+    started: list[Listener] = []
+
+    async def start(handler: FrameHandler, **limits: float) -> Listener:
+        bounds = {"max_connections": 100, "max_frame_bytes": 1 << 20, **limits}
+        listener = Listener("CLIENT", Endpoint("127.0.0.1", 0), handler, ListenerLimits(**bounds))  # type: ignore[arg-type]
+        await listener.start()
+        started.append(listener)
+        return listener
+
+    yield start
+    for listener in started:
+        await listener.close()
+
+
+@pytest.fixture
+async def dial() -> AsyncIterator[Dial]:
+    """Connects a bare socket to a listener."""
+    dialled: list[Peer] = []
+
+    async def connect(listener: Listener, **how: int) -> Peer:
+        peer = await Peer.connect(listener.endpoint, **how)
+        dialled.append(peer)
+        return peer
+
+    yield connect
+    for peer in dialled:
+        peer.close()
+
+
+@pytest.fixture
+async def unhandled() -> list[dict[str, object]]:
+    """What reached the loop's exception handler; nothing is printed."""
+    found: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: found.append(context))
+    return found
