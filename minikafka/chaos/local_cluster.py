@@ -28,6 +28,7 @@ READY_TIMEOUT_S: Final = 30.0
 STOP_TIMEOUT_S: Final = 15.0
 _KILL_TIMEOUT_S: Final = 10.0
 _POLL_INTERVAL_S: Final = 0.02
+_PORT_PATIENCE_S: Final = 2.0
 _LOG_LINES_SHOWN: Final = 15
 _LOG_SIZE_MAX: Final = 16 << 20
 
@@ -187,7 +188,11 @@ class LocalCluster:
             yield
 
     def _check_ports(self, node_id: int) -> None:
+        give_up_s = time.monotonic() + _PORT_PATIENCE_S
         for port in self.layout.ports(node_id):
+            # The kernel may take a moment to clear away what a killed process had.
+            while not is_free(port) and time.monotonic() < give_up_s:
+                time.sleep(_POLL_INTERVAL_S)
             if not is_free(port):
                 raise ClusterError(
                     f"port {port}, which node {node_id} needs, is in use; "

@@ -58,9 +58,10 @@ class RaftDriver:
         self._next_token = 0
         self._proposals: list[tuple[int, asyncio.Future[None]]] = []
         self._flush_wanted = asyncio.Event()
-        self._appended: Any = None
+        self._appended: OffsetAndEpoch | None = None  # end of the last append that is not known to be synced
         self._log_idle = asyncio.Lock()
-        self.leader_epoch_start = -1
+        self._applied_offset = 0
+        self._is_leading = False
         self.on_high_watermark: Callable[[int], None] = lambda _offset: None
         self.on_snapshot_installed: Callable[[list[bytes], OffsetAndEpoch], None] = lambda _values, _id: None
         self.on_leader_changed: Callable[[], None] = lambda: None
@@ -107,11 +108,13 @@ class RaftDriver:
         return end_offset
 
     async def committed(self, offset: int) -> None:
-        """Wait until everything below ``offset`` is committed by this leader.
+        """Wait until everything below ``offset`` is committed by this leader, and applied here.
 
         Raises KafkaError(NOT_CONTROLLER) when leadership is lost before that is known.
         """
-        if offset > self.machine.high_watermark:
+        if not self._is_leading:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, "this node does not lead the metadata quorum")
+        if offset > self._applied_offset:
             committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._proposals.append((offset, committed))
             await committed
@@ -172,6 +175,7 @@ class RaftDriver:
                 await self._log.persist_election(state)
             case do.TruncateTo(offset):
                 async with self._log_idle:
+                    self._forget_unflushed()
                     await self._log.truncate_to(offset)
             case do.AdvanceLogStart(offset):
                 self._log.advance_log_start(offset)
@@ -179,6 +183,7 @@ class RaftDriver:
                 self._log.write_snapshot_part(effect)
             case do.InstallSnapshot(snapshot_id):
                 async with self._log_idle:
+                    self._forget_unflushed()
                     values = await self._log.install_snapshot(snapshot_id)
                 self.on_snapshot_installed(values, snapshot_id)
             case do.RepairCompleted():
@@ -190,9 +195,11 @@ class RaftDriver:
         match effect:
             case do.BecameLeader(epoch, epoch_start_offset):
                 log.info("leads the metadata quorum", epoch=epoch)
+                self._is_leading = True
                 self.on_became_leader(epoch, epoch_start_offset)
             case do.LostLeadership(epoch):
                 log.info("leads the metadata quorum no longer", epoch=epoch)
+                self._is_leading = False
                 self._fail_proposals()
                 self.on_lost_leadership()
             case do.BecameFollower(leader, epoch):
@@ -212,8 +219,14 @@ class RaftDriver:
             case do.ReadSnapshot(snapshot_id, position, max_bytes):
                 answer.set_result(effect.filled(self._log.read_snapshot(snapshot_id, position, max_bytes)))
 
+    def _forget_unflushed(self) -> None:
+        """What was appended and not synced is about to go; its end must not be reported as synced."""
+        self._appended = None
+        self._flush_wanted.clear()
+
     def _commit(self, offset: int) -> None:
         self.on_high_watermark(offset)
+        self._applied_offset = offset
         waiting = []
         for end_offset, committed in self._proposals:
             if end_offset > offset:
@@ -239,6 +252,8 @@ class RaftDriver:
             async with self._log_idle:
                 self._flush_wanted.clear()
                 end, began_ms = self._appended, self._now()
+                if end is None:
+                    continue
                 try:
                     await self._log.flush()
                 except Exception as error:
@@ -264,7 +279,10 @@ class RaftDriver:
             refused = isinstance(error, ConnectionRefusedError) or await is_refused(link.endpoint)
             self._do(self.machine.on_connection_lost(effect.to, refused, self._now()))
             return
-        assert isinstance(answer, RESPONSES)
+        if not isinstance(answer, RESPONSES):
+            log.warning("a peer answered with a request", peer=effect.to)
+            link.close()
+            return
         self._do(self.machine.on_response(effect.to, effect.request_id, answer, self._now()))
 
     def _start_looking_at(self, peer_id: int) -> None:
