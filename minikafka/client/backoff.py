@@ -1,0 +1,58 @@
+"""How long to wait before trying again, and the loop that does so for a single question."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from minikafka.errors import ErrorCode, KafkaError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Waits that grow from ``first_s`` by ``factor`` to ``last_s``, each 20 % longer or shorter by chance."""
+
+    first_s: float
+    last_s: float
+    factor: float
+
+    def delay_s(self, failures: int, rng: random.Random) -> float:
+        """The wait after that many failures in a row (1 is the first)."""
+        assert failures >= 1
+        grown = self.first_s * self.factor ** min(failures - 1, 200)
+        return min(self.last_s, grown) * (0.8 + 0.4 * rng.random())
+
+
+# A leader that died is replaced within a second or so, and what the client adds to that should be small: the wait
+# grows so slowly that after t seconds of trying it is about t / 10.
+FAILOVER_BACKOFF: Final = Backoff(first_s=0.02, last_s=1.0, factor=1.1)
+RETRY_BACKOFF: Final = Backoff(first_s=0.02, last_s=1.0, factor=1.5)
+
+
+async def retrying(attempt: Callable[[], Awaitable[T]], *, timeout_s: float, rng: random.Random, doing: str) -> T:
+    """The result of ``attempt``, repeated while it fails with a retriable KafkaError, for up to ``timeout_s``.
+
+    Raises any other error as it comes, and the last retriable one (REQUEST_TIMED_OUT if there was none) in the end.
+    """
+    last: KafkaError | None = None
+    failures = 0
+    try:
+        async with asyncio.timeout(timeout_s):
+            while True:
+                try:
+                    return await attempt()
+                except KafkaError as error:
+                    if not error.retriable:
+                        raise
+                    last = error
+                failures += 1
+                await asyncio.sleep(RETRY_BACKOFF.delay_s(failures, rng))
+    except TimeoutError:
+        code = ErrorCode.REQUEST_TIMED_OUT if last is None else last.code
+        why = f": {last.message}" if last is not None and last.message else ""
+        raise KafkaError(code, f"{doing} did not succeed within {timeout_s:g} s{why}") from last

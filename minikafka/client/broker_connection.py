@@ -1,0 +1,167 @@
+"""A connection to one broker: the API versions both sides have, and requests with their answers."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, TypeVar
+
+from minikafka import __version__
+from minikafka.client.errors import UnreachableError
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import Endpoint
+from minikafka.net.channel import Channel
+from minikafka.wire.api import SUPPORTED, ApiKey
+from minikafka.wire.codec import decode, encode
+from minikafka.wire.errors import WireError
+from minikafka.wire.headers import decode_response_header, encode_request
+from minikafka.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from minikafka.wire.schema import Message
+
+R = TypeVar("R", bound=Message)
+
+CONNECT_TIMEOUT_S: Final = 2.0
+PATIENCE_S: Final = 1.0  # a call that takes longer makes the client look whether the broker is still a member
+_API_VERSIONS_VERSION: Final = 3
+
+_key_by_request: dict[type[Message], ApiKey] = {}
+
+
+class BrokerConnection:
+    """Made by :meth:`open`. Every failure of the network is an UnreachableError or REQUEST_TIMED_OUT."""
+
+    def __init__(self, endpoint: Endpoint, channel: Channel, client_id: str, versions: dict[int, int]) -> None:
+        self.endpoint = endpoint
+        self._channel = channel
+        self._client_id = client_id
+        self._versions = versions
+        self._slow_after_s: dict[int, float] = {}  # correlation id -> when its call counts as slow
+
+    @classmethod
+    async def open(cls, endpoint: Endpoint, client_id: str) -> BrokerConnection:
+        """Connect and agree on versions. Raises KafkaError."""
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                channel = await Channel.open(endpoint, timeout_s=CONNECT_TIMEOUT_S)
+                try:
+                    versions = await _negotiate(channel, client_id)
+                except BaseException:
+                    channel.close()
+                    raise
+        except TimeoutError:
+            raise UnreachableError(f"{endpoint} did not answer within {CONNECT_TIMEOUT_S:g} s") from None
+        except OSError as error:
+            why = "connection refused" if isinstance(error, ConnectionRefusedError) else error.strerror or error
+            raise UnreachableError(f"{endpoint} cannot be reached: {why}") from error
+        except WireError as error:
+            raise UnreachableError(f"{endpoint} does not speak the Kafka protocol: {error}") from error
+        return cls(endpoint, channel, client_id, versions)
+
+    def version_for(self, key: ApiKey, at_most: int | None = None) -> int:
+        """The newest version both sides have. KafkaError(UNSUPPORTED_VERSION) when there is none."""
+        version = self._versions.get(key)
+        if version is None:
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{self.endpoint} does not offer {key.camel_name}")
+        return version if at_most is None else min(version, at_most)
+
+    async def call(
+        self,
+        request: Message,
+        response_type: type[R],
+        *,
+        timeout_s: float,
+        patience_s: float = PATIENCE_S,
+        at_most: int | None = None,
+    ) -> R:
+        """Send a request and wait for its answer; ``at_most`` bounds the version.
+
+        A call that times out closes the connection: what hangs will not answer the next one either. Raises KafkaError.
+        """
+        key = api_key_of(type(request))
+        version = self.version_for(key, at_most)
+        correlation_id, frame = self._frame(key, version, request)
+        self._slow_after_s[correlation_id] = _now_s() + patience_s
+        try:
+            async with asyncio.timeout(timeout_s):
+                answer = await self._channel.request(correlation_id, frame)
+            _, position = decode_response_header(answer, key, version)
+            return decode(response_type, version, answer, position)[0]
+        except TimeoutError:
+            self.close()
+            message = f"{self.endpoint} did not answer {key.camel_name} within {timeout_s:g} s"
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, message) from None
+        except OSError as error:
+            raise UnreachableError(f"{self.endpoint}: {error}") from error
+        except WireError as error:
+            self.close()
+            raise UnreachableError(f"{self.endpoint} answered {key.camel_name} with garbage: {error}") from error
+        finally:
+            del self._slow_after_s[correlation_id]
+
+    def post(self, request: Message) -> None:
+        """Send a request that gets no answer (produce with acks=0). Raises UnreachableError when already closed."""
+        key = api_key_of(type(request))
+        _, frame = self._frame(key, self.version_for(key), request)
+        try:
+            self._channel.post(frame)
+        except OSError as error:
+            raise UnreachableError(f"{self.endpoint}: {error}") from error
+
+    @property
+    def is_open(self) -> bool:
+        """False once it broke."""
+        return self._channel.is_open
+
+    def has_slow_calls(self) -> bool:
+        """True when an answer is later than its caller expected."""
+        now_s = _now_s()
+        return any(slow_after_s < now_s for slow_after_s in self._slow_after_s.values())
+
+    def close(self) -> None:
+        """Close at once; calls that wait for an answer fail with UnreachableError."""
+        self._channel.close()
+
+    def _frame(self, key: ApiKey, version: int, request: Message) -> tuple[int, bytes]:
+        try:
+            body = encode(request, version)
+        except WireError as error:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{key.camel_name} cannot be sent: {error}") from error
+        correlation_id = self._channel.next_correlation_id()
+        return correlation_id, encode_request(key, version, correlation_id, self._client_id, body)
+
+
+def api_key_of(request_type: type[Message]) -> ApiKey:
+    """The API that a request class belongs to."""
+    key = _key_by_request.get(request_type)
+    if key is None:  # a message module is named after its API
+        key = _key_by_request[request_type] = ApiKey[request_type.__module__.rpartition(".")[2].upper()]
+    return key
+
+
+async def _negotiate(channel: Channel, client_id: str) -> dict[int, int]:
+    """The newest common version per API key. Raises OSError, WireError or KafkaError."""
+    version = _API_VERSIONS_VERSION
+    response = await _ask_versions(channel, client_id, version)
+    if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
+        response = await _ask_versions(channel, client_id, 0)
+    if response.error_code:
+        raise KafkaError(ErrorCode.of(response.error_code), "the broker refused to tell its API versions")
+    common = {}
+    for row in response.api_keys:
+        ours = SUPPORTED.get(row.api_key)  # type: ignore[call-overload]  # ApiKey is an int
+        if ours is not None and max(row.min_version, ours.first) <= min(row.max_version, ours.last):
+            common[row.api_key] = min(row.max_version, ours.last)
+    return common
+
+
+async def _ask_versions(channel: Channel, client_id: str, version: int) -> ApiVersionsResponse:
+    request = ApiVersionsRequest(client_software_name="minikafka", client_software_version=__version__)
+    correlation_id = channel.next_correlation_id()
+    frame = encode_request(ApiKey.API_VERSIONS, version, correlation_id, client_id, encode(request, version))
+    answer = await channel.request(correlation_id, frame)
+    if int.from_bytes(answer[4:6], "big", signed=True) == ErrorCode.UNSUPPORTED_VERSION:
+        version = 0  # whatever was asked for, this answer is in version 0 (KIP-511)
+    return decode(ApiVersionsResponse, version, answer, 4)[0]
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()

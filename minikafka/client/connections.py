@@ -1,0 +1,200 @@
+"""Connections to the brokers of one cluster, opened on demand, and the picture of the cluster they gave.
+
+Which broker is asked when any will do: one with an open connection rather than another, and one that failed lately
+last, so that a broker that died or hangs costs at most one wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Collection, Iterable
+from typing import Final, TypeVar
+
+from minikafka.client.backoff import RETRY_BACKOFF, retrying
+from minikafka.client.broker_connection import BrokerConnection
+from minikafka.client.cluster import Cluster
+from minikafka.client.errors import UnreachableError
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import Endpoint
+from minikafka.net.tasks import TaskOwner
+from minikafka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from minikafka.wire.schema import Message
+
+R = TypeVar("R", bound=Message)
+
+BOOTSTRAP_TIMEOUT_S: Final = 3.0
+METADATA_TIMEOUT_S: Final = 2.0  # of one broker; then another one is asked
+ANY_BROKER_TIMEOUT_S: Final = 5.0
+FAILED_LATELY_S: Final = 10.0
+
+_Key = tuple[Endpoint, str]
+
+
+def parse_bootstrap_servers(text: str) -> list[Endpoint]:
+    """``host:port,host:port`` (``[::1]:9092`` for IPv6). Raises ValueError naming the entry that is wrong."""
+    endpoints = []
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        host, _, port = entry.rpartition(":")
+        host = host[1:-1] if host.startswith("[") and host.endswith("]") else "" if ":" in host else host
+        if not host or not (port.isascii() and port.isdecimal()) or not 0 < int(port) < 65536:
+            raise ValueError(f"bootstrap server {entry!r} is not HOST:PORT, for example 127.0.0.1:19092")
+        endpoints.append(Endpoint(host, int(port)))
+    if not endpoints:
+        raise ValueError("no bootstrap server was given; name at least one HOST:PORT")
+    return endpoints
+
+
+class Connections:
+    """All connections of one client, keyed by address and purpose (long polls are kept apart from short calls)."""
+
+    def __init__(
+        self, bootstrap_servers: str, *, client_id: str, rng: random.Random, request_timeout_s: float = 30.0
+    ) -> None:
+        self._bootstrap = parse_bootstrap_servers(bootstrap_servers)
+        self._client_id = client_id
+        self._rng = rng
+        self._tasks = TaskOwner("connections", _ignore)  # those who wait for a connection hear why there is none
+        self._by_key: dict[_Key, BrokerConnection] = {}
+        self._opening: dict[_Key, asyncio.Task[BrokerConnection]] = {}
+        self._failed_at_s: dict[Endpoint, float] = {}
+        self.request_timeout_s = request_timeout_s
+        self.cluster = Cluster()
+
+    async def bootstrap(self) -> Cluster:
+        """Learn who the brokers are; tried for a few seconds. Raises KafkaError when no broker answers."""
+        failures = 0
+        deadline_s = _now_s() + BOOTSTRAP_TIMEOUT_S
+        while True:
+            try:
+                return await self.refresh([])
+            except KafkaError:
+                failures += 1
+                delay_s = RETRY_BACKOFF.delay_s(failures, self._rng)
+                if _now_s() + delay_s >= deadline_s:
+                    raise
+            await asyncio.sleep(delay_s)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._tasks.close()
+        for connection in self._by_key.values():
+            connection.close()
+        self._by_key.clear()
+
+    # -- connections ------------------------------------------------------------------------------------------------
+
+    async def to_node(self, node_id: int, purpose: str = "") -> BrokerConnection:
+        """The connection to a broker. Raises KafkaError; UnreachableError when the cluster does not list it, too."""
+        endpoint = self.cluster.brokers.get(node_id)
+        if endpoint is None:
+            raise UnreachableError(f"broker {node_id} is not a live member of the cluster")
+        return await self.to_endpoint(endpoint, purpose)
+
+    async def to_endpoint(self, endpoint: Endpoint, purpose: str = "") -> BrokerConnection:
+        """The connection to an address, opened if need be; whoever asks meanwhile waits for the same attempt."""
+        key = (endpoint, purpose)
+        connection = self._by_key.get(key)
+        if connection is not None and connection.is_open:
+            return connection
+        opening = self._opening.get(key)
+        if opening is None:
+            opening = self._opening[key] = self._tasks.start(self._open(key), f"to-{endpoint}")
+        return await asyncio.shield(opening)
+
+    async def to_any(self) -> BrokerConnection:
+        """A connection to some broker that answers. Raises UnreachableError when none does."""
+        reasons = []
+        for endpoint in self._candidates():
+            try:
+                return await self.to_endpoint(endpoint)
+            except KafkaError as error:
+                reasons.append(error.message)
+        raise UnreachableError(f"no broker answers: {'; '.join(reasons)}")
+
+    async def to_controller(self) -> BrokerConnection:
+        """The broker that the cluster names for admin requests, or any other: every broker forwards them."""
+        try:
+            return await self.to_node(self.cluster.controller_id)
+        except KafkaError:
+            return await self.to_any()
+
+    def has_slow_calls(self) -> bool:
+        """True when some answer is later than its caller expected."""
+        return any(connection.has_slow_calls() for connection in self._by_key.values())
+
+    # -- questions that any broker can answer -----------------------------------------------------------------------
+
+    async def call_any(
+        self, request: Message, response_type: type[R], *, attempt_timeout_s: float = ANY_BROKER_TIMEOUT_S
+    ) -> R:
+        """Ask some broker, the next one if that fails, until the request time-out. Raises KafkaError."""
+
+        async def attempt() -> R:
+            return await self._call_once(request, response_type, attempt_timeout_s)
+
+        doing = f"asking any broker ({type(request).__name__})"
+        return await retrying(attempt, timeout_s=self.request_timeout_s, rng=self._rng, doing=doing)
+
+    async def refresh(self, topics: Collection[str] | None, *, may_create: bool = False) -> Cluster:
+        """Ask one broker for metadata of ``topics`` (None: all) and merge it into ``cluster``. Raises KafkaError."""
+        request = MetadataRequest(
+            topics=None if topics is None else [MetadataRequestTopic(name=name) for name in topics],
+            allow_auto_topic_creation=may_create,
+        )
+        response = await self._call_once(request, MetadataResponse, METADATA_TIMEOUT_S)
+        if response.error_code:
+            raise KafkaError(ErrorCode.of(response.error_code), "the broker did not describe the cluster")
+        known, self.cluster = self.cluster, self.cluster.merged_with(Cluster.of(response), every_topic=topics is None)
+        self._hang_up(set(known.brokers.values()) - set(self.cluster.brokers.values()))
+        return self.cluster
+
+    # -- inside -----------------------------------------------------------------------------------------------------
+
+    async def _call_once(self, request: Message, response_type: type[R], timeout_s: float) -> R:
+        connection = await self.to_any()
+        try:
+            return await connection.call(request, response_type, timeout_s=timeout_s)
+        except KafkaError as error:
+            if error.retriable:
+                self._failed_at_s[connection.endpoint] = _now_s()
+            raise
+
+    async def _open(self, key: _Key) -> BrokerConnection:
+        endpoint = key[0]
+        try:
+            connection = self._by_key[key] = await BrokerConnection.open(endpoint, self._client_id)
+            self._failed_at_s.pop(endpoint, None)
+            return connection
+        except KafkaError:
+            self._failed_at_s[endpoint] = _now_s()
+            raise
+        finally:
+            del self._opening[key]
+
+    def _candidates(self) -> list[Endpoint]:
+        known = list(self.cluster.brokers.values())
+        self._rng.shuffle(known)
+        lately_s = _now_s() - FAILED_LATELY_S
+
+        def rank(endpoint: Endpoint) -> tuple[bool, bool]:
+            connection = self._by_key.get((endpoint, ""))
+            is_open = connection is not None and connection.is_open
+            return self._failed_at_s.get(endpoint, lately_s) > lately_s, not is_open
+
+        return [*sorted(known, key=rank), *(endpoint for endpoint in self._bootstrap if endpoint not in known)]
+
+    def _hang_up(self, endpoints: Iterable[Endpoint]) -> None:
+        """Brokers that left the cluster, or were fenced because they hang, will not answer what they were asked."""
+        for endpoint in endpoints:
+            self._failed_at_s.pop(endpoint, None)
+            for key in [key for key in self._by_key if key[0] == endpoint]:
+                self._by_key.pop(key).close()
+
+
+def _ignore(name: str, error: BaseException) -> None:
+    """Used where someone else hears of the error."""
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,392 @@
+"""Consumes records: from partitions assigned by hand, or shared with the other members of a group."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Final, Self, TypeVar
+
+from minikafka.client.backoff import retrying
+from minikafka.client.connections import Connections
+from minikafka.client.consuming.commits import Commits
+from minikafka.client.consuming.coordinator import Coordinator
+from minikafka.client.consuming.fetcher import Fetcher, FetchSettings
+from minikafka.client.consuming.membership import GroupSettings, Membership
+from minikafka.client.consuming.positions import EARLIEST, LATEST, PositionState
+from minikafka.client.consuming.resolver import Resolver
+from minikafka.client.consuming.share import Share
+from minikafka.client.metadata import Metadata
+from minikafka.client.records import ConsumerRecord
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import NO_EPOCH, NO_OFFSET, Isolation, OffsetAndEpoch, TopicPartition
+from minikafka.net.tasks import TaskOwner
+
+T = TypeVar("T")
+
+AUTO_OFFSET_RESET: Final = {"earliest": EARLIEST, "latest": LATEST, "none": None}
+
+
+class Consumer:
+    """``async with Consumer("127.0.0.1:19092", "topic", group_id="g") as consumer: async for record in consumer: ...``
+
+    With topics and a group id the partitions are shared with the group's other members; without a group id all
+    partitions of the topics are read. ``assign`` picks partitions by hand.
+
+    Offsets are committed automatically unless ``enable_auto_commit`` is off: every ``auto_commit_interval_ms``, before
+    partitions go to another member, and at the end. What is committed is what the caller is done with, that is, what it
+    got before its latest call; if it dies, the records of that call are read again.
+
+    - ``auto_offset_reset``: where to begin without a committed offset, or after records were lost: "earliest",
+      "latest", or "none" to be told by NoOffsetError and LogTruncatedError.
+    - ``session_timeout_ms``: a member that is silent for so long is thrown out; ``heartbeat_interval_ms``: how often it
+      speaks, and so how soon it hears of a rebalance. ``max_poll_interval_ms``: how long the caller may work on what it
+      got before others get its partitions. ``group_instance_id`` makes it a static member (KIP-345).
+    - ``fetch_max_wait_ms``: a leader answers after that even with fewer than ``fetch_min_bytes``.
+      ``fetch_max_bytes`` of one answer, ``max_partition_fetch_bytes`` of one partition in it; two answers may wait.
+    - ``max_block_ms``: how long calls that ask the cluster something may take.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        *topics: str,
+        group_id: str | None = None,
+        client_id: str = "minikafka-consumer",
+        auto_offset_reset: str = "latest",
+        enable_auto_commit: bool = True,
+        auto_commit_interval_ms: int = 5_000,
+        session_timeout_ms: int = 10_000,
+        heartbeat_interval_ms: int = 1_000,
+        max_poll_interval_ms: int = 300_000,
+        group_instance_id: str | None = None,
+        isolation_level: Isolation = Isolation.READ_UNCOMMITTED,
+        fetch_max_wait_ms: int = 500,
+        fetch_min_bytes: int = 1,
+        fetch_max_bytes: int = 50 * 1024 * 1024,
+        max_partition_fetch_bytes: int = 1024 * 1024,
+        check_crcs: bool = True,
+        request_timeout_ms: int = 30_000,
+        max_block_ms: int = 10_000,
+    ) -> None:
+        if auto_offset_reset not in AUTO_OFFSET_RESET:
+            raise ValueError(f"auto_offset_reset is {auto_offset_reset!r}; it must be earliest, latest or none")
+        if fetch_max_wait_ms < 1:
+            raise ValueError(f"fetch_max_wait_ms is {fetch_max_wait_ms}; it must be at least 1")
+        rng = self._rng = random.Random()
+        self._topics = tuple(topics)
+        self._auto_commit_s = auto_commit_interval_ms / 1000 if enable_auto_commit else None
+        self._max_block_s = max_block_ms / 1000
+        self._changed = asyncio.Event()  # records arrived, or an answer, or an error
+        self._failure: BaseException | None = None
+        self._is_subscribed = False
+        self._is_running = False
+        connections = self._connections = Connections(
+            bootstrap_servers, client_id=client_id, rng=rng, request_timeout_s=request_timeout_ms / 1000
+        )
+        tasks = self._tasks = TaskOwner(client_id, self._on_task_failure)
+        metadata = self._metadata = Metadata(connections, tasks, rng, self._on_metadata)
+        share = self._share = Share(
+            _now_ms,
+            self._on_room,
+            reset_policy=AUTO_OFFSET_RESET[auto_offset_reset],
+            max_poll_interval_ms=max_poll_interval_ms,
+        )
+        self._coordinator = None if group_id is None else Coordinator(connections, group_id)
+        self._resolver = Resolver(
+            connections, metadata, self._coordinator, tasks, rng, _now_ms, isolation_level, self._on_answer
+        )
+        self._fetcher = Fetcher(
+            connections,
+            metadata,
+            self._resolver,
+            tasks,
+            _now_ms,
+            share.positions.values,
+            share.buffer,
+            FetchSettings(
+                isolation=isolation_level,
+                max_wait_ms=fetch_max_wait_ms,
+                min_bytes=fetch_min_bytes,
+                max_bytes=fetch_max_bytes,
+                partition_max_bytes=max_partition_fetch_bytes,
+                check_crcs=check_crcs,
+            ),
+            self._on_answer,
+        )
+        self._membership: Membership | None = None
+        self._commits: Commits | None = None
+        if self._coordinator is not None:
+            settings = GroupSettings(session_timeout_ms, max_poll_interval_ms, heartbeat_interval_ms, group_instance_id)
+            self._membership = Membership(connections, metadata, self._coordinator, tasks, rng, settings, share)
+            self._commits = Commits(
+                self._coordinator, self._membership, rng, share.processed, timeout_s=self._max_block_s
+            )
+
+    # -- life -------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Connect; with topics, begin to read them. Raises KafkaError when no broker answers or a topic is missing."""
+        self._is_running = True
+        try:
+            await self._connections.bootstrap()
+            self._metadata.start()
+            self._fetcher.start()
+            if self._commits is not None and self._auto_commit_s is not None:
+                self._tasks.start(self._commits.commit_for_ever(self._auto_commit_s), "auto-commit")
+            if self._topics:
+                await self.subscribe(*self._topics)
+        except BaseException:
+            await self._disconnect()
+            raise
+
+    async def close(self) -> None:
+        """Commit what was handed out (if automatic), leave the group, disconnect; takes a few seconds at most."""
+        self._share.settle()
+        await self._close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Like :meth:`close`; but what the caller was working on when it raised is not committed."""
+        if exc is None:
+            self._share.settle()
+        await self._close()
+
+    # -- what to read -----------------------------------------------------------------------------------------------
+
+    async def subscribe(self, *topics: str) -> None:
+        """Read these topics: a share of them in a group, else all of them, and partitions that are added later.
+
+        A group's topic may be created later; without a group a missing topic raises UNKNOWN_TOPIC_OR_PARTITION.
+        """
+        self._check_running()
+        if self._share.positions and not self._is_subscribed:
+            raise RuntimeError("this consumer has partitions assigned by hand; it cannot subscribe as well")
+        self._topics = topics
+        if self._membership is not None and self._commits is not None:
+            self._is_subscribed = self._commits.is_subscribed = True
+            self._metadata.topics |= set(topics)
+            self._metadata.request_refresh()
+            self._membership.subscribe(topics)
+            return
+        for topic in topics:
+            await self._metadata.topic(topic, timeout_s=self._max_block_s, may_create=False)
+        self._is_subscribed = True
+        self._share.assign(where for topic in topics for where in self._connections.cluster.partitions_of(topic))
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read exactly these partitions from now on, whatever others of the group do."""
+        self._check_running()
+        if self._is_subscribed:
+            raise RuntimeError("this consumer is subscribed; it cannot be assigned partitions by hand as well")
+        wanted = list(partitions)
+        self._metadata.topics |= {where.topic for where in wanted}
+        self._share.assign(wanted)
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]:
+        """The partitions read now."""
+        return frozenset(self._share.positions)
+
+    def seek(self, where: TopicPartition, offset: int) -> None:
+        """Continue at ``offset``. What was fetched is dropped. Raises ValueError for a partition that is not read."""
+        if offset < 0:
+            raise ValueError(f"cannot seek {where} to {offset}: offsets begin at 0")
+        self._share.position(where).seek(offset)
+        self._share.moved()
+
+    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        """Continue at the first offset that is still there (all partitions by default)."""
+        self._reset(partitions, EARLIEST)
+
+    def seek_to_end(self, *partitions: TopicPartition) -> None:
+        """Continue with what comes next (all partitions by default)."""
+        self._reset(partitions, LATEST)
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Hand out nothing of these (all by default) until they are resumed. What was fetched is kept."""
+        self._set_paused(partitions, True)
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Go on with paused partitions (all by default)."""
+        self._set_paused(partitions, False)
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    async def getone(self) -> ConsumerRecord:
+        """The next record, waiting for it. Raises the KafkaError that reading ran into."""
+        self._share.enter()
+        try:
+            while not (records := self._take(1)):
+                await self._wait_for_change()
+            return records[0]
+        finally:
+            self._share.leave()
+
+    async def poll(self, timeout_ms: int = 0, max_records: int = 500) -> list[ConsumerRecord]:
+        """Up to ``max_records``, waiting up to ``timeout_ms`` for the first of them. Raises like :meth:`getone`.
+
+        A call that is cancelled has taken nothing.
+        """
+        self._share.enter()
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                while not (records := self._take(max_records)):
+                    await self._wait_for_change()
+                return records
+        except TimeoutError:
+            return []
+        finally:
+            self._share.leave()
+
+    async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
+        while True:
+            yield await self.getone()
+
+    # -- offsets ----------------------------------------------------------------------------------------------------
+
+    async def position(self, where: TopicPartition) -> int:
+        """Offset of the next record that will be handed out, found out first if need be."""
+        position = self._share.position(where)
+
+        async def attempt() -> int:
+            if position.state is PositionState.FAILED and position.error is not None:
+                raise position.error
+            if position.consumed.offset == NO_OFFSET:
+                raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, f"the position in {where} is still being looked up")
+            return position.consumed.offset
+
+        return await self._retrying(attempt, f"finding the position in {where}")
+
+    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndEpoch | int] | None = None) -> None:
+        """Store offsets for the group: given ones, or the position behind everything handed out. Raises KafkaError."""
+        _, commits = self._group()
+        if offsets is None:
+            await commits.commit(self._share.consumed())
+        else:
+            await commits.commit({where: _with_epoch(offset) for where, offset in offsets.items()})
+
+    async def committed(self, where: TopicPartition) -> int | None:
+        """The group's stored offset, or None."""
+        coordinator, _ = self._group()
+        found = await self._retrying(lambda: coordinator.committed([where]), "fetching committed offsets")
+        return found[where].offset if where in found else None
+
+    async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """First offset still there, per partition."""
+        return await self._find_offsets(dict.fromkeys(partitions, EARLIEST))
+
+    async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Offset after the last readable record, per partition."""
+        return await self._find_offsets(dict.fromkeys(partitions, LATEST))
+
+    async def offsets_for_times(self, timestamps_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """First offset at or after each time; partitions without one are missing from the answer."""
+        found = await self._find_offsets(timestamps_ms)
+        return {where: offset for where, offset in found.items() if offset != NO_OFFSET}
+
+    # -- inside -----------------------------------------------------------------------------------------------------
+
+    def _take(self, limit: int) -> list[ConsumerRecord]:
+        self._check_running()
+        return self._share.take(limit)
+
+    async def _wait_for_change(self) -> None:
+        self._changed.clear()
+        await self._changed.wait()
+
+    def _reset(self, partitions: tuple[TopicPartition, ...], to: int) -> None:
+        for where in partitions or tuple(self._share.positions):
+            self._share.position(where).reset(to)
+        self._share.moved()
+
+    def _set_paused(self, partitions: tuple[TopicPartition, ...], is_paused: bool) -> None:
+        for where in partitions or tuple(self._share.positions):
+            self._share.position(where).is_paused = is_paused
+        self._share.moved()
+        self._changed.set()
+
+    async def _find_offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        self._check_running()
+        return await self._resolver.find_offsets(timestamps, timeout_s=self._max_block_s)
+
+    async def _retrying(self, attempt: Callable[[], Awaitable[T]], doing: str) -> T:
+        self._check_running()
+        return await retrying(attempt, timeout_s=self._max_block_s, rng=self._rng, doing=doing)
+
+    def _group(self) -> tuple[Coordinator, Commits]:
+        self._check_running()
+        if self._coordinator is None or self._commits is None:
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID, "this consumer has no group; give Consumer(..., group_id=...)")
+        return self._coordinator, self._commits
+
+    def _check_running(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+        if not self._is_running:
+            raise RuntimeError("the consumer is not running; use 'async with Consumer(...)', or start() it first")
+
+    async def _close(self) -> None:
+        if not self._is_running:
+            return
+        try:
+            if self._failure is None and self._membership is not None and self._commits is not None:
+                if self._auto_commit_s is not None:
+                    await self._commits.commit_last()
+                await self._membership.leave()
+        finally:
+            await self._disconnect()
+
+    async def _disconnect(self) -> None:
+        self._is_running = False
+        self._changed.set()
+        await self._tasks.close()
+        await self._connections.close()
+
+    # -- what happens meanwhile -------------------------------------------------------------------------------------
+
+    def _on_room(self) -> None:
+        self._fetcher.wake()
+
+    def _on_answer(self) -> None:
+        self._share.look_for_errors()
+        self._fetcher.wake()
+        self._changed.set()
+
+    def _on_metadata(self) -> None:
+        if self._is_subscribed:
+            self._follow_topics()
+        self._fetcher.wake()
+
+    def _follow_topics(self) -> None:
+        cluster = self._connections.cluster
+        if any(topic not in cluster.topics or not cluster.topics[topic].is_usable for topic in self._topics):
+            self._metadata.request_refresh()  # until it is created, at the pace that metadata keeps
+        if self._membership is not None:
+            self._membership.on_metadata()
+        else:
+            known = self._share.positions
+            grown = [where for topic in self._topics for where in cluster.partitions_of(topic) if where not in known]
+            if grown:
+                self._share.add(grown, reset_to=EARLIEST)
+
+    def _on_task_failure(self, name: str, error: BaseException) -> None:
+        self._failure = self._failure or error
+        self._changed.set()
+
+
+def _with_epoch(offset: OffsetAndEpoch | int) -> OffsetAndEpoch:
+    found = OffsetAndEpoch(offset, NO_EPOCH) if isinstance(offset, int) else offset
+    if found.offset < 0:
+        raise ValueError(f"cannot commit offset {found.offset}: offsets begin at 0")
+    return found
+
+
+def _now_ms() -> int:
+    return int(asyncio.get_running_loop().time() * 1000)

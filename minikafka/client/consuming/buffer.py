@@ -1,0 +1,62 @@
+"""What was fetched and waits to be taken, in the order in which it came (pure)."""
+
+from __future__ import annotations
+
+from minikafka.client.consuming.fetched import Fetched
+from minikafka.client.records import ConsumerRecord
+from minikafka.errors import KafkaError
+
+
+class FetchBuffer:
+    """Answers to fetches, at most a few for each partition: the fetcher bounds them.
+
+    What belongs to a paused partition, or to one whose new leader is being asked, stays; what became stale goes.
+    """
+
+    def __init__(self) -> None:
+        self._queue: list[Fetched] = []
+
+    def __len__(self) -> int:
+        """How many answers wait, stale ones included."""
+        return len(self._queue)
+
+    def add(self, fetched: Fetched) -> None:
+        """Behind everything else; its position now stands at its end."""
+        assert not fetched.is_stale
+        fetched.position.on_fetched(fetched.end)
+        self._queue.append(fetched)
+
+    def take(self, limit: int) -> list[ConsumerRecord]:
+        """Up to ``limit`` records of one partition, in order; empty when nothing can be taken now.
+
+        A damaged batch raises KafkaError, and its partition is read again from where the user stands.
+        """
+        index = 0
+        while index < len(self._queue):
+            fetched = self._queue[index]
+            if fetched.is_stale:
+                del self._queue[index]
+            elif not fetched.position.may_be_read:
+                index += 1
+            elif records := self._take_from(fetched, limit):
+                if fetched.is_exhausted:
+                    self._remove(index)
+                return records
+            else:
+                self._remove(index)
+        return []
+
+    def drop_stale(self) -> None:
+        """Give back the memory of what will not be taken."""
+        self._queue = [fetched for fetched in self._queue if not fetched.is_stale]
+
+    def _take_from(self, fetched: Fetched, limit: int) -> list[ConsumerRecord]:
+        try:
+            return fetched.take(limit)
+        except KafkaError:
+            fetched.position.rewind()
+            raise
+
+    def _remove(self, index: int) -> None:
+        fetched = self._queue.pop(index)
+        fetched.position.waiting -= 1

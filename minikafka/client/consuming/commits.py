@@ -1,0 +1,77 @@
+"""Stores a consumer's offsets with its group: on request, every few seconds, and at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from minikafka.client.backoff import retrying
+from minikafka.client.consuming.coordinator import Coordinator
+from minikafka.client.consuming.handover import Offsets
+from minikafka.client.consuming.membership import Membership
+from minikafka.errors import KafkaError
+from minikafka.model import OffsetAndEpoch, TopicPartition
+
+LAST_COMMIT_TIMEOUT_S: Final = 2.0
+
+
+class Commits:
+    """``processed`` says what an automatic commit stores. Partitions assigned by hand are committed outside of any
+    generation, which a group without members allows."""
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        membership: Membership,
+        rng: random.Random,
+        processed: Callable[[], Offsets],
+        *,
+        timeout_s: float,
+    ) -> None:
+        self._coordinator = coordinator
+        self._membership = membership
+        self._rng = rng
+        self._processed = processed
+        self._timeout_s = timeout_s
+        self._stored: dict[TopicPartition, OffsetAndEpoch] = {}
+        self.is_subscribed = False
+
+    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndEpoch]) -> None:
+        """Store these. Raises KafkaError, REBALANCE_IN_PROGRESS or another error of the group's among them."""
+
+        async def attempt() -> None:
+            if self.is_subscribed:
+                await self._membership.commit(offsets)
+            else:
+                await self._coordinator.commit(offsets)
+
+        if offsets:
+            await retrying(attempt, timeout_s=self._timeout_s, rng=self._rng, doing="committing offsets")
+            self._stored.update(offsets)
+
+    async def commit_for_ever(self, interval_s: float) -> None:
+        """Store what was processed, again and again."""
+        while True:
+            await asyncio.sleep(interval_s)
+            await self._commit_processed()
+
+    async def commit_last(self) -> None:
+        """Store what was processed, if that can be done quickly."""
+        try:
+            async with asyncio.timeout(LAST_COMMIT_TIMEOUT_S):
+                await self._commit_processed()
+        except TimeoutError:
+            return
+
+    async def _commit_processed(self) -> None:
+        """A failure is not worth an alarm: the next commit covers it, and after a rebalance others read on from the
+        last one."""
+        if self.is_subscribed and not self._membership.is_member:
+            return
+        changed = {where: offset for where, offset in self._processed().items() if self._stored.get(where) != offset}
+        try:
+            await self.commit(changed)
+        except KafkaError:
+            return

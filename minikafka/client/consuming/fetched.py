@@ -1,0 +1,108 @@
+"""What one fetch brought for one partition, decoded a batch at a time as it is taken (pure).
+
+For a read_committed consumer, records of aborted transactions are left out: the answer lists them by producer and first
+offset, and each lasts until the producer's abort marker (KIP-98).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from minikafka.client.consuming.positions import Position
+from minikafka.client.records import ConsumerRecord
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import OffsetAndEpoch
+from minikafka.records.batch import BatchHeader, crc_is_valid, iter_batches
+from minikafka.records.control import ControlType, control_type
+from minikafka.records.read import iter_records
+from minikafka.wire.messages.fetch import AbortedTransaction, PartitionData
+
+_new_tuple = tuple.__new__  # a NamedTuple without its Python-level constructor: half the time
+
+
+class Fetched:
+    """Records from ``position.fetched`` on, which moves to :attr:`end` when this is put into a buffer.
+
+    Raises KafkaError(CORRUPT_MESSAGE) for bytes that are not record batches.
+    """
+
+    def __init__(self, position: Position, data: PartitionData, *, check_crcs: bool) -> None:
+        self.position = position
+        self._generation = position.generation
+        self._start = position.fetched.offset
+        self._bytes = memoryview(data.records or b"")
+        self._check_crcs = check_crcs
+        self._aborted = deque(sorted(data.aborted_transactions or (), key=_first_offset))
+        self._aborting: set[int] = set()
+        self._batches = deque((at, header) for at, header in iter_batches(self._bytes) if self._is_wanted(header))
+        last = self._batches[-1][1] if self._batches else None
+        self.end = position.fetched if last is None else OffsetAndEpoch(last.next_offset, last.leader_epoch)
+        self._records: list[ConsumerRecord] = []  # of the batch being taken
+        self._taken = 0
+        self._batch_end = position.fetched
+
+    @property
+    def is_stale(self) -> bool:
+        """True when the position was moved since, by other means than reading."""
+        return self._generation != self.position.generation
+
+    @property
+    def is_exhausted(self) -> bool:
+        """True when everything was taken."""
+        return self._taken == len(self._records) and not self._batches
+
+    def take(self, limit: int) -> list[ConsumerRecord]:
+        """Up to ``limit`` of the next records, all of one batch; empty when there are no more.
+
+        The position moves behind them. Raises KafkaError when a batch is damaged; the position then stands before it.
+        """
+        while self._taken == len(self._records):
+            if not self._batches:
+                return []
+            self._open_batch()
+        taken = self._records[self._taken : self._taken + limit]
+        self._taken += len(taken)
+        if self._taken == len(self._records):
+            self.position.advance(self._batch_end)
+        else:
+            self.position.advance(OffsetAndEpoch(taken[-1].offset + 1, taken[-1].leader_epoch))
+        return taken
+
+    def _open_batch(self) -> None:
+        at, header = self._batches[0]
+        if self._check_crcs and not crc_is_valid(self._bytes, at, header):
+            message = f"{self.position.where}: the batch at offset {header.base_offset} arrived damaged"
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, message)
+        self._records = [] if self._is_left_out(at, header) else self._decode(at, header)
+        self._taken = 0
+        self._batch_end = OffsetAndEpoch(header.next_offset, header.leader_epoch)
+        self._batches.popleft()
+        if not self._records:
+            self.position.advance(self._batch_end)
+
+    def _decode(self, at: int, header: BatchHeader) -> list[ConsumerRecord]:
+        topic, partition = self.position.where
+        epoch, start = header.leader_epoch, self._start
+        return [
+            _new_tuple(ConsumerRecord, (topic, partition, offset, timestamp, key, value, headers, epoch))
+            for offset, timestamp, key, value, headers in iter_records(self._bytes, at, header)
+            if offset >= start
+        ]
+
+    def _is_wanted(self, header: BatchHeader) -> bool:
+        """A fetch begins with the batch that holds its offset; that batch may begin earlier."""
+        return header.next_offset > self._start
+
+    def _is_left_out(self, at: int, header: BatchHeader) -> bool:
+        while self._aborted and self._aborted[0].first_offset <= header.last_offset:
+            self._aborting.add(self._aborted.popleft().producer_id)
+        if header.is_control:
+            marker = next(iter_records(self._bytes, at, header), None)
+            if marker is not None and control_type(marker) is ControlType.ABORT:
+                self._aborting.discard(header.producer_id)
+            return True
+        return header.is_transactional and header.producer_id in self._aborting
+
+
+def _first_offset(transaction: AbortedTransaction) -> int:
+    return transaction.first_offset

@@ -1,0 +1,211 @@
+"""Keeps fetches under way, so that records wait when they are asked for.
+
+A leader is asked for all partitions it leads at once, and again as soon as each of them has at most one answer waiting
+to be taken. So memory is bounded, records arrive while earlier ones are handed out, and a long poll never leaves out
+a partition because it still had something waiting. Partitions that become ready while a long poll is under way (found,
+sought, recovered) get a second one beside it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from minikafka.client.broker_connection import PATIENCE_S
+from minikafka.client.connections import Connections
+from minikafka.client.consuming.buffer import FetchBuffer
+from minikafka.client.consuming.fetched import Fetched
+from minikafka.client.consuming.positions import Position
+from minikafka.client.consuming.resolver import Resolver, Tickets
+from minikafka.client.metadata import Metadata
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import NO_NODE, Isolation, TopicPartition
+from minikafka.net.tasks import TaskOwner
+from minikafka.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+
+MAX_VERSION_BY_NAME: Final = 12  # newer versions name topics by id
+FETCHES_PER_LEADER: Final = 2
+WAITING_MAX: Final = 1  # answers that a partition may have waiting when its leader is asked again
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSettings:
+    """What is asked of a leader; see :class:`~minikafka.client.consumer.Consumer`."""
+
+    isolation: Isolation
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    partition_max_bytes: int
+    check_crcs: bool
+
+
+class Fetcher:
+    """``positions`` is the consumer's own, read anew at each look; ``on_change`` is called when there are records to
+    take, or an error to raise."""
+
+    def __init__(
+        self,
+        connections: Connections,
+        metadata: Metadata,
+        resolver: Resolver,
+        tasks: TaskOwner,
+        clock_ms: Callable[[], int],
+        positions: Callable[[], Collection[Position]],
+        buffer: FetchBuffer,
+        settings: FetchSettings,
+        on_change: Callable[[], None],
+    ) -> None:
+        self._connections = connections
+        self._metadata = metadata
+        self._resolver = resolver
+        self._tasks = tasks
+        self._clock_ms = clock_ms
+        self._positions = positions
+        self._buffer = buffer
+        self._settings = settings
+        self._on_change = on_change
+        self._slots: dict[int, set[int]] = defaultdict(lambda: set(range(FETCHES_PER_LEADER)))  # free ones
+        self._serving = 0
+        self._work = asyncio.Event()
+
+    def start(self) -> None:
+        """Begin to fetch."""
+        self._tasks.start(self._run(), "fetcher")
+
+    def wake(self) -> None:
+        """Look again: something was taken, found or changed."""
+        self._work.set()
+
+    # -- the loop ---------------------------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        while True:
+            self._work.clear()
+            positions = self._positions()
+            cluster = self._connections.cluster
+            for position in positions:
+                position.on_leader_epoch(cluster.leader_epoch_of(position.where))
+            if any(position.failures for position in positions):
+                self._metadata.request_refresh()  # until the cause is found, at the pace that metadata keeps
+            self._resolver.ask(positions)
+            self._start_fetches(positions)
+            await self._pause(positions)
+
+    async def _pause(self, positions: Iterable[Position]) -> None:
+        """Until something changes, or a back-off ends."""
+        now_ms = self._clock_ms()
+        due_ms = min((p.not_before_ms for p in positions if p.not_before_ms > now_ms), default=None)
+        try:
+            async with asyncio.timeout(None if due_ms is None else (due_ms - now_ms) / 1000):
+                await self._work.wait()
+        except TimeoutError:
+            pass
+
+    def _start_fetches(self, positions: Iterable[Position]) -> None:
+        by_leader: dict[int, list[Position]] = defaultdict(list)
+        for position in positions:
+            if position.may_be_read:
+                by_leader[self._connections.cluster.leader_of(position.where)].append(position)
+        if by_leader.pop(NO_NODE, None):
+            self._metadata.request_refresh()
+        now_ms = self._clock_ms()
+        for leader, led in by_leader.items():
+            due = [position for position in led if position.is_due(now_ms)]
+            if due and self._slots[leader] and all(position.waiting <= WAITING_MAX for position in led):
+                due.sort(key=lambda position: position.served)
+                slot = self._slots[leader].pop()
+                tickets = {position.where: (position, position.ask()) for position in due}
+                self._tasks.start(self._fetch(leader, slot, tickets), f"from-{leader}-{slot}")
+
+    # -- one fetch --------------------------------------------------------------------------------------------------
+
+    async def _fetch(self, leader: int, slot: int, tickets: Tickets) -> None:
+        settings = self._settings
+        wait_s = settings.max_wait_ms / 1000
+        try:
+            connection = await self._connections.to_node(leader, f"fetch-{slot}")
+            response = await connection.call(
+                self._request([position for position, _ in tickets.values()]),
+                FetchResponse,
+                timeout_s=self._connections.request_timeout_s + wait_s,
+                patience_s=PATIENCE_S + wait_s,
+                at_most=MAX_VERSION_BY_NAME,
+            )
+            if response.error_code:
+                raise KafkaError(ErrorCode.of(response.error_code), "the fetch was refused")
+        except KafkaError as error:
+            for position, ticket in tickets.values():
+                if position.answered(ticket):
+                    self._resolver.back_off(position, error)
+        else:
+            self._take_in(response, tickets)
+        finally:
+            self._slots[leader].add(slot)
+        self._work.set()
+        self._on_change()
+
+    def _request(self, positions: Iterable[Position]) -> FetchRequest:
+        topics: list[FetchTopic] = []
+        for position in positions:  # in their order, because the byte limit is shared in it
+            if not topics or topics[-1].topic != position.where.topic:
+                topics.append(FetchTopic(topic=position.where.topic))
+            topics[-1].partitions.append(
+                FetchPartition(
+                    partition=position.where.partition,
+                    current_leader_epoch=position.leader_epoch,
+                    fetch_offset=position.fetched.offset,
+                    partition_max_bytes=self._settings.partition_max_bytes,
+                )
+            )
+        return FetchRequest(
+            max_wait_ms=self._settings.max_wait_ms,
+            min_bytes=self._settings.min_bytes,
+            max_bytes=self._settings.max_bytes,
+            isolation_level=self._settings.isolation,
+            topics=topics,
+        )
+
+    def _take_in(self, response: FetchResponse, tickets: Tickets) -> None:
+        answers = {
+            TopicPartition(topic.topic, data.partition_index): data
+            for topic in response.responses
+            for data in topic.partitions
+        }
+        for where, (position, ticket) in tickets.items():
+            if position.answered(ticket) and (data := answers.get(where)) is not None:
+                self._settle(position, data)
+
+    def _settle(self, position: Position, data: PartitionData) -> None:
+        error = ErrorCode.of(data.error_code)
+        try:
+            if error is ErrorCode.NONE:
+                self._add(position, data)
+            elif error is ErrorCode.OFFSET_OUT_OF_RANGE and not position.waiting:
+                position.on_out_of_range()
+            elif error is ErrorCode.OFFSET_OUT_OF_RANGE:
+                self._back_off_until_taken(position)
+            else:
+                raise KafkaError(error, f"fetching from {position.where} failed")
+        except KafkaError as failure:
+            self._resolver.back_off(position, failure)
+
+    def _back_off_until_taken(self, position: Position) -> None:
+        """Out of range, but only behind what waits: that is handed out first."""
+        self._resolver.back_off(position, KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE))
+
+    def _add(self, position: Position, data: PartitionData) -> None:
+        """Raises KafkaError for records that cannot be read."""
+        position.high_watermark = data.high_watermark
+        position.failures = 0
+        if not data.records:
+            return
+        fetched = Fetched(position, data, check_crcs=self._settings.check_crcs)
+        if fetched.is_exhausted:
+            return  # a first batch cut off by the byte limit: next time it is this partition's turn
+        self._serving += 1
+        position.served = self._serving
+        self._buffer.add(fetched)

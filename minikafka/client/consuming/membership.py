@@ -1,0 +1,371 @@
+"""A consumer's side of the classic group protocol: join, sync, heartbeat, hand back, leave (KIP-62, KIP-345).
+
+One task goes round: *join and sync* (the coordinator gathers the members; the one it names leader divides the
+partitions), *stay* (heartbeats, until the group rebalances), *hand back* (the user is let finish what it holds, and
+offsets are committed while the old generation is still valid), and again. A coordinator that dies or moves does not
+end a generation: heartbeats go on with the next one. A refusal that says that this member was thrown out does: its
+partitions are *lost*, for they may be somebody else's already.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from minikafka.client.backoff import RETRY_BACKOFF
+from minikafka.client.connections import Connections
+from minikafka.client.consuming.coordinator import NO_GENERATION, Coordinator
+from minikafka.client.metadata import Metadata
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.groups.assignors.subscriber import Subscriber
+from minikafka.groups.assignors.table import ASSIGNORS
+from minikafka.model import OffsetAndEpoch, TopicPartition
+from minikafka.net.tasks import TaskOwner
+from minikafka.wire.consumer_protocol import (
+    PROTOCOL_TYPE,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+from minikafka.wire.errors import WireError
+from minikafka.wire.messages.consumer_protocol import (
+    AssignmentTopicPartition,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+)
+from minikafka.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from minikafka.wire.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+)
+from minikafka.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from minikafka.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+
+LEAVE_TIMEOUT_S: Final = 2.0
+OFFERED: Final = ("range", "roundrobin")  # those that divide anew in one step, after everything was handed back
+REBALANCE_MARGIN_S: Final = 5.0  # beyond the time that the coordinator gives the members to join
+_JOIN_AGAIN: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.MEMBER_ID_REQUIRED,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSettings:
+    """Times of a membership; see :class:`~minikafka.client.consumer.Consumer`."""
+
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    heartbeat_interval_ms: int
+    group_instance_id: str | None
+
+
+class PartitionOwner(Protocol):
+    """Who reads the partitions: the consumer."""
+
+    def hand_back(self) -> asyncio.Future[Mapping[TopicPartition, OffsetAndEpoch]]:
+        """Stop reading once the user is done with what it holds; what to commit then."""
+        ...
+
+    def lost(self) -> None:
+        """Stop reading at once: the partitions may be somebody else's."""
+        ...
+
+    def assigned(self, partitions: Collection[TopicPartition]) -> None:
+        """Read these now."""
+        ...
+
+    def is_overdue(self) -> bool:
+        """True when the user did not ask for records for longer than it may (``max_poll_interval_ms``)."""
+        ...
+
+    async def wait_for_user(self) -> None:
+        """Wait until the user asks for records again."""
+        ...
+
+
+class Membership:
+    """Keeps this consumer in its group. A KafkaError that does not pass ends the task, and so reaches the user."""
+
+    def __init__(
+        self,
+        connections: Connections,
+        metadata: Metadata,
+        coordinator: Coordinator,
+        tasks: TaskOwner,
+        rng: random.Random,
+        settings: GroupSettings,
+        owner: PartitionOwner,
+    ) -> None:
+        self._connections = connections
+        self._metadata = metadata
+        self._coordinator = coordinator
+        self._tasks = tasks
+        self._rng = rng
+        self._settings = settings
+        self._owner = owner
+        self._topics: tuple[str, ...] = ()
+        self._counts: dict[str, int] = {}  # of the partitions that this member, as leader, divided
+        self._change = asyncio.Event()  # the subscription, or what there is to divide
+        self._task: asyncio.Task[None] | None = None
+        self._member_id = ""
+        self._generation_id = NO_GENERATION
+
+    @property
+    def is_member(self) -> bool:
+        """True while this consumer has a share in a generation that is valid as far as it knows."""
+        return self._generation_id != NO_GENERATION
+
+    def subscribe(self, topics: Collection[str]) -> None:
+        """Join, or join again, for these topics."""
+        self._topics = tuple(sorted(set(topics)))
+        self._change.set()
+        if self._task is None:
+            self._task = self._tasks.start(self._run(), "membership")
+
+    def on_metadata(self) -> None:
+        """The leader of the group divides anew when a topic has got partitions."""
+        if self._counts and self._counts != self._count_partitions(self._counts):
+            self._counts = {}
+            self._change.set()
+
+    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndEpoch]) -> None:
+        """Store offsets in the generation. Raises KafkaError, REBALANCE_IN_PROGRESS between two generations."""
+        if not self.is_member:
+            message = "offsets can be committed only while partitions are assigned; what was read will be read again"
+            raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, message)
+        await self._coordinator.commit(
+            offsets,
+            generation_id=self._generation_id,
+            member_id=self._member_id,
+            group_instance_id=self._settings.group_instance_id,
+        )
+
+    async def leave(self) -> None:
+        """End the membership and tell the coordinator, so that the others get this share at once.
+
+        Best effort: the session ends anyway. A static member does not say so, because it is expected back (KIP-345).
+        """
+        if self._task is not None:
+            self._task.cancel()
+        if self._settings.group_instance_id is None:
+            await self._leave("the consumer is closed")
+
+    # -- round ------------------------------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        failures = 0
+        while True:
+            try:
+                await self._join_and_sync()
+                failures = 0
+                await self._stay()
+                await self._hand_back()
+            except KafkaError as error:
+                self._on_refusal(error)
+                failures += 1
+                await asyncio.sleep(RETRY_BACKOFF.delay_s(failures, self._rng))
+
+    def _on_refusal(self, error: KafkaError) -> None:
+        if error.code is ErrorCode.UNKNOWN_MEMBER_ID:
+            self._member_id = ""
+        if self.is_member:
+            self._generation_id = NO_GENERATION
+            self._owner.lost()
+        if not (error.retriable or error.code in _JOIN_AGAIN):
+            raise error
+
+    # -- join and sync ----------------------------------------------------------------------------------------------
+
+    async def _join_and_sync(self) -> None:
+        self._change.clear()
+        joined = await self._join()
+        if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            joined = await self._join()
+        self._coordinator.check(joined.error_code, "joining")
+        self._counts = {}
+        is_leader = joined.leader == joined.member_id and not joined.skip_assignment
+        request = SyncGroupRequest(
+            group_id=self._coordinator.group_id,
+            generation_id=joined.generation_id,
+            member_id=self._member_id,
+            group_instance_id=self._settings.group_instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocol_name=joined.protocol_name,
+            assignments=await self._divide(joined) if is_leader else [],
+        )
+        answer = await self._coordinator.call(request, SyncGroupResponse, purpose="join", timeout_s=self._patience_s)
+        self._coordinator.check(answer.error_code, "syncing")
+        self._generation_id = joined.generation_id
+        self._owner.assigned(_read_assignment(answer.assignment))
+
+    async def _join(self) -> JoinGroupResponse:
+        subscription = encode_subscription(ConsumerProtocolSubscription(topics=list(self._topics)))
+        request = JoinGroupRequest(
+            group_id=self._coordinator.group_id,
+            session_timeout_ms=self._settings.session_timeout_ms,
+            rebalance_timeout_ms=self._settings.rebalance_timeout_ms,
+            member_id=self._member_id,
+            group_instance_id=self._settings.group_instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocols=[JoinGroupRequestProtocol(name=name, metadata=subscription) for name in OFFERED],
+        )
+        answer = await self._coordinator.call(request, JoinGroupResponse, purpose="join", timeout_s=self._patience_s)
+        if answer.member_id:
+            self._member_id = answer.member_id
+        return answer
+
+    async def _divide(self, joined: JoinGroupResponse) -> list[SyncGroupRequestAssignment]:
+        if joined.protocol_name not in OFFERED:
+            message = f"the group divides by {joined.protocol_name!r}, which was not offered"
+            raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, message)
+        members = [_subscriber(member) for member in joined.members]
+        topics = {topic for member in members for topic in member.topics}
+        self._metadata.topics |= topics
+        await self._connections.refresh(topics)
+        self._counts = self._count_partitions(topics)
+        known = {topic: count for topic, count in self._counts.items() if count}
+        shares = ASSIGNORS[joined.protocol_name](members, known)
+        return [
+            SyncGroupRequestAssignment(member_id=member_id, assignment=_write_assignment(share))
+            for member_id, share in shares.items()
+        ]
+
+    def _count_partitions(self, topics: Collection[str]) -> dict[str, int]:
+        cluster = self._connections.cluster
+        return {topic: len(cluster.partitions_of(topic)) for topic in topics}
+
+    @property
+    def _patience_s(self) -> float:
+        return self._settings.rebalance_timeout_ms / 1000 + REBALANCE_MARGIN_S
+
+    # -- stay and hand back -----------------------------------------------------------------------------------------
+
+    async def _stay(self) -> None:
+        """Heartbeats until it is time to join again; a KafkaError when this member was thrown out."""
+        while not self._change.is_set():
+            await self._pause()
+            if self._owner.is_overdue():
+                await self._stand_aside()
+                return
+            if await self._heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS:
+                return
+
+    async def _pause(self) -> None:
+        try:
+            async with asyncio.timeout(self._settings.heartbeat_interval_ms / 1000):
+                await self._change.wait()
+        except TimeoutError:
+            pass
+
+    async def _heartbeat(self) -> ErrorCode:
+        """What the coordinator says; NONE also while there is none to be reached, which does not end a generation."""
+        request = HeartbeatRequest(
+            group_id=self._coordinator.group_id,
+            generation_id=self._generation_id,
+            member_id=self._member_id,
+            group_instance_id=self._settings.group_instance_id,
+        )
+        timeout_s = self._settings.session_timeout_ms / 1000
+        try:
+            answer = await self._coordinator.call(request, HeartbeatResponse, timeout_s=timeout_s)
+            if answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
+                return ErrorCode.REBALANCE_IN_PROGRESS
+            self._coordinator.check(answer.error_code, "sending a heartbeat")
+        except KafkaError as error:
+            if not error.retriable:
+                raise
+        return ErrorCode.NONE
+
+    async def _stand_aside(self) -> None:
+        """The user does not read: leave, and come back when it does."""
+        await self._leave("the user did not ask for records within max_poll_interval_ms")
+        self._owner.lost()
+        await self._owner.wait_for_user()
+
+    async def _hand_back(self) -> None:
+        """Give up the partitions, with heartbeats while the user finishes, and commit what it finished."""
+        if not self.is_member:
+            return
+        handing_back = self._owner.hand_back()
+        while not handing_back.done():
+            await asyncio.wait((handing_back,), timeout=self._settings.heartbeat_interval_ms / 1000)
+            if self._owner.is_overdue():
+                await self._stand_aside()
+                return
+            if not handing_back.done():
+                await self._heartbeat()
+        await self._commit_last(handing_back.result())
+        self._generation_id = NO_GENERATION
+
+    async def _commit_last(self, offsets: Mapping[TopicPartition, OffsetAndEpoch]) -> None:
+        """Failing it is no reason to stop: whoever reads on begins where the last commit was."""
+        if offsets:
+            try:
+                await self.commit(offsets)
+            except KafkaError:
+                return
+
+    async def _leave(self, reason: str) -> None:
+        self._generation_id = NO_GENERATION
+        member_id, self._member_id = self._member_id, ""
+        if not member_id:
+            return
+        request = LeaveGroupRequest(
+            group_id=self._coordinator.group_id,
+            member_id=member_id,
+            members=[
+                MemberIdentity(member_id=member_id, group_instance_id=self._settings.group_instance_id, reason=reason)
+            ],
+        )
+        try:
+            async with asyncio.timeout(LEAVE_TIMEOUT_S):
+                await self._coordinator.call(request, LeaveGroupResponse, timeout_s=LEAVE_TIMEOUT_S)
+        except (KafkaError, TimeoutError):
+            return
+
+
+def _subscriber(member: JoinGroupResponseMember) -> Subscriber:
+    try:
+        topics = decode_subscription(member.metadata).topics
+    except WireError as error:
+        message = f"the subscription of member {member.member_id!r} cannot be read: {error}"
+        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, message) from error
+    return Subscriber(member.member_id, frozenset(topics), member.group_instance_id)
+
+
+def _read_assignment(blob: bytes) -> list[TopicPartition]:
+    if not blob:
+        return []
+    try:
+        assignment = decode_assignment(blob)
+    except WireError as error:
+        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"an assignment cannot be read: {error}") from error
+    return [
+        TopicPartition(topic.topic, partition)
+        for topic in assignment.assigned_partitions
+        for partition in topic.partitions
+    ]
+
+
+def _write_assignment(share: Collection[TopicPartition]) -> bytes:
+    by_topic: dict[str, list[int]] = {}
+    for where in share:
+        by_topic.setdefault(where.topic, []).append(where.partition)
+    return encode_assignment(
+        ConsumerProtocolAssignment(
+            assigned_partitions=[
+                AssignmentTopicPartition(topic=topic, partitions=indexes) for topic, indexes in by_topic.items()
+            ]
+        )
+    )

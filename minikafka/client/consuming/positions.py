@@ -1,0 +1,193 @@
+"""Where a consumer stands in each of its partitions, and what has to be asked next (pure).
+
+Three places are kept, each with the leader epoch of the record before it. They never overtake one another::
+
+    processed  <=  consumed  <=  fetched
+
+*processed* is what the user came back from for more, and so is safe to commit by itself; *consumed* is behind the last
+record handed out; *fetched* is behind everything that was fetched and waits. States and transitions:
+
+============  ======================================================  =======================================
+state         what it waits for                                       leaves it by
+============  ======================================================  =======================================
+UNKNOWN       the group's committed offset                            ``seek``, ``reset``, ``fail``
+RESETTING     the leader's earliest or latest offset                  ``seek``
+VALIDATING    where the epoch of *fetched* ended, by the new leader   ``on_epoch_end``
+FETCHING      records                                                 ``on_leader_epoch`` (a newer one), ``reset``
+FAILED        the user, to whom ``error`` is raised                   ``seek``, ``reset`` by the user
+============  ======================================================  =======================================
+
+A leader that changes may have lost records (an unclean election), and offsets alone do not show it: the log may have
+grown over the gap. So whenever a newer leader epoch is known, the position is validated before anything more is fetched
+(KIP-320). Every move by other means than reading bumps ``generation``, by which fetched records are known to be stale,
+and withdraws the question that is under way, so that its answer is dropped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from minikafka.client.errors import LogTruncatedError, NoOffsetError
+from minikafka.errors import KafkaError
+from minikafka.model import NO_EPOCH, NO_OFFSET, UNDEFINED_OFFSET_AND_EPOCH, OffsetAndEpoch, TopicPartition
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+
+
+class PositionState(Enum):
+    """What a position waits for."""
+
+    UNKNOWN = "unknown"
+    RESETTING = "resetting"
+    VALIDATING = "validating"
+    FETCHING = "fetching"
+    FAILED = "failed"
+
+
+@dataclass(slots=True, eq=False)
+class Position:
+    """One partition of a consumer. ``reset_policy`` is EARLIEST, LATEST, or None when the user wants to decide."""
+
+    where: TopicPartition
+    reset_policy: int | None = LATEST
+    state: PositionState = PositionState.UNKNOWN
+    processed: OffsetAndEpoch = UNDEFINED_OFFSET_AND_EPOCH
+    consumed: OffsetAndEpoch = UNDEFINED_OFFSET_AND_EPOCH
+    fetched: OffsetAndEpoch = UNDEFINED_OFFSET_AND_EPOCH
+    leader_epoch: int = NO_EPOCH  # the newest the cluster told us
+    reset_to: int = LATEST  # meaningful while RESETTING
+    high_watermark: int = NO_OFFSET
+    error: KafkaError | None = None  # raised to the user at the next call
+    is_paused: bool = False
+    waiting: int = 0  # answers to fetches that wait to be taken
+    is_asked: bool = False  # a question about it, or a fetch, is under way
+    ticket: int = 0  # of the latest question
+    served: int = 0  # when it was last served, for taking turns
+    failures: int = 0
+    not_before_ms: int = 0
+    generation: int = 0
+
+    # -- moves ------------------------------------------------------------------------------------------------------
+
+    def seek(self, offset: int, epoch: int = NO_EPOCH, *, validated: bool = True) -> None:
+        """Continue at ``offset``; with a known ``epoch`` not ``validated``, ask the leader first."""
+        self.processed = self.consumed = self.fetched = OffsetAndEpoch(offset, epoch)
+        self._move(PositionState.FETCHING if validated or epoch == NO_EPOCH else PositionState.VALIDATING)
+
+    def reset(self, to: int) -> None:
+        """Look up EARLIEST or LATEST and continue there."""
+        self.reset_to = to
+        self._move(PositionState.RESETTING)
+
+    def reset_by_policy(self, error: KafkaError) -> None:
+        """The same by the policy; without one, fail with ``error``."""
+        if self.reset_policy is None:
+            self.fail(error)
+        else:
+            self.reset(self.reset_policy)
+
+    def fail(self, error: KafkaError) -> None:
+        """Wait for the user, who alone can decide how to go on."""
+        self._move(PositionState.FAILED)
+        self.error = error
+
+    def rewind(self) -> None:
+        """Drop what was fetched and not handed out, and fetch it again."""
+        self.fetched = self.consumed
+        self._move(self.state)
+
+    def drop(self) -> None:
+        """It is not this consumer's any more: nothing that was asked or fetched for it is wanted."""
+        self._move(PositionState.FAILED)
+
+    def _move(self, state: PositionState) -> None:
+        self.state = state
+        self.error = None
+        self.waiting = 0
+        self.is_asked = False
+        self.failures = self.not_before_ms = 0
+        self.generation += 1
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    def on_fetched(self, end: OffsetAndEpoch) -> None:
+        """An answer arrived that reaches to ``end`` and waits to be taken."""
+        assert end.offset >= self.fetched.offset, f"{self.where}: fetched {end} behind {self.fetched}"
+        self.fetched = end
+        self.waiting += 1
+
+    def advance(self, consumed: OffsetAndEpoch) -> None:
+        """Records before ``consumed`` were handed out."""
+        assert self.consumed.offset <= consumed.offset <= self.fetched.offset, f"{self.where}: {consumed} of {self}"
+        self.consumed = consumed
+
+    # -- what leaders say -------------------------------------------------------------------------------------------
+
+    def on_leader_epoch(self, leader_epoch: int) -> None:
+        """Metadata arrived: a newer leader may have lost what was read."""
+        if leader_epoch <= self.leader_epoch:
+            return
+        self.leader_epoch = leader_epoch
+        self.failures = self.not_before_ms = 0
+        if self.state is PositionState.FETCHING and self.fetched.epoch != NO_EPOCH:
+            self.state = PositionState.VALIDATING
+            self.is_asked = False
+
+    def on_epoch_end(self, end: OffsetAndEpoch) -> None:
+        """Our epoch ended at ``end`` in the leader's log (undefined: the leader knows nothing of that epoch).
+
+        An end before *fetched* but not before *consumed* costs nothing: what waits is dropped and fetched again. An
+        end before *consumed* means that the user has seen records that are gone: go back to where the logs agree, or
+        tell the user, by the policy.
+        """
+        assert self.state is PositionState.VALIDATING
+        if end.offset == NO_OFFSET or end.epoch == NO_EPOCH:
+            self.reset_by_policy(LogTruncatedError(self.where, self.consumed.offset, None))
+        elif end.offset >= self.fetched.offset:
+            self.state = PositionState.FETCHING
+        elif end.offset >= self.consumed.offset:
+            self.state = PositionState.FETCHING
+            self.rewind()
+        elif self.reset_policy is None:
+            self.fail(LogTruncatedError(self.where, self.consumed.offset, end))
+        else:
+            self.seek(end.offset, end.epoch)
+
+    def on_out_of_range(self) -> None:
+        """The leader does not have the offset to fetch, and nothing waits to be handed out before."""
+        assert not self.waiting
+        self.reset_by_policy(NoOffsetError(self.where, self.fetched.offset))
+
+    @property
+    def may_be_read(self) -> bool:
+        """True when records may be fetched and handed out."""
+        return self.state is PositionState.FETCHING and not self.is_paused
+
+    # -- questions --------------------------------------------------------------------------------------------------
+
+    def is_due(self, now_ms: int) -> bool:
+        """True when nothing about it is under way, and it need not back off."""
+        return not self.is_asked and self.not_before_ms <= now_ms
+
+    def ask(self) -> int:
+        """A question begins; its answer is to be given with the ticket."""
+        assert not self.is_asked
+        self.is_asked = True
+        self.ticket += 1
+        return self.ticket
+
+    def answered(self, ticket: int) -> bool:
+        """A question ends; False when it was withdrawn meanwhile, and nobody wants the answer."""
+        if not self.is_asked or ticket != self.ticket:
+            return False
+        self.is_asked = False
+        return True
+
+    def back_off(self, until_ms: int, error: KafkaError | None = None) -> None:
+        """Ask nothing before that time; the user is told of an ``error`` that may not pass by itself."""
+        self.failures += 1
+        self.not_before_ms = until_ms
+        self.error = error

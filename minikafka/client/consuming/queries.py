@@ -1,0 +1,144 @@
+"""The questions a consumer has about offsets, each one request and its answers per partition.
+
+Every function raises KafkaError when the request as a whole fails; an answer may carry an error of its own.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from minikafka.client.broker_connection import BrokerConnection
+from minikafka.errors import ErrorCode
+from minikafka.model import NO_EPOCH, NO_OFFSET, Isolation, OffsetAndEpoch, TopicPartition
+from minikafka.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from minikafka.wire.messages.offset_commit import (
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from minikafka.wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+
+CONSUMER_REPLICA_ID: Final = -1
+
+
+class Answer(NamedTuple):
+    """What a leader says of one partition; offset and epoch are -1 when there is none."""
+
+    error: ErrorCode
+    found: OffsetAndEpoch
+
+
+class EpochQuestion(NamedTuple):
+    """Where did ``epoch`` end, as far as the leader of ``current_leader_epoch`` knows?"""
+
+    epoch: int
+    current_leader_epoch: int
+
+
+class TimeQuestion(NamedTuple):
+    """Which is the first offset at or after ``timestamp`` (ms; -1 latest, -2 earliest)?"""
+
+    timestamp: int
+    current_leader_epoch: int = NO_EPOCH
+
+
+def indexes_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Partition indexes under their topics, as most requests want them."""
+    grouped: dict[str, list[int]] = defaultdict(list)
+    for where in partitions:
+        grouped[where.topic].append(where.partition)
+    return grouped
+
+
+async def list_offsets(
+    leader: BrokerConnection,
+    questions: Mapping[TopicPartition, TimeQuestion],
+    isolation: Isolation,
+    *,
+    timeout_s: float,
+) -> dict[TopicPartition, Answer]:
+    """Offsets by time, from the leader of all these partitions."""
+    request = ListOffsetsRequest(
+        replica_id=CONSUMER_REPLICA_ID,
+        isolation_level=isolation,
+        topics=[
+            ListOffsetsTopic(
+                name=topic,
+                partitions=[_ask_time(index, questions[TopicPartition(topic, index)]) for index in indexes],
+            )
+            for topic, indexes in indexes_by_topic(questions).items()
+        ],
+        timeout_ms=int(timeout_s * 1000),
+    )
+    response = await leader.call(request, ListOffsetsResponse, timeout_s=timeout_s)
+    return {
+        TopicPartition(topic.name, partition.partition_index): Answer(
+            ErrorCode.of(partition.error_code), OffsetAndEpoch(partition.offset, partition.leader_epoch)
+        )
+        for topic in response.topics
+        for partition in topic.partitions
+    }
+
+
+async def epoch_ends(
+    leader: BrokerConnection, questions: Mapping[TopicPartition, EpochQuestion], *, timeout_s: float
+) -> dict[TopicPartition, Answer]:
+    """Where leader epochs ended, from the leader of all these partitions (rows E2, E3)."""
+    request = OffsetForLeaderEpochRequest(
+        replica_id=CONSUMER_REPLICA_ID,
+        topics=[
+            OffsetForLeaderTopic(
+                topic=topic,
+                partitions=[_ask_epoch(index, questions[TopicPartition(topic, index)]) for index in indexes],
+            )
+            for topic, indexes in indexes_by_topic(questions).items()
+        ],
+    )
+    response = await leader.call(request, OffsetForLeaderEpochResponse, timeout_s=timeout_s)
+    return {
+        TopicPartition(topic.topic, partition.partition): Answer(
+            ErrorCode.of(partition.error_code), OffsetAndEpoch(partition.end_offset, partition.leader_epoch)
+        )
+        for topic in response.topics
+        for partition in topic.partitions
+    }
+
+
+def commit_topics(offsets: Mapping[TopicPartition, OffsetAndEpoch]) -> list[OffsetCommitRequestTopic]:
+    """The body of an OffsetCommit."""
+    return [
+        OffsetCommitRequestTopic(
+            name=topic, partitions=[_commit(index, offsets[TopicPartition(topic, index)]) for index in indexes]
+        )
+        for topic, indexes in indexes_by_topic(offsets).items()
+    ]
+
+
+def _ask_time(index: int, question: TimeQuestion) -> ListOffsetsPartition:
+    return ListOffsetsPartition(
+        partition_index=index, timestamp=question.timestamp, current_leader_epoch=question.current_leader_epoch
+    )
+
+
+def _ask_epoch(index: int, question: EpochQuestion) -> OffsetForLeaderPartition:
+    return OffsetForLeaderPartition(
+        partition=index, leader_epoch=question.epoch, current_leader_epoch=question.current_leader_epoch
+    )
+
+
+def _commit(index: int, offset: OffsetAndEpoch) -> OffsetCommitRequestPartition:
+    assert offset.offset > NO_OFFSET
+    return OffsetCommitRequestPartition(
+        partition_index=index, committed_offset=offset.offset, committed_leader_epoch=offset.epoch
+    )

@@ -1,0 +1,207 @@
+"""Asks for what positions lack: a committed offset, the first or last offset, the end of an epoch.
+
+A task per question and broker, so that a broker that does not answer holds up its own partitions only. A question that
+fails is asked again after a back-off, for as long as the position needs it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any, Final
+
+from minikafka.client.backoff import RETRY_BACKOFF, retrying
+from minikafka.client.connections import Connections
+from minikafka.client.consuming.coordinator import Coordinator
+from minikafka.client.consuming.positions import Position, PositionState
+from minikafka.client.consuming.queries import Answer, EpochQuestion, TimeQuestion, epoch_ends, list_offsets
+from minikafka.client.errors import NoOffsetError
+from minikafka.client.metadata import Metadata
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import NO_NODE, NO_OFFSET, UNDEFINED_OFFSET_AND_EPOCH, Isolation, OffsetAndEpoch, TopicPartition
+from minikafka.net.tasks import TaskOwner
+
+ANSWER_TIMEOUT_S: Final = 5.0
+
+Tickets = dict[TopicPartition, tuple[Position, int]]
+_NO_ANSWER: Final = Answer(ErrorCode.UNKNOWN_SERVER_ERROR, UNDEFINED_OFFSET_AND_EPOCH)
+
+
+class Resolver:
+    """``coordinator`` is None for a consumer without a group, whose positions start by their policy.
+
+    ``on_answer`` is called when positions may have changed.
+    """
+
+    def __init__(
+        self,
+        connections: Connections,
+        metadata: Metadata,
+        coordinator: Coordinator | None,
+        tasks: TaskOwner,
+        rng: random.Random,
+        clock_ms: Callable[[], int],
+        isolation: Isolation,
+        on_answer: Callable[[], None],
+    ) -> None:
+        self._connections = connections
+        self._metadata = metadata
+        self._coordinator = coordinator
+        self._tasks = tasks
+        self._rng = rng
+        self._clock_ms = clock_ms
+        self._isolation = isolation
+        self._on_answer = on_answer
+
+    def ask(self, positions: Iterable[Position]) -> None:
+        """Start every question that can be asked now."""
+        now_ms = self._clock_ms()
+        by_state: dict[PositionState, list[Position]] = defaultdict(list)
+        for position in positions:
+            if position.is_due(now_ms):
+                by_state[position.state].append(position)
+        self._ask_committed(by_state[PositionState.UNKNOWN])
+        for leader, led in self._by_leader(by_state[PositionState.RESETTING]):
+            tickets = _tickets(led)
+            self._start(self._reset(leader, tickets), tickets, f"reset-at-{leader}")
+        for leader, led in self._by_leader(by_state[PositionState.VALIDATING]):
+            tickets = _tickets(led)
+            self._start(self._validate(leader, tickets), tickets, f"validate-at-{leader}")
+
+    def back_off(self, position: Position, error: KafkaError) -> None:
+        """Ask again later; in the meantime see whether the cluster changed, or tell the user."""
+        if error.retriable:
+            self._metadata.request_refresh()
+        delay_ms = int(RETRY_BACKOFF.delay_s(position.failures + 1, self._rng) * 1000)
+        position.back_off(self._clock_ms() + delay_ms, None if error.retriable else error)
+
+    async def find_offsets(
+        self, timestamps: Mapping[TopicPartition, int], *, timeout_s: float
+    ) -> dict[TopicPartition, int]:
+        """The offset for each timestamp (ms; -1 latest, -2 earliest), -1 where no record is that young.
+
+        Raises KafkaError when some partition's leader did not answer within ``timeout_s``.
+        """
+        found: dict[TopicPartition, int] = {}
+
+        async def attempt() -> dict[TopicPartition, int]:
+            await self._find_missing(timestamps, found)
+            return found
+
+        return await retrying(attempt, timeout_s=timeout_s, rng=self._rng, doing="looking up offsets")
+
+    # -- questions about positions ----------------------------------------------------------------------------------
+
+    def _ask_committed(self, positions: list[Position]) -> None:
+        if not positions:
+            return
+        if self._coordinator is None:
+            for position in positions:
+                position.reset_by_policy(NoOffsetError(position.where))
+            self._on_answer()
+            return
+        tickets = _tickets(positions)
+        self._start(self._find_committed(self._coordinator, tickets), tickets, "committed")
+
+    async def _find_committed(self, coordinator: Coordinator, tickets: Tickets) -> None:
+        stable = self._isolation is Isolation.READ_COMMITTED
+        stored = await coordinator.committed(list(tickets), require_stable=stable)
+        for where, (position, ticket) in tickets.items():
+            if position.answered(ticket):
+                if (offset := stored.get(where)) is not None:
+                    position.seek(*offset, validated=False)
+                else:
+                    position.reset_by_policy(NoOffsetError(where))
+
+    async def _reset(self, leader: int, tickets: Tickets) -> None:
+        questions = {
+            where: TimeQuestion(position.reset_to, position.leader_epoch) for where, (position, _) in tickets.items()
+        }
+        connection = await self._connections.to_node(leader)
+        answers = await list_offsets(connection, questions, self._isolation, timeout_s=ANSWER_TIMEOUT_S)
+        for position, found in self._good(tickets, answers, "looking up the offset to start from"):
+            position.seek(*found)
+
+    async def _validate(self, leader: int, tickets: Tickets) -> None:
+        questions = {
+            where: EpochQuestion(position.fetched.epoch, position.leader_epoch)
+            for where, (position, _) in tickets.items()
+        }
+        connection = await self._connections.to_node(leader)
+        answers = await epoch_ends(connection, questions, timeout_s=ANSWER_TIMEOUT_S)
+        for position, end in self._good(tickets, answers, "asking where an epoch ended"):
+            position.on_epoch_end(end)
+
+    def _good(
+        self, tickets: Tickets, answers: Mapping[TopicPartition, Answer], doing: str
+    ) -> Iterable[tuple[Position, OffsetAndEpoch]]:
+        """The answers that can be used; positions that got none back off."""
+        for where, (position, ticket) in tickets.items():
+            if position.answered(ticket):
+                error, found = answers.get(where, _NO_ANSWER)
+                if error is ErrorCode.NONE:
+                    yield position, found
+                else:
+                    self.back_off(position, KafkaError(error, f"{where}: {doing} failed"))
+
+    def _start(self, question: Coroutine[Any, Any, None], tickets: Tickets, name: str) -> None:
+        self._tasks.start(self._guard(question, tickets), name)
+
+    async def _guard(self, question: Coroutine[Any, Any, None], tickets: Tickets) -> None:
+        try:
+            await question
+        except KafkaError as error:
+            for position, ticket in tickets.values():
+                if position.answered(ticket):
+                    self.back_off(position, error)
+        self._on_answer()
+
+    def _by_leader(self, positions: Iterable[Position]) -> Iterable[tuple[int, list[Position]]]:
+        """Groups by leader; a position without one waits until metadata names it."""
+        by_leader: dict[int, list[Position]] = defaultdict(list)
+        for position in positions:
+            by_leader[self._connections.cluster.leader_of(position.where)].append(position)
+        if by_leader.pop(NO_NODE, None):
+            self._metadata.request_refresh()
+        return by_leader.items()
+
+    # -- questions of the user --------------------------------------------------------------------------------------
+
+    async def _find_missing(self, timestamps: Mapping[TopicPartition, int], found: dict[TopicPartition, int]) -> None:
+        by_leader: dict[int, dict[TopicPartition, TimeQuestion]] = defaultdict(dict)
+        missing = {where: time for where, time in timestamps.items() if where not in found}
+        cluster = self._connections.cluster
+        if any(cluster.leader_of(where) == NO_NODE for where in missing):
+            cluster = await self._connections.refresh({where.topic for where in missing})
+        for where, timestamp in missing.items():
+            by_leader[cluster.leader_of(where)][where] = TimeQuestion(timestamp)
+        failure: KafkaError | None = None
+        for where in by_leader.pop(NO_NODE, ()):
+            failure = KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{where} does not exist, or has no leader now")
+        for leader, questions in by_leader.items():
+            failure = await self._ask_leader(leader, questions, found) or failure
+        if failure is not None:
+            await self._connections.refresh({where.topic for where in missing})
+            raise failure
+
+    async def _ask_leader(
+        self, leader: int, questions: dict[TopicPartition, TimeQuestion], found: dict[TopicPartition, int]
+    ) -> KafkaError | None:
+        try:
+            connection = await self._connections.to_node(leader)
+            answers = await list_offsets(connection, questions, self._isolation, timeout_s=ANSWER_TIMEOUT_S)
+        except KafkaError as error:
+            return error
+        failure = None
+        for where in questions:
+            error_code, answer = answers.get(where, _NO_ANSWER)
+            if error_code is ErrorCode.NONE:
+                found[where] = max(answer.offset, NO_OFFSET)
+            else:
+                failure = KafkaError(error_code, f"looking up an offset of {where} failed")
+        return failure
+
+
+def _tickets(positions: Iterable[Position]) -> Tickets:
+    return {position.where: (position, position.ask()) for position in positions}

@@ -1,0 +1,153 @@
+"""The partitions that a consumer reads now: where it stands in each, what waits to be taken, what the user holds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable
+
+from minikafka.client.consuming.buffer import FetchBuffer
+from minikafka.client.consuming.handover import Handover, Offsets
+from minikafka.client.consuming.positions import Position, PositionState
+from minikafka.client.records import ConsumerRecord
+from minikafka.errors import KafkaError
+from minikafka.model import NO_OFFSET, TopicPartition
+
+
+class Share:
+    """``on_room`` is called when something more may be fetched. It is what a membership calls a partition owner."""
+
+    def __init__(
+        self,
+        clock_ms: Callable[[], int],
+        on_room: Callable[[], None],
+        *,
+        reset_policy: int | None,
+        max_poll_interval_ms: int,
+    ) -> None:
+        self._on_room = on_room
+        self._reset_policy = reset_policy
+        self._handover = Handover(clock_ms, max_poll_interval_ms, self._give_up)
+        self._may_have_error = False
+        self.positions: dict[TopicPartition, Position] = {}
+        self.buffer = FetchBuffer()
+
+    # -- which partitions -------------------------------------------------------------------------------------------
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read exactly these from now on; where they were read before, go on."""
+        wanted = set(partitions)
+        for where in [where for where in self.positions if where not in wanted]:
+            self.positions.pop(where).drop()
+        self.add(wanted)
+        self.moved()
+
+    def add(self, partitions: Iterable[TopicPartition], *, reset_to: int | None = None) -> None:
+        """Read these too, from ``reset_to`` (EARLIEST or LATEST) rather than where the group or the policy says."""
+        for where in partitions:
+            if where not in self.positions:
+                position = self.positions[where] = Position(where, self._reset_policy)
+                if reset_to is not None:
+                    position.reset(reset_to)
+        self._on_room()
+
+    def position(self, where: TopicPartition) -> Position:
+        """Raises ValueError when the partition is not read."""
+        try:
+            return self.positions[where]
+        except KeyError:
+            raise ValueError(f"{where} is not assigned to this consumer") from None
+
+    def moved(self) -> None:
+        """Positions were moved or paused by hand."""
+        self.buffer.drop_stale()
+        self._on_room()
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    def enter(self) -> None:
+        """The user asks for records, and so is done with those before."""
+        self._handover.enter()
+
+    def leave(self) -> None:
+        """The user got what there was."""
+        self._handover.leave()
+
+    def take(self, limit: int) -> list[ConsumerRecord]:
+        """Up to ``limit`` records that wait. Raises the KafkaError that reading ran into."""
+        self._raise_error()
+        records: list[ConsumerRecord] = []
+        waiting = len(self.buffer)
+        try:
+            while len(records) < limit and (taken := self.buffer.take(limit - len(records))):
+                self._handover.hold(self.positions[TopicPartition(taken[0].topic, taken[0].partition)])
+                records += taken
+        except KafkaError:
+            if not records:
+                raise
+        finally:
+            if len(self.buffer) < waiting:
+                self._on_room()
+        return records
+
+    def look_for_errors(self) -> None:
+        """Answers came that may have put errors into positions."""
+        self._may_have_error = True
+
+    def _raise_error(self) -> None:
+        if not self._may_have_error:
+            return
+        for position in self.positions.values():
+            error = position.error
+            if error is not None:
+                if position.state is not PositionState.FAILED:
+                    position.error = None  # it is tried again; a failed one is raised until the user moves it
+                raise error
+        self._may_have_error = False
+
+    # -- offsets ----------------------------------------------------------------------------------------------------
+
+    def processed(self) -> Offsets:
+        """Behind what the user is done with, per partition."""
+        return {where: p.processed for where, p in self.positions.items() if p.processed.offset != NO_OFFSET}
+
+    def consumed(self) -> Offsets:
+        """Behind what was handed out, per partition."""
+        return {where: p.consumed for where, p in self.positions.items() if p.consumed.offset != NO_OFFSET}
+
+    def settle(self) -> None:
+        """The user is done with everything it got."""
+        self._handover.settle()
+
+    # -- as the owner of a group's partitions -----------------------------------------------------------------------
+
+    def assigned(self, partitions: Collection[TopicPartition]) -> None:
+        """Read these now."""
+        self.assign(partitions)
+
+    def hand_back(self) -> asyncio.Future[Offsets]:
+        """Stop reading once the user is done with what it holds; what was processed then."""
+        return self._handover.hand_back()
+
+    def lost(self) -> None:
+        """Stop reading at once: the partitions may be somebody else's."""
+        self._handover.cancel()
+        self._drop_all()
+
+    def is_overdue(self) -> bool:
+        """True when the user did not ask for records for longer than it may."""
+        return self._handover.is_overdue()
+
+    async def wait_for_user(self) -> None:
+        """Wait until the user asks for records again."""
+        await self._handover.wait_for_user()
+
+    def _give_up(self) -> Offsets:
+        offsets = self.processed()
+        self._drop_all()
+        return offsets
+
+    def _drop_all(self) -> None:
+        for position in self.positions.values():
+            position.drop()
+        self.positions.clear()
+        self.buffer.drop_stale()

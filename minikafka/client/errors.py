@@ -1,0 +1,49 @@
+"""What the client raises beside plain KafkaErrors; all of these are KafkaErrors too."""
+
+from __future__ import annotations
+
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import OffsetAndEpoch, TopicPartition
+
+
+class UnreachableError(KafkaError):
+    """No connection to a broker could be made, or it broke before the answer came. Whether the request was carried
+    out is then unknown."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.NETWORK_EXCEPTION, message)
+
+
+class LogTruncatedError(KafkaError):
+    """Records that this consumer had read are no longer in the log: its leader changed uncleanly (KIP-320).
+
+    ``where`` stood at ``offset``; the logs agree up to ``divergence``, None when the leader cannot tell. Seek to
+    read on from where you choose.
+    """
+
+    def __init__(self, where: TopicPartition, offset: int, divergence: OffsetAndEpoch | None) -> None:
+        agree = (
+            "and the leader does not know the epoch they were written in"
+            if divergence is None
+            else f"and the log agrees only up to offset {divergence.offset} (epoch {divergence.epoch})"
+        )
+        super().__init__(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"{where}: records before offset {offset} were read but are no longer in the log, {agree}; "
+            "seek to go on, or set auto_offset_reset",
+        )
+        self.where = where
+        self.offset = offset
+        self.divergence = divergence
+
+
+class NoOffsetError(KafkaError):
+    """There is no committed offset, or the offset is out of range, and ``auto_offset_reset`` is "none"."""
+
+    def __init__(self, where: TopicPartition, offset: int | None = None) -> None:
+        what = "has no committed offset" if offset is None else f"has no offset {offset} any more, or not yet"
+        super().__init__(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"{where} {what}, and auto_offset_reset is 'none': seek, or choose 'earliest' or 'latest'",
+        )
+        self.where = where

@@ -1,0 +1,138 @@
+"""Keeps a client's picture of the cluster current: at once when someone finds it wrong, else every few minutes.
+
+It is also looked at when an answer is late: a broker that hangs is fenced by its cluster after a while, and once the
+cluster no longer lists it, :class:`Connections` hangs up on it and those who wait for it turn to its successor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Final
+
+from minikafka.client.backoff import FAILOVER_BACKOFF
+from minikafka.client.cluster import TopicView
+from minikafka.client.connections import Connections
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.net.tasks import TaskOwner
+
+MAX_AGE_S: Final = 300.0
+LOOK_INTERVAL_S: Final = 1.0
+
+
+class Metadata:
+    """Refreshes ``connections.cluster`` for the topics in ``topics``; ``on_update`` is called each time."""
+
+    def __init__(
+        self,
+        connections: Connections,
+        tasks: TaskOwner,
+        rng: random.Random,
+        on_update: Callable[[], None],
+        *,
+        max_age_s: float = MAX_AGE_S,
+    ) -> None:
+        self._connections = connections
+        self._tasks = tasks
+        self._rng = rng
+        self._on_update = on_update
+        self._max_age_s = max_age_s
+        self._wanted = asyncio.Event()
+        self._updated = asyncio.Event()  # replaced at each update
+        self._to_create: set[str] = set()
+        self._failure: KafkaError | None = None
+        self.topics: set[str] = set()
+
+    def start(self) -> None:
+        """Begin to refresh."""
+        self._tasks.start(self._run(), "metadata")
+
+    def request_refresh(self) -> None:
+        """What we know proved wrong: ask again, at once or after the back-off."""
+        self._wanted.set()
+
+    async def updated(self) -> None:
+        """Wait for the next answer, or failure to get one."""
+        await self._updated.wait()
+
+    async def topic(self, name: str, *, timeout_s: float, may_create: bool) -> TopicView:
+        """The topic, as soon as it can be described, and from now on kept up to date.
+
+        ``may_create`` has the cluster create it if it does that on first use. Raises KafkaError after ``timeout_s``,
+        or at once for an error that will not pass, such as a name that is not legal.
+        """
+        is_new = name not in self.topics
+        self.topics.add(name)
+        if may_create:
+            self._to_create.add(name)
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self._described(name)
+        except BaseException as error:
+            if is_new:
+                self.topics.discard(name)
+            if isinstance(error, TimeoutError):
+                raise self._why_unknown(name, timeout_s) from None
+            raise
+        finally:
+            self._to_create.discard(name)
+
+    async def _described(self, name: str) -> TopicView:
+        while True:
+            self.request_refresh()
+            await self.updated()
+            view = self._connections.cluster.topics.get(name)
+            if view is None:
+                continue
+            if view.is_usable:
+                return view
+            if view.error is not ErrorCode.NONE and not view.error.retriable:
+                raise KafkaError(view.error, f"the cluster does not accept the topic {name!r}")
+
+    def _why_unknown(self, name: str, timeout_s: float) -> KafkaError:
+        if self._failure is not None:
+            return KafkaError(self._failure.code, f"topic {name!r} is not known: {self._failure.message}")
+        view = self._connections.cluster.topics.get(name)
+        code = (view.error if view is not None else ErrorCode.NONE) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return KafkaError(
+            code, f"there is no topic {name!r}, nor did one appear within {timeout_s:g} s; create it first"
+        )
+
+    # -- the loop ---------------------------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        repeats = 0
+        while True:
+            await self._wait_until_due()
+            self._wanted.clear()
+            await self._refresh()
+            repeats += 1
+            await asyncio.sleep(FAILOVER_BACKOFF.delay_s(repeats, self._rng))
+            if not self._wanted.is_set():
+                repeats = 0
+
+    async def _wait_until_due(self) -> None:
+        loop = asyncio.get_running_loop()
+        due_s = loop.time() + self._max_age_s
+        while True:
+            try:
+                async with asyncio.timeout(LOOK_INTERVAL_S):
+                    await self._wanted.wait()
+                return
+            except TimeoutError:
+                if loop.time() >= due_s or self._connections.has_slow_calls():
+                    return
+
+    async def _refresh(self) -> None:
+        try:
+            if self._to_create:  # apart from the others, so that a topic that was deleted is not made again
+                await self._connections.refresh(sorted(self._to_create), may_create=True)
+            await self._connections.refresh(sorted(self.topics - self._to_create))
+            self._failure = None
+        except KafkaError as error:
+            self._failure = error
+            self._wanted.set()
+        updated, self._updated = self._updated, asyncio.Event()
+        updated.set()
+        self._on_update()

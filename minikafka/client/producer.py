@@ -1,0 +1,260 @@
+"""Produces records: batched, compressed, idempotent, tried again in order until ``delivery_timeout_ms``."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Final, Self
+
+from minikafka.client.connections import Connections
+from minikafka.client.metadata import Metadata
+from minikafka.client.producing.accumulator import Accumulator
+from minikafka.client.producing.partitioner import Partitioner
+from minikafka.client.producing.sender import ALL_IN_SYNC, Sender, SendSettings
+from minikafka.client.producing.sequences import Sequences
+from minikafka.client.records import Delivery, RecordMetadata
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import Compression, TopicPartition
+from minikafka.net.tasks import TaskOwner
+from minikafka.records.build import upper_bound_size
+from minikafka.records.record import Header
+
+LEAVING_TIMEOUT_MS: Final = 2_000  # for what is buffered when an exception leaves the ``async with`` block
+_ACKS: Final = {"all": ALL_IN_SYNC, -1: ALL_IN_SYNC, 1: 1, 0: 0}
+
+
+class Producer:
+    """``async with Producer("127.0.0.1:19092") as producer: await producer.send_and_wait("topic", b"value")``.
+
+    - ``acks``: "all" (every in-sync replica), 1 (the leader) or 0 (nobody answers). With "all" the producer is
+      idempotent unless told otherwise: retries make neither duplicates nor disorder.
+    - ``compression`` of batches; ``batch_bytes`` at most in one, before compression; ``linger_ms`` to wait for more.
+      Batches grow by themselves while the one before is under way, so 0 is a good value.
+    - ``buffer_bytes``: ``send`` waits while as much is buffered. ``max_request_bytes``: of one request, and so of one
+      record.
+    - ``delivery_timeout_ms`` from ``send`` to the last attempt; ``request_timeout_ms`` of one attempt.
+    - ``max_block_ms``: how long ``send`` waits for a topic to exist.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        *,
+        client_id: str = "minikafka-producer",
+        acks: int | str = "all",
+        enable_idempotence: bool | None = None,
+        compression: Compression = Compression.NONE,
+        batch_bytes: int = 256 * 1024,
+        linger_ms: int = 0,
+        buffer_bytes: int = 64 * 1024 * 1024,
+        max_request_bytes: int = 8 * 1024 * 1024,
+        request_timeout_ms: int = 30_000,
+        delivery_timeout_ms: int = 120_000,
+        max_block_ms: int = 10_000,
+    ) -> None:
+        if acks not in _ACKS:
+            raise ValueError(f"acks is {acks!r}; it must be 'all', 1 or 0")
+        is_idempotent = _ACKS[acks] == ALL_IN_SYNC if enable_idempotence is None else enable_idempotence
+        if is_idempotent and _ACKS[acks] != ALL_IN_SYNC:
+            raise ValueError("an idempotent producer needs acks='all'; set enable_idempotence=False for other acks")
+        rng = random.Random()
+        self._connections = Connections(
+            bootstrap_servers, client_id=client_id, rng=rng, request_timeout_s=request_timeout_ms / 1000
+        )
+        self._tasks = TaskOwner(client_id, self._on_task_failure)
+        sequences = Sequences() if is_idempotent else None
+        self._accumulator: Accumulator[Delivery] = Accumulator(
+            batch_bytes=batch_bytes,
+            linger_ms=linger_ms,
+            buffer_bytes=buffer_bytes,
+            compression=compression,
+            sequences=sequences,
+        )
+        self._partitioner = Partitioner(rng)
+        self._metadata = Metadata(self._connections, self._tasks, rng, self._on_metadata)
+        self._sender = Sender(
+            self._connections,
+            self._metadata,
+            self._accumulator,
+            sequences,
+            self._tasks,
+            rng,
+            SendSettings(_ACKS[acks], request_timeout_ms, delivery_timeout_ms, max_request_bytes),
+            self._on_sent,
+            self._on_progress,
+        )
+        self._max_record_bytes = min(max_request_bytes, buffer_bytes)
+        self._delivery_timeout_ms = delivery_timeout_ms
+        self._max_block_s = max_block_ms / 1000
+        self._progress = asyncio.Event()  # set at each change; those who wait look again
+        self._failure: KafkaError | None = None
+        self._is_running = False
+
+    # -- life -------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Connect. Raises KafkaError when no broker answers."""
+        try:
+            await self._connections.bootstrap()
+        except BaseException:
+            await self._connections.close()
+            raise
+        self._metadata.start()
+        self._sender.start()
+        self._is_running = True
+
+    async def close(self, timeout_ms: int | None = None) -> None:
+        """Deliver what is buffered, then disconnect. After ``timeout_ms`` (default: the delivery time-out) what is
+        left fails with REQUEST_TIMED_OUT; nothing hangs."""
+        if not self._is_running:
+            return
+        timeout_ms = self._delivery_timeout_ms if timeout_ms is None else timeout_ms
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await self.flush()
+        except TimeoutError:
+            pass
+        finally:
+            self._is_running = False
+            self._sender.abort(self._failure or _closed())
+            await self._tasks.close()
+            await self._connections.close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close(None if exc is None else LEAVING_TIMEOUT_MS)
+
+    # -- sending ----------------------------------------------------------------------------------------------------
+
+    async def send(
+        self,
+        topic: str,
+        value: bytes | None = None,
+        *,
+        key: bytes | None = None,
+        partition: int | None = None,
+        headers: Iterable[Header] = (),
+        timestamp_ms: int | None = None,
+    ) -> Delivery:
+        """Buffer one record, waiting for room and for the topic; the future returned tells its fate.
+
+        Records of one partition are written in the order in which they were sent. Raises KafkaError when the record
+        cannot be placed: no such topic or partition, too large.
+        """
+        _check_bytes("value", value)
+        _check_bytes("key", key)
+        kept_headers = tuple(headers)
+        size = upper_bound_size(key, value, kept_headers)
+        if size > self._max_record_bytes:
+            message = f"a record of {size} bytes is larger than a request may be ({self._max_record_bytes} bytes)"
+            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, message)
+        self._check_running()
+        where = await self._place(topic, key, partition)
+        while not self._accumulator.has_room(size):
+            await self._wait_for_progress()
+            self._check_running()
+        return await self._append(where, key, value, kept_headers, timestamp_ms)
+
+    async def send_and_wait(
+        self,
+        topic: str,
+        value: bytes | None = None,
+        *,
+        key: bytes | None = None,
+        partition: int | None = None,
+        headers: Iterable[Header] = (),
+        timestamp_ms: int | None = None,
+    ) -> RecordMetadata:
+        """Send one record and wait until it is acknowledged. Raises KafkaError."""
+        delivery = await self.send(
+            topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
+        )
+        return await delivery
+
+    async def flush(self) -> None:
+        """Wait until everything sent so far was delivered or failed; how each record fared its future says."""
+        latest = self._accumulator.latest_serial
+        self._sender.flushing += 1
+        self._sender.wake()
+        try:
+            while self._accumulator.oldest_serial() <= latest and self._failure is None:
+                await self._wait_for_progress()
+        finally:
+            self._sender.flushing -= 1
+
+    # -- inside -----------------------------------------------------------------------------------------------------
+
+    async def _place(self, topic: str, key: bytes | None, partition: int | None) -> TopicPartition:
+        view = self._connections.cluster.topics.get(topic)
+        if view is None or not view.is_usable:
+            view = await self._metadata.topic(topic, timeout_s=self._max_block_s, may_create=True)
+        if partition is None:
+            partition = self._partitioner.choose(key, view)
+        elif partition not in view.partitions:
+            message = f"{topic} has partitions 0 to {len(view.partitions) - 1}, not {partition}"
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+        return TopicPartition(topic, partition)
+
+    async def _append(
+        self,
+        where: TopicPartition,
+        key: bytes | None,
+        value: bytes | None,
+        headers: tuple[Header, ...],
+        timestamp_ms: int | None,
+    ) -> Delivery:
+        loop = asyncio.get_running_loop()
+        delivery: Delivery = loop.create_future()
+        timestamp = int(time.time() * 1000) if timestamp_ms is None else timestamp_ms
+        appended = self._accumulator.append(where, key, value, timestamp, headers, delivery, int(loop.time() * 1000))
+        if appended.opened:
+            self._sender.wake()
+        if appended.completed:
+            self._partitioner.move_on(*where)
+            await asyncio.sleep(0)  # a caller that never waits must not keep full batches from being sent
+        return delivery
+
+    async def _wait_for_progress(self) -> None:
+        self._progress.clear()
+        await self._progress.wait()
+
+    def _check_running(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+        if not self._is_running:
+            raise RuntimeError("the producer is not running; use 'async with Producer(...)', or start() it first")
+
+    def _on_metadata(self) -> None:
+        self._sender.wake()
+
+    def _on_sent(self, where: TopicPartition) -> None:
+        self._partitioner.move_on(*where)
+
+    def _on_progress(self) -> None:
+        self._progress.set()
+
+    def _on_task_failure(self, name: str, error: BaseException) -> None:
+        """A refusal that is final, or a mistake of ours: nothing more can be delivered."""
+        if not isinstance(error, KafkaError):
+            failure = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{name} failed: {error!r}")
+            failure.__cause__ = error
+            error = failure
+        self._failure = self._failure or error
+        self._sender.abort(self._failure)
+
+
+def _closed() -> KafkaError:
+    return KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the producer was closed before this record was acknowledged")
+
+
+def _check_bytes(what: str, data: object) -> None:
+    if data is not None and not isinstance(data, bytes | bytearray | memoryview):
+        raise TypeError(f"the {what} of a record is bytes or None, not {type(data).__name__}; encode it first")

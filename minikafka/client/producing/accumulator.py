@@ -1,0 +1,293 @@
+"""Records gathered into batches per partition, in order (pure).
+
+At most one batch of a partition is in flight. That keeps order without bookkeeping across batches: a batch that failed
+and may be tried again goes back to the front with the stamp it had, so the broker recognises it if it was written after
+all. Throughput comes from the size of batches and from many partitions, not from depth.
+
+A batch is *open* (at the end of its queue, records may be added), *in flight*, or *waiting to be tried again* (at the
+front of its queue, closed). It leaves by :meth:`Accumulator.delivered` or :meth:`Accumulator.give_up`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+from minikafka.client.producing.sequences import Sequences, Stamp
+from minikafka.model import Compression, TopicPartition
+from minikafka.records.batch import parse_header, write_header
+from minikafka.records.build import BatchBuilder, upper_bound_size
+from minikafka.records.record import Header
+
+Token = TypeVar("Token")
+
+
+class Batch(Generic[Token]):
+    """Records of one partition that travel together, and whoever waits for each of them."""
+
+    __slots__ = (
+        "_builder",
+        "attempts",
+        "buffered_bytes",
+        "created_ms",
+        "encoded",
+        "failed_leader_epoch",
+        "not_before_ms",
+        "serial",
+        "stamp",
+        "timestamps",
+        "tokens",
+        "where",
+    )
+
+    def __init__(self, serial: int, where: TopicPartition, compression: Compression, created_ms: int) -> None:
+        self.serial = serial
+        self.where = where
+        self.created_ms = created_ms
+        self.tokens: list[Token] = []
+        self.timestamps: list[int] = []
+        self.stamp: Stamp | None = None
+        self.attempts = 0
+        self.buffered_bytes = 0  # what it counts for in the buffer, before compression
+        self.not_before_ms = 0
+        self.failed_leader_epoch: int | None = None  # set when it failed because of who leads, or seemed to
+        self.encoded = bytearray()  # kept, so that a retry is the same batch to the byte
+        self._builder = BatchBuilder(compression=compression)
+
+    @property
+    def is_open(self) -> bool:
+        """True until it is sent for the first time."""
+        return not self.attempts
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the batch as it is sent, as far as that is known."""
+        return len(self.encoded) or self._builder.size_in_bytes
+
+    def append(
+        self, key: bytes | None, value: bytes | None, timestamp: int, headers: Sequence[Header], token: Token
+    ) -> None:
+        """Add a record."""
+        self._builder.append(key, value, timestamp, headers)
+        self.timestamps.append(timestamp)
+        self.tokens.append(token)
+
+    def close(self, stamp: Stamp | None) -> None:
+        """Encode it, known by ``stamp`` from now on."""
+        self.stamp = stamp
+        if stamp is not None:
+            builder = self._builder
+            builder.producer_id, builder.producer_epoch, builder.base_sequence = stamp
+        self.encoded = self._builder.build()
+
+    def stamp_again(self, stamp: Stamp) -> None:
+        """Number it anew; the records stay as they are encoded."""
+        self.stamp = stamp
+        header = parse_header(self.encoded)._replace(
+            producer_id=stamp.producer_id, producer_epoch=stamp.producer_epoch, base_sequence=stamp.base_sequence
+        )
+        write_header(self.encoded, header)
+
+
+class Appended(NamedTuple):
+    """What an append did to its partition's batches."""
+
+    opened: bool  # a new batch, whose time to linger begins
+    completed: bool  # the batch before it is full and can be sent
+
+
+class Accumulator(Generic[Token]):
+    """Bounded by ``buffer_bytes`` over all partitions. ``sequences`` is None for a producer that is not idempotent."""
+
+    def __init__(
+        self,
+        *,
+        batch_bytes: int,
+        linger_ms: int,
+        buffer_bytes: int,
+        compression: Compression = Compression.NONE,
+        sequences: Sequences | None = None,
+    ) -> None:
+        self._batch_bytes = batch_bytes
+        self._linger_ms = linger_ms
+        self._buffer_bytes = buffer_bytes
+        self._compression = compression
+        self._sequences = sequences
+        self._queues: dict[TopicPartition, deque[Batch[Token]]] = {}  # none of them empty
+        self._in_flight: dict[TopicPartition, Batch[Token]] = {}
+        self._count = 0
+        self.buffered_bytes = 0
+        self.latest_serial = 0  # batches are numbered in the order in which they were opened
+
+    def __len__(self) -> int:
+        """How many batches are queued or in flight."""
+        return self._count
+
+    def has_room(self, size_bytes: int) -> bool:
+        """True when a record of that size may be appended now. A lone record always fits."""
+        return not self._count or self.buffered_bytes + size_bytes <= self._buffer_bytes
+
+    def append(
+        self,
+        where: TopicPartition,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp: int,
+        headers: Sequence[Header],
+        token: Token,
+        now_ms: int,
+    ) -> Appended:
+        """Add a record (timestamp in wall-clock ms; ``now_ms`` is monotonic)."""
+        queue = self._queues.setdefault(where, deque())
+        batch = queue[-1] if queue and queue[-1].is_open else None
+        completed = batch is not None and not self._fits(batch, key, value, headers)
+        opened = batch is None or completed
+        if batch is None or completed:
+            self.latest_serial += 1
+            batch = Batch(self.latest_serial, where, self._compression, now_ms)
+            queue.append(batch)
+            self._count += 1
+        batch.append(key, value, timestamp, headers, token)
+        grown = batch.size_bytes - batch.buffered_bytes
+        batch.buffered_bytes += grown
+        self.buffered_bytes += grown
+        return Appended(opened, completed)
+
+    # -- sending ----------------------------------------------------------------------------------------------------
+
+    def ready(
+        self, now_ms: int, leader_epoch_of: Callable[[TopicPartition], int], *, flushing: bool = False
+    ) -> Iterator[TopicPartition]:
+        """Partitions whose first batch may be sent now: full, old enough, or any batch when flushing.
+
+        A batch to be tried again waits for its back-off, but not for that once its partition has a newer leader.
+        """
+        may_stamp = self._sequences is None or not self._sequences.needs_producer_id
+        for where, queue in self._queues.items():
+            batch = queue[0]
+            if where not in self._in_flight and (may_stamp or batch.stamp is not None):
+                if batch.is_open:
+                    if flushing or len(queue) > 1 or self._is_old_or_full(batch, now_ms):
+                        yield where
+                elif batch.not_before_ms <= now_ms or self._has_new_leader(batch, leader_epoch_of):
+                    yield where
+
+    def awaits_leader(self, leader_epoch_of: Callable[[TopicPartition], int]) -> bool:
+        """True when some batch failed because of its leader and no newer one is known."""
+        return any(
+            queue[0].failed_leader_epoch is not None and not self._has_new_leader(queue[0], leader_epoch_of)
+            for queue in self._queues.values()
+        )
+
+    def next_due_ms(self, now_ms: int) -> int | None:
+        """When the next batch becomes ready by the passing of time alone; None when none will."""
+        times = (
+            queue[0].created_ms + self._linger_ms if queue[0].is_open else queue[0].not_before_ms
+            for where, queue in self._queues.items()
+            if where not in self._in_flight
+        )
+        return min((time for time in times if time > now_ms), default=None)
+
+    def oldest_ms(self) -> int | None:
+        """When the oldest batch that is not in flight was created."""
+        return min((queue[0].created_ms for queue in self._queues.values()), default=None)
+
+    def oldest_serial(self) -> int:
+        """The lowest number of a batch that is still here; one more than the latest when there is none."""
+        first = self.latest_serial + 1
+        queued = min((queue[0].serial for queue in self._queues.values()), default=first)
+        in_flight = min((batch.serial for batch in self._in_flight.values()), default=first)
+        return min(queued, in_flight)
+
+    def size_of_first(self, where: TopicPartition) -> int:
+        """Bytes that :meth:`take` would hand out, before compression."""
+        return self._queues[where][0].size_bytes
+
+    def take(self, where: TopicPartition) -> Batch[Token]:
+        """The partition's first batch, now in flight; it is stamped and encoded the first time."""
+        assert where not in self._in_flight, f"{where} has a batch in flight"
+        queue = self._queues[where]
+        batch = queue.popleft()
+        if not queue:
+            del self._queues[where]
+        stamp = batch.stamp
+        if stamp is None and self._sequences is not None:
+            stamp = self._sequences.stamp(where, len(batch.tokens))
+        if batch.is_open:
+            batch.close(stamp)
+        elif stamp is not None and stamp != batch.stamp:
+            batch.stamp_again(stamp)
+        batch.attempts += 1
+        self._in_flight[where] = batch
+        return batch
+
+    # -- what became of a batch -------------------------------------------------------------------------------------
+
+    def delivered(self, batch: Batch[Token]) -> None:
+        """It was written."""
+        del self._in_flight[batch.where]
+        self._forget(batch)
+
+    def retry(self, batch: Batch[Token], not_before_ms: int, failed_leader_epoch: int | None = None) -> None:
+        """Back to the front: tried again at ``not_before_ms``, or when there is a leader of a newer epoch."""
+        del self._in_flight[batch.where]
+        batch.not_before_ms = not_before_ms
+        batch.failed_leader_epoch = failed_leader_epoch
+        self._queues.setdefault(batch.where, deque()).appendleft(batch)
+
+    def renumber(self, batch: Batch[Token]) -> None:
+        """The broker's count of this partition differs, and the batch in flight was not written: it gets new numbers
+        when it is taken again."""
+        assert self._sequences is not None
+        self._sequences.start_over(batch.where)
+        batch.stamp = None
+
+    def give_up(self, batch: Batch[Token], *, may_be_written: bool) -> None:
+        """The batch in flight will not be tried again."""
+        del self._in_flight[batch.where]
+        self._drop(batch, may_be_written=may_be_written)
+
+    def expire(self, created_before_ms: int) -> list[Batch[Token]]:
+        """Remove and return the batches, other than those in flight, that are older than that."""
+        expired = []
+        for where, queue in list(self._queues.items()):
+            while queue and queue[0].created_ms < created_before_ms:
+                batch = queue.popleft()
+                self._drop(batch, may_be_written=not batch.is_open)
+                expired.append(batch)
+            if not queue:
+                del self._queues[where]
+        return expired
+
+    def clear(self) -> list[Batch[Token]]:
+        """Remove and return everything, in flight or not."""
+        batches = [*self._in_flight.values(), *(batch for queue in self._queues.values() for batch in queue)]
+        self._queues.clear()
+        self._in_flight.clear()
+        self._count = self.buffered_bytes = 0
+        return batches
+
+    # -- inside -----------------------------------------------------------------------------------------------------
+
+    def _fits(self, batch: Batch[Token], key: bytes | None, value: bytes | None, headers: Sequence[Header]) -> bool:
+        return batch.size_bytes + upper_bound_size(key, value, headers) <= self._batch_bytes
+
+    def _is_old_or_full(self, batch: Batch[Token], now_ms: int) -> bool:
+        return now_ms - batch.created_ms >= self._linger_ms or batch.size_bytes >= self._batch_bytes
+
+    @staticmethod
+    def _has_new_leader(batch: Batch[Token], leader_epoch_of: Callable[[TopicPartition], int]) -> bool:
+        return batch.failed_leader_epoch is not None and leader_epoch_of(batch.where) > batch.failed_leader_epoch
+
+    def _drop(self, batch: Batch[Token], *, may_be_written: bool) -> None:
+        if batch.stamp is not None and self._sequences is not None:
+            if may_be_written:
+                self._sequences.start_over(batch.where)
+            else:
+                self._sequences.take_back(batch.where, batch.stamp)
+        self._forget(batch)
+
+    def _forget(self, batch: Batch[Token]) -> None:
+        self._count -= 1
+        self.buffered_bytes -= batch.buffered_bytes

@@ -1,0 +1,286 @@
+"""Takes batches to the leaders of their partitions, and again until they are written or their time is up.
+
+One task looks for batches that are ready and starts a task per request; it waits for nothing else, so a leader that
+hangs holds up only its own partitions. A request that fails says nothing about what was written, so its batches go
+back with their stamps, and metadata is asked for at once: see ``metadata`` for how a new leader is found.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from minikafka.client.backoff import RETRY_BACKOFF
+from minikafka.client.connections import Connections
+from minikafka.client.metadata import Metadata
+from minikafka.client.producing.accumulator import Accumulator, Batch
+from minikafka.client.producing.sequences import Sequences
+from minikafka.client.records import Delivery, RecordMetadata
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import NO_NODE, NO_OFFSET, TopicPartition
+from minikafka.net.tasks import TaskOwner
+from minikafka.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from minikafka.wire.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+
+ALL_IN_SYNC: Final = -1
+UNANSWERED: Final = 0
+ANSWER_MARGIN_S: Final = 1.0  # beyond the time-out that the broker keeps
+
+_LEADER_IN_DOUBT: Final = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.REQUEST_TIMED_OUT,
+    }
+)
+_COUNT_LOST: Final = frozenset(
+    {
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SendSettings:
+    """How requests are made and how long a batch may take; see :class:`~minikafka.client.producer.Producer`."""
+
+    acks: int
+    request_timeout_ms: int
+    delivery_timeout_ms: int
+    max_request_bytes: int
+
+
+class Sender:
+    """``on_progress`` is called whenever batches left the accumulator, ``on_sent`` for each that was taken."""
+
+    def __init__(
+        self,
+        connections: Connections,
+        metadata: Metadata,
+        accumulator: Accumulator[Delivery],
+        sequences: Sequences | None,
+        tasks: TaskOwner,
+        rng: random.Random,
+        settings: SendSettings,
+        on_sent: Callable[[TopicPartition], None],
+        on_progress: Callable[[], None],
+    ) -> None:
+        self._connections = connections
+        self._metadata = metadata
+        self._accumulator = accumulator
+        self._sequences = sequences
+        self._tasks = tasks
+        self._rng = rng
+        self._settings = settings
+        self._on_sent = on_sent
+        self._on_progress = on_progress
+        self._work = asyncio.Event()
+        self._identifying: asyncio.Task[None] | None = None
+        self._aborted = False
+        self.flushing = 0  # how many wait for everything to be sent
+
+    def start(self) -> None:
+        """Begin to send."""
+        self._tasks.start(self._run(), "sender")
+
+    def wake(self) -> None:
+        """Look again: there is something to send, or something changed."""
+        self._work.set()
+
+    def abort(self, error: KafkaError) -> None:
+        """Fail everything that was not delivered, for good; what is in flight may still be written."""
+        self._aborted = True
+        for batch in self._accumulator.clear():
+            _fail(batch, error)
+        self._on_progress()
+
+    # -- the loop ---------------------------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        while True:
+            self._work.clear()
+            now_ms = _now_ms()
+            self._expire(now_ms)
+            self._maybe_identify()
+            self._dispatch(now_ms)
+            await self._pause()
+
+    async def _pause(self) -> None:
+        now_ms = _now_ms()
+        due_ms = self._accumulator.next_due_ms(now_ms)
+        oldest_ms = self._accumulator.oldest_ms()
+        if oldest_ms is not None:
+            expiry_ms = oldest_ms + self._settings.delivery_timeout_ms + 1
+            due_ms = expiry_ms if due_ms is None else min(due_ms, expiry_ms)
+        try:
+            async with asyncio.timeout(None if due_ms is None else max(1, due_ms - now_ms) / 1000):
+                await self._work.wait()
+        except TimeoutError:
+            pass
+
+    def _expire(self, now_ms: int) -> None:
+        expired = self._accumulator.expire(now_ms - self._settings.delivery_timeout_ms)
+        for batch in expired:
+            tries = f"{batch.attempts} attempts failed" if batch.attempts else "it could not be sent"
+            waited_s = self._settings.delivery_timeout_ms / 1000
+            message = f"a batch for {batch.where} was not acknowledged within {waited_s:g} s: {tries}"
+            _fail(batch, KafkaError(ErrorCode.REQUEST_TIMED_OUT, message))
+        if expired:
+            self._on_progress()
+
+    def _dispatch(self, now_ms: int) -> None:
+        cluster = self._connections.cluster
+        by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
+        for where in self._accumulator.ready(now_ms, cluster.leader_epoch_of, flushing=bool(self.flushing)):
+            by_leader[cluster.leader_of(where)].append(where)
+        leaderless = by_leader.pop(NO_NODE, None)
+        if leaderless or self._accumulator.awaits_leader(cluster.leader_epoch_of):
+            self._metadata.request_refresh()
+        for leader, partitions in by_leader.items():
+            for group in self._in_requests(partitions):
+                batches = [self._accumulator.take(where) for where in group]
+                for where in group:
+                    self._on_sent(where)
+                self._tasks.start(self._send(leader, batches), f"to-{leader}")
+
+    def _in_requests(self, partitions: Iterable[TopicPartition]) -> list[list[TopicPartition]]:
+        """Groups that fit a request each."""
+        groups: list[list[TopicPartition]] = []
+        room = 0
+        for where in partitions:
+            size = self._accumulator.size_of_first(where)
+            if not groups or size > room:
+                groups.append([])
+                room = self._settings.max_request_bytes
+            groups[-1].append(where)
+            room -= size
+        return groups
+
+    # -- one request ------------------------------------------------------------------------------------------------
+
+    async def _send(self, leader: int, batches: list[Batch[Delivery]]) -> None:
+        cluster = self._connections.cluster
+        leader_epochs = {batch.where: cluster.leader_epoch_of(batch.where) for batch in batches}
+        try:
+            answers = await self._exchange(leader, batches)
+        except KafkaError as error:
+            answer = PartitionProduceResponse(error_code=error.code, error_message=error.message)
+            answers = {batch.where: answer for batch in batches}
+        if self._aborted:
+            return
+        missing = PartitionProduceResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, error_message="no answer for it")
+        for batch in batches:
+            self._settle(batch, answers.get(batch.where, missing), leader_epochs[batch.where])
+        self._work.set()
+        self._on_progress()
+
+    async def _exchange(
+        self, leader: int, batches: list[Batch[Delivery]]
+    ) -> dict[TopicPartition, PartitionProduceResponse]:
+        connection = await self._connections.to_node(leader, "produce")
+        by_topic: dict[str, list[PartitionProduceData]] = defaultdict(list)
+        for batch in batches:
+            data = PartitionProduceData(index=batch.where.partition, records=batch.encoded)
+            by_topic[batch.where.topic].append(data)
+        settings = self._settings
+        request = ProduceRequest(
+            acks=settings.acks,
+            timeout_ms=settings.request_timeout_ms,
+            topic_data=[TopicProduceData(name=topic, partition_data=data) for topic, data in by_topic.items()],
+        )
+        if settings.acks == UNANSWERED:
+            connection.post(request)
+            return {batch.where: PartitionProduceResponse(base_offset=-1) for batch in batches}
+        timeout_s = settings.request_timeout_ms / 1000 + ANSWER_MARGIN_S
+        response = await connection.call(request, ProduceResponse, timeout_s=timeout_s)
+        return {
+            TopicPartition(topic.name, partition.index): partition
+            for topic in response.responses
+            for partition in topic.partition_responses
+        }
+
+    def _settle(self, batch: Batch[Delivery], answer: PartitionProduceResponse, leader_epoch: int) -> None:
+        error = ErrorCode.of(answer.error_code)
+        if error in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+            self._accumulator.delivered(batch)
+            _deliver(batch, answer.base_offset if error is ErrorCode.NONE else NO_OFFSET, answer.log_append_time_ms)
+        elif error in _COUNT_LOST and self._sequences is not None:
+            self._accumulator.renumber(batch)
+            self._retry(batch, None)
+        elif error.retriable:
+            self._retry(batch, leader_epoch if error in _LEADER_IN_DOUBT else None)
+        else:
+            # Whatever was wrong with it was wrong at the first attempt already, unless that got no answer.
+            self._accumulator.give_up(batch, may_be_written=batch.attempts > 1)
+            _fail(batch, KafkaError(error, answer.error_message or f"the batch for {batch.where} was refused"))
+
+    def _retry(self, batch: Batch[Delivery], failed_leader_epoch: int | None) -> None:
+        """Back to the front of its queue, where it expires if its time is up."""
+        if failed_leader_epoch is not None:
+            self._metadata.request_refresh()
+        delay_ms = int(RETRY_BACKOFF.delay_s(batch.attempts, self._rng) * 1000)
+        self._accumulator.retry(batch, _now_ms() + delay_ms, failed_leader_epoch)
+
+    # -- identity ---------------------------------------------------------------------------------------------------
+
+    def _maybe_identify(self) -> None:
+        if self._sequences is None or not self._sequences.needs_producer_id or not len(self._accumulator):
+            return
+        if self._identifying is None or self._identifying.done():
+            self._identifying = self._tasks.start(self._identify(self._sequences), "identity")
+
+    async def _identify(self, sequences: Sequences) -> None:
+        """Repeated until it succeeds: what waits for it expires by itself. A refusal is the end of the producer."""
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+        failures = 0
+        while True:
+            try:
+                answer = await self._connections.call_any(request, InitProducerIdResponse)
+                error = ErrorCode.of(answer.error_code)
+                if error is ErrorCode.NONE:
+                    sequences.begin(answer.producer_id, answer.producer_epoch)
+                    self._work.set()
+                    return
+            except KafkaError as refused:
+                error = refused.code
+            if not error.retriable:
+                raise KafkaError(error, "the cluster gave no producer id, which an idempotent producer needs")
+            failures += 1
+            await asyncio.sleep(RETRY_BACKOFF.delay_s(failures, self._rng))
+
+
+def _deliver(batch: Batch[Delivery], base_offset: int, append_time: int) -> None:
+    topic, partition = batch.where
+    for index, (delivery, timestamp) in enumerate(zip(batch.tokens, batch.timestamps, strict=True)):
+        if not delivery.done():
+            offset = NO_OFFSET if base_offset < 0 else base_offset + index
+            stamped = timestamp if append_time < 0 else append_time
+            delivery.set_result(RecordMetadata(topic, partition, offset, stamped))
+
+
+def _fail(batch: Batch[Delivery], error: KafkaError) -> None:
+    for delivery in batch.tokens:
+        if not delivery.done():
+            delivery.set_exception(error)
+
+
+def _now_ms() -> int:
+    return int(asyncio.get_running_loop().time() * 1000)
