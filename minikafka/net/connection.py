@@ -127,9 +127,15 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self._buffer.received(nbytes)
+        self._hand_over_frames()
+        self._maybe_pause_reading()
+
+    def _hand_over_frames(self) -> None:
+        """Handle the frames that are there, unless too many answers are owed: the rest waits in the buffer."""
         completed = False
+        replies = self._replies
         try:
-            for frame in self._buffer.frames():
+            while len(replies) < MAX_REPLIES_IN_FLIGHT and (frame := self._buffer.next_frame()) is not None:
                 completed = True
                 self._handler.on_frame(self, frame)
                 if self._transport is None or self._transport.is_closing():
@@ -143,7 +149,6 @@ class Connection(asyncio.BufferedProtocol):
             self.partial_since_s = None
         elif completed or self.partial_since_s is None:
             self.partial_since_s = self.last_active_s
-        self._maybe_pause_reading()
 
     def eof_received(self) -> bool:
         return False
@@ -209,19 +214,22 @@ class Connection(asyncio.BufferedProtocol):
     def _overloaded(self) -> bool:
         return (
             self._writing_paused
-            or len(self._replies) > MAX_REPLIES_IN_FLIGHT
+            or len(self._replies) >= MAX_REPLIES_IN_FLIGHT
             or (self._outbox is not None and self._outbox.pending_bytes > MAX_PENDING_BYTES)
         )
 
     def _maybe_pause_reading(self) -> None:
         if not self._reading_paused and self._transport is not None and self._overloaded():
             self._reading_paused = True
+            self.partial_since_s = None  # the peer cannot complete what is not read
             self._transport.pause_reading()
             self._poll_resume()
 
     def _maybe_resume_reading(self) -> None:
         if not self._reading_paused or self._transport is None or self._transport.is_closing():
             return
+        if not self._overloaded():
+            self._hand_over_frames()
         if self._overloaded():
             self._poll_resume()
             return

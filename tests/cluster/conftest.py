@@ -1,0 +1,86 @@
+"""Clusters of real processes: one of its own for a test that breaks it, one for all tests of bad input."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from live_cluster import eventually, leader_of, running_cluster
+from live_wire import Wire
+
+from minikafka.chaos.local_cluster import LocalCluster
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+StartCluster = Callable[..., LocalCluster]
+
+
+@pytest.fixture
+def start_cluster(tmp_path: Path) -> Iterator[StartCluster]:
+    """Starts clusters (settings by Kafka's names with underscores) that end with the test."""
+    with ExitStack() as running:
+
+        def start(brokers: int = 3, **settings: str) -> LocalCluster:
+            directory = tmp_path / f"cluster-{len(list(tmp_path.iterdir()))}"
+            return running.enter_context(running_cluster(directory, brokers, **settings))
+
+        yield start
+
+
+@pytest.fixture
+def cluster(start_cluster: StartCluster) -> LocalCluster:
+    """Three nodes of the test's own."""
+    return start_cluster()
+
+
+# -- for bad input ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """Three nodes that no input can hurt."""
+    with running_cluster(tmp_path_factory.mktemp("server") / "cluster") as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def port(server: LocalCluster) -> int:
+    """Where node 1 of the server listens for clients."""
+    return server.layout.client_port(1)
+
+
+@pytest.fixture
+def wire(port: int) -> Iterator[Wire]:
+    """A connection to node 1 of the server."""
+    with Wire(port) as connection:
+        yield connection
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest, server: LocalCluster, port: int) -> str:
+    """A topic with one partition, led by node 1 of the server."""
+    name = re.sub(r"[^a-zA-Z0-9-]+", "-", request.node.name)[:200]
+    with Wire(port) as connection:
+        connection.create_topic(name, [[1, 2, 3]])
+    eventually(lambda: leader_of(server, name) == 1, "node 1 to lead the topic")
+    return name
+
+
+@pytest.fixture
+def node_is_unharmed(server: LocalCluster, port: int) -> Iterator[None]:
+    """After the test node 1 is the same process as before, and still writes and reads."""
+    before = server.process(1)
+    assert before is not None
+    yield
+    after = server.process(1)
+    assert after is not None
+    assert after.pid == before.pid, "node 1 was restarted"
+    with Wire(port) as connection:
+        if not connection.has_topic("health"):
+            connection.create_topic("health", [[1, 2, 3]])
+        base_offset = eventually(lambda: connection.produce("health", b"still here") + 1, "a write to succeed") - 1
+        assert b"still here" in connection.fetch("health", base_offset)
