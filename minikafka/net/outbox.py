@@ -17,6 +17,7 @@ from typing import Protocol, runtime_checkable
 
 SENDFILE_MIN_BYTES = 32 * 1024
 SENDFILE_CHUNK_BYTES = 4 * 1024 * 1024  # one call may copy this much before other connections get their turn
+_CUT = "the log file ended inside a region that was being sent"
 
 
 @runtime_checkable
@@ -65,7 +66,7 @@ class Outbox:
             _release(chunks)
             return
         plain: list[bytes | bytearray | memoryview] = []
-        for chunk in chunks:
+        for index, chunk in enumerate(chunks):
             if isinstance(chunk, (bytes, bytearray, memoryview)):
                 plain.append(chunk)
             elif self._can_sendfile(chunk):
@@ -73,7 +74,12 @@ class Outbox:
                 plain = []
                 self._enqueue(_RegionInFlight(chunk), chunk.size)
             else:
-                plain.append(chunk.read())
+                try:
+                    plain.append(_read(chunk))
+                except (OSError, EOFError) as error:
+                    _release(chunks[index:])
+                    self._fail(error)
+                    return
                 chunk.release()
         self._flush_plain(plain, more=False)
         if self._queue and not self._waiting:
@@ -98,6 +104,10 @@ class Outbox:
         if self._raw is not None:
             self._raw.close()
             self._raw = None
+
+    def _fail(self, error: Exception) -> None:
+        self.close()
+        self._on_error(error)
 
     def _can_sendfile(self, region: FileRegion) -> bool:
         if region.size < SENDFILE_MIN_BYTES or region.fileno() is None:
@@ -125,7 +135,10 @@ class Outbox:
             if wrapped is None or self._transport.get_extra_info("sslcontext") is not None:
                 return None
             # A duplicate, because an event loop refuses a second watcher on a transport's own descriptor.
-            self._raw = socket.socket(fileno=os.dup(wrapped.fileno()))
+            try:
+                self._raw = socket.socket(fileno=os.dup(wrapped.fileno()))
+            except OSError:
+                return None  # out of descriptors
             self._raw.setblocking(False)
         return self._raw
 
@@ -143,8 +156,7 @@ class Outbox:
             self._wait_writable()
             return
         except (OSError, EOFError) as error:
-            self.close()
-            self._on_error(error)
+            self._fail(error)
             return
         self._stop_waiting()
 
@@ -159,7 +171,7 @@ class Outbox:
             assert source is not None
             sent = os.sendfile(raw.fileno(), source, item.position, min(item.remaining, SENDFILE_CHUNK_BYTES))
             if sent == 0:
-                raise EOFError("the log file ended inside a region that was being sent")
+                raise EOFError(_CUT)
             item.position += sent
             item.remaining -= sent
             done = item.remaining == 0
@@ -181,6 +193,13 @@ class Outbox:
             assert self._raw is not None
             self._waiting = False
             asyncio.get_running_loop().remove_writer(self._raw.fileno())
+
+
+def _read(region: FileRegion) -> bytes:
+    data = region.read()
+    if len(data) != region.size:
+        raise EOFError(_CUT)
+    return data
 
 
 def _release(chunks: Sequence[Chunk]) -> None:
