@@ -18,7 +18,8 @@ from minikafka.broker.delayed import DelayedProduce, ProduceResult
 from minikafka.broker.partition import Partition
 from minikafka.broker.timers import Timers
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import NO_EPOCH, TopicPartition
+from minikafka.metadata.topic_names import check_topic_name
+from minikafka.model import INTERNAL_TOPICS, NO_EPOCH, TopicPartition
 from minikafka.records.batch import BatchHeader
 from minikafka.records.validate import validate_keys, validate_produce
 from minikafka.replication.isr import IsrProposal
@@ -103,7 +104,7 @@ class Replicas:
         result = ProduceResult(where)
         view = memoryview(b"") if records is None else memoryview(records)
         try:
-            partition = self.leader_of(where)
+            partition = self._open_to_producers(where)
             leader = partition.leader
             assert leader is not None
             if acks == ALL_IN_SYNC:
@@ -120,6 +121,15 @@ class Replicas:
         result.log_start_offset = partition.log.log_start_offset
         result.required_offset = appended.last_offset + 1
         return result
+
+    def _open_to_producers(self, where: TopicPartition) -> Partition:
+        if where.topic in INTERNAL_TOPICS:
+            raise KafkaError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic {where.topic} is the cluster's own; only brokers write it"
+            )
+        if where not in self._partitions:
+            check_topic_name(where.topic)
+        return self.leader_of(where)
 
     def stage(self, partition: Partition, records: memoryview, header: BatchHeader) -> AppendInfo:
         """Give a checked batch its offsets; the view must live until :meth:`commit_staged`."""

@@ -7,8 +7,9 @@ alive and this node otherwise: both accept or forward admin requests. Authorized
 from __future__ import annotations
 
 from minikafka.broker.context import RequestContext
-from minikafka.errors import ErrorCode
+from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.image import MetadataImage, PartitionImage, TopicImage
+from minikafka.metadata.topic_names import check_topic_name
 from minikafka.model import INTERNAL_TOPICS, ZERO_TOPIC_ID
 from minikafka.wire.codec import encode
 from minikafka.wire.hot import EncodedTopics, encode_metadata_response
@@ -79,9 +80,17 @@ def _wanted_topic(wanted: MetadataRequestTopic, errors: dict[str, ErrorCode], co
     if wanted.name is None:
         missing = MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=wanted.topic_id)
     else:
-        error = errors.get(wanted.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        error = errors.get(wanted.name) or _why_missing(wanted.name)
         missing = MetadataResponseTopic(error_code=error, name=wanted.name, topic_id=ZERO_TOPIC_ID)
     return encode(missing, context.version)
+
+
+def _why_missing(name: str) -> ErrorCode:
+    try:
+        check_topic_name(name)
+    except KafkaError as error:
+        return error.code
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _topic(image: MetadataImage, topic: TopicImage, listener: str) -> MetadataResponseTopic:
