@@ -1,0 +1,86 @@
+"""``python -m benchmarks [NAME...]``: run benchmarks one after the other, and exit with 1 when a target was missed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+import time
+from importlib import import_module
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+
+from benchmarks import machine
+from benchmarks.report import Figure, Run, show
+
+NAMES: Final = (
+    "start",
+    "idle",
+    "failover",
+    "producer_gap",
+    "rejoin",
+    "kill_all",
+    "replication",
+    "small_requests",
+    "fetching",
+    "demo",
+)
+
+
+def main() -> int:
+    """Run what was asked for."""
+    arguments = _arguments()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that no broker stays behind
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # or every broker would compile its sources anew
+    console = Console(stderr=arguments.json is not None, width=max(120, Console().width))
+    console.print(f"[bold]{machine.description()}[/]", highlight=False)
+    run = Run(console, arguments.quick)
+    results = {name: _measure(name, run) for name in arguments.names or NAMES}
+    figures = [figure for of in results.values() for figure in of]
+    targets = [figure for figure in figures if figure.target is not None]
+    if len(results) > 1:
+        show(console, "All that has a target", targets)
+    if arguments.json is not None:
+        text = {name: [figure.as_dict() for figure in of] for name, of in results.items()}
+        arguments.json.write_text(json.dumps(text, indent=2) + "\n")
+    return 0 if all(figure.is_met for figure in targets) else 1
+
+
+def _arguments() -> argparse.Namespace:
+    summaries = "\n".join(f"  {name:<16}{_summary(name)}" for name in NAMES)
+    parser = argparse.ArgumentParser(
+        "python -m benchmarks",
+        description="Measure the figures of benchmarks/README.md on clusters of this machine.",
+        epilog=f"benchmarks:\n{summaries}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="which ones (default: all)")
+    parser.add_argument("--quick", action="store_true", help="repeat less, to see that they work")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
+    arguments = parser.parse_args()
+    if unknown := set(arguments.names) - set(NAMES):
+        parser.error(f"no such benchmark: {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
+    return arguments
+
+
+def _summary(name: str) -> str:
+    summary: str = import_module(f"benchmarks.{name}").SUMMARY
+    return summary
+
+
+def _measure(name: str, run: Run) -> list[Figure]:
+    run.console.print(f"\n[bold]{name}[/]: {_summary(name)}", highlight=False)
+    load = os.getloadavg()[0]
+    neighbours, began = machine.Neighbours(), time.monotonic()
+    figures: list[Figure] = import_module(f"benchmarks.{name}").run(run)
+    disturbed = f"load {load:.1f} before; others used {neighbours.cores_used():.2f} cores meanwhile"
+    show(run.console, f"{name} ({time.monotonic() - began:.0f} s; {disturbed})", figures)
+    return figures
+
+
+if __name__ == "__main__":
+    sys.exit(main())
