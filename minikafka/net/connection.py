@@ -142,6 +142,9 @@ class Connection(asyncio.BufferedProtocol):
                     break
         except FrameError as error:
             self.close(str(error))
+        except BaseException:
+            self.close()  # a bug: better no connection than no answer
+            raise
         finally:
             self._handler.on_read_event_end()
         self.last_active_s = self._loop.time()
