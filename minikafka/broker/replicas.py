@@ -20,7 +20,7 @@ from minikafka.broker.timers import Timers
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.topic_names import check_topic_name
 from minikafka.model import INTERNAL_TOPICS, NO_EPOCH, TopicPartition
-from minikafka.records.batch import BatchHeader
+from minikafka.records.batch import TRANSACTIONAL_FLAG, BatchHeader
 from minikafka.records.validate import validate_keys, validate_produce
 from minikafka.replication.isr import IsrProposal
 from minikafka.storage.log import AppendInfo, StorageFailure
@@ -110,6 +110,8 @@ class Replicas:
             if acks == ALL_IN_SYNC:
                 leader.check_enough_in_sync()
             header = validate_produce(view, partition.batch_limits, version, self._wall_ms or self._read_wall_ms())
+            if header.attributes & TRANSACTIONAL_FLAG:  # nobody would end it, and read_committed would wait for ever
+                raise KafkaError(ErrorCode.INVALID_TXN_STATE, "transactions are not offered by this cluster")
             if partition.needs_keys:
                 validate_keys(view, header)
             appended = self.stage(partition, view, header)
