@@ -33,8 +33,8 @@ def delete_group(shard: Shard, group_id: str, token: Token) -> None:
     elif not group.is_in(GroupState.EMPTY):
         _answer_deletion(shard, group_id, token, ErrorCode.NON_EMPTY_GROUP)
     else:
-        in_flight = {partition for name, partition in shard.offsets_in_flight() if name == group_id}
-        doomed = [*group.offsets, *(in_flight - group.offsets.keys())]
+        doomed = dict.fromkeys(group.offsets)
+        doomed |= dict.fromkeys(at for name, at in shard.offsets_in_flight() if name == group_id)
         records: list[GroupRecord] = [*tombstones(group, doomed), _tombstone(group)]
         shard.write(group, records, partial(_answer_deletion, shard, group_id, token))
 
@@ -51,8 +51,8 @@ def forget_topics(shard: Shard, topics: Collection[str]) -> None:
     """These topics were deleted: remove what any group committed for them, or is about to."""
     in_flight = list(shard.offsets_in_flight())
     for group in list(shard.groups.values()):
-        doomed = {at: None for at in group.offsets if at.topic in topics}
-        doomed |= {at: None for name, at in in_flight if name == group.group_id and at.topic in topics}
+        doomed = dict.fromkeys(at for at in group.offsets if at.topic in topics)
+        doomed |= dict.fromkeys(at for name, at in in_flight if name == group.group_id and at.topic in topics)
         _write_in_parts(shard, group, tombstones(group, doomed))
 
 

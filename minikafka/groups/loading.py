@@ -60,7 +60,7 @@ def resign(shard: Shard) -> None:
         for member_id in list(group.awaiting_join):
             answer_parked_join(shard, group, member_id, ErrorCode.NOT_COORDINATOR)
         fail_parked_syncs(shard, group, ErrorCode.NOT_COORDINATOR)
-        for member_id in (*group.members, *group.pending_members):
+        for member_id in (*group.members, *sorted(group.pending_members)):
             shard.end_session(group, member_id)
         shard.end_phase(group)
         group.state = GroupState.DEAD  # so that the end of a write means nothing to it any more

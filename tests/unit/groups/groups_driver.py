@@ -12,6 +12,7 @@ from minikafka.groups.effects import CancelTimer, Effect, Respond, SetTimer, Tim
 from minikafka.groups.joining import Caller
 from minikafka.groups.records import Record
 from minikafka.groups.settings import GroupSettings
+from minikafka.wire.codec import encode
 from minikafka.wire.messages.delete_groups import DeletableGroupResult
 from minikafka.wire.messages.heartbeat import HeartbeatRequest
 from minikafka.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -28,6 +29,7 @@ from minikafka.wire.messages.offset_delete import (
 )
 from minikafka.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from minikafka.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from minikafka.wire.schema import VersionRange
 
 WALL_START_MS = 1_700_000_000_000
 
@@ -87,6 +89,8 @@ class Driver:
                 assert token in self.parked, f"{token} is answered twice"
                 self.parked.discard(token)
                 self.answers[token] = response
+                for version in VersionRange.parse(response.VERSIONS):
+                    encode(response, version)  # whatever the version of the request, the answer can be sent
             case Write():
                 self.appended.append(effect)
             case SetTimer(key, deadline_ms):

@@ -37,7 +37,7 @@ SUBSCRIPTION = encode_subscription(ConsumerProtocolSubscription(topics=["t"]))
 REJOIN = (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION)
 
 
-class Violation(AssertionError):
+class ViolationError(AssertionError):
     """Something that must hold did not."""
 
 
@@ -74,6 +74,7 @@ class World:
         )
         self.log_speed = self.random.choice([4, 20, 40])
         self.rebalance_ms = self.random.choice([5_000, 20_000])
+        self.slowness = self.random.choice([0.0, 0.5])
         self.trace: list[str] = []
         self.clients: list[Client] = []
         self.network: list[tuple[str, Callable[[], None]]] = []
@@ -308,9 +309,7 @@ class World:
         assignments = {member: ",".join(share).encode() for member, share in shares.items()}
 
         def request(token: str) -> None:
-            self.driver.sync(
-                member, generation, assignments, group=client.group, instance=client.instance, token=token
-            )
+            self.driver.sync(member, generation, assignments, group=client.group, instance=client.instance, token=token)
 
         self.ask(client, "sync", request, self.heard_sync)
 
@@ -322,14 +321,16 @@ class World:
         self.lives = [*self.lives[-9:], (client, client.member_id, client.generation)]
         client.owned = [int(part) for part in answer.assignment.decode().split(",") if part]
         if client.generation < self.newest[client.group]:
-            raise Violation(f"{client.name} is given generation {client.generation} of {client.group}: it is over")
+            raise ViolationError(f"{client.name} is given generation {client.generation} of {client.group}: it is over")
         self.newest[client.group] = client.generation
         self.note(f"{client.name} {client.member_id} owns {client.owned} in generation {client.generation}")
         who = client.instance or client.member_id
         for partition in client.owned:
             owner = self.owners.setdefault((client.group, client.generation, partition), who)
             if owner != who:
-                raise Violation(f"{client.group} generation {client.generation}: {owner} and {who} own {partition}")
+                raise ViolationError(
+                    f"{client.group} generation {client.generation}: {owner} and {who} own {partition}"
+                )
 
     def heartbeat(self, client: Client) -> None:
         def heard(client: Client, answer: Any) -> None:
@@ -345,7 +346,7 @@ class World:
             newest = self.newest[client.group]
             self.driver.heartbeat(member, generation, group=client.group, instance=client.instance, token=token)
             if self.driver.answers[token].error_code == 0 and generation < newest:
-                raise Violation(f"a heartbeat of generation {generation} succeeds in {newest}")
+                raise ViolationError(f"a heartbeat of generation {generation} succeeds in {newest}")
 
         return request
 
@@ -376,7 +377,7 @@ class World:
                 if offset > self.forgotten[group]:
                     self.acked[group, partition] = max(self.acked.get((group, partition), -1), offset)
                 if 0 <= generation < newest:
-                    raise Violation(f"a commit of generation {generation} is acknowledged in {newest}")
+                    raise ViolationError(f"a commit of generation {generation} is acknowledged in {newest}")
 
             listen, self.waiting[token] = self.waiting[token], heard
             offsets = {("t", partition): offset}
@@ -422,7 +423,8 @@ class World:
         elif error == ErrorCode.UNKNOWN_MEMBER_ID:
             client.state, client.member_id = "outside", ""
         elif error in REJOIN or client.state == "joined":
-            client.state = "outside"
+            busy = client.state == "active" and self.random.random() < self.slowness
+            client.state = "active" if busy else "outside"  # a busy one heartbeats, and rejoins when it is done
 
     # what must hold
 
@@ -439,15 +441,15 @@ class World:
         for (group, partition), acked in self.acked.items():
             fetched = self.driver.fetch(("t", partition), group=group)["t", partition]
             if fetched < acked:
-                raise Violation(f"{group} t-{partition}: {acked} was acknowledged, {fetched} is fetched")
+                raise ViolationError(f"{group} t-{partition}: {acked} was acknowledged, {fetched} is fetched")
         for group, limit in self.deleted.items():
             for partition, fetched in self.driver.fetch(group=group).items():
                 if fetched <= limit:
-                    raise Violation(f"{group} {partition}: {fetched} is fetched, up to {limit} was deleted")
+                    raise ViolationError(f"{group} {partition}: {fetched} is fetched, up to {limit} was deleted")
         patience_ms = self.rebalance_ms + self.driver.settings.offsets_commit_timeout_ms + 3_000
         for token in self.driver.parked:
             if self.driver.now_ms - self.arrived[token] > patience_ms:
-                raise Violation(f"{token} waits since {self.arrived[token]}")
+                raise ViolationError(f"{token} waits since {self.arrived[token]}")
         if self.steps % 3 == 0:
             self.check_replay()
 
@@ -462,15 +464,16 @@ class World:
         for name in {*live, *replayed}:
             one, two = live.get(name), replayed.get(name)
             if persisted(one) != persisted(two):
-                raise Violation(f"{name}: live {persisted(one)}, replayed {persisted(two)}")
+                raise ViolationError(f"{name}: live {persisted(one)}, replayed {persisted(two)}")
             stable = one is not None and one.is_in(GroupState.STABLE) and not one.writes_in_flight
             if stable and membership(one) != membership(two):
-                raise Violation(f"{name}: live {membership(one)}, replayed {membership(two)}")
+                raise ViolationError(f"{name}: live {membership(one)}, replayed {membership(two)}")
 
     # coming to rest
 
     def settle(self) -> None:
         """No more faults: everything is delivered and committed, the clients go on until nothing changes."""
+        self.slowness = 0.0
         for _ in range(60):
             self.deliver_all()
             for client in [client for client in self.clients if client.alive and client.waits_for is None]:
@@ -487,7 +490,7 @@ class World:
             self.driver.advance(10_000)
             self.answers()
         if self.driver.parked:
-            raise Violation(f"never answered: {self.driver.parked}")
+            raise ViolationError(f"never answered: {self.driver.parked}")
 
     def deliver_all(self) -> None:
         while self.network or self.driver.appended:
@@ -503,7 +506,7 @@ class World:
         owned = [partition for client in clients for partition in client.owned]
         if any(client.state != "active" for client in clients) or sorted(owned) != list(range(PARTITIONS)):
             states = [(client.name, client.state, client.member_id, client.owned) for client in clients]
-            raise Violation(f"{name} does not come to rest: {states}, {self.driver.group(name)}")
+            raise ViolationError(f"{name} does not come to rest: {states}, {self.driver.group(name)}")
 
     def check_bounded(self) -> None:
         """When everybody is gone and retention has passed, nothing is left."""
@@ -513,7 +516,7 @@ class World:
             self.deliver_all()
         shard = self.driver.coordinator.shard
         if shard.groups or shard.writes or set(self.driver.timers) != {RetentionTimer()}:
-            raise Violation(f"left over: {shard.groups}, {shard.writes}, {self.driver.timers}")
+            raise ViolationError(f"left over: {shard.groups}, {shard.writes}, {self.driver.timers}")
 
 
 def replay(driver: Driver) -> dict[str, Group]:
@@ -543,7 +546,7 @@ def membership(group: Group | None) -> Any:
 
 
 def run(seed: int, steps: int = 150) -> World:
-    """One schedule; raises Violation, or AssertionError of the machine or the driver."""
+    """One schedule; raises ViolationError, or AssertionError of the machine or the driver."""
     world = World(seed)
     for _ in range(steps):
         world.step()

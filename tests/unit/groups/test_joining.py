@@ -1,0 +1,117 @@
+"""JoinGroup beyond the golden scenarios: versions, races of static members, full groups."""
+
+from __future__ import annotations
+
+import pytest
+from groups_driver import Driver
+
+from minikafka.errors import ErrorCode
+from minikafka.groups.group import GroupState
+
+
+@pytest.mark.spec("bad-input: group session timeout out of range")
+@pytest.mark.parametrize(("session_ms", "error"), [(5_999, 26), (6_000, 0), (1_800_000, 0), (1_800_001, 26), (-1, 26)])
+def test_the_session_timeout_has_a_range(driver: Driver, session_ms: int, error: int) -> None:
+    assert driver.join("a", session_ms=session_ms).error_code == error
+
+
+def test_version_0_has_one_timeout(driver: Driver) -> None:
+    driver.join("a", version=0, rebalance_ms=-1, session_ms=7_000)
+    assert driver.group().rebalance_timeout_ms == 7_000
+
+
+@pytest.mark.parametrize("version", range(10))
+def test_a_member_id_is_required_from_version_4(driver: Driver, version: int) -> None:
+    answer = driver.join("a", version=version)
+    assert answer.error_code == (ErrorCode.MEMBER_ID_REQUIRED if version >= 4 else ErrorCode.NONE)
+    assert answer.member_id == "a-1"
+
+
+def test_a_static_member_needs_no_second_request(driver: Driver) -> None:
+    assert driver.join("a", instance="i", version=5).error_code == ErrorCode.NONE
+
+
+def test_an_id_given_out_is_for_dynamic_members(driver: Driver) -> None:
+    given = driver.join("a", version=5).member_id
+    assert driver.join("a", member=given, instance="i", version=5).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_protocol_named_twice_does_no_harm(driver: Driver) -> None:
+    driver.join("a", protocols={"range": b"1"})
+    request = driver.join("b", protocols={"range": b"1", "rr": b"2"})
+    assert driver.join("a", member="a-1").protocol_name == "range"
+    assert driver.answers[request].protocol_name == "range"
+
+
+def test_the_join_that_was_given_up_is_answered(driver: Driver) -> None:
+    driver.stable("a")
+    first = driver.join("b")
+    member = next(iter(driver.group().awaiting_join))
+    second = driver.join("b", member=member)
+    assert driver.answers[first].error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert driver.group().awaiting_join == {member: second}
+
+
+def test_who_missed_the_answer_is_told_the_generation(driver: Driver) -> None:
+    first = driver.join("a")
+    assert driver.group().state is GroupState.COMPLETING_REBALANCE
+    again = driver.join("a", member=first.member_id)
+    assert (again.generation_id, again.members) == (first.generation_id, first.members)
+
+
+def test_changed_metadata_begins_a_rebalance(driver: Driver) -> None:
+    _, b = driver.stable("a", "b")
+    assert driver.join("b", member=b, protocols={"range": b"meta"}).error_code == 0
+    driver.join("b", member=b, protocols={"range": b"changed"})
+    assert driver.group().state is GroupState.PREPARING_REBALANCE
+
+
+def test_a_restarted_member_that_left_meanwhile_is_unknown() -> None:
+    driver = Driver()
+    driver.stable("a", instance="i")
+    driver.auto_commit = False
+    join = driver.join("a", instance="i")
+    driver.leave(("", "i"))
+    driver.committed()
+    assert driver.answers[join].error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_restarted_member_that_restarts_again_is_fenced() -> None:
+    driver = Driver()
+    driver.stable("a", instance="i")
+    driver.auto_commit = False
+    first = driver.join("a", instance="i")
+    second = driver.join("a", instance="i")
+    driver.committed()
+    driver.committed()
+    assert driver.answers[first].error_code == ErrorCode.FENCED_INSTANCE_ID
+    assert driver.answers[second].error_code == ErrorCode.NONE
+
+
+def test_a_restart_counts_in_the_rebalance_that_began_meanwhile() -> None:
+    driver = Driver()
+    driver.stable("a", instance="i")
+    driver.auto_commit = False
+    restarted = driver.join("a", instance="i")
+    joined = driver.join("b")
+    driver.committed()
+    assert driver.answers[restarted].generation_id == driver.answers[joined].generation_id == 2
+
+
+def test_a_restart_while_parked_fences_the_parked(driver: Driver) -> None:
+    driver.stable("a")
+    parked = driver.join("b", instance="i")
+    driver.join("b", instance="i")
+    assert driver.answers[parked].error_code == ErrorCode.FENCED_INSTANCE_ID
+
+
+def test_a_full_group_turns_a_member_with_a_place_reserved_away() -> None:
+    driver = Driver(max_size=2)
+    driver.stable("a", "b")
+    driver.settings = driver.settings.__class__(initial_rebalance_delay_ms=0, max_size=3)
+    driver.failover()
+    given = driver.join("c", version=5).member_id
+    driver.settings = driver.settings.__class__(initial_rebalance_delay_ms=0, max_size=2)
+    driver.coordinator.shard.settings = driver.settings
+    assert driver.join("c", member=given, version=5).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert not driver.group().pending_members

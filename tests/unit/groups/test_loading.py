@@ -1,0 +1,92 @@
+"""Groups from the log."""
+
+from __future__ import annotations
+
+from groups_driver import WALL_START_MS, Driver
+
+from minikafka.groups.group import GroupState
+from minikafka.groups.records import (
+    GroupMetadataKey,
+    GroupMetadataRecord,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitRecord,
+    OffsetCommitValue,
+)
+
+
+def test_a_stable_group_goes_on(driver: Driver) -> None:
+    a, b = driver.stable("a", "b")
+    driver.failover()
+    assert driver.group().state is GroupState.STABLE
+    assert driver.group().leader_id == a
+    assert driver.sync(b, 2).assignment == b.encode()
+    assert driver.join("b", member=b).generation_id == 2
+
+
+def test_sessions_begin_anew(driver: Driver) -> None:
+    (member,) = driver.stable("a")
+    driver.advance(9_000)
+    driver.failover()
+    driver.advance(9_000)
+    assert driver.heartbeat(member, 1).error_code == 0
+    driver.advance(10_000)
+    assert driver.group().state is GroupState.EMPTY
+
+
+def test_static_members_are_known_again(driver: Driver) -> None:
+    driver.stable("a", instance="i")
+    driver.failover()
+    answer = driver.join("a", instance="i", version=9)
+    assert (answer.error_code, answer.generation_id, answer.skip_assignment) == (0, 1, True)
+
+
+def test_the_last_record_counts_and_tombstones_remove(driver: Driver) -> None:
+    key = OffsetCommitKey(group="g", topic="t", partition=0)
+    gone = OffsetCommitKey(group="gone", topic="t", partition=0)
+    for offset in (1, 2, 3):
+        driver.log.append(OffsetCommitRecord(key, OffsetCommitValue(offset=offset)).encode())
+        driver.log.append(OffsetCommitRecord(gone, OffsetCommitValue(offset=offset)).encode())
+    driver.log.append(OffsetCommitRecord(gone, None).encode())
+    driver.wall_ms = 0
+    driver.start()
+    assert driver.fetch() == {("t", 0): 3}
+    assert [group.group_id for group in driver.coordinator.list_groups()] == ["g"]
+
+
+def test_an_empty_group_without_a_timestamp(driver: Driver) -> None:
+    """As versions 0 and 1 of the record have it: its offsets then age from their commits."""
+    empty = GroupMetadataValue(protocol_type="consumer", generation=4, protocol=None, leader=None)
+    driver.log.append(GroupMetadataRecord(GroupMetadataKey(group="g"), empty).encode())
+    driver.start()
+    assert (driver.group().state, driver.group().generation_id) == (GroupState.EMPTY, 4)
+    assert driver.group().empty_since_ms is None
+
+
+def test_generations_go_on_after_an_empty_group(driver: Driver) -> None:
+    (member,) = driver.stable("a")
+    driver.leave((member, None))
+    driver.failover()
+    assert driver.join("b").generation_id == 3
+
+
+def test_a_group_above_the_limit_rebalances() -> None:
+    driver = Driver()
+    driver.stable("a", "b", "c")
+    driver.settings = Driver(max_size=2).settings
+    driver.failover()
+    assert driver.group().state is GroupState.PREPARING_REBALANCE
+
+
+def test_a_leader_that_is_not_a_member_is_replaced(driver: Driver) -> None:
+    driver.stable("a", "b")
+    record = driver.group().persisted
+    record.leader = "nobody"
+    driver.log.append(GroupMetadataRecord(GroupMetadataKey(group="g"), record).encode())
+    driver.failover()
+    assert driver.group().leader_id == "a-1"
+
+
+def test_records_carry_the_wall_clock(driver: Driver) -> None:
+    driver.stable("a")
+    assert driver.group().persisted.current_state_timestamp == WALL_START_MS
