@@ -56,14 +56,37 @@ def consume(
     from minikafka.model import TopicPartition
 
     by_hand = [] if partition is None else [TopicPartition(topic, partition)]
+    servers = bootstrap_servers(bootstrap, directory)
     consumer = Consumer(
-        bootstrap_servers(bootstrap, directory),
+        servers,
         *(() if by_hand else (topic,)),
         group_id=group,
         auto_offset_reset="earliest" if from_beginning else "latest",
     )
     line = _json_line if as_json else _key_and_value_line if print_key else _value_line
-    run(_consume(consumer, by_hand, line, count, _WAIT_MS if timeout is None else int(timeout * 1000)))
+    wait_ms = _WAIT_MS if timeout is None else int(timeout * 1000)
+
+    async def verb() -> None:
+        await _check_exists(servers, topic, partition)
+        await _consume(consumer, by_hand, line, count, wait_ms)
+
+    run(verb())
+
+
+async def _check_exists(servers: str, topic: str, partition: int | None) -> None:
+    """Say soon that there is nothing to read, rather than wait for it."""
+    from minikafka.client import Admin
+    from minikafka.errors import ErrorCode, KafkaError
+
+    async with Admin(servers) as admin:
+        (view,) = await admin.describe_topics([topic])
+    if view.error:
+        raise KafkaError(view.error, f"topic {topic!r} cannot be read; create it with: minikafka topic create {topic}")
+    if partition is not None and partition not in view.partitions:
+        last = len(view.partitions) - 1
+        raise KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic} has the partitions 0 to {last}, not {partition}"
+        )
 
 
 async def _consume(

@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from minikafka.cli.output import fail, print_json_line, print_line, text_or_base64
+from minikafka.model import CLUSTER_METADATA_TOPIC, CONSUMER_OFFSETS_TOPIC
 
 if TYPE_CHECKING:
+    from minikafka.records.record import Record
     from minikafka.storage.disk import OsDisk
     from minikafka.storage.dump import DumpedBatch
+
+    Explain = Callable[[Record], str]
 
 app = typer.Typer(no_args_is_help=True, help="Look into the files of a partition on disk.")
 
@@ -81,7 +85,7 @@ def _log_entries(disk: OsDisk, path: str, records: bool, verify: bool) -> Iterat
         if isinstance(batch, Damage):
             yield {"problem": f"damaged from byte {batch.position} on: {batch.why}"}
         else:
-            yield from _batch(batch, records)
+            yield from _batch(batch, records, _explainer(path))
     if verify:
         yield from ({"problem": problem} for problem in index_problems(disk, path))
 
@@ -113,7 +117,37 @@ _READERS: Final[dict[str, Callable[[OsDisk, str, bool, bool], Iterator[dict[str,
 }
 
 
-def _batch(batch: DumpedBatch, with_records: bool) -> Iterator[dict[str, Any]]:
+def _explainer(path: str) -> Explain:
+    """What says, of records of the cluster's own topics, what they mean; of others, nothing."""
+    topic = Path(path).absolute().parent.name.rpartition("-")[0]
+    return _EXPLAINERS.get(topic, lambda record: "")
+
+
+def _explain_metadata(record: Record) -> str:
+    from minikafka.metadata.records import decode_record
+
+    return repr(decode_record(record.value or b""))
+
+
+def _explain_offsets(record: Record) -> str:
+    from minikafka.groups.records import decode_record
+
+    return repr(decode_record(record.key or b"", record.value))
+
+
+def _explain_control(record: Record) -> str:
+    from minikafka.records.control import control_type
+
+    return f"control record: {control_type(record).name}"
+
+
+_EXPLAINERS: Final[dict[str, Explain]] = {
+    CLUSTER_METADATA_TOPIC: _explain_metadata,
+    CONSUMER_OFFSETS_TOPIC: _explain_offsets,
+}
+
+
+def _batch(batch: DumpedBatch, with_records: bool, explain: Explain) -> Iterator[dict[str, Any]]:
     header = batch.header
     yield {
         "base_offset": header.base_offset,
@@ -135,13 +169,23 @@ def _batch(batch: DumpedBatch, with_records: bool) -> Iterator[dict[str, Any]]:
         yield {"problem": f"the checksum of the batch at byte {batch.position} is wrong"}
     elif with_records:
         for record in batch.records():
+            explained = _or_why_not(_explain_control if header.is_control else explain, record)
             yield {
                 "offset": record.offset,
                 "timestamp": record.timestamp,
                 "key": text_or_base64(record.key),
                 "value": text_or_base64(record.value),
                 "headers": [[name, text_or_base64(value)] for name, value in record.headers],
-            }
+            } | ({"meaning": explained} if explained else {})
+
+
+def _or_why_not(explain: Explain, record: Record) -> str:
+    from minikafka.wire.errors import WireError
+
+    try:
+        return explain(record)
+    except (ValueError, WireError) as error:
+        return f"cannot be read: {error}"
 
 
 def _print_entry(entry: dict[str, Any]) -> None:
@@ -151,7 +195,8 @@ def _print_entry(entry: dict[str, Any]) -> None:
         print_line(_batch_line(entry))
     elif "key" in entry:
         headers = f"  headers {entry['headers']}" if entry["headers"] else ""
-        print_line(f"    {entry['offset']}  {_time(entry['timestamp'])}  {entry['key']!r}: {entry['value']!r}{headers}")
+        content = entry.get("meaning") or f"{entry['key']!r}: {entry['value']!r}{headers}"
+        print_line(f"    {entry['offset']}  {_time(entry['timestamp'])}  {content}")
     else:
         print_line("  ".join(f"{name} {value}" for name, value in entry.items()))
 

@@ -170,7 +170,6 @@ def _missing(partition: PartitionView) -> list[int]:
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
-    missing = ", ".join(map(str, row["missing"]))
     return (
         row["topic"],
         str(row["partition"]),
@@ -178,7 +177,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
         str(row["leader_epoch"]),
         ", ".join(map(str, row["replicas"])),
         ", ".join(map(str, row["isr"])),
-        f"[yellow]under-replicated: {missing} not in sync[/]" if missing else "",
+        "[yellow]under-replicated[/]" if row["missing"] else "",
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from minikafka.cli.main import app
+from minikafka.groups.records import OffsetCommitKey, OffsetCommitRecord, OffsetCommitValue
 from minikafka.model import Compression
 from minikafka.records.build import build_batch
 from minikafka.records.record import Record
@@ -56,6 +57,19 @@ def test_json_is_one_document_a_line(segment: Path) -> None:
     entries = [json.loads(line) for line in dump("--json", "--records", segment).output.splitlines()]
     assert [entry["offset"] for entry in entries if "key" in entry] == [0, 1, 2]
     assert entries[0]["crc_valid"] is True
+
+
+def test_the_clusters_own_records_are_explained(tmp_path: Path) -> None:
+    offset = OffsetCommitRecord(OffsetCommitKey(group="g", topic="t", partition=1), OffsetCommitValue(offset=42))
+    directory = tmp_path / "__consumer_offsets-3"
+    directory.mkdir()
+    key, value = offset.encode()
+    path = directory / "00000000000000000000.log"
+    path.write_bytes(build_batch([Record(0, 0, key, value), Record(1, 0, b"?", b"?")]))
+    _, first, second = dump("-r", path).output.splitlines()
+    assert "group='g'" in first
+    assert "offset=42" in first
+    assert "cannot be read" in second
 
 
 def test_damage_is_told_where_it_is_and_fails(segment: Path) -> None:
