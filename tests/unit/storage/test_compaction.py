@@ -19,9 +19,9 @@ COMPACT = {"cleanup_policy": frozenset({"compact"}), "min_cleanable_dirty_ratio"
 DAY_MS = 24 * 3600 * 1000
 
 
-def put(log: Log, key: bytes, value: bytes | None, **how: object) -> None:
+def put(log: Log, key: bytes, value: bytes | None, *, epoch: int = 0, **how: object) -> None:
     data = batch(value, keys=(key,), **how)  # type: ignore[arg-type]
-    stage(log, data)
+    stage(log, data, leader_epoch=epoch)
     log.commit()
 
 
@@ -272,30 +272,32 @@ def _remember_recovery_point(log: Log, checkpoint: list[int]) -> None:
 def test_a_crash_at_any_operation_leaves_the_old_or_the_new_segments(power: bool) -> None:
     config = LogConfig(**COMPACT)  # type: ignore[arg-type]
     where = TopicPartition("t", 0)
-    for budget in range(60):
-        rng = Random(budget)
+    budget, is_finished = 0, False
+    while not is_finished:
+        budget += 1
         disk = ForgetfulDisk()
         checkpoint = [0]
         log = Log.open(disk, "/t-0", where, config)
-        remember = partial(_remember_recovery_point, log, checkpoint)
-        log._hooks = LogHooks(checkpoint_recovery_point=remember)
+        log._hooks = LogHooks(checkpoint_recovery_point=partial(_remember_recovery_point, log, checkpoint))
         disk.fsync_dir("/")
         for at in range(30):
-            put(log, b"%d" % (at % 4), b"%d" % at, leader_epoch=0)
+            put(log, b"%d" % (at % 4), b"%d" % at, epoch=at // 4)
         log.flush()
-        before = pairs(log)
+        before, epochs = pairs(log), log.epoch_entries
         disk.budget = budget
         try:
-            clean(log)
+            is_finished = clean(log)
         except PowerCut:
-            disk.budget = None
+            is_finished = False
         disk.budget = None
         if power:
-            disk.lose_power(rng)
+            disk.lose_power(Random(budget))
         log = Log.open(disk, "/t-0", where, config, recovery_point=checkpoint[0])
         assert log.corruption is None
         assert log.log_end_offset == 30
         assert set(pairs(log)) <= set(before)
         assert latest(pairs(log)) == latest(before)
+        assert log.epoch_entries == epochs
         offsets = [offset for offset, _, _ in pairs(log)]
         assert offsets == sorted(set(offsets))
+    assert budget > 30

@@ -196,3 +196,59 @@ def test_an_append_that_returned_survives_kill_at_any_later_operation() -> None:
         disk.budget = None
         workload.store = workload.start()
         assert len(headers_in(read_all(workload.log))) >= kept
+
+
+def test_a_new_log_its_name_and_its_topic_id_are_durable_with_its_first_flush() -> None:
+    for seed in range(60):
+        disk = ForgetfulDisk()
+        workload = Workload(disk, Random(seed))
+        workload.create()
+        workload.append()
+        workload.flush()
+        disk.lose_power(workload.rng)
+        workload.store = workload.start()
+        assert workload.log.topic_id == UUID(int=7)
+        assert workload.log.log_end_offset == workload.durable_offset > 0
+
+
+def test_the_indexes_of_a_segment_rolled_after_its_flush_are_durable() -> None:
+    for seed in range(60):
+        disk = ForgetfulDisk()
+        workload = Workload(disk, Random(seed))
+        workload.create()
+        for _ in range(3):
+            stage(workload.log, batch(b"x" * 150))
+        workload.log.commit()
+        workload.restart_in_order()
+        workload.roll()
+        stage(workload.log, batch(b"y"))
+        workload.log.commit()
+        disk.lose_power(workload.rng)
+        workload.store = workload.start()
+        assert workload.log.segments[0].max_timestamp == (NOW_MS, 0)
+        assert workload.log.corruption is None
+
+
+def test_a_restart_of_the_log_that_was_cut_short_is_not_taken_for_damage() -> None:
+    is_finished, budget = False, 0
+    while not is_finished:
+        budget += 1
+        disk = ForgetfulDisk()
+        workload = Workload(disk, Random(budget))
+        workload.create()
+        for _ in range(5):
+            workload.append()
+        workload.flush()
+        workload.checkpoint()
+        disk.budget = budget
+        try:
+            workload.log.truncate_fully_and_start_at(50)
+            is_finished = True
+        except PowerCut:
+            disk.budget = None
+        disk.budget = None
+        disk.lose_power(workload.rng)
+        workload.store = workload.start()
+        assert workload.log.corruption is None
+        assert not is_finished or workload.log.log_end_offset == 50
+    assert budget > 5

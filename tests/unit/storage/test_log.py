@@ -164,6 +164,17 @@ def test_a_follower_refuses_what_does_not_continue_its_log(open_log: OpenLog, ba
     assert log.epoch_entries == [(0, 0)]
 
 
+@pytest.mark.spec("R11")
+def test_a_follower_refuses_epochs_that_fall(open_log: OpenLog) -> None:
+    log = open_log()
+    append(log, b"a", leader_epoch=5)
+    falling = bytes(batch(b"b", base_offset=1, leader_epoch=6) + batch(b"c", base_offset=2, leader_epoch=5))
+    for sent in (falling, bytes(batch(b"b", base_offset=1, leader_epoch=4))):
+        with pytest.raises(IllegalLogState, match="epoch"):
+            log.append_as_follower(memoryview(sent))
+    assert log.log_end_offset == 1
+
+
 def test_gaps_are_allowed_where_the_leaders_log_is_compacted(open_log: OpenLog) -> None:
     log = open_log(cleanup_policy=frozenset({"compact"}))
     append(log, b"a")
