@@ -8,6 +8,7 @@ from typing import Protocol, Self, cast
 
 from minikafka.model import Endpoint
 from minikafka.net.outbox import Chunk, Outbox
+from minikafka.wire.errors import WireError
 from minikafka.wire.framing import FrameError, ReceiveBuffer
 
 _CORRELATION_ID = struct.Struct(">i")
@@ -18,7 +19,7 @@ class ChannelClosedError(ConnectionError):
 
 
 class CorrelationReader(Protocol):
-    """Finds the correlation id in a response frame."""
+    """Finds the correlation id in a response frame. Raises WireError when it is none."""
 
     def __call__(self, frame: memoryview, /) -> int: ...
 
@@ -128,7 +129,7 @@ class Channel(asyncio.BufferedProtocol):
                 future = self._waiting.pop(self._correlation_id_of(frame), None)
                 if future is not None and not future.done():
                     future.set_result(bytes(frame))
-        except FrameError:
+        except WireError:
             self.close()
 
     def eof_received(self) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -66,3 +67,18 @@ async def unhandled() -> list[dict[str, object]]:
     found: list[dict[str, object]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _loop, context: found.append(context))
     return found
+
+
+@pytest.fixture
+def deaf() -> Iterator[Endpoint]:
+    """Where a process listens that does not accept, as one that is paused: its queue of connections is full."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen(0)
+        waiting = [socket.socket() for _ in range(4)]
+        for each in waiting:
+            each.setblocking(False)
+            each.connect_ex(server.getsockname())
+        yield Endpoint(*server.getsockname())
+        for each in waiting:
+            each.close()
