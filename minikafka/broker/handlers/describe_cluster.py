@@ -1,7 +1,7 @@
 """DescribeCluster (key 60), versions 0-2: the cluster id, the controller and the brokers (KIP-700).
 
-Fenced brokers are among them from version 2 on, when asked for (KIP-1073). Controllers have no endpoint of their own for
-clients, so their listing (KIP-919) is refused.
+Fenced brokers are among them from version 2 on, when asked for (KIP-1073). Controllers have no endpoint of their own
+for clients, so their listing (KIP-919) is refused.
 """
 
 from __future__ import annotations
