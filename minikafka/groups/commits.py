@@ -17,10 +17,11 @@ from minikafka.groups.answers import commit_answer, commit_error, group_write_er
 from minikafka.groups.effects import Token
 from minikafka.groups.group import Group, GroupState
 from minikafka.groups.membership import member_error
-from minikafka.groups.protocol import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 from minikafka.groups.records import OffsetCommitKey, OffsetCommitRecord, OffsetCommitValue
 from minikafka.groups.shard import Shard
+from minikafka.groups.subscriptions import subscribed_topics
 from minikafka.model import NO_OFFSET, NO_TIMESTAMP, TopicPartition
+from minikafka.wire.consumer_protocol import PROTOCOL_TYPE
 from minikafka.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -167,7 +168,7 @@ def offset_delete(shard: Shard, request: OffsetDeleteRequest, token: Token) -> N
     if group is None:
         shard.respond(token, OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND))
         return
-    if group.members and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+    if group.members and group.protocol_type != PROTOCOL_TYPE:
         shard.respond(token, OffsetDeleteResponse(error_code=ErrorCode.NON_EMPTY_GROUP))
         return
     response, doomed = _split_by_subscription(group, request)

@@ -18,9 +18,9 @@ from minikafka.groups.answers import group_write_error
 from minikafka.groups.commits import tombstones
 from minikafka.groups.effects import RetentionTimer, Token
 from minikafka.groups.group import CommittedOffset, Group, GroupState
-from minikafka.groups.protocol import subscribed_topics
 from minikafka.groups.records import GroupMetadataKey, GroupMetadataRecord, GroupRecord
 from minikafka.groups.shard import Shard
+from minikafka.groups.subscriptions import subscribed_topics
 from minikafka.model import NO_TIMESTAMP, TopicPartition
 from minikafka.wire.messages.delete_groups import DeletableGroupResult
 

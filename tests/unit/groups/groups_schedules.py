@@ -28,7 +28,7 @@ from minikafka.errors import ErrorCode
 from minikafka.groups.coordinator import GroupCoordinator
 from minikafka.groups.effects import RetentionTimer
 from minikafka.groups.group import Group, GroupState
-from minikafka.groups.protocol import encode_subscription
+from minikafka.wire.consumer_protocol import encode_subscription
 from minikafka.wire.messages.consumer_protocol import ConsumerProtocolSubscription
 
 GROUPS = ("g", "h")

@@ -6,7 +6,7 @@ import pytest
 from groups_driver import Driver
 
 from minikafka.errors import ErrorCode
-from minikafka.groups.protocol import encode_subscription
+from minikafka.wire.consumer_protocol import encode_subscription
 from minikafka.wire.messages.consumer_protocol import ConsumerProtocolSubscription
 from minikafka.wire.messages.offset_commit import (
     OffsetCommitRequest,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from groups_driver import Driver
 
 from minikafka.groups.effects import Write
-from minikafka.groups.protocol import encode_subscription
+from minikafka.wire.consumer_protocol import encode_subscription
 from minikafka.wire.messages.consumer_protocol import ConsumerProtocolSubscription
 
 DAY_MS = 24 * 3_600_000

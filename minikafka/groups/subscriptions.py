@@ -1,0 +1,25 @@
+"""The one thing that the coordinator reads in what members say to each other: which topics they subscribe to.
+
+It decides which of a group's committed offsets are still in use.
+"""
+
+from __future__ import annotations
+
+from minikafka.groups.group import Group
+from minikafka.wire.consumer_protocol import PROTOCOL_TYPE, decode_subscription
+from minikafka.wire.errors import WireError
+
+
+def subscribed_topics(group: Group) -> frozenset[str] | None:
+    """The topics that the group's members subscribe to; None when that cannot be told, and any may be in use."""
+    if not group.members:
+        return frozenset()
+    if group.protocol_type != PROTOCOL_TYPE or group.protocol_name is None:
+        return None
+    topics: set[str] = set()
+    for member in group.members.values():
+        try:
+            topics.update(decode_subscription(member.metadata_for(group.protocol_name)).topics)
+        except WireError:
+            return None
+    return frozenset(topics)
