@@ -218,7 +218,7 @@ def test_a_transactional_batch_outside_of_a_transaction_is_refused(wire: Wire, t
     assert refused(wire, topic, records) is ErrorCode.INVALID_TXN_STATE
     assert wire.produce(topic, b"after") == 0
     answer = wire.ask(fetch_request(topic, 0, isolation_level=1), 11)
-    assert b"after" in answer.responses[0].partitions[0].records
+    assert b"after" in bytes(answer.responses[0].partitions[0].records)
 
 
 # -- acks -------------------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from minikafka.broker.context import RequestContext
-from minikafka.errors import ErrorCode
+from minikafka.broker.handlers.groups import why_not_here
 from minikafka.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from minikafka.wire.schema import Message
 
@@ -16,7 +16,7 @@ async def handle(request: DeleteGroupsRequest, context: RequestContext) -> Delet
 async def _delete(group_id: str, context: RequestContext) -> DeletableGroupResult:
     shard = context.node.groups.shard_of(group_id)
     if shard is None:
-        return DeletableGroupResult(group_id=group_id, error_code=ErrorCode.NOT_COORDINATOR)
+        return DeletableGroupResult(group_id=group_id, error_code=why_not_here(group_id))
     answer = context.node.new_future()
 
     def settle(result: Message) -> None:

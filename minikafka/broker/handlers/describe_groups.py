@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from minikafka.broker.context import RequestContext
-from minikafka.errors import ErrorCode
+from minikafka.broker.handlers.groups import why_not_here
 from minikafka.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 
 
@@ -15,5 +15,5 @@ def handle(request: DescribeGroupsRequest, context: RequestContext) -> DescribeG
 def _describe(group_id: str, context: RequestContext) -> DescribedGroup:
     shard = context.node.groups.shard_of(group_id)
     if shard is None:
-        return DescribedGroup(group_id=group_id, error_code=ErrorCode.NOT_COORDINATOR)
+        return DescribedGroup(group_id=group_id, error_code=why_not_here(group_id))
     return shard.coordinator.describe_group(group_id)

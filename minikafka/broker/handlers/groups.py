@@ -20,7 +20,11 @@ def serve(
     """Let the group's coordinator answer, now or later; ``refuse`` makes the answer when that is another node."""
     shard = context.node.groups.shard_of(group_id)
     if shard is None:
-        error = ErrorCode.NOT_COORDINATOR if group_id else ErrorCode.INVALID_GROUP_ID
-        context.send(refuse(error))
+        context.send(refuse(why_not_here(group_id)))
         return
     shard.step(call(shard.coordinator, context.node.clock.monotonic_ms()))
+
+
+def why_not_here(group_id: str) -> ErrorCode:
+    """The error for a group that has no coordinator on this node."""
+    return ErrorCode.NOT_COORDINATOR if group_id else ErrorCode.INVALID_GROUP_ID

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from minikafka.broker.context import RequestContext
-from minikafka.errors import ErrorCode
+from minikafka.broker.handlers.groups import why_not_here
 from minikafka.groups import offset_fetch
 from minikafka.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -22,5 +22,5 @@ def handle(request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchR
 def _fetch(group: OffsetFetchRequestGroup, context: RequestContext) -> OffsetFetchResponseGroup:
     shard = context.node.groups.shard_of(group.group_id)
     if shard is None:
-        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=ErrorCode.NOT_COORDINATOR)
+        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=why_not_here(group.group_id))
     return shard.coordinator.fetch_offsets(group)
