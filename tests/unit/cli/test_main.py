@@ -50,7 +50,7 @@ def test_every_verb_has_help_and_is_in_the_readme(words: tuple[str, ...]) -> Non
     assert result.exit_code == 0
     assert len(result.output.splitlines()) > 4
     readme = README.read_text()
-    assert f"minikafka {' '.join(words)}" in readme or all(f"`{words[-1]}" in readme for _ in words)
+    assert f"minikafka {' '.join(words)}" in readme or f"`{words[-1]}" in readme
 
 
 def test_the_verbs_that_users_meet_first_are_listed_first() -> None:
