@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
 
 CAPACITY = 2048  # batches; half are forgotten when it is full
@@ -14,8 +15,8 @@ class Tail:
 
     def __init__(self, end_offset: int) -> None:
         self.first_offset = end_offset  # offsets from here on can be found here
-        self._last_offsets: list[int] = []
-        self._positions: list[int] = []
+        self._last_offsets = array("q")
+        self._positions = array("q")
 
     def add(self, last_offset: int, position: int) -> None:
         """A batch ending at ``last_offset`` begins at ``position``."""
