@@ -127,8 +127,10 @@ class Demo:
             time.sleep(_UNDISTURBED_S)
             faults.append(self._kill_and_restart("controller", lambda view: view.controller_id))
             time.sleep(_UNDISTURBED_S)
-        finally:
-            self.producer.finish()
+        except BaseException:
+            self.producer.abandon()
+            raise
+        self.producer.finish()
         self._say(f"sent {self.producer.sent:,} lines, {self.producer.acknowledged:,} acknowledged")
         return faults
 

@@ -89,7 +89,6 @@ class SourceProducer(Thread):
         self._failed: list[tuple[str, str]] = []
         self.sent = 0
         self.acknowledged = 0
-        self.unsent = 0  # left when the producer gave up
         self.error: Exception | None = None
 
     def finish(self) -> None:
@@ -99,15 +98,20 @@ class SourceProducer(Thread):
         if self.error is not None:
             raise self.error
 
+    def abandon(self) -> None:
+        """End without waiting for anything."""
+        self._client.purge()
+        self._finish.set()
+        self.join()
+
     def run(self) -> None:
         """The thread: see the class."""
         try:
             self._send_until_finished()
             deadline = time.monotonic() + _FLUSH_TIMEOUT_S
-            while (left := len(self._client)) and time.monotonic() < deadline:
+            while len(self._client) and time.monotonic() < deadline:
                 self._client.poll(_TICK_S)
                 self._record()
-            self.unsent = left
         except Exception as error:
             self.error = error
 
