@@ -1,26 +1,29 @@
 """Logs on disk, byte for byte as Apache Kafka lays them out.
 
-==================  ================================================================================================
-``disk``            the port to a file system, and the operating system behind it
-``scan``            batch headers (and checked batches) of a segment file, in order
-``index``           sparse offset and time indexes of a segment
-``segment``         one ``.log`` file with its indexes; finding a batch by offset
-``segments``        the ordered segments of a log
-``epochs``          leader-epoch cache (rows E1, E2)
-``producer_state``  what each idempotent producer wrote last; open transactions; snapshots
-``checkpoints``     ``topic partition offset`` text files of a directory
-``recovery``        a partition directory -> loaded segments and state, after a clean or an unclean stop
-``config``          the settings of one log
-``log``             one partition's log: append, read, truncate, flush
-``flush``           the part of a flush that may run in a thread
-``timestamps``      from a time to an offset
-``retention``       which old segments may go
-``compaction``      the cleaner: keeps the last value of each key
-``log_dir``         one log directory: lock, identity, checkpoints, its logs
-``log_store``       all logs of a node, in one or several directories
-``meta``            ``meta.properties`` and ``partition.metadata``
-``dump``            what a segment file holds, for people
-==================  ================================================================================================
+===================  ===============================================================================================
+``disk``             the port to a file system, and the operating system behind it
+``scan``             batch headers, and checked batches, of a segment file in order
+``index``            the sparse offset and time indexes; ``batch_index``: both of a segment, and what gets an entry
+``segment``          one ``.log`` file: appending, finding a batch; ``tail``: where its newest batches begin
+``segments``         the ordered segments of a log
+``epochs``           the leader-epoch cache (rows E1, E2)
+``producer_state``   what each producer wrote last, open transactions; ``snapshots``: the same on disk
+``checkpoints``      ``topic partition offset`` text files of a directory
+``config``           the settings of one log
+``log``              one partition's log, as a broker calls it. Its parts:
+``core``             what they share, and how a log goes offline
+``appending``        stage and commit; ``follower``: what a follower demands of fetched batches
+``reading``          ``slice``: a region of a file with whole batches; ``timestamps``: from a time to an offset
+``cutting``          truncation, DeleteRecords, ``retention``
+``flush``            making it durable, the slow part fit for a thread
+``compaction``       the cleaner: keeps the last value of each key
+``recovery``         a partition directory -> loaded segments and state; ``leftovers``: what was under way;
+                     ``damage``: torn tail or corruption
+``log_dir``          one log directory: lock, identity, checkpoints, its logs
+``log_store``        all logs of a node, in one or several directories
+``meta``             ``meta.properties`` and ``partition.metadata``
+``dump``             what the files hold, for people
+===================  ===============================================================================================
 
 Three rules hold everywhere here. Log data is written with raw system calls, never through a user-space buffer, so
 what ``commit`` returned from survives the death of the process. Whatever lies below ``recovery_point`` is on stable

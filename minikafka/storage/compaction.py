@@ -33,8 +33,6 @@ from minikafka.storage.snapshots import marker_in
 MAX_KEY_BYTES = 64 * 1024**2  # of the map; a log with more distinct keys is cleaned in several passes
 KEY_OVERHEAD_BYTES = 120
 
-Source = tuple[str, int]  # path and size of a segment's log file
-
 
 def plan(log: LogCore, high_watermark: int, wall_ms: int) -> CompactionJob | None:
     """A job, if enough of the log is dirty (``min.cleanable.dirty.ratio``); None otherwise."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from minikafka.config import TopicConfig
-
 UNLIMITED: Final = -1
 NEVER: Final = 2**63 - 1
 MAX_SEGMENT_BYTES: Final = 2**31 - 1  # positions in an index are int32
@@ -35,24 +33,6 @@ class LogConfig:
     def __post_init__(self) -> None:
         assert 0 < self.segment_bytes <= MAX_SEGMENT_BYTES
         assert self.cleanup_policy <= {"delete", "compact"}
-
-    @classmethod
-    def of(cls, topic: TopicConfig) -> LogConfig:
-        """The settings of a topic that its logs heed."""
-        return cls(
-            segment_bytes=topic.segment_bytes,
-            segment_ms=topic.segment_ms,
-            index_interval_bytes=topic.index_interval_bytes,
-            retention_ms=topic.retention_ms,
-            retention_bytes=topic.retention_bytes,
-            max_message_bytes=topic.max_message_bytes,
-            flush_messages=topic.flush_messages,
-            flush_ms=topic.flush_ms,
-            cleanup_policy=frozenset(topic.cleanup_policy),
-            min_cleanable_dirty_ratio=topic.min_cleanable_dirty_ratio,
-            delete_retention_ms=topic.delete_retention_ms,
-            log_append_time=topic.message_timestamp_type == "LogAppendTime",
-        )
 
     @property
     def is_compacted(self) -> bool:

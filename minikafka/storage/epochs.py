@@ -89,10 +89,6 @@ class LeaderEpochCache:
         at = bisect_right(self._starts, offset) - 1
         return self._epochs[at] if at >= 0 else NO_EPOCH
 
-    def start_offset_of_latest(self) -> int:
-        """Where the latest epoch begins; -1 when nothing is known."""
-        return self._starts[-1] if self._starts else NO_EPOCH
-
     def truncate_from_end(self, end_offset: int) -> None:
         """The log now ends at ``end_offset``."""
         keep = bisect_left(self._starts, end_offset)

@@ -34,10 +34,6 @@ class Segments:
         """Index of the segment whose range holds ``offset``; 0 when it lies before the first."""
         return max(0, bisect_right(self._bases, offset) - 1)
 
-    def floor(self, offset: int) -> Segment:
-        """The segment whose range holds ``offset``; the first when it lies before."""
-        return self._segments[self.index_of(offset)]
-
     def since(self, offset: int) -> list[Segment]:
         """The segments that hold offsets >= ``offset``, in order."""
         return self._segments[self.index_of(offset) :]

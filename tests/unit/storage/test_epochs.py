@@ -70,7 +70,6 @@ def test_an_empty_cache_knows_nothing() -> None:
 def test_epoch_of_an_offset() -> None:
     known = cache((2, 10), (5, 40))
     assert [known.epoch_for(offset) for offset in (9, 10, 39, 40, 1000)] == [-1, 2, 2, 5, 5]
-    assert known.start_offset_of_latest() == 40
 
 
 @pytest.mark.spec("E1")

@@ -1,0 +1,221 @@
+"""Appending to a log, as its leader and as a follower.
+
+A leader's append is two steps, so that the batches of one read event cost one system call per partition. ``stage``
+checks a batch against the producer's state, gives it offsets and the leader epoch in place, and remembers the slice;
+``commit`` writes all staged slices with one ``writev`` and only then moves ``log_end_offset``. A staged slice belongs
+to the caller's receive buffer and is not looked at again after ``commit``. Nothing staged is ever visible.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from uuid import UUID
+
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import NO_TIMESTAMP, TopicPartition
+from minikafka.records.batch import (
+    CONTROL_FLAG,
+    LOG_OVERHEAD,
+    BatchHeader,
+    WritableBuffer,
+    assign_offsets,
+    set_log_append_time,
+)
+from minikafka.records.control import EndTxnMarker
+from minikafka.storage.config import LogConfig
+from minikafka.storage.core import LogCore, LogHooks
+from minikafka.storage.disk import Disk
+from minikafka.storage.errors import IllegalLogState, StorageFailure
+from minikafka.storage.follower import checked_batches
+from minikafka.storage.index import MAX_RELATIVE_OFFSET
+from minikafka.storage.recovery import LoadedLog
+from minikafka.storage.segment import SegmentCache, StagedBatch
+from minikafka.storage.snapshots import marker_in, replay
+
+
+class AppendInfo(NamedTuple):
+    """What an append did. ``log_append_time`` is -1 unless the broker stamps; ``duplicate``: nothing was written."""
+
+    base_offset: int
+    last_offset: int
+    log_append_time: int = NO_TIMESTAMP
+    duplicate: bool = False
+
+
+class AppendingLog(LogCore):
+    """See the module."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        topic_partition: TopicPartition,
+        topic_id: UUID,
+        config: LogConfig,
+        loaded: LoadedLog,
+        cache: SegmentCache,
+        hooks: LogHooks,
+    ) -> None:
+        super().__init__(disk, directory, topic_partition, topic_id, config, loaded, cache, hooks)
+        self._staged: list[StagedBatch] = []
+        self._buffers: list[WritableBuffer] = []
+        self._staged_bytes = 0
+        self._next_offset = self.log_end_offset  # behind what is staged
+
+    def go_offline(self, failure: StorageFailure) -> None:
+        """The directory failed, or the log was closed or deleted: nothing staged ever becomes visible."""
+        super().go_offline(failure)
+        self._staged.clear()
+        self._buffers.clear()
+        self._staged_bytes = 0
+
+    def stage(self, batch: WritableBuffer, header: BatchHeader, *, leader_epoch: int, wall_ms: int) -> AppendInfo:
+        """Give a checked batch its place behind what is staged; ``batch`` is changed, and must live until ``commit``.
+
+        KafkaError for a producer out of order (45), fenced (47), a batch larger than a segment (18) or a log that is
+        offline (56); then nothing is staged. A duplicate of one of the producer's last five batches is not staged.
+        """
+        if self.failure is not None:
+            raise self.failure
+        marker = None
+        if header.producer_id >= 0:
+            duplicate = self.producers.check(header)
+            if duplicate is not None:
+                append_time = duplicate.timestamp if self._config.log_append_time else NO_TIMESTAMP
+                return AppendInfo(duplicate.first_offset, duplicate.last_offset, append_time, True)
+            marker = self._checked_marker(batch, header)
+        size = header.batch_length + LOG_OVERHEAD
+        assert size == len(batch)
+        self._check_size(size)
+        append_time = NO_TIMESTAMP
+        if self._config.log_append_time:
+            header = set_log_append_time(batch, 0, wall_ms)
+            append_time = wall_ms
+        base_offset = self._next_offset
+        last_offset = base_offset + header.last_offset_delta
+        if not self._has_room(last_offset, size, wall_ms):
+            self.roll()
+            self.segments.active.first_append_ms = wall_ms
+        if leader_epoch != self.epochs.latest_epoch:
+            self.begin_epoch(leader_epoch)
+        assign_offsets(batch, 0, base_offset, leader_epoch)
+        if header.producer_id >= 0:
+            self._note_producer(header, base_offset, marker)
+        self._staged.append((last_offset, size, header.max_timestamp))
+        self._buffers.append(batch)
+        self._staged_bytes += size
+        self._next_offset = last_offset + 1
+        return AppendInfo(base_offset, last_offset, append_time)
+
+    def commit(self) -> None:
+        """Write what is staged and move ``log_end_offset``. StorageFailure when the log is, or now goes, offline."""
+        if self.failure is not None:
+            raise self.failure
+        if not self._staged:
+            return
+        try:
+            self.segments.active.append(self._buffers, self._staged)
+        except OSError as error:
+            self.fail("append to", error)
+        self.log_end_offset = self._next_offset
+        self._staged.clear()
+        self._buffers.clear()
+        self._staged_bytes = 0
+
+    def append_as_follower(
+        self, records: memoryview, *, wall_ms: int = NO_TIMESTAMP, allow_gap: bool | None = None
+    ) -> AppendInfo:
+        """Append batches as the leader wrote them; one cut off at the end of ``records`` is left out (row R11).
+
+        IllegalLogState when they do not begin at ``log_end_offset`` (a compacted log may have gaps: ``allow_gap``,
+        by default so for ``cleanup.policy=compact``) or epochs fall. CORRUPT_MESSAGE when a batch is damaged. In both
+        cases nothing is appended. ``wall_ms`` serves ``segment.ms``.
+        """
+        self.commit()
+        batches = checked_batches(self, records, self._config.is_compacted if allow_gap is None else allow_gap)
+        run_start = run_end = 0
+        for position, header in batches:
+            size = header.batch_length + LOG_OVERHEAD
+            if not self._has_room(header.last_offset, size, wall_ms):
+                self._commit_run(records[run_start:position])
+                self.roll(header.base_offset)
+                self.segments.active.first_append_ms = wall_ms
+                run_start = position
+            if header.leader_epoch != self.epochs.latest_epoch:
+                self.epochs.assign(header.leader_epoch, header.base_offset)
+            if header.producer_id >= 0:
+                replay(self.producers, header, records[position : position + size])
+            self._staged.append((header.last_offset, size, header.max_timestamp))
+            self._staged_bytes += size
+            self._next_offset = header.next_offset
+            run_end = position + size
+        self._commit_run(records[run_start:run_end])
+        base_offset = batches[0][1].base_offset if batches else self.log_end_offset
+        return AppendInfo(base_offset, self.log_end_offset - 1)
+
+    def begin_epoch(self, epoch: int) -> None:
+        """This replica leads in ``epoch`` from the log's end on (KIP-101). IllegalLogState when epochs would fall."""
+        if epoch < self.epochs.latest_epoch:
+            raise IllegalLogState(
+                f"{self.topic_partition} is in leader epoch {self.epochs.latest_epoch}; it cannot begin epoch {epoch}"
+            )
+        self.epochs.assign(epoch, self._next_offset)
+
+    def roll(self, base_offset: int | None = None) -> None:
+        """Close the active segment and begin another at ``base_offset`` (the log's end); nothing if it is empty."""
+        self.commit()
+        active = self.segments.active
+        base_offset = self.log_end_offset if base_offset is None else base_offset
+        if active.size == 0 and active.base_offset == base_offset:
+            return
+        with self.guard("roll"):
+            active.seal()
+            active.next_offset = base_offset
+            if base_offset <= self.recovery_point:
+                # No flush and no recovery will look at that segment again: its new indexes are synced here, and before
+                # the next segment exists, for until then it is the last one and a restart rebuilds them.
+                active.sync_indexes()
+            self.segments.add(self.new_segment(base_offset))
+            self.snapshots.take(self.producers, base_offset)
+
+    def _has_room(self, last_offset: int, size: int, wall_ms: int) -> bool:
+        """May a batch join the active segment, behind what is staged?"""
+        active = self.segments.active
+        used = active.size + self._staged_bytes
+        if used == 0:
+            active.first_append_ms = wall_ms
+            return last_offset - active.base_offset <= MAX_RELATIVE_OFFSET
+        config = self._config
+        return (
+            used + size <= config.segment_bytes
+            and last_offset - active.base_offset <= MAX_RELATIVE_OFFSET
+            and wall_ms - active.first_append_ms <= config.segment_ms
+            and active.index.size_in_bytes < config.segment_index_bytes
+        )
+
+    def _commit_run(self, run: memoryview) -> None:
+        if self._staged:
+            self._buffers.append(run)
+            self.commit()
+
+    def _check_size(self, size: int) -> None:
+        if size > self._config.segment_bytes:
+            raise KafkaError(
+                ErrorCode.RECORD_LIST_TOO_LARGE,
+                f"a batch of {size} bytes is larger than a segment of {self.topic_partition} may be, "
+                f"segment.bytes={self._config.segment_bytes}",
+            )
+
+    def _checked_marker(self, batch: WritableBuffer, header: BatchHeader) -> EndTxnMarker | None:
+        if not header.attributes & CONTROL_FLAG:
+            return None
+        marker = marker_in(batch, header)
+        if marker is not None:
+            self.producers.check_marker(header, marker)
+        return marker
+
+    def _note_producer(self, header: BatchHeader, base_offset: int, marker: EndTxnMarker | None) -> None:
+        if marker is not None:
+            self.producers.end_transaction(header, marker, base_offset)
+        elif not header.attributes & CONTROL_FLAG:
+            self.producers.append(header, base_offset)
