@@ -36,11 +36,16 @@ class ClusterStatus:
     view: ClusterView | None
 
     @property
+    def controller_id(self) -> int | None:
+        """The active controller; None when there is none, whatever a node without a quorum remembers."""
+        return next((node.node_id for node in self.nodes if node.controller), None)
+
+    @property
     def healthy(self) -> bool:
         """True when every node is a live member, there is a controller and every partition has all its replicas."""
         return (
             self.view is not None
-            and self.view.has_controller
+            and self.controller_id is not None
             and self.view.fully_replicated
             and all(node.state == "up" and node.live for node in self.nodes)
         )
@@ -63,7 +68,7 @@ def _node_status(
         node_id,
         "down" if process is None else "paused" if process.paused else "up",
         process.pid if process else None,
-        view is not None and view.controller_id == node_id,
+        process is not None and view is not None and view.controller_id == node_id,
         view is not None and node_id in view.broker_ids,
         *cluster.layout.ports(node_id),
         process.rss_bytes if process else 0,

@@ -82,13 +82,13 @@ def status(directory: Directory = None, as_json: AsJson = False) -> None:
         "under-\nreplicated#",
     )
     print_table(columns, (_status_row(node) for node in seen.nodes))
-    if seen.view is not None and seen.view.has_controller:
+    if seen.controller_id is not None:
         print_line("* active controller")
     print_line(f"bootstrap.servers={cluster.bootstrap_servers}")
     if seen.view is None:
         print_line("no node answers; start the cluster with: minikafka cluster start")
-    elif not seen.view.has_controller:
-        print_line("there is no controller: most of the nodes must be up to elect one")
+    elif seen.controller_id is None:
+        print_line("there is no controller: more than half of the nodes must be up to elect one")
 
 
 @app.command()
@@ -185,7 +185,7 @@ def _status_as_json(cluster: LocalCluster, seen: ClusterStatus) -> dict[str, obj
         "cluster_id": cluster.layout.cluster_id,
         "bootstrap_servers": cluster.bootstrap_servers,
         "healthy": seen.healthy,
-        "controller": seen.view.controller_id if seen.view and seen.view.has_controller else None,
+        "controller": seen.controller_id,
         "partitions": len(partitions),
         "under_replicated": sum(partition.under_replicated for partition in partitions),
         "nodes": [asdict(node) for node in seen.nodes],

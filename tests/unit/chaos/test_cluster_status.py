@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from minikafka.chaos.cluster_status import cluster_status
+from minikafka.chaos.local_cluster import LocalCluster
+from minikafka.chaos.probe import ClusterView, PartitionView
+from minikafka.chaos.processes import RunningProcess
+
+
+class StagedCluster(LocalCluster):
+    """A cluster whose processes and view are given."""
+
+    processes: dict[int, RunningProcess]
+    staged_view: ClusterView | None
+
+    def process(self, node_id: int) -> RunningProcess | None:
+        return self.processes.get(node_id)
+
+    def view(self) -> ClusterView | None:
+        return self.staged_view
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> StagedCluster:
+    cluster = StagedCluster(LocalCluster.create(tmp_path / "c").layout)
+    cluster.processes = {n: RunningProcess(100 + n, "python", paused=n == 3, rss_bytes=1 << 20) for n in (1, 2, 3)}
+    partitions = (PartitionView("t", 0, 1, (1, 2, 3), (1, 2)), PartitionView("t", 1, 2, (2, 1, 3), (2, 1, 3)))
+    cluster.staged_view = ClusterView("c", 2, frozenset({1, 2, 3}), partitions)
+    return cluster
+
+
+def test_each_node_has_its_state_and_its_part(cluster: StagedCluster) -> None:
+    status = cluster_status(cluster)
+    assert [node.state for node in status.nodes] == ["up", "up", "paused"]
+    assert [node.leaders for node in status.nodes] == [1, 1, 0]
+    assert [node.under_replicated for node in status.nodes] == [1, 0, 0]
+    assert [node.pid for node in status.nodes] == [101, 102, 103]
+    assert status.controller_id == 2
+    assert not status.healthy
+
+
+def test_a_cluster_is_healthy_when_nothing_is_missing(cluster: StagedCluster) -> None:
+    cluster.processes[3] = cluster.processes[3]._replace(paused=False)
+    assert cluster.staged_view is not None
+    cluster.staged_view = cluster.staged_view._replace(partitions=cluster.staged_view.partitions[1:])
+    assert cluster_status(cluster).healthy
+    cluster.staged_view = cluster.staged_view._replace(broker_ids=frozenset({1, 2}))
+    assert not cluster_status(cluster).healthy
+
+
+def test_a_node_without_a_quorum_still_remembers_a_controller_that_is_gone(cluster: StagedCluster) -> None:
+    del cluster.processes[2]
+    status = cluster_status(cluster)
+    assert status.controller_id is None
+    assert not status.healthy
