@@ -9,7 +9,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from minikafka.config import TopicConfig
-from minikafka.model import NO_EPOCH, NO_NODE, Isolation, OffsetAndEpoch, TopicPartition
+from minikafka.model import NO_EPOCH, NO_NODE, Isolation, OffsetAndEpoch, TimestampType, TopicPartition
 from minikafka.records.validate import BatchLimits
 from minikafka.replication.epochs import check_leader_epoch, diverging_epoch
 from minikafka.replication.leader import LeaderState
@@ -57,6 +57,7 @@ class Partition:
         self.batch_limits = BatchLimits(
             max_message_bytes=config.max_message_bytes,
             segment_bytes=config.segment_bytes,
+            timestamp_type=_timestamp_type(config),
             timestamp_after_max_ms=config.message_timestamp_after_max_ms,
         )
 
@@ -105,6 +106,11 @@ class Partition:
         return max(self.log.log_start_offset, min(high_watermark, self.log.log_end_offset))
 
 
+def _timestamp_type(config: TopicConfig) -> TimestampType:
+    stamps = config.message_timestamp_type == "LogAppendTime"
+    return TimestampType.LOG_APPEND_TIME if stamps else TimestampType.CREATE_TIME
+
+
 def log_config(config: TopicConfig) -> LogConfig:
     """A topic's settings as its logs take them."""
     return LogConfig(
@@ -119,5 +125,5 @@ def log_config(config: TopicConfig) -> LogConfig:
         cleanup_policy=frozenset(config.cleanup_policy),
         min_cleanable_dirty_ratio=config.min_cleanable_dirty_ratio,
         delete_retention_ms=config.delete_retention_ms,
-        log_append_time=config.message_timestamp_type == "LogAppendTime",
+        log_append_time=_timestamp_type(config) is TimestampType.LOG_APPEND_TIME,
     )

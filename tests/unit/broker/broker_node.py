@@ -1,0 +1,179 @@
+"""Nodes for tests: the real one, on free ports of this machine, with a directory of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+from minikafka.broker.clock import Clock
+from minikafka.broker.node import Node
+from minikafka.broker.partition import Partition
+from minikafka.config import BrokerConfig
+from minikafka.metadata.controller.commands import ConfigValue, CreateTopics, NewTopic, ReplicaAssignment
+from minikafka.model import TopicPartition
+from minikafka.net.listener import Listener
+from minikafka.storage.disk import Disk, OsDisk
+
+T = TypeVar("T")
+
+PATIENCE_S = 30.0
+SECRET = b"a secret of some length"
+CLUSTER_ID = "test-cluster"
+ANY_PORTS = "CLIENT://127.0.0.1:0,REPLICATION://127.0.0.1:0,CONTROLLER://127.0.0.1:0"
+
+
+async def eventually(condition: Callable[[], T], what: str) -> T:
+    """The first truthy result of ``condition``; fails when there is none in time."""
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + PATIENCE_S
+    while not (result := condition()):
+        assert loop.time() < deadline_s, f"waited in vain for {what}"
+        await asyncio.sleep(0.001)
+    return result
+
+
+async def in_time(awaitable: Awaitable[T]) -> T:
+    """Its result, unless it takes for ever."""
+    async with asyncio.timeout(PATIENCE_S):
+        return await awaitable
+
+
+async def turns(count: int = 3) -> None:
+    """Let the loop run everything that is ready, a few times over."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+def make_node(
+    directory: Path,
+    *,
+    disk: Disk | None = None,
+    wall_s: Callable[[], float] | None = None,
+    secret: bytes = SECRET,
+    cluster_id: str = CLUSTER_ID,
+    seed: int = 1,
+    **settings: object,
+) -> Node:
+    """A node that is not started."""
+    named = {name.replace("_", "."): str(value) for name, value in settings.items()}
+    config = BrokerConfig({"log.dirs": str(directory), "listeners": ANY_PORTS, **named})
+    loop = asyncio.get_running_loop()
+    return Node(
+        config,
+        cluster_id=cluster_id,
+        secret=secret,
+        disk=disk or OsDisk(),
+        clock=Clock(loop) if wall_s is None else Clock(loop, wall_s),
+        rng=random.Random(seed),
+    )
+
+
+async def wait_until_ready(node: Node) -> None:
+    """Registered, unfenced, and seen so by itself."""
+    await eventually(lambda: node.image.is_live(node.config.node_id) and node._roles.has_begun, "the node to serve")
+
+
+def listener_of(node: Node, name: str = "CLIENT") -> Listener:
+    return next(listener for listener in node._listeners if listener.name == name)
+
+
+async def create_topic(
+    node: Node, name: str, partitions: int = 1, *, replicas: list[list[int]] | None = None, **configs: object
+) -> TopicPartition:
+    """Create a topic and wait until this node has it; its first partition."""
+    assignments = tuple(ReplicaAssignment(index, tuple(ids)) for index, ids in enumerate(replicas or []))
+    values = tuple(ConfigValue(name.replace("_", "."), str(value)) for name, value in configs.items())
+    topic = NewTopic(name, -1 if assignments else partitions, -1, assignments, values)
+    answer = await node.controller.call(CreateTopics((topic,)), timeout_s=PATIENCE_S)
+    assert not answer.topics[0].error, answer
+    await eventually(lambda: node.image.topic(name), f"topic {name}")
+    return TopicPartition(name, 0)
+
+
+def led(node: Node, where: TopicPartition) -> Partition:
+    """The partition, which the node leads."""
+    return node.replicas.leader_of(where)
+
+
+class Cluster:
+    """Nodes 1, 2, ... in one process, with timings for tests; ``kill`` is as sudden as it can be in-process."""
+
+    def __init__(self, directory: Path, size: int, **settings: object) -> None:
+        self.nodes: dict[int, Node] = {}
+        self._directory = directory
+        self._sockets = [[_bound() for _ in range(3)] for _ in range(size)]
+        self._ports = [[each.getsockname()[1] for each in sockets] for sockets in self._sockets]
+        self._voters = ",".join(f"{index + 1}@127.0.0.1:{ports[2]}" for index, ports in enumerate(self._ports))
+        self._settings = settings
+
+    @property
+    def node_ids(self) -> list[int]:
+        return [index + 1 for index in range(len(self._ports))]
+
+    async def start(self, *node_ids: int, **settings: object) -> None:
+        """Start these nodes, or all; returns before they are ready."""
+        for node_id in node_ids or self.node_ids:
+            for each in self._sockets[node_id - 1]:
+                each.close()
+            client, replication, controller = self._ports[node_id - 1]
+            how = {
+                "node_id": node_id,
+                "cluster_id": CLUSTER_ID,
+                "cluster_secret": SECRET.decode(),
+                "controller_quorum_voters": self._voters,
+                "listeners": f"CLIENT://127.0.0.1:{client},REPLICATION://127.0.0.1:{replication}"
+                f",CONTROLLER://127.0.0.1:{controller}",
+                "replica_fetch_backoff_ms": 20,
+                "replica_lag_time_max_ms": 2000,
+                "seed": node_id,
+                **self._settings,
+                **settings,
+            }
+            how["cluster.id"] = how.pop("cluster_id")
+            node = make_node(self._directory / f"node-{node_id}", **how)  # type: ignore[arg-type]
+            self.nodes[node_id] = node
+            await node.start()
+
+    async def ready(self) -> None:
+        """Wait until every running node sees every running node alive."""
+        for node in self.nodes.values():
+            await eventually(lambda node=node: self._sees_all(node), "all nodes to be alive")  # type: ignore[misc]
+
+    def _sees_all(self, node: Node) -> bool:
+        return {broker.broker_id for broker in node.image.live_brokers()} >= set(self.nodes) and node._roles.has_begun
+
+    @property
+    def controller(self) -> Node:
+        """The node that is the active controller."""
+        return next(node for node in self.nodes.values() if node._controller_driver.is_active)
+
+    async def wait_for_controller(self) -> Node:
+        await eventually(lambda: any(node._controller_driver.is_active for node in self.nodes.values()), "a controller")
+        return self.controller
+
+    async def kill(self, node_id: int) -> None:
+        """End a node without a word to anybody and without a checkpoint."""
+        node = self.nodes.pop(node_id)
+        node._on_fatal(RuntimeError("killed by the test"))
+        await node.stop()
+
+    async def stop(self) -> None:
+        for sockets in self._sockets:
+            for each in sockets:
+                each.close()
+        nodes, self.nodes = self.nodes, {}
+        for node in nodes.values():
+            node._on_fatal(RuntimeError("the test is over"))
+            await node.stop()
+
+
+def _bound() -> socket.socket:
+    """Keeps a free port until it is needed."""
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.bind(("127.0.0.1", 0))
+    return sock

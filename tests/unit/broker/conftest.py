@@ -1,0 +1,77 @@
+"""Real nodes in this process, on free ports. Makes the helpers beside these tests (broker_*.py) importable by name."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+import uvloop
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from broker_client import Client
+from broker_node import Cluster, make_node, wait_until_ready
+
+from minikafka.broker.node import Node
+
+StartNode = Callable[..., Awaitable[Node]]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """What the node runs on; tests/unit/net covers what differs between loops."""
+    return {"uvloop": uvloop.new_event_loop}
+
+
+@pytest.fixture
+async def start_node(tmp_path: Path) -> AsyncIterator[StartNode]:
+    """Starts a single node, ready to serve; settings by Kafka's names with underscores, ``disk`` and ``wall_s``."""
+    started: list[Node] = []
+
+    async def start(*, wait: bool = True, **how: object) -> Node:
+        node = make_node(tmp_path / "data", **how)  # type: ignore[arg-type]
+        started.append(node)
+        await node.start()
+        if wait:
+            await wait_until_ready(node)
+        return node
+
+    yield start
+    for node in started:
+        if not node.tasks._closed:
+            await node.stop()
+
+
+@pytest.fixture
+async def node(start_node: StartNode) -> Node:
+    return await start_node()
+
+
+@pytest.fixture
+async def dial() -> AsyncIterator[Callable[..., Awaitable[Client]]]:
+    """Connects to a node's listener."""
+    dialled: list[Client] = []
+
+    async def connect(node: Node, listener: str = "CLIENT") -> Client:
+        dialled.append(await Client.connect(node, listener))
+        return dialled[-1]
+
+    yield connect
+    for client in dialled:
+        client.close()
+
+
+@pytest.fixture
+async def client(node: Node, dial: Callable[..., Awaitable[Client]]) -> Client:
+    return await dial(node)
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
+    """Three nodes that know each other, not started yet."""
+    made = Cluster(tmp_path, 3)
+    yield made
+    await made.stop()

@@ -1,0 +1,261 @@
+from __future__ import annotations
+
+import struct
+from collections.abc import Awaitable, Callable
+
+import pytest
+from broker_client import NOW_MS, Client, batch, produce_request, values_in
+from broker_node import create_topic, led
+
+from minikafka.broker.node import Node
+from minikafka.errors import ErrorCode
+from minikafka.metadata.controller.commands import ConfigAlteration, ConfigOperation, IncrementalAlterConfigs
+from minikafka.model import Compression, TopicPartition
+from minikafka.records.batch import ATTRIBUTES_POSITION, CONTROL_FLAG, CRC_POSITION, compute_crc
+from minikafka.records.read import MAX_DECOMPRESSED_BYTES
+from minikafka.wire.api import SUPPORTED, ApiKey
+from minikafka.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+Dial = Callable[..., Awaitable[Client]]
+StartNode = Callable[..., Awaitable[Node]]
+
+ORDERS = TopicPartition("orders", 0)
+DAY_MS = 86_400_000
+
+
+def patched(records: bytearray, position: int, layout: str, value: int) -> bytearray:
+    """A field of the header changed, and the checksum made to fit."""
+    struct.pack_into(layout, records, position, value)
+    struct.pack_into(">I", records, CRC_POSITION, compute_crc(records, 0, len(records)))
+    return records
+
+
+@pytest.mark.spec("R1")
+@pytest.mark.parametrize("acks", [-1, 1])
+async def test_batches_get_their_offsets(node: Node, client: Client, acks: int) -> None:
+    await create_topic(node, "orders")
+    first = await client.produce("orders", b"a", b"b", acks=acks)
+    second = await client.produce("orders", b"c", acks=acks)
+    assert (first.error_code, first.base_offset, first.log_start_offset, first.log_append_time_ms) == (0, 0, 0, -1)
+    assert (second.error_code, second.base_offset) == (0, 2)
+    partition = led(node, ORDERS)
+    assert partition.log.log_end_offset == partition.high_watermark == 3
+    assert values_in((await client.fetch("orders")).records) == [b"a", b"b", b"c"]
+
+
+@pytest.mark.parametrize("version", range(SUPPORTED[ApiKey.PRODUCE].first, SUPPORTED[ApiKey.PRODUCE].last + 1))
+async def test_every_version_is_understood(node: Node, client: Client, version: int) -> None:
+    await create_topic(node, "orders")
+    good = await client.produce("orders", b"x", version=version)
+    assert (good.error_code, good.base_offset) == (0, 0)
+    bad = await client.produce("nowhere", b"x", version=version)
+    assert (bad.error_code, bad.base_offset) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
+    if version >= 8:
+        assert bad.error_message
+
+
+@pytest.mark.spec("R23")
+async def test_acks_0_is_not_answered(node: Node, client: Client) -> None:
+    await create_topic(node, "orders")
+    unanswered = client.send(produce_request("orders", batch(b"silent"), acks=0))
+    assert (await client.produce("orders", b"loud")).base_offset == 1  # the answer to the second request, not the first
+    assert not unanswered.done()
+    unanswered.cancel()
+    assert values_in((await client.fetch("orders")).records) == [b"silent", b"loud"]
+
+
+@pytest.mark.parametrize(
+    "request_", [produce_request("nowhere", batch(b"x"), acks=0), produce_request("x", b"", acks=0)]
+)
+async def test_an_error_with_acks_0_closes(node: Node, client: Client, request_: ProduceRequest) -> None:
+    unanswered = client.send(request_)
+    await client.wait_closed()
+    with pytest.raises(ConnectionError):
+        await unanswered
+
+
+async def test_answers_keep_the_order_of_pipelined_requests(node: Node, client: Client) -> None:
+    await create_topic(node, "orders")
+    waiting = [
+        client.send(produce_request("orders", batch(b"%d" % number), acks=number % 2 or -1)) for number in range(50)
+    ]
+    offsets = [(await each).responses[0].partition_responses[0].base_offset for each in waiting]
+    assert offsets == list(range(50))
+
+
+async def test_one_request_may_bring_good_and_bad_batches(node: Node, client: Client) -> None:
+    await create_topic(node, "a", partitions=2)
+    await create_topic(node, "b")
+    answer = await client.ask(
+        ProduceRequest(
+            acks=-1,
+            timeout_ms=1000,
+            topic_data=[
+                TopicProduceData(
+                    name="a",
+                    partition_data=[
+                        PartitionProduceData(index=0, records=batch(b"x")),
+                        PartitionProduceData(index=7, records=batch(b"x")),
+                        PartitionProduceData(index=1, records=batch(b"x", b"y")),
+                    ],
+                ),
+                TopicProduceData(name="none", partition_data=[PartitionProduceData(index=0, records=batch(b"x"))]),
+                TopicProduceData(name="b", partition_data=[PartitionProduceData(index=0, records=b"junk")]),
+            ],
+        )
+    )
+    results = {
+        (topic.name, each.index): (each.error_code, each.base_offset)
+        for topic in answer.responses
+        for each in topic.partition_responses
+    }
+    assert results == {
+        ("a", 0): (0, 0),
+        ("a", 7): (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1),
+        ("a", 1): (0, 0),
+        ("none", 0): (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1),
+        ("b", 0): (ErrorCode.CORRUPT_MESSAGE, -1),
+    }
+    assert [topic.name for topic in answer.responses] == ["a", "none", "b"]
+    assert led(node, TopicPartition("a", 1)).log.log_end_offset == 2
+
+
+async def test_a_request_without_topics_is_answered(client: Client) -> None:
+    for acks in (-1, 1):
+        assert (await client.ask(ProduceRequest(acks=acks, timeout_ms=10))).responses == []
+
+
+BAD_BATCHES = {
+    "none": (None, 11, ErrorCode.INVALID_RECORD),
+    "empty": (b"", 11, ErrorCode.INVALID_RECORD),
+    "short": (b"x" * 60, 11, ErrorCode.CORRUPT_MESSAGE),
+    "checksum": (bytes(batch(b"x"))[:-1] + b"!", 11, ErrorCode.CORRUPT_MESSAGE),
+    "truncated": (bytes(batch(b"x"))[:-1], 11, ErrorCode.CORRUPT_MESSAGE),
+    "magic 1": (patched(batch(b"x"), 16, ">b", 1), 11, ErrorCode.INVALID_RECORD),
+    "two batches": (batch(b"x") + batch(b"y"), 11, ErrorCode.INVALID_RECORD),
+    "record count": (patched(batch(b"x"), 57, ">i", 2), 11, ErrorCode.INVALID_RECORD),
+    "control": (patched(batch(b"x"), ATTRIBUTES_POSITION, ">h", CONTROL_FLAG), 11, ErrorCode.INVALID_RECORD),
+    "codec 5": (patched(batch(b"x"), ATTRIBUTES_POSITION, ">h", 5), 11, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+    "old zstd": (batch(b"x" * 200, compression=Compression.ZSTD), 6, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+    "future": (batch(b"x", timestamp=NOW_MS + DAY_MS), 11, ErrorCode.INVALID_TIMESTAMP),
+    "stamped": (patched(batch(b"x"), ATTRIBUTES_POSITION, ">h", 8), 11, ErrorCode.INVALID_TIMESTAMP),
+    "half a producer": (batch(b"x", producer=(5, -1, -1)), 11, ErrorCode.INVALID_RECORD),
+    "too large": (batch(b"x" * 2000), 11, ErrorCode.MESSAGE_TOO_LARGE),
+}
+
+
+@pytest.mark.spec("P6")
+@pytest.mark.parametrize("case", BAD_BATCHES)
+async def test_a_bad_batch_gets_its_error_and_nothing_is_appended(start_node: StartNode, dial: Dial, case: str) -> None:
+    records, version, error = BAD_BATCHES[case]
+    node = await start_node(wall_s=lambda: NOW_MS / 1000)
+    client = await dial(node)
+    await create_topic(node, "orders", max_message_bytes=1000)
+    answer = await client.ask(produce_request("orders", records), version)
+    result = answer.responses[0].partition_responses[0]
+    assert result.error_code == error
+    assert result.base_offset == -1
+    if version >= 8:
+        assert result.error_message
+    assert led(node, ORDERS).log.log_end_offset == 0
+    assert (await client.produce("orders", b"fine")).base_offset == 0
+
+
+async def test_a_batch_larger_than_a_segment(node: Node, client: Client) -> None:
+    await create_topic(node, "orders", segment_bytes=2000)
+    assert (await client.produce("orders", b"x" * 3000)).error_code == ErrorCode.RECORD_LIST_TOO_LARGE
+
+
+@pytest.mark.parametrize(("acks", "error"), [(2, 21), (-2, 21), (127, 21)])
+async def test_unknown_acks_are_refused(node: Node, client: Client, acks: int, error: int) -> None:
+    await create_topic(node, "orders")
+    assert (await client.produce("orders", b"x", acks=acks)).error_code == error == ErrorCode.INVALID_REQUIRED_ACKS
+    assert led(node, ORDERS).log.log_end_offset == 0
+
+
+async def test_transactions_are_refused(node: Node, client: Client) -> None:
+    await create_topic(node, "orders")
+    request = produce_request("orders", batch(b"x"))
+    request.transactional_id = "t"
+    answer = await client.ask(request)
+    result = answer.responses[0].partition_responses[0]
+    assert result.error_code == ErrorCode.INVALID_TXN_STATE
+    assert "transactions" in result.error_message
+
+
+@pytest.mark.spec("P3")
+async def test_an_idempotent_producer_is_held_to_its_sequence(node: Node, client: Client) -> None:
+    await create_topic(node, "orders")
+    outcomes = []
+    for epoch, sequence, count in [
+        (1, 0, 2),
+        (1, 2, 1),
+        (1, 2, 1),
+        (1, 0, 2),
+        (1, 5, 1),
+        (0, 3, 1),
+        (2, 0, 1),
+        (1, 3, 1),
+    ]:
+        result = await client.produce("orders", *[b"x"] * count, producer=(9, epoch, sequence))
+        outcomes.append((result.error_code, result.base_offset))
+    gap, fenced = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH
+    assert outcomes == [(0, 0), (0, 2), (0, 2), (0, 0), (gap, -1), (fenced, -1), (0, 3), (fenced, -1)]
+    assert led(node, ORDERS).log.log_end_offset == 4
+
+
+async def test_a_log_that_stamps_says_when(start_node: StartNode, dial: Dial) -> None:
+    node = await start_node(wall_s=lambda: NOW_MS / 1000)
+    client = await dial(node)
+    await create_topic(node, "orders", message_timestamp_type="LogAppendTime")
+    result = await client.produce("orders", b"x", timestamp=5)
+    assert (result.error_code, result.log_append_time_ms) == (0, NOW_MS)
+
+
+async def test_what_a_producer_stamped_is_nothing_to_a_log_that_stamps(start_node: StartNode, dial: Dial) -> None:
+    node = await start_node(wall_s=lambda: NOW_MS / 1000)
+    client = await dial(node)
+    await create_topic(node, "orders", message_timestamp_type="LogAppendTime")
+    assert (await client.produce("orders", b"x", timestamp=NOW_MS + DAY_MS)).error_code == 0
+    assert (await client.produce("orders", b"x")).error_code == 0
+
+
+async def test_a_compacted_topic_needs_keys(node: Node, client: Client) -> None:
+    where = await create_topic(node, "table", cleanup_policy="compact")
+    assert (await client.produce("table", b"a", b"b", keys=(b"k", None))).error_code == ErrorCode.INVALID_RECORD
+    assert (await client.produce("table", b"a", compression=Compression.GZIP)).error_code == 0
+    assert led(node, where).log.log_end_offset == 1
+
+
+@pytest.mark.spec("P6")
+@pytest.mark.parametrize("compression", list(Compression))
+async def test_damage_inside_a_batch_is_found_where_it_is_looked_into(
+    node: Node, client: Client, compression: Compression
+) -> None:
+    await create_topic(node, "table", cleanup_policy="compact")
+    records = batch(b"value" * 20, compression=compression)
+    records[61:] = b"\xff" * (len(records) - 61)
+    struct.pack_into(">I", records, CRC_POSITION, compute_crc(records, 0, len(records)))
+    answer = await client.ask(produce_request("table", records))
+    assert answer.responses[0].partition_responses[0].error_code in (
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.INVALID_RECORD,
+    )
+    assert (await client.produce("table", b"fine")).base_offset == 0
+
+
+@pytest.mark.spec("P6")
+async def test_a_bomb_is_not_unpacked_whole(node: Node, client: Client) -> None:
+    await create_topic(node, "table", cleanup_policy="compact")
+    bomb = batch(bytes(MAX_DECOMPRESSED_BYTES + 1), compression=Compression.ZSTD)
+    assert len(bomb) < 100_000
+    answer = await client.ask(produce_request("table", bomb))
+    assert answer.responses[0].partition_responses[0].error_code == ErrorCode.MESSAGE_TOO_LARGE
+
+
+async def test_settings_of_a_topic_take_effect_at_once(node: Node, client: Client) -> None:
+    await create_topic(node, "orders")
+    assert (await client.produce("orders", b"x" * 500)).error_code == 0
+    alteration = ConfigAlteration(2, "orders", (ConfigOperation("max.message.bytes", 0, "200"),))
+    await node.controller.call(IncrementalAlterConfigs((alteration,), False), timeout_s=10)
+    assert (await client.produce("orders", b"x" * 500)).error_code == ErrorCode.MESSAGE_TOO_LARGE
