@@ -17,6 +17,7 @@ from uuid import UUID
 
 import structlog
 
+from minikafka.broker.absences import Absences
 from minikafka.broker.clock import Clock
 from minikafka.broker.dispatch import Dispatcher
 from minikafka.broker.drivers.controller import ControllerDriver
@@ -193,6 +194,8 @@ class Node:
             self._replication_endpoint,
             lambda: self._lifecycle.broker_epoch,
         )
+        self.absences = Absences(config.node_id, self.clock, self.tasks, is_refused)
+        self._fetchers.on_connection_lost = self.absences.on_connection_lost
         self._roles = PartitionRoles(
             config, self.store, self.replicas, self._fetchers, self.clock, lambda: self._lifecycle.broker_epoch
         )
@@ -257,7 +260,13 @@ class Node:
         self._roles.on_leading_no_more = self.groups.on_leading_no_more
         self._lifecycle.on_fatal = self._on_fatal
         self._lifecycle.on_registered = self._maybe_take_up_roles
-        for subscriber in (self._roles.apply, controller.on_metadata, self.groups.on_metadata, self._on_metadata):
+        for subscriber in (
+            self.absences.on_metadata,
+            self._roles.apply,
+            controller.on_metadata,
+            self.groups.on_metadata,
+            self._on_metadata,
+        ):
             self.metadata.subscribe(subscriber)
 
     # -- life -------------------------------------------------------------------------------------------------------

@@ -54,6 +54,10 @@ class MetadataLog:
 
     def recover(self) -> tuple[LogSummary, ElectionState, bool]:
         """What the machine starts from, and whether this node must not vote until its log is repaired."""
+        damage = self._log.corruption
+        if damage is not None:
+            log.error("the metadata log is damaged; it is fetched again from there on", why=str(damage))
+            self._log.truncate_to(damage.offset)
         snapshots = list(self._snapshots())
         if snapshots:
             offset, epoch = snapshots[-1].snapshot_id
@@ -63,7 +67,7 @@ class MetadataLog:
         epochs = [EpochEntry(entry.epoch, entry.start_offset) for entry in self._log.epoch_entries]
         summary = LogSummary.recovered(self._log.log_end_offset, epochs, self._log.log_start_offset, snapshots)
         election, is_lost = self._read_election()
-        must_repair = self._disk.exists(self._path(REPAIR_MARK)) or self._log.corruption is not None
+        must_repair = self._disk.exists(self._path(REPAIR_MARK)) or damage is not None
         must_repair = must_repair or (is_lost and self._log.log_end_offset > 0)
         if must_repair:
             self._disk.write_atomic(self._path(REPAIR_MARK), b"")
@@ -207,6 +211,7 @@ class MetadataLog:
 
     async def remove_repair_mark(self) -> None:
         """The damaged log is whole again."""
+        self._log.refetched()
         if self._disk.exists(self._path(REPAIR_MARK)):
             self._disk.unlink(self._path(REPAIR_MARK))
             await self._run_in_thread(lambda: self._disk.fsync_dir(self._directory))

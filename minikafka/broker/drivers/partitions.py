@@ -165,6 +165,7 @@ class PartitionRoles:
         """Row R14: no longer lead, refuse produce, stop fetching, answer who waits, fetch from the new leader."""
         where = partition.topic_partition
         if partition.leader is None and partition.leader_epoch == state.leader_epoch:
+            self._maybe_end_refetch(partition, state)
             return
         led = partition.leader is not None
         partition.become_follower(state.leader, state.leader_epoch)
@@ -174,7 +175,25 @@ class PartitionRoles:
             log.info("leads no longer", partition=str(where), leader=state.leader, epoch=state.leader_epoch)
             self.on_leading_no_more(where)
         if state.leader != NO_NODE:
+            self._maybe_begin_refetch(partition, state)
             self._fetchers.follow(partition)
+
+    def _maybe_begin_refetch(self, partition: Partition, state: PartitionImage) -> None:
+        """Damaged bytes were found: fetch everything from there on again. Not while others may count on this copy."""
+        damage = partition.log.corruption
+        if damage is None or self._node_id in state.isr:
+            return
+        log.warning(
+            "refetching from where the log is damaged", partition=str(partition.topic_partition), why=str(damage)
+        )
+        partition.log.truncate_to(damage.offset)
+        partition.follow_high_watermark(partition.high_watermark)
+
+    def _maybe_end_refetch(self, partition: Partition, state: PartitionImage) -> None:
+        """In the ISR again: whatever was damaged has been replaced."""
+        if partition.log.corruption is not None and self._node_id in state.isr:
+            partition.log.refetched()
+            log.info("the log is whole again", partition=str(partition.topic_partition))
 
     def _remove(self, partitions: Iterable[TopicPartition]) -> None:
         for where in partitions:

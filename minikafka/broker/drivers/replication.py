@@ -106,6 +106,7 @@ class ReplicaFetchers:
         self._broker_epoch = broker_epoch
         self._fetchers: dict[FetcherKey, _Fetcher] = {}
         self._key_of: dict[TopicPartition, FetcherKey] = {}
+        self.on_connection_lost: Callable[[int], None] = lambda _source_id: None
 
     def follow(self, partition: Partition) -> None:
         """Fetch a partition from its leader, in its leader epoch, from now on."""
@@ -316,6 +317,8 @@ class _Fetcher:
         else:
             log.debug("request to leader failed", source=self._key.source_id, why=str(error))
             self._machine.on_request_failed(self._now())
+            if isinstance(error, ChannelClosedError):
+                self._owner.on_connection_lost(self._key.source_id)
         self._is_abandoning = False
 
     async def _exchange(

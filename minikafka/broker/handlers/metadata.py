@@ -41,6 +41,7 @@ class TopicEncodings:
 async def handle(request: MetadataRequest, context: RequestContext) -> None:
     """Answer from this node's image; a missing topic is created first where client and configuration allow it."""
     node = context.node
+    await node.absences.wait_until_decided()
     wanted = request.topics
     if wanted is not None and not wanted and context.version == 0:
         wanted = None  # version 0 had no null: an empty list asked for all topics
@@ -58,7 +59,7 @@ async def handle(request: MetadataRequest, context: RequestContext) -> None:
     response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack)
-            for broker in node.image.live_brokers()
+            for broker in node.absences.listed()
             if (endpoint := broker.listeners.get(context.listener)) is not None
         ],
         cluster_id=node.cluster_id,
