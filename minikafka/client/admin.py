@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
@@ -52,6 +53,8 @@ SET: Final = 0
 DELETE: Final = 1
 SOURCE_DEFAULT: Final = 5
 ANSWER_MARGIN_S: Final = 1.0
+NO_TOPIC: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+PROPAGATION_S: Final = 1.0  # a broker may hear of a new topic later than the one that created it
 DEAD: Final = "Dead"
 
 
@@ -135,8 +138,20 @@ class Admin:
     async def describe_topics(self, names: Iterable[str]) -> list[TopicView]:
         """The named topics, in the order asked for; one that cannot be described carries its error."""
         wanted = list(names)
-        cluster = await self._retrying(lambda: self._connections.refresh(wanted), "describing topics")
-        return [cluster.topics[name] for name in wanted]
+        views: list[TopicView] = []
+
+        async def attempt() -> None:
+            cluster = await self._connections.refresh(wanted)
+            views[:] = [cluster.topics[name] for name in wanted]
+            if any(view.error is NO_TOPIC for view in views):
+                raise KafkaError(NO_TOPIC)
+
+        try:
+            await self._retrying(attempt, "describing topics", final=NO_TOPIC, believed_after_s=PROPAGATION_S)
+        except KafkaError as error:
+            if error.code is not NO_TOPIC:
+                raise
+        return views
 
     async def create_topic(
         self,
@@ -172,8 +187,7 @@ class Admin:
             result = answer.responses[0]
             _check(result.error_code, result.error_message, f"deleting topic {name!r}")
 
-        gone = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        await self._change(attempt, f"deleting topic {name!r}", done_before=gone, final=gone)
+        await self._change(attempt, f"deleting topic {name!r}", done_before=NO_TOPIC, final=NO_TOPIC)
 
     async def create_partitions(self, name: str, total: int) -> None:
         """Give a topic more partitions, ``total`` in all. INVALID_PARTITIONS when it has as many."""
@@ -189,7 +203,7 @@ class Admin:
             attempt,
             f"adding partitions to {name!r}",
             done_before=ErrorCode.INVALID_PARTITIONS,
-            final=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            final=NO_TOPIC,
         )
 
     # -- settings ---------------------------------------------------------------------------------------------------
@@ -198,9 +212,9 @@ class Admin:
         """Every setting of a topic, by name."""
 
         async def attempt() -> list[ConfigEntry]:
-            return await self._describe_resource(await self._connections.to_any(), TOPIC_RESOURCE, topic)
+            return await self._describe_resource(await self._connections.to_controller(), TOPIC_RESOURCE, topic)
 
-        return await self._retrying(attempt, f"describing {topic!r}", final=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return await self._retrying(attempt, f"describing {topic!r}", final=NO_TOPIC, believed_after_s=PROPAGATION_S)
 
     async def describe_broker_configs(self, node_id: int) -> list[ConfigEntry]:
         """Every setting of a broker, by name, from itself."""
@@ -228,7 +242,7 @@ class Admin:
             result = answer.responses[0]
             _check(result.error_code, result.error_message, f"changing settings of {topic!r}")
 
-        await self._change(attempt, f"changing settings of {topic!r}", final=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        await self._change(attempt, f"changing settings of {topic!r}", final=NO_TOPIC)
 
     async def _describe_resource(self, connection: BrokerConnection, kind: int, name: str) -> list[ConfigEntry]:
         resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
@@ -283,19 +297,31 @@ class Admin:
     # -- inside -----------------------------------------------------------------------------------------------------
 
     async def _retrying(
-        self, attempt: Callable[[], Awaitable[T]], doing: str, *, final: ErrorCode = ErrorCode.NONE
+        self,
+        attempt: Callable[[], Awaitable[T]],
+        doing: str,
+        *,
+        final: ErrorCode = ErrorCode.NONE,
+        believed_after_s: float = 0,
     ) -> T:
-        """Repeat while there is hope. ``final`` is an error that is retriable elsewhere but means what it says here."""
+        """Repeat while there is hope. ``final`` is an error that is retriable elsewhere but means what it says here,
+        if it is still there after ``believed_after_s``."""
+        loop = asyncio.get_running_loop()
+        first_seen_s: float | None = None
 
-        async def check_final() -> T | KafkaError:
+        async def attempt_once() -> T | KafkaError:
+            nonlocal first_seen_s
             try:
                 return await attempt()
             except KafkaError as error:
                 if error.code is not final:
                     raise
+                first_seen_s = loop.time() if first_seen_s is None else first_seen_s
+                if loop.time() - first_seen_s < believed_after_s:
+                    raise
                 return error
 
-        found = await retrying(check_final, timeout_s=self._timeout_s, rng=self._rng, doing=doing)
+        found = await retrying(attempt_once, timeout_s=self._timeout_s, rng=self._rng, doing=doing)
         if isinstance(found, KafkaError):
             raise found
         return found

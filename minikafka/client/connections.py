@@ -1,7 +1,7 @@
 """Connections to the brokers of one cluster, opened on demand, and the picture of the cluster they gave.
 
-Which broker is asked when any will do: one with an open connection rather than another, and one that failed lately
-last, so that a broker that died or hangs costs at most one wait.
+Which broker is asked when any will do: one with an open connection rather than another, and one that failed lately or
+is late with an answer last, so that a broker that died or hangs costs at most one wait.
 """
 
 from __future__ import annotations
@@ -176,11 +176,12 @@ class Connections:
         known = list(self.cluster.brokers.values())
         self._rng.shuffle(known)
         lately_s = _now_s() - FAILED_LATELY_S
+        doubtful = {endpoint for endpoint, failed_at_s in self._failed_at_s.items() if failed_at_s > lately_s}
+        doubtful |= {key[0] for key, connection in self._by_key.items() if connection.has_slow_calls()}
 
         def rank(endpoint: Endpoint) -> tuple[bool, bool]:
             connection = self._by_key.get((endpoint, ""))
-            is_open = connection is not None and connection.is_open
-            return self._failed_at_s.get(endpoint, lately_s) > lately_s, not is_open
+            return endpoint in doubtful, connection is None or not connection.is_open
 
         return [*sorted(known, key=rank), *(endpoint for endpoint in self._bootstrap if endpoint not in known)]
 

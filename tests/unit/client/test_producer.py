@@ -1,0 +1,419 @@
+"""A producer against brokers that refuse, hang, die and lose count."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from scripted_cluster import HANG, HANG_UP, PRODUCER_ID, ScriptedCluster, produce_answer, until
+
+from minikafka.client import Producer, RecordMetadata
+from minikafka.client import metadata as metadata_module
+from minikafka.client.records import Delivery
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import Compression
+from minikafka.records.batch import BatchHeader, parse_header
+from minikafka.wire.api import ApiKey
+from minikafka.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from minikafka.wire.messages.metadata import MetadataRequest
+from minikafka.wire.messages.produce import ProduceRequest
+
+
+def batches(cluster: ScriptedCluster, index: int | None = None) -> list[BatchHeader]:
+    """The batches of every Produce request so far, of one partition or of all."""
+    return [
+        parse_header(data.records)
+        for request in cluster.asked(ProduceRequest)
+        for topic in request.topic_data
+        for data in topic.partition_data
+        if index in (None, data.index)
+    ]
+
+
+async def settled(*deliveries: Delivery) -> list[RecordMetadata | ErrorCode]:
+    """What became of each."""
+    outcomes = await asyncio.gather(*deliveries, return_exceptions=True)
+    return [outcome.code if isinstance(outcome, KafkaError) else outcome for outcome in outcomes]  # type: ignore[misc]
+
+
+async def test_records_get_the_offsets_they_are_written_at(cluster: ScriptedCluster) -> None:
+    async with Producer(cluster.servers) as producer:
+        deliveries = [await producer.send("t", b"%d" % n, partition=0, timestamp_ms=n) for n in range(5)]
+        assert await settled(*deliveries) == [RecordMetadata("t", 0, n, n) for n in range(5)]
+        other = await producer.send_and_wait("t", None, key=b"k", partition=1, headers=[("h", None)], timestamp_ms=9)
+        assert other == RecordMetadata("t", 1, 0, 9)
+    assert cluster.partition(0).values == [b"%d" % n for n in range(5)]
+
+
+async def test_batches_grow_while_the_one_before_is_under_way(cluster: ScriptedCluster) -> None:
+    async with Producer(cluster.servers) as producer:
+        for n in range(100):
+            await producer.send("t", b"%d" % n, partition=0)
+    assert cluster.partition(0).values == [b"%d" % n for n in range(100)]
+    assert len(batches(cluster)) <= 2
+
+
+async def test_partitions_of_one_leader_share_a_request(cluster: ScriptedCluster) -> None:
+    cluster.partition(1).lead(1)
+    async with Producer(cluster.servers, linger_ms=10_000) as producer:
+        await producer.send("t", b"a", partition=0)
+        await producer.send("t", b"b", partition=1)
+    assert len(cluster.asked(ProduceRequest)) == 1
+
+
+async def test_requests_are_bounded(cluster: ScriptedCluster) -> None:
+    cluster.create_topic("wide", leaders=[1] * 6)
+    async with Producer(cluster.servers, linger_ms=10_000, max_request_bytes=2500) as producer:
+        for index in range(6):
+            await producer.send("wide", b"." * 1000, partition=index)
+    sizes = [
+        sum(len(data.records) for topic in request.topic_data for data in topic.partition_data)
+        for request in cluster.asked(ProduceRequest)
+    ]
+    assert len(sizes) == 3
+    assert max(sizes) <= 2500
+
+
+async def test_what_is_written_once_is_written_once(cluster: ScriptedCluster) -> None:
+    """The answer to the first attempt is lost, and the second is recognised (KIP-98)."""
+
+    def write_then_hang_up(node_id: int, request: ProduceRequest) -> Any:
+        cluster._produce(node_id, request)
+        return HANG_UP
+
+    cluster.next_only(ApiKey.PRODUCE, write_then_hang_up)
+    async with Producer(cluster.servers) as producer:
+        metadata = await producer.send_and_wait("t", b"once", partition=0)
+    assert metadata.offset == 0
+    assert cluster.partition(0).values == [b"once"]
+    first, second = batches(cluster)
+    assert first == second
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION])
+async def test_a_new_leader_is_found(cluster: ScriptedCluster, code: ErrorCode) -> None:
+    async with Producer(cluster.servers) as producer:
+        await producer.send_and_wait("t", b"a", partition=0)
+        cluster.on(ApiKey.PRODUCE, lambda node, request: produce_answer(request, code) if node == 1 else None)
+        cluster.partition(0).lead(2)
+        deliveries = [await producer.send("t", value, partition=0) for value in (b"b", b"c")]
+        assert [metadata.offset for metadata in await asyncio.gather(*deliveries)] == [1, 2]
+    assert cluster.partition(0).values == [b"a", b"b", b"c"]
+
+
+async def test_a_leader_that_dies_is_replaced(cluster: ScriptedCluster) -> None:
+    async with Producer(cluster.servers) as producer:
+        await producer.send_and_wait("t", b"a", partition=0)
+        cluster.kill(1)
+        delivery = await producer.send("t", b"b", partition=0)
+        await until(lambda: len(cluster.asked(MetadataRequest, 2)) >= 2)
+        assert not delivery.done()
+        cluster.partition(0).lead(2)
+        cluster.live.discard(1)
+        assert (await delivery).offset == 1
+
+
+async def test_a_leader_that_hangs_is_left_when_the_cluster_fences_it(
+    cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metadata_module, "LOOK_INTERVAL_S", 0.01)
+    cluster.on(ApiKey.PRODUCE, lambda node_id, request: HANG if node_id == 1 else None)
+    async with Producer(cluster.servers) as producer:
+        delivery = await producer.send("t", b"a", partition=0)
+        await until(lambda: cluster.asked(ProduceRequest, 1))
+        cluster.partition(0).lead(2)
+        cluster.live.discard(1)
+        assert (await delivery).partition == 0
+
+
+async def test_a_leader_that_hangs_holds_up_only_its_own_partitions(cluster: ScriptedCluster) -> None:
+    cluster.on(ApiKey.PRODUCE, lambda node_id, request: HANG if node_id == 1 else None)
+    async with Producer(cluster.servers) as producer:
+        stuck = await producer.send("t", b"a", partition=0)
+        for n in range(3):
+            assert (await producer.send_and_wait("t", b"b", partition=1)).offset == n
+        assert not stuck.done()
+        cluster.on(ApiKey.PRODUCE, None)
+        cluster.kill(1)
+        await cluster.start(1)
+        assert (await stuck).offset == 0
+
+
+async def test_a_partition_without_a_leader_waits_for_one(cluster: ScriptedCluster) -> None:
+    cluster.partition(0).lead(-1)
+    async with Producer(cluster.servers) as producer:
+        delivery = await producer.send("t", b"a", partition=0)
+        asked = len(cluster.asked(MetadataRequest))
+        await until(lambda: len(cluster.asked(MetadataRequest)) > asked + 2)
+        cluster.partition(0).lead(2)
+        assert (await delivery).offset == 0
+
+
+@pytest.mark.parametrize(
+    "code", [ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.REQUEST_TIMED_OUT]
+)
+async def test_what_may_pass_is_tried_again(cluster: ScriptedCluster, code: ErrorCode) -> None:
+    cluster.next_only(ApiKey.PRODUCE, *[lambda node_id, request: produce_answer(request, code)] * 3)
+    async with Producer(cluster.servers) as producer:
+        first = await producer.send("t", b"a", partition=0)
+        second = await producer.send("t", b"b", partition=0)
+        assert [(await first).offset, (await second).offset] == [0, 1]
+    assert cluster.partition(0).values == [b"a", b"b"]
+
+
+# -- refusals ---------------------------------------------------------------------------------------------------------
+
+
+async def test_a_batch_that_is_refused_fails_alone(cluster: ScriptedCluster) -> None:
+    code = ErrorCode.MESSAGE_TOO_LARGE
+    cluster.next_only(ApiKey.PRODUCE, lambda node_id, request: produce_answer(request, code, "at most 9 bytes"))
+    async with Producer(cluster.servers) as producer:
+        with pytest.raises(KafkaError, match="MESSAGE_TOO_LARGE: at most 9 bytes"):
+            await producer.send_and_wait("t", b"large", partition=0)
+        assert (await producer.send_and_wait("t", b"small", partition=0)).offset == 0
+    refused, accepted = batches(cluster)
+    assert (refused.base_sequence, accepted.base_sequence) == (0, 0), "its numbers are used again"
+    assert refused.producer_epoch == accepted.producer_epoch == 0
+
+
+@pytest.mark.parametrize("code", [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID])
+async def test_a_broker_that_lost_count_gets_new_numbers(cluster: ScriptedCluster, code: ErrorCode) -> None:
+    async with Producer(cluster.servers) as producer:
+        await producer.send_and_wait("t", b"a", partition=0)
+        await producer.send_and_wait("t", b"a", partition=1)
+        cluster.next_only(ApiKey.PRODUCE, lambda node_id, request: produce_answer(request, code))
+        await producer.send_and_wait("t", b"b", partition=0)
+        await producer.send_and_wait("t", b"b", partition=1)
+    numbers = [(batch.producer_epoch, batch.base_sequence) for batch in batches(cluster, 0)]
+    assert numbers == [(0, 0), (0, 1), (1, 0)]
+    assert [batch.producer_epoch for batch in batches(cluster, 1)] == [0, 0]
+    assert cluster.partition(0).values == [b"a", b"b"]
+    assert len(cluster.asked(InitProducerIdRequest)) == 1
+
+
+async def test_a_duplicate_whose_offset_is_forgotten_is_delivered(cluster: ScriptedCluster) -> None:
+    code = ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+    cluster.next_only(ApiKey.PRODUCE, lambda node_id, request: produce_answer(request, code))
+    async with Producer(cluster.servers) as producer:
+        assert (await producer.send_and_wait("t", b"a", partition=0)).offset == -1
+
+
+async def test_a_partition_missing_from_the_answer_fails(cluster: ScriptedCluster) -> None:
+    cluster.next_only(ApiKey.PRODUCE, produce_answer(ProduceRequest(), ErrorCode.NONE))
+    async with Producer(cluster.servers) as producer:
+        with pytest.raises(KafkaError, match="no answer for it"):
+            await producer.send_and_wait("t", b"a", partition=0)
+
+
+async def test_an_id_is_asked_for_until_there_is_one(cluster: ScriptedCluster) -> None:
+    not_yet = InitProducerIdResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    cluster.next_only(ApiKey.INIT_PRODUCER_ID, not_yet, HANG_UP, not_yet)
+    async with Producer(cluster.servers) as producer:
+        await producer.send_and_wait("t", b"a", partition=0)
+    assert batches(cluster)[0].producer_id == PRODUCER_ID
+
+
+async def test_a_refused_id_is_the_end(cluster: ScriptedCluster) -> None:
+    refused = InitProducerIdResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    cluster.on(ApiKey.INIT_PRODUCER_ID, lambda node_id, request: refused)
+    async with Producer(cluster.servers) as producer:
+        with pytest.raises(KafkaError, match="CLUSTER_AUTHORIZATION_FAILED: the cluster gave no producer id"):
+            await producer.send_and_wait("t", b"a", partition=0)
+        with pytest.raises(KafkaError, match="CLUSTER_AUTHORIZATION_FAILED"):
+            await producer.send("t", b"b", partition=0)
+        await producer.flush()
+
+
+async def test_no_id_is_asked_for_without_idempotence(cluster: ScriptedCluster) -> None:
+    async with Producer(cluster.servers, acks=1) as producer:
+        assert (await producer.send_and_wait("t", b"a", partition=0)).offset == 0
+    assert not cluster.asked(InitProducerIdRequest)
+    assert batches(cluster)[0].producer_id == -1
+
+
+async def test_acks_0_is_not_answered(cluster: ScriptedCluster) -> None:
+    async with Producer(cluster.servers, acks=0) as producer:
+        metadata = await producer.send_and_wait("t", b"a", partition=0)
+        assert (metadata.partition, metadata.offset) == (0, -1)
+    await until(lambda: cluster.partition(0).values == [b"a"])
+
+
+# -- time -------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_batch_that_is_not_acknowledged_in_time_fails(cluster: ScriptedCluster) -> None:
+    cluster.on(ApiKey.PRODUCE, lambda node_id, request: HANG_UP)
+    async with Producer(cluster.servers, delivery_timeout_ms=100) as producer:
+        deliveries = [await producer.send("t", b"a", partition=0)]
+        await until(lambda: batches(cluster))
+        deliveries.append(await producer.send("t", b"b", partition=0))
+        assert await settled(*deliveries) == [ErrorCode.REQUEST_TIMED_OUT] * 2
+        cluster.on(ApiKey.PRODUCE, None)
+        assert (await producer.send_and_wait("t", b"c", partition=0)).offset == 0
+    assert batches(cluster)[0].producer_epoch == 0
+    assert batches(cluster)[-1].producer_epoch > 0, "they may have been written: a new epoch turns them away"
+
+
+async def test_what_cannot_be_sent_at_all_fails_too(cluster: ScriptedCluster) -> None:
+    cluster.partition(0).lead(-1)
+    async with Producer(cluster.servers, delivery_timeout_ms=50) as producer:
+        with pytest.raises(KafkaError, match=r"t-0 was not acknowledged within 0\.05 s: it could not be sent"):
+            await producer.send_and_wait("t", b"a", partition=0)
+
+
+async def test_closing_waits_for_what_is_buffered(cluster: ScriptedCluster) -> None:
+    producer = Producer(cluster.servers, linger_ms=60_000)
+    await producer.start()
+    delivery = await producer.send("t", b"a", partition=0)
+    await producer.close()
+    assert (await delivery).offset == 0
+    await producer.close()
+
+
+async def test_closing_does_not_hang(cluster: ScriptedCluster) -> None:
+    cluster.on(ApiKey.PRODUCE, lambda node_id, request: HANG)
+    producer = Producer(cluster.servers)
+    await producer.start()
+    deliveries = [await producer.send("t", b"a", partition=n) for n in (0, 1)]
+    await until(lambda: len(batches(cluster)) == 2)
+    await producer.close(timeout_ms=10)
+    assert await settled(*deliveries) == [ErrorCode.REQUEST_TIMED_OUT] * 2
+    with pytest.raises(RuntimeError, match="not running"):
+        await producer.send("t", b"b")
+
+
+async def test_an_exception_in_the_block_is_not_held_up(
+    cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("minikafka.client.producer.LEAVING_TIMEOUT_MS", 10)
+    cluster.on(ApiKey.PRODUCE, lambda node_id, request: HANG)
+    deliveries = []
+
+    async def fail() -> None:
+        async with Producer(cluster.servers) as producer:
+            deliveries.append(await producer.send("t", b"a"))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await fail()
+    assert await settled(*deliveries) == [ErrorCode.REQUEST_TIMED_OUT]
+
+
+async def test_flushing_waits_only_for_what_was_there(cluster: ScriptedCluster) -> None:
+    async with Producer(cluster.servers) as producer:
+        first = await producer.send("t", b"a", partition=1)
+        flushing = asyncio.ensure_future(producer.flush())
+        await asyncio.sleep(0)
+        cluster.on(ApiKey.PRODUCE, lambda node_id, request: HANG if node_id == 1 else None)
+        stuck = await producer.send("t", b"b", partition=0)
+        await flushing
+        assert first.done()
+        assert not stuck.done()
+        await producer.close(timeout_ms=10)
+    assert await settled(stuck) == [ErrorCode.REQUEST_TIMED_OUT]
+
+
+async def test_nobody_has_to_wait_for_a_delivery(cluster: ScriptedCluster) -> None:
+    async with Producer(cluster.servers) as producer:
+        (await producer.send("t", b"a", partition=0)).cancel()
+        assert (await producer.send_and_wait("t", b"b", partition=0)).offset == 1
+
+
+# -- bounds and mistakes ----------------------------------------------------------------------------------------------
+
+
+async def test_sending_waits_for_room(cluster: ScriptedCluster) -> None:
+    cluster.on(ApiKey.PRODUCE, lambda node_id, request: HANG)
+    async with Producer(cluster.servers, buffer_bytes=3000, max_request_bytes=3000) as producer:
+        sending = [asyncio.ensure_future(producer.send("t", b"." * 1000, partition=n % 2)) for n in range(8)]
+        await until(lambda: sum(task.done() for task in sending) == 2)
+        await until(lambda: batches(cluster))
+        assert sum(task.done() for task in sending) == 2
+        cluster.on(ApiKey.PRODUCE, None)
+        for node_id in (1, 2):
+            cluster.kill(node_id)
+            await cluster.start(node_id)
+        deliveries = await asyncio.gather(*sending)
+        assert all(isinstance(outcome, RecordMetadata) for outcome in await settled(*deliveries))
+    assert cluster.partition(0).log_end + cluster.partition(1).log_end == 8
+
+
+async def test_a_caller_that_never_waits_does_not_keep_batches_from_being_sent(cluster: ScriptedCluster) -> None:
+    async with Producer(cluster.servers, batch_bytes=1000) as producer:
+        for _ in range(200):
+            await producer.send("t", b"." * 100, partition=0)
+        assert batches(cluster), "sent while the loop above was running"
+
+
+@pytest.mark.parametrize("compression", Compression)
+async def test_compression(cluster: ScriptedCluster, compression: Compression) -> None:
+    async with Producer(cluster.servers, compression=compression) as producer:
+        await producer.send_and_wait("t", b"." * 10_000, partition=0)
+    assert batches(cluster)[0].compression is compression
+    assert cluster.partition(0).values == [b"." * 10_000]
+
+
+async def test_keys_choose_partitions_and_others_spread(cluster: ScriptedCluster) -> None:
+    async with Producer(cluster.servers) as producer:
+        for key in (b"21", b"abc") * 3:
+            await producer.send_and_wait("t", key, key=key)
+        for _ in range(6):
+            await producer.send_and_wait("t", b"unkeyed")
+    for index in (0, 1):
+        values = cluster.partition(index).values
+        assert len({value for value in values if value != b"unkeyed"}) <= 1
+        assert b"unkeyed" in values
+
+
+async def test_a_record_that_is_too_large_is_refused_before_it_is_sent(cluster: ScriptedCluster) -> None:
+    async with Producer(cluster.servers, max_request_bytes=1000) as producer:
+        with pytest.raises(KafkaError, match="MESSAGE_TOO_LARGE") as raised:
+            await producer.send("t", b"." * 1000)
+        assert "larger than a request may be (1000 bytes)" in raised.value.message
+
+
+async def test_a_partition_that_does_not_exist(cluster: ScriptedCluster) -> None:
+    async with Producer(cluster.servers) as producer:
+        with pytest.raises(KafkaError, match="t has partitions 0 to 1, not 2"):
+            await producer.send("t", b"a", partition=2)
+
+
+async def test_a_topic_that_does_not_exist(cluster: ScriptedCluster) -> None:
+    async with Producer(cluster.servers, max_block_ms=50) as producer:
+        with pytest.raises(KafkaError, match="UNKNOWN_TOPIC_OR_PARTITION: there is no topic 'new'"):
+            await producer.send("new", b"a")
+
+
+async def test_text_is_not_bytes(cluster: ScriptedCluster) -> None:
+    async with Producer(cluster.servers) as producer:
+        with pytest.raises(TypeError, match="the value of a record is bytes or None, not str; encode it first"):
+            await producer.send("t", "text")  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="the key of a record is bytes or None, not int"):
+            await producer.send("t", b"", key=7)  # type: ignore[arg-type]
+
+
+async def test_a_producer_has_to_be_started() -> None:
+    with pytest.raises(RuntimeError, match="not running"):
+        await Producer("127.0.0.1:1").send("t", b"a")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"acks": 2}, "acks is 2; it must be 'all', 1 or 0"),
+        ({"acks": "some"}, "acks is 'some'"),
+        ({"acks": 1, "enable_idempotence": True}, "needs acks='all'"),
+    ],
+)
+def test_settings_that_cannot_be(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Producer("127.0.0.1:1", **arguments)
+
+
+async def test_a_cluster_that_is_not_there(cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("minikafka.client.connections.BOOTSTRAP_TIMEOUT_S", 0.01)
+    cluster.kill(1)
+    cluster.kill(2)
+    with pytest.raises(KafkaError, match="no broker answers"):
+        await Producer(cluster.servers).start()
