@@ -149,7 +149,7 @@ class _Fetch:
             return data  # a consumer ahead of the high watermark, after a leader change: it will get there
         found = log_.read(
             asked.fetch_offset,
-            min(asked.partition_max_bytes, room) if not is_first else asked.partition_max_bytes,
+            min(asked.partition_max_bytes, room),
             max_offset=limit,
             min_one_batch=is_first,
         )
