@@ -21,6 +21,7 @@ import structlog
 
 from minikafka.broker.context import RequestContext
 from minikafka.broker.handlers import api_versions
+from minikafka.broker.logs import one_line
 from minikafka.net.connection import Connection
 from minikafka.wire.api import SUPPORTED, ApiKey, request_class
 from minikafka.wire.codec import decode
@@ -116,6 +117,8 @@ class Dispatcher:
             response = await handler(request, context)
             if response is not None:
                 context.send(response)
+        except Exception as error:  # a bug, and what one client asks must not stop the node for all others
+            log.error("a request failed", api=ApiKey(context.api_key).camel_name, why=one_line(error), exc_info=error)
         finally:
             self._waiting_count -= 1
             if not context.reply.is_ready:  # the handler failed: better no connection than no answer

@@ -22,6 +22,8 @@ from minikafka.wire.messages.metadata import (
     MetadataResponseTopic,
 )
 
+FIRST_VERSION_WITHOUT_NAMES = 12  # from 10 on a topic may be named by its id, from 12 on the answer may lack its name
+
 
 class TopicEncodings:
     """Topics as they were encoded last. What is said of a topic also depends on which brokers are alive."""
@@ -78,7 +80,9 @@ def _wanted_topic(wanted: MetadataRequestTopic, errors: dict[str, ErrorCode], co
     topic = image.topic_by_id(wanted.topic_id) if wanted.name is None else image.topic(wanted.name)
     if topic is not None:
         return _encoded(topic, context)
-    if wanted.name is None:
+    if wanted.name is None and context.version < FIRST_VERSION_WITHOUT_NAMES:
+        missing = MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name="", topic_id=wanted.topic_id)
+    elif wanted.name is None:
         missing = MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=wanted.topic_id)
     else:
         error = errors.get(wanted.name) or _why_missing(wanted.name)
