@@ -120,9 +120,9 @@ class Wire:
         request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
         return bool(self.ask(request, 9).topics[0].error_code == ErrorCode.NONE)
 
-    def produce(self, topic: str, value: bytes, *, acks: int = ALL) -> int:
-        """Produce one record to partition 0 of a topic that this node leads; its offset, or -1."""
-        answer = self.ask(produce_request(topic, batch(value), acks=acks), 9)
+    def produce(self, topic: str, value: bytes, **how: int) -> int:
+        """Produce one record to a partition led here (`how`: see :func:`produce_request`); its offset, or -1."""
+        answer = self.ask(produce_request(topic, batch(value), **how), 9)
         return int(answer.responses[0].partition_responses[0].base_offset)
 
     def fetch(self, topic: str, offset: int) -> bytes:
@@ -149,13 +149,12 @@ def compressed_batch(compression: Compression) -> bytearray:
 
 
 def produce_request(
-    topic: str, records: bytes | bytearray | None, *, acks: int = ALL, partition: int = 0
+    topic: str, records: bytes | bytearray | None, *, acks: int = ALL, partition: int = 0, timeout_ms: int = 30_000
 ) -> ProduceRequest:
     """One batch, or whatever the bytes are, for one partition."""
     data = PartitionProduceData(index=partition, records=records)
-    return ProduceRequest(
-        acks=acks, timeout_ms=30_000, topic_data=[TopicProduceData(name=topic, partition_data=[data])]
-    )
+    topics = [TopicProduceData(name=topic, partition_data=[data])]
+    return ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=topics)
 
 
 def fetch_request(topic: str, offset: int, *, wait_ms: int = 0, epoch: int = -1, **fields: Any) -> FetchRequest:

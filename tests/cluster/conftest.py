@@ -16,6 +16,8 @@ from minikafka.chaos.local_cluster import LocalCluster
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from cluster_load import Load
+
 StartCluster = Callable[..., LocalCluster]
 
 
@@ -35,6 +37,14 @@ def start_cluster(tmp_path: Path) -> Iterator[StartCluster]:
 def cluster(start_cluster: StartCluster) -> LocalCluster:
     """Three nodes of the test's own."""
     return start_cluster()
+
+
+@pytest.fixture
+def load(cluster: LocalCluster) -> Iterator[Load]:
+    """A producer that writes to the test's own cluster."""
+    load = Load(cluster)
+    yield load
+    load.abandon()
 
 
 # -- for bad input ----------------------------------------------------------------------------------------------------
