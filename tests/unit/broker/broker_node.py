@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import socket
 from collections.abc import Awaitable, Callable
@@ -16,7 +17,8 @@ from minikafka.config import BrokerConfig
 from minikafka.metadata.controller.commands import ConfigValue, CreateTopics, NewTopic, ReplicaAssignment
 from minikafka.model import TopicPartition
 from minikafka.net.listener import Listener
-from minikafka.storage.disk import Disk, OsDisk
+from minikafka.records.batch import Buffer
+from minikafka.storage.disk import Disk, File, OsDisk, OsFile
 
 T = TypeVar("T")
 
@@ -66,7 +68,7 @@ def make_node(
         config,
         cluster_id=cluster_id,
         secret=secret,
-        disk=disk or OsDisk(),
+        disk=disk or HastyDisk(),
         clock=Clock(loop) if wall_s is None else Clock(loop, wall_s),
         rng=random.Random(seed),
     )
@@ -97,6 +99,28 @@ async def create_topic(
 def led(node: Node, where: TopicPartition) -> Partition:
     """The partition, which the node leads."""
     return node.replicas.leader_of(where)
+
+
+class HastyFile(OsFile):
+    """A file whose syncs are left to the operating system."""
+
+    __slots__ = ()
+
+    def fsync(self) -> None:
+        """No test here takes the power away."""
+
+
+class HastyDisk(OsDisk):
+    """The operating system's file system without a wait for the device: many nodes start and stop here."""
+
+    def open_append(self, path: str) -> File:
+        return HastyFile(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644))
+
+    def fsync_path(self, path: str) -> None:
+        os.stat(path)  # it must exist
+
+    def _write(self, path: str, data: Buffer, *, durable: bool) -> None:
+        super()._write(path, data, durable=False)
 
 
 class Cluster:

@@ -1,14 +1,114 @@
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from uuid import UUID
 
 import pytest
 from broker_client import Client
-from broker_node import create_topic
+from broker_node import create_topic, listener_of
 
 from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode
-from minikafka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from minikafka.wire.api import SUPPORTED, ApiKey
+from minikafka.wire.messages.describe_cluster import DescribeClusterRequest
+from minikafka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
+
+Dial = Callable[..., Awaitable[Client]]
+StartNode = Callable[..., Awaitable[Node]]
+
+VERSIONS = range(SUPPORTED[ApiKey.METADATA].first, SUPPORTED[ApiKey.METADATA].last + 1)
+
+
+def by_name(*names: str, create: bool = False) -> MetadataRequest:
+    topics = [MetadataRequestTopic(name=name) for name in names]
+    return MetadataRequest(topics=topics, allow_auto_topic_creation=create)
+
+
+async def topics(
+    client: Client, request: MetadataRequest, version: int | None = None
+) -> dict[str | None, MetadataResponseTopic]:
+    return {topic.name: topic for topic in (await client.ask(request, version)).topics}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_every_version_is_understood(node: Node, client: Client, version: int) -> None:
+    await create_topic(node, "orders", partitions=2)
+    answer = await client.ask(by_name("orders"), version)
+    endpoint = listener_of(node).endpoint
+    assert [(each.node_id, each.host, each.port) for each in answer.brokers] == [(1, endpoint.host, endpoint.port)]
+    if version >= 1:
+        assert answer.controller_id == 1
+    if version >= 2:
+        assert answer.cluster_id == node.cluster_id
+    topic = answer.topics[0]
+    assert (topic.error_code, topic.name, topic.is_internal) == (0, "orders", False)
+    assert [
+        (each.partition_index, each.leader_id, each.replica_nodes, each.isr_nodes) for each in topic.partitions
+    ] == [
+        (0, 1, [1], [1]),
+        (1, 1, [1], [1]),
+    ]
+    for _ in range(2):  # what was encoded once is used again
+        assert (await client.ask(by_name("orders"), version)).topics[0].name == "orders"
+
+
+async def test_all_topics(node: Node, client: Client) -> None:
+    for name in ("b", "a"):
+        await create_topic(node, name)
+    everything = MetadataRequest(topics=None)
+    for version in (1, 13):
+        assert set(await topics(client, everything, version)) == {"a", "b"}
+    assert set(await topics(client, MetadataRequest(topics=[]), 0)) == {"a", "b"}, "version 0 had no null"
+    assert await topics(client, MetadataRequest(topics=[]), 1) == {}
+
+
+async def test_a_new_topic_is_seen_at_once(node: Node, client: Client) -> None:
+    assert (await topics(client, by_name("orders")))["orders"].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    await create_topic(node, "orders")
+    assert (await topics(client, by_name("orders")))["orders"].error_code == 0
+
+
+async def test_a_topic_is_created_when_it_is_first_named(node: Node, client: Client) -> None:
+    assert (await topics(client, by_name("new", create=True)))["new"].error_code == 0
+    assert (await topics(client, by_name("newer", create=False), 3))["newer"].error_code == 0, "before version 4 always"
+    for version in (4, 12):
+        answer = await topics(client, by_name("absent", create=False), version)
+        assert answer["absent"].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert {topic.name for topic in node.image.topics()} == {"new", "newer"}
+
+
+async def test_topics_are_not_created_where_that_is_forbidden(start_node: StartNode, dial: Dial) -> None:
+    node = await start_node(auto_create_topics_enable="false")
+    answer = await topics(await dial(node), by_name("new", create=True))
+    assert answer["new"].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.spec("P6")
+@pytest.mark.parametrize("name", ["", ".", "..", "../x", "/etc", "a\0b", "x" * 250, "ä"])
+async def test_names_that_are_none_are_not_created(node: Node, client: Client, name: str) -> None:
+    answer = await client.ask(by_name(name, "fine", create=True))
+    assert [topic.error_code for topic in answer.topics] == [ErrorCode.INVALID_TOPIC_EXCEPTION, 0]
+    assert node.failure is None
+
+
+async def test_a_topic_that_needs_more_brokers_than_there_are_comes_later(start_node: StartNode, dial: Dial) -> None:
+    node = await start_node(default_replication_factor=3)
+    answer = await topics(await dial(node), by_name("new", create=True))
+    assert answer["new"].error_code == ErrorCode.LEADER_NOT_AVAILABLE
+
+
+async def test_the_offsets_topic_is_internal_and_made_with_its_own_settings(start_node: StartNode, dial: Dial) -> None:
+    node = await start_node(offsets_topic_num_partitions=3, offsets_topic_replication_factor=1)
+    topic = (await topics(await dial(node), by_name("__consumer_offsets", create=True)))["__consumer_offsets"]
+    assert (topic.is_internal, len(topic.partitions)) == (True, 3)
+    assert node.image.topic_overrides("__consumer_offsets")["cleanup.policy"] == "compact"
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+async def test_the_cluster_is_described(node: Node, client: Client, version: int) -> None:
+    answer = await client.ask(DescribeClusterRequest(), version)
+    assert (answer.error_code, answer.cluster_id, answer.controller_id) == (0, node.cluster_id, 1)
+    assert [(each.broker_id, each.port) for each in answer.brokers] == [(1, listener_of(node).endpoint.port)]
 
 
 @pytest.mark.parametrize("version", [10, 11])

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+from broker_client import Client
+
+from minikafka.broker.handlers import tables
+from minikafka.broker.node import Node
+from minikafka.errors import ErrorCode
+from minikafka.wire.api import SUPPORTED, ApiKey
+from minikafka.wire.codec import decode
+from minikafka.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+Dial = Callable[..., Awaitable[Client]]
+
+REQUEST = ApiVersionsRequest(client_software_name="test", client_software_version="1")
+
+
+@pytest.mark.parametrize(
+    "version", range(SUPPORTED[ApiKey.API_VERSIONS].first, SUPPORTED[ApiKey.API_VERSIONS].last + 1)
+)
+async def test_it_says_what_is_served(client: Client, version: int) -> None:
+    for _ in range(2):  # the second comes from what the first left
+        answer = await client.ask(REQUEST, version)
+        assert answer.error_code == 0
+        ranges = {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
+        assert set(ranges) == {*tables.CLIENT_HANDLERS, *tables.CLIENT_DIRECT, ApiKey.API_VERSIONS}
+        assert ranges[ApiKey.FETCH] == (SUPPORTED[ApiKey.FETCH].first, SUPPORTED[ApiKey.FETCH].last)
+        assert ranges[ApiKey.PRODUCE][0] == 0
+        assert list(ranges) == sorted(ranges)
+
+
+async def test_followers_are_told_what_their_listener_serves(node: Node, dial: Dial) -> None:
+    answer = await (await dial(node, "REPLICATION")).ask(REQUEST)
+    assert {row.api_key for row in answer.api_keys} == {
+        ApiKey.FETCH,
+        ApiKey.LIST_OFFSETS,
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        ApiKey.SASL_HANDSHAKE,
+        ApiKey.SASL_AUTHENTICATE,
+        ApiKey.API_VERSIONS,
+    }
+
+
+@pytest.mark.spec("P6")
+@pytest.mark.parametrize("version", [5, 99, 32767])
+async def test_an_unknown_version_is_told_what_is_known(client: Client, version: int) -> None:
+    frame = await client.send_body(ApiKey.API_VERSIONS, version, b"\x04xyz\x02a\0")
+    answer, end = decode(ApiVersionsResponse, 0, frame, 4)
+    assert end == len(frame)
+    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+    versions = SUPPORTED[ApiKey.API_VERSIONS]
+    assert [(row.api_key, row.min_version, row.max_version) for row in answer.api_keys] == [
+        (ApiKey.API_VERSIONS, versions.first, versions.last)
+    ]
+    assert (await client.ask(REQUEST)).error_code == 0, "the connection goes on"
+
+
+async def test_a_body_that_is_none_closes(client: Client) -> None:
+    unanswered = client.send_body(ApiKey.API_VERSIONS, 3, b"\xff\xff")
+    await client.wait_closed()
+    with pytest.raises(ConnectionError):
+        await unanswered

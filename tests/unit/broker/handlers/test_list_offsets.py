@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+from broker_client import NOW_MS, Client
+from broker_node import create_topic, led
+
+from minikafka.broker.node import Node
+from minikafka.errors import ErrorCode
+from minikafka.model import TopicPartition
+from minikafka.wire.api import SUPPORTED, ApiKey
+from minikafka.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+
+Dial = Callable[..., Awaitable[Client]]
+
+ORDERS = TopicPartition("orders", 0)
+
+
+@pytest.fixture
+async def orders(node: Node, client: Client) -> None:
+    """Four records, stamped now, now + 2 s, now + 1 s (two)."""
+    await create_topic(node, "orders")
+    await client.produce("orders", b"a", timestamp=NOW_MS)
+    await client.produce("orders", b"b", timestamp=NOW_MS + 2000)
+    await client.produce("orders", b"c", b"d", timestamp=NOW_MS + 1000)
+
+
+async def ask(
+    client: Client,
+    timestamp: int,
+    *,
+    topic: str = "orders",
+    partition: int = 0,
+    epoch: int = -1,
+    isolation: int = 0,
+    version: int | None = None,
+) -> tuple[int, int, int]:
+    """(error, timestamp, offset)."""
+    wanted = ListOffsetsPartition(partition_index=partition, timestamp=timestamp, current_leader_epoch=epoch)
+    request = ListOffsetsRequest(
+        replica_id=-1, isolation_level=isolation, topics=[ListOffsetsTopic(name=topic, partitions=[wanted])]
+    )
+    answer = (await client.ask(request, version)).topics[0].partitions[0]
+    assert answer.partition_index == partition
+    return answer.error_code, answer.timestamp, answer.offset
+
+
+@pytest.mark.usefixtures("orders")
+@pytest.mark.parametrize(
+    "version", range(SUPPORTED[ApiKey.LIST_OFFSETS].first, SUPPORTED[ApiKey.LIST_OFFSETS].last + 1)
+)
+async def test_every_version_is_understood(client: Client, version: int) -> None:
+    assert await ask(client, -1, version=version) == (0, -1, 4)
+    assert await ask(client, -2, version=version) == (0, -1, 0)
+
+
+@pytest.mark.usefixtures("orders")
+@pytest.mark.parametrize(
+    ("timestamp", "expected"),
+    [
+        (-1, (0, -1, 4)),
+        (-2, (0, -1, 0)),
+        (-4, (0, -1, 0)),
+        (-3, (0, NOW_MS + 2000, 1)),
+        (0, (0, NOW_MS, 0)),
+        (NOW_MS, (0, NOW_MS, 0)),
+        (NOW_MS + 1, (0, NOW_MS + 2000, 1)),
+        (NOW_MS + 2001, (0, -1, -1)),
+        (-5, (ErrorCode.INVALID_REQUEST, -1, -1)),
+    ],
+)
+async def test_offsets_by_time(client: Client, timestamp: int, expected: tuple[int, int, int]) -> None:
+    assert await ask(client, timestamp) == expected
+    assert await ask(client, timestamp, isolation=1) == expected
+
+
+@pytest.mark.usefixtures("orders")
+async def test_nothing_beyond_the_high_watermark_is_told(node: Node, client: Client) -> None:
+    leader = led(node, ORDERS).leader
+    assert leader is not None
+    leader.high_watermark = 1
+    assert await ask(client, -1) == (0, -1, 1)
+    assert await ask(client, NOW_MS + 1) == (0, -1, -1)
+    assert await ask(client, -3) == (0, -1, -1)
+
+
+async def test_an_empty_log(node: Node, client: Client) -> None:
+    await create_topic(node, "orders")
+    assert await ask(client, -1) == (0, -1, 0)
+    assert await ask(client, -3) == (0, -1, -1)
+    assert await ask(client, NOW_MS) == (0, -1, -1)
+
+
+@pytest.mark.spec("E6")
+@pytest.mark.usefixtures("orders")
+async def test_errors_come_per_partition(node: Node, client: Client) -> None:
+    assert (await ask(client, -1, topic="nowhere"))[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert (await ask(client, -1, partition=9))[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert (await ask(client, -1, epoch=1))[0] == ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert (await ask(client, -1, epoch=0))[0] == 0
+    led(node, ORDERS).become_follower(2, 1)
+    assert (await ask(client, -1))[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (await ask(client, -1, epoch=0))[0] == ErrorCode.FENCED_LEADER_EPOCH
+
+
+@pytest.mark.usefixtures("orders")
+async def test_the_epoch_of_the_offset_comes_with_it(node: Node, client: Client) -> None:
+    wanted = ListOffsetsPartition(partition_index=0, timestamp=-1)
+    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="orders", partitions=[wanted])])
+    assert (await client.ask(request)).topics[0].partitions[0].leader_epoch == 0
