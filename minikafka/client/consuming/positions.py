@@ -78,8 +78,9 @@ class Position:
         self._move(PositionState.FETCHING if validated or epoch == NO_EPOCH else PositionState.VALIDATING)
 
     def reset(self, to: int) -> None:
-        """Look up EARLIEST or LATEST and continue there."""
+        """Look up EARLIEST or LATEST and continue there; until then there is no place to commit."""
         self.reset_to = to
+        self.processed = self.consumed = self.fetched = UNDEFINED_OFFSET_AND_EPOCH
         self._move(PositionState.RESETTING)
 
     def reset_by_policy(self, error: KafkaError) -> None:

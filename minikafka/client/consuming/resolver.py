@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
+from typing import Final
 
 from minikafka.client.backoff import RETRY_BACKOFF, retrying
 from minikafka.client.connections import Connections
@@ -64,10 +65,10 @@ class Resolver:
         self._ask_committed(by_state[PositionState.UNKNOWN])
         for leader, led in self._by_leader(by_state[PositionState.RESETTING]):
             tickets = _tickets(led)
-            self._start(self._reset(leader, tickets), tickets, f"reset-at-{leader}")
+            self._start(partial(self._reset, leader, tickets), tickets, f"reset-at-{leader}")
         for leader, led in self._by_leader(by_state[PositionState.VALIDATING]):
             tickets = _tickets(led)
-            self._start(self._validate(leader, tickets), tickets, f"validate-at-{leader}")
+            self._start(partial(self._validate, leader, tickets), tickets, f"validate-at-{leader}")
 
     def back_off(self, position: Position, error: KafkaError) -> None:
         """Ask again later; in the meantime see whether the cluster changed, or tell the user."""
@@ -102,7 +103,7 @@ class Resolver:
             self._on_answer()
             return
         tickets = _tickets(positions)
-        self._start(self._find_committed(self._coordinator, tickets), tickets, "committed")
+        self._start(partial(self._find_committed, self._coordinator, tickets), tickets, "committed")
 
     async def _find_committed(self, coordinator: Coordinator, tickets: Tickets) -> None:
         stable = self._isolation is Isolation.READ_COMMITTED
@@ -145,12 +146,12 @@ class Resolver:
                 else:
                     self.back_off(position, KafkaError(error, f"{where}: {doing} failed"))
 
-    def _start(self, question: Coroutine[Any, Any, None], tickets: Tickets, name: str) -> None:
+    def _start(self, question: Callable[[], Awaitable[None]], tickets: Tickets, name: str) -> None:
         self._tasks.start(self._guard(question, tickets), name)
 
-    async def _guard(self, question: Coroutine[Any, Any, None], tickets: Tickets) -> None:
+    async def _guard(self, question: Callable[[], Awaitable[None]], tickets: Tickets) -> None:
         try:
-            await question
+            await question()
         except KafkaError as error:
             for position, ticket in tickets.values():
                 if position.answered(ticket):

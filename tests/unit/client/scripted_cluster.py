@@ -30,7 +30,10 @@ from minikafka.wire.messages.fetch import (
     PartitionData,
 )
 from minikafka.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from minikafka.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from minikafka.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from minikafka.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
+from minikafka.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from minikafka.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -71,6 +74,7 @@ from minikafka.wire.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from minikafka.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from minikafka.wire.schema import Message
 
 PRODUCER_ID = 1000
@@ -159,6 +163,59 @@ class ScriptedPartition:
         ]
 
 
+class ScriptedGroup:
+    """The group that every group id names: one real member, whom it lets lead unless told otherwise."""
+
+    def __init__(self) -> None:
+        self.generation = 0
+        self.member_id = ""
+        self.members_made = 0
+        self.leader = ""  # who leads when it is not the member
+        self.assignment: bytes | None = None  # what the member gets when it does not lead
+        self.protocol = "range"
+        self.other_members: list[JoinGroupResponseMember] = []
+        self.must_rebalance = False
+
+    def join(self, request: JoinGroupRequest) -> JoinGroupResponse:
+        """The first time with a member id to come back with (KIP-394)."""
+        if not request.member_id:
+            self.members_made += 1
+            self.member_id = f"member-{self.members_made}"
+            return JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=self.member_id)
+        if request.member_id != self.member_id:
+            return JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
+        self.generation += 1
+        self.must_rebalance = False
+        member = JoinGroupResponseMember(member_id=self.member_id, metadata=request.protocols[0].metadata)
+        return JoinGroupResponse(
+            generation_id=self.generation,
+            protocol_type=request.protocol_type,
+            protocol_name=self.protocol,
+            leader=self.leader or self.member_id,
+            member_id=self.member_id,
+            members=[] if self.leader else [member, *self.other_members],
+        )
+
+    def sync(self, request: SyncGroupRequest) -> SyncGroupResponse:
+        """What the member assigned to itself, as a rule."""
+        error = self._check(request.member_id, request.generation_id)
+        shares = {share.member_id: share.assignment for share in request.assignments}
+        assignment = shares.get(self.member_id, b"") if self.assignment is None else self.assignment
+        return SyncGroupResponse(error_code=error, assignment=assignment)
+
+    def heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse:
+        """Fine, unless there is a rebalance."""
+        error = self._check(request.member_id, request.generation_id)
+        return HeartbeatResponse(
+            error_code=ErrorCode.REBALANCE_IN_PROGRESS if self.must_rebalance and not error else error
+        )
+
+    def _check(self, member_id: str, generation: int) -> ErrorCode:
+        if member_id != self.member_id:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return ErrorCode.NONE if generation == self.generation else ErrorCode.ILLEGAL_GENERATION
+
+
 class ScriptedCluster:
     """Brokers on ports of 127.0.0.1; all share one picture of the cluster."""
 
@@ -169,6 +226,7 @@ class ScriptedCluster:
         self.topic_ids: dict[str, UUID] = {}
         self.topic_errors: dict[str, ErrorCode] = {}
         self.committed: dict[TopicPartition, OffsetAndEpoch] = {}
+        self.group = ScriptedGroup()
         self.requests: list[tuple[int, Any]] = []
         self.versions: dict[ApiKey, tuple[int, int]] = {}
         self.producer_ids = 0
@@ -447,6 +505,18 @@ class ScriptedCluster:
             key=request.coordinator_keys[0], node_id=COORDINATOR, host="127.0.0.1", port=self.ports[COORDINATOR]
         )
         return FindCoordinatorResponse(coordinators=[found])
+
+    def _join_group(self, node_id: int, request: JoinGroupRequest) -> JoinGroupResponse:
+        return self.group.join(request)
+
+    def _sync_group(self, node_id: int, request: SyncGroupRequest) -> SyncGroupResponse:
+        return self.group.sync(request)
+
+    def _heartbeat(self, node_id: int, request: HeartbeatRequest) -> HeartbeatResponse:
+        return self.group.heartbeat(request)
+
+    def _leave_group(self, node_id: int, request: LeaveGroupRequest) -> LeaveGroupResponse:
+        return LeaveGroupResponse()
 
     def _offset_commit(self, node_id: int, request: OffsetCommitRequest) -> OffsetCommitResponse:
         for topic in request.topics:
