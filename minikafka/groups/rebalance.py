@@ -66,6 +66,7 @@ def complete_join(shard: Shard, group: Group) -> None:
     if group.is_in(GroupState.EMPTY):
         group.empty_since_ms = shard.now_ms
         shard.write(group, [metadata_record(shard, group)], lambda error: None)  # a failure loses nothing
+        shard.maybe_forget(group)
     else:
         _answer_joins(shard, group)
         shard.begin_phase(group, group.rebalance_timeout_ms)

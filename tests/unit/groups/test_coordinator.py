@@ -159,3 +159,19 @@ def test_a_group_that_was_only_asked_for_is_forgotten(driver: Driver) -> None:
     driver.commit({}, group="empty")
     driver.commit({("t", 0): 1}, metadata="x" * 5_000, group="refused")
     assert driver.coordinator.list_groups() == []
+
+
+def test_a_group_whose_last_record_was_refused_is_forgotten_too() -> None:
+    driver = Driver(auto_commit=False, writes_in_flight_max=1)
+    member = driver.join("a").member_id
+    driver.commit({("t", 0): 1}, group="other")
+    driver.leave((member, None))
+    assert driver.group() is None
+
+    driver = Driver(auto_commit=False, writes_in_flight_max=1, initial_rebalance_delay_ms=3_000)
+    driver.join("a")
+    (member,) = driver.group().members
+    driver.commit({("t", 0): 1}, group="other")
+    driver.leave((member, None))
+    driver.advance(3_000)
+    assert driver.group() is None
