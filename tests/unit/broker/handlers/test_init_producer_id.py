@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from broker_client import Client
+
+from minikafka.broker import producer_ids
+from minikafka.broker.node import Node
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.wire.api import SUPPORTED, ApiKey
+from minikafka.wire.messages.init_producer_id import InitProducerIdRequest
+
+
+async def test_every_producer_has_its_own_id(node: Node, client: Client) -> None:
+    ids = []
+    for version in range(SUPPORTED[ApiKey.INIT_PRODUCER_ID].first, SUPPORTED[ApiKey.INIT_PRODUCER_ID].last + 1):
+        answer = await client.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=-1), version)
+        assert (answer.error_code, answer.producer_epoch) == (0, 0)
+        ids.append(answer.producer_id)
+    assert len(set(ids)) == len(ids)
+    renewed = await client.ask(InitProducerIdRequest(transactional_id=None, producer_id=ids[0], producer_epoch=3))
+    assert (renewed.error_code, renewed.producer_epoch) == (0, 0)
+    assert renewed.producer_id not in ids
+
+
+async def test_blocks_are_used_up_and_fetched_once(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = node.producer_ids
+    first = await asyncio.gather(*(ids.next() for _ in range(50)))
+    assert sorted(first) == list(range(first[0], first[0] + 50))
+    monkeypatch.setattr(ids, "_next", ids._end - 10)
+    across = await asyncio.gather(*(ids.next() for _ in range(20)))
+    assert len(set(across)) == 20
+    assert across == list(range(across[0], across[0] + 20)), "this node had the next block too"
+    assert not set(first) & set(across)
+
+
+async def test_ids_are_not_given_out_again_after_a_restart(start_node, dial) -> None:  # type: ignore[no-untyped-def]
+    given = []
+    for _ in range(2):
+        node = await start_node()
+        given += [await node.producer_ids.next() for _ in range(3)]
+        await node.stop()
+    assert len(set(given)) == 6
+
+
+@pytest.mark.parametrize(
+    ("transactional_id", "error"), [("", ErrorCode.INVALID_REQUEST), ("t", ErrorCode.UNSUPPORTED_VERSION)]
+)
+async def test_transactions_are_not_offered(client: Client, transactional_id: str, error: ErrorCode) -> None:
+    answer = await client.ask(InitProducerIdRequest(transactional_id=transactional_id))
+    assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (error, -1, -1)
+
+
+async def test_without_a_controller_there_is_none(node: Node, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def never(command: object) -> object:
+        raise KafkaError(ErrorCode.NOT_CONTROLLER, "no controller is elected")
+
+    monkeypatch.setattr(node._controller_driver, "handle", never)
+    monkeypatch.setattr(producer_ids, "CALL_TIMEOUT_S", 0.01)
+    answer = await client.ask(InitProducerIdRequest(transactional_id=None))
+    assert (answer.error_code, answer.producer_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
