@@ -1,0 +1,179 @@
+"""An admin client whose requests get lost, refused and redirected."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from scripted_cluster import HANG_UP, ScriptedCluster
+
+from minikafka.client import Admin
+from minikafka.client import admin as admin_module
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import TopicPartition
+from minikafka.wire.api import ApiKey
+from minikafka.wire.consumer_protocol import encode_assignment
+from minikafka.wire.messages.consumer_protocol import AssignmentTopicPartition, ConsumerProtocolAssignment
+from minikafka.wire.messages.create_partitions import CreatePartitionsResponse, CreatePartitionsTopicResult
+from minikafka.wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
+from minikafka.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
+from minikafka.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
+from minikafka.wire.messages.describe_configs import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
+from minikafka.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember, DescribeGroupsResponse
+from minikafka.wire.messages.incremental_alter_configs import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from minikafka.wire.messages.list_groups import ListedGroup, ListGroupsResponse
+
+
+@pytest.fixture
+async def admin(cluster: ScriptedCluster) -> AsyncIterator[Admin]:
+    async with Admin(cluster.servers, request_timeout_ms=20_000) as client:
+        yield client
+
+
+def created(code: ErrorCode, message: str | None = None) -> CreateTopicsResponse:
+    return CreateTopicsResponse(topics=[CreatableTopicResult(name="new", error_code=code, error_message=message)])
+
+
+def deleted(code: ErrorCode) -> DeleteTopicsResponse:
+    return DeleteTopicsResponse(responses=[DeletableTopicResult(name="t", error_code=code)])
+
+
+async def test_a_change_is_made_by_the_controller(cluster: ScriptedCluster, admin: Admin) -> None:
+    cluster.on(ApiKey.CREATE_TOPICS, lambda node_id, request: created(ErrorCode.NONE))
+    await admin.create_topic("new", partitions=3, replication_factor=2, configs={"retention.ms": "1"})
+    (request,) = cluster.asked(CreateTopicsRequest, 1)
+    (topic,) = request.topics
+    assert (topic.name, topic.num_partitions, topic.replication_factor) == ("new", 3, 2)
+    assert [(config.name, config.value) for config in topic.configs] == [("retention.ms", "1")]
+
+
+async def test_a_refusal_says_why(cluster: ScriptedCluster, admin: Admin) -> None:
+    cluster.on(ApiKey.CREATE_TOPICS, lambda node_id, request: created(ErrorCode.TOPIC_ALREADY_EXISTS, "it is there"))
+    with pytest.raises(KafkaError, match="TOPIC_ALREADY_EXISTS: it is there"):
+        await admin.create_topic("new")
+    cluster.on(ApiKey.CREATE_TOPICS, lambda node_id, request: created(ErrorCode.INVALID_PARTITIONS))
+    with pytest.raises(KafkaError, match="INVALID_PARTITIONS: creating topic 'new' failed"):
+        await admin.create_topic("new")
+
+
+async def test_a_controller_that_is_not_one_any_more(cluster: ScriptedCluster, admin: Admin) -> None:
+    cluster.next_only(ApiKey.CREATE_TOPICS, created(ErrorCode.NOT_CONTROLLER), created(ErrorCode.NONE))
+    await admin.create_topic("new")
+
+
+async def test_a_change_whose_answer_was_lost_is_done(cluster: ScriptedCluster, admin: Admin) -> None:
+    cluster.next_only(ApiKey.CREATE_TOPICS, HANG_UP, created(ErrorCode.TOPIC_ALREADY_EXISTS))
+    await admin.create_topic("new")
+    cluster.next_only(ApiKey.DELETE_TOPICS, HANG_UP, deleted(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    await admin.delete_topic("t")
+    assert len(cluster.asked(DeleteTopicsRequest)) == 2
+
+
+async def test_a_topic_that_is_not_there_is_not_waited_for(cluster: ScriptedCluster, admin: Admin) -> None:
+    cluster.on(ApiKey.DELETE_TOPICS, lambda node_id, request: deleted(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    with pytest.raises(KafkaError, match="UNKNOWN_TOPIC_OR_PARTITION"):
+        await admin.delete_topic("t")
+    assert len(cluster.asked(DeleteTopicsRequest)) == 1
+
+
+async def test_partitions_are_added(cluster: ScriptedCluster, admin: Admin) -> None:
+    def answer(code: ErrorCode) -> CreatePartitionsResponse:
+        return CreatePartitionsResponse(results=[CreatePartitionsTopicResult(name="t", error_code=code)])
+
+    cluster.next_only(ApiKey.CREATE_PARTITIONS, answer(ErrorCode.NONE), answer(ErrorCode.INVALID_PARTITIONS))
+    await admin.create_partitions("t", 5)
+    with pytest.raises(KafkaError, match="INVALID_PARTITIONS: adding partitions to 't' failed"):
+        await admin.create_partitions("t", 5)
+
+
+async def test_topics_are_described(cluster: ScriptedCluster, admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admin_module, "PROPAGATION_S", 0.05)
+    missing, there = await admin.describe_topics(["nosuch", "t"])
+    assert missing.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert sorted(there.partitions) == [0, 1]
+    assert [topic.name for topic in await admin.list_topics()] == ["t"], "and not what was asked for before"
+
+
+async def test_a_topic_that_a_broker_has_not_heard_of_yet(cluster: ScriptedCluster, admin: Admin) -> None:
+    def forget(node_id: int, request: object) -> None:
+        if len(cluster.requests) > 4:
+            cluster.topic_errors.clear()
+
+    cluster.topic_errors["t"] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    cluster.on(ApiKey.METADATA, forget)
+    (view,) = await admin.describe_topics(["t"])
+    assert view.is_usable
+
+
+async def test_settings(cluster: ScriptedCluster, admin: Admin) -> None:
+    rows = [
+        DescribeConfigsResourceResult(name="retention.ms", value="7", config_source=1),
+        DescribeConfigsResourceResult(name="cleanup.policy", value="delete", config_source=5),
+    ]
+    answer = DescribeConfigsResponse(results=[DescribeConfigsResult(configs=rows)])
+    cluster.on(ApiKey.DESCRIBE_CONFIGS, lambda node_id, request: answer)
+    expected = [("cleanup.policy", "delete", True), ("retention.ms", "7", False)]
+    assert await admin.describe_configs("t") == expected
+    assert await admin.describe_broker_configs(2) == expected
+    done = IncrementalAlterConfigsResponse(responses=[AlterConfigsResourceResponse()])
+    cluster.on(ApiKey.INCREMENTAL_ALTER_CONFIGS, lambda node_id, request: done)
+    await admin.alter_configs("t", {"retention.ms": "8", "cleanup.policy": None})
+    (request,) = cluster.asked(IncrementalAlterConfigsRequest)
+    changes = [(c.name, c.config_operation, c.value) for c in request.resources[0].configs]
+    assert changes == [("retention.ms", 0, "8"), ("cleanup.policy", 1, None)]
+
+
+async def test_groups_are_listed_from_every_broker(cluster: ScriptedCluster, admin: Admin) -> None:
+    loading = True
+
+    def answer(node_id: int, request: object) -> ListGroupsResponse:
+        nonlocal loading
+        if node_id == 2 and loading:
+            loading = False
+            return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return ListGroupsResponse(groups=[ListedGroup(group_id=f"g{3 - node_id}", group_state="Stable")])
+
+    cluster.on(ApiKey.LIST_GROUPS, answer)
+    assert await admin.list_groups() == [("g1", "Stable"), ("g2", "Stable")]
+
+
+async def test_a_group_is_described(cluster: ScriptedCluster, admin: Admin) -> None:
+    share = ConsumerProtocolAssignment(assigned_partitions=[AssignmentTopicPartition(topic="t", partitions=[1])])
+    members = [
+        DescribedGroupMember(member_id="m", client_id="c", client_host="h", member_assignment=encode_assignment(share)),
+        DescribedGroupMember(member_id="n", member_assignment=b"?"),
+    ]
+    group = DescribedGroup(
+        group_id="g", group_state="Stable", protocol_type="consumer", protocol_data="range", members=members
+    )
+    moved = DescribeGroupsResponse(groups=[DescribedGroup(group_id="g", error_code=ErrorCode.NOT_COORDINATOR)])
+    cluster.next_only(ApiKey.DESCRIBE_GROUPS, moved, DescribeGroupsResponse(groups=[group]))
+    view = await admin.describe_group("g")
+    assert (view.group_id, view.state, view.assignor) == ("g", "Stable", "range")
+    assert view.members[0] == ("m", "c", "h", None, (TopicPartition("t", 1),))
+    assert view.members[1].assignment == ()
+
+
+async def test_a_group_that_is_not_there(cluster: ScriptedCluster, admin: Admin) -> None:
+    dead = DescribeGroupsResponse(groups=[DescribedGroup(group_id="g", group_state="Dead")])
+    cluster.on(ApiKey.DESCRIBE_GROUPS, lambda node_id, request: dead)
+    with pytest.raises(KafkaError, match="GROUP_ID_NOT_FOUND: there is no group 'g'"):
+        await admin.describe_group("g")
+
+
+async def test_a_group_is_deleted(cluster: ScriptedCluster, admin: Admin) -> None:
+    def answer(code: ErrorCode) -> DeleteGroupsResponse:
+        return DeleteGroupsResponse(results=[DeletableGroupResult(group_id="g", error_code=code)])
+
+    cluster.next_only(ApiKey.DELETE_GROUPS, answer(ErrorCode.NONE), answer(ErrorCode.NON_EMPTY_GROUP))
+    await admin.delete_group("g")
+    with pytest.raises(KafkaError, match="NON_EMPTY_GROUP: group 'g': deleting it failed"):
+        await admin.delete_group("g")
