@@ -89,6 +89,9 @@ async def _run(config: BrokerConfig, secret: bytes) -> int:
 def _log_unhandled(_loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
     """What a callback raised and nobody caught: a bug, or a peer that vanished at a bad moment."""
     error = context.get("exception")
+    if isinstance(error, OSError):  # for example a name lookup that failed after its time-out
+        log.debug("a connection failed", what=context.get("message"), why=one_line(error))
+        return
     log.error("unhandled in a callback", what=context.get("message"), exc_info=error if error is not None else False)
 
 

@@ -41,13 +41,21 @@ class Listener:
         self._sweep_timer: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
-        """Bind and accept; port 0 becomes the one that was given. OSError naming the address when it is taken."""
+        """Bind and accept."""
+        await self.bind()
+        await self.serve()
+
+    async def bind(self) -> None:
+        """Take the address, refusing connections still; port 0 becomes the one that was given.
+
+        OSError naming the address when it is taken.
+        """
         loop = asyncio.get_running_loop()
         give_up_s = loop.time() + BIND_PATIENCE_S
         while self._server is None:
             try:
                 self._server = await loop.create_server(
-                    self._accept, self.endpoint.host, self.endpoint.port, backlog=512
+                    self._accept, self.endpoint.host, self.endpoint.port, backlog=512, start_serving=False
                 )
             except OSError as error:
                 # The port of a process that was killed a moment ago may not be free yet.
@@ -56,7 +64,12 @@ class Listener:
                     raise OSError(error.errno, why) from error
                 await asyncio.sleep(0.05)
         self.endpoint = Endpoint(self.endpoint.host, self._server.sockets[0].getsockname()[1])
-        self._sweep_timer = loop.call_later(SWEEP_INTERVAL_S, self._sweep)
+
+    async def serve(self) -> None:
+        """Accept connections from now on."""
+        assert self._server is not None, "bind comes first"
+        await self._server.start_serving()
+        self._sweep_timer = asyncio.get_running_loop().call_later(SWEEP_INTERVAL_S, self._sweep)
 
     async def close(self) -> None:
         """Stop accepting and close every connection."""

@@ -20,6 +20,11 @@ class TaskOwner:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closed = False
 
+    @property
+    def is_closed(self) -> bool:
+        """True once it takes no more tasks."""
+        return self._closed
+
     def start(self, coroutine: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
         """Run ``coroutine``. After close it is refused: the coroutine is closed unstarted."""
         if self._closed:

@@ -80,6 +80,16 @@ async def eventually(condition: Callable[[], object], what: str) -> None:
         pytest.fail(f"waited {PATIENCE_S:g} s in vain for {what}")
 
 
+async def eventually_is(ask: Callable[[], Awaitable[object]], expected: object) -> None:
+    """Ask again until the answer is the expected one: any broker may be asked, and news takes a moment to reach it."""
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            while await ask() != expected:  # noqa: ASYNC110  # what is waited for sets no event
+                await asyncio.sleep(0.02)
+    except TimeoutError:
+        pytest.fail(f"waited {PATIENCE_S:g} s in vain for {expected!r}")
+
+
 async def read(count: int, *consumers: AIOKafkaConsumer) -> list[ConsumerRecord]:
     records: list[ConsumerRecord] = []
     async with asyncio.timeout(PATIENCE_S):
@@ -215,10 +225,18 @@ async def test_topics_are_created_described_extended_and_deleted(
     assert sorted(len(partition["replicas"]) for partition in described["partitions"]) == [3, 3, 3]
     assert (await admin.create_topics([NewTopic(topic, 3, 3)])).topic_errors[0][1] == TopicAlreadyExistsError.errno
     await admin.create_partitions({topic: NewPartitions(5)})
-    (described,) = await admin.describe_topics([topic])
-    assert len(described["partitions"]) == 5
+
+    async def partition_count() -> int:
+        (now,) = await admin.describe_topics([topic])
+        return len(now["partitions"])
+
+    await eventually_is(partition_count, 5)
     await admin.delete_topics([topic])
-    assert topic not in await admin.list_topics()
+
+    async def is_listed() -> bool:
+        return topic in await admin.list_topics()
+
+    await eventually_is(is_listed, False)
 
 
 async def test_the_cluster_is_described(admin: AIOKafkaAdminClient) -> None:

@@ -18,7 +18,7 @@ import structlog
 from minikafka.broker.clock import Clock
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.drivers.raft import RaftDriver
-from minikafka.config.node import CLIENT
+from minikafka.config.node import REPLICATION
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.controller.commands import Command, FenceBroker, decode_command
 from minikafka.metadata.controller.controller import Controller
@@ -158,18 +158,18 @@ class ControllerDriver:
 
     def on_peer_lost(self, broker_id: int) -> None:
         """A broker's control connection broke (or was never there): see whether its process is."""
-        if self.is_active:
+        if self.is_active and not self._tasks.is_closed:
             self._tasks.start(self._fence_if_gone(broker_id), f"look-at-{broker_id}")
 
     async def _fence_if_gone(self, broker_id: int) -> None:
         broker = self._metadata.image.broker(broker_id)
-        if broker is None or broker.fenced or CLIENT not in broker.listeners:
+        if broker is None or broker.fenced or REPLICATION not in broker.listeners:
             return
         for delay_s in PROBES_AFTER_LOSS_S:
             await asyncio.sleep(delay_s)
             if not self.is_active:
                 return
-            if await is_refused(broker.listeners[CLIENT]):
+            if await is_refused(broker.listeners[REPLICATION]):
                 break
         else:
             return

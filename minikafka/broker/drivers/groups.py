@@ -129,9 +129,10 @@ class GroupShard:
         self._timers = timers
         self._alarms: dict[TimerKey, Alarm] = {}
         self._writes: deque[tuple[int, int]] = deque()  # (required offset, write id) in log order
+        self._loaded_offset = 0
 
     async def load(self) -> None:
-        """Replay the log up to its end: as this node leads, nothing of it will be taken back."""
+        """Replay the log up to its end, and serve when all of that is committed."""
         started_ms = self._clock.monotonic_ms()
         log_ = self._partition.log
         offset, count = log_.log_start_offset, 0
@@ -149,8 +150,10 @@ class GroupShard:
             return
         took_ms = self._clock.monotonic_ms() - started_ms
         log.info("groups loaded", partition=str(self._partition.topic_partition), records=count, took_ms=took_ms)
+        # What was appended by the former leader and not committed must not be served before it is.
+        self._loaded_offset = offset
         self._replicas.high_watermark_listeners[self._partition.topic_partition] = self._on_high_watermark
-        self.step(self.coordinator.finish_loading(self._clock.monotonic_ms()))
+        self._on_high_watermark(self._partition.high_watermark)
 
     def resign(self) -> None:
         """Answer everybody that this node is not the coordinator."""
@@ -210,6 +213,8 @@ class GroupShard:
         return []
 
     def _on_high_watermark(self, high_watermark: int) -> None:
+        if self._is_loading and high_watermark >= self._loaded_offset:
+            self.step(self.coordinator.finish_loading(self._clock.monotonic_ms()))
         while self._writes and self._writes[0][0] <= high_watermark:
             _, write_id = self._writes.popleft()
             self.step(self.coordinator.on_committed(write_id, self._clock.monotonic_ms()))

@@ -286,6 +286,8 @@ class RaftDriver:
         self._do(self.machine.on_response(effect.to, effect.request_id, answer, self._now()))
 
     def _start_looking_at(self, peer_id: int) -> None:
+        if self._tasks.is_closed:
+            return
         self._tasks.start(self._look_at(peer_id), f"look-at-{peer_id}")
 
     async def _look_at(self, peer_id: int) -> None:
