@@ -18,7 +18,7 @@ from minikafka.errors import ErrorCode, KafkaError
 from minikafka.net.tasks import TaskOwner
 
 MAX_AGE_S: Final = 300.0
-LOOK_INTERVAL_S: Final = 1.0
+LOOK_INTERVAL_S: Final = 0.5
 
 
 class Metadata:
