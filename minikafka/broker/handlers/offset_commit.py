@@ -24,16 +24,18 @@ def handle(request: OffsetCommitRequest, context: RequestContext) -> None:
     """Hand what names existing partitions to the coordinator, and put the rest into its answer."""
     unknown = _take_unknown(request, context)
 
-    def answer(response: Message) -> None:
+    def whole(response: Message) -> Message:
         assert isinstance(response, OffsetCommitResponse)
         response.topics.extend(unknown)
-        context.send(response)
+        return response
 
     serve(
         request.group_id,
         context,
-        lambda coordinator, now_ms: coordinator.offset_commit(request, context.version, answer, now_ms),
-        lambda error: commit_answer(request, error),
+        lambda coordinator, now_ms: coordinator.offset_commit(
+            request, context.version, lambda response: context.send(whole(response)), now_ms
+        ),
+        lambda error: whole(commit_answer(request, error)),
     )
 
 

@@ -1,0 +1,313 @@
+"""The APIs of consumer groups on a real node; the coordinator itself is tested in tests/unit/groups."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+from broker_client import Client
+from broker_node import create_topic, eventually, in_time
+
+from minikafka.broker.node import Node
+from minikafka.errors import ErrorCode
+from minikafka.groups.coordinator import Phase
+from minikafka.metadata.controller.commands import DeleteTopics, TopicReference
+from minikafka.wire.api import SUPPORTED, ApiKey
+from minikafka.wire.messages.delete_groups import DeleteGroupsRequest
+from minikafka.wire.messages.describe_groups import DescribeGroupsRequest
+from minikafka.wire.messages.find_coordinator import FindCoordinatorRequest
+from minikafka.wire.messages.heartbeat import HeartbeatRequest
+from minikafka.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from minikafka.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from minikafka.wire.messages.list_groups import ListGroupsRequest
+from minikafka.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from minikafka.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from minikafka.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+from minikafka.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from minikafka.wire.schema import Message
+
+Dial = Callable[..., Awaitable[Client]]
+StartNode = Callable[..., Awaitable[Node]]
+
+
+@pytest.fixture
+async def node(start_node: StartNode) -> Node:
+    """One whose offsets topic is there."""
+    node = await start_node(
+        offsets_topic_num_partitions=2,
+        offsets_topic_replication_factor=1,
+        group_initial_rebalance_delay_ms=0,
+        group_min_session_timeout_ms=1,
+    )
+    await node.topic_creation.create_offsets_topic()
+    await eventually(lambda: is_loaded(node), "the groups to be loaded")
+    return node
+
+
+def is_loaded(node: Node) -> bool:
+    phases = [shard.coordinator.phase for shard in node.groups]
+    return bool(phases) and all(phase is Phase.ACTIVE for phase in phases)
+
+
+async def join(
+    client: Client, group: str = "g", member: str = "", version: int = 9, **how: object
+) -> JoinGroupResponse:
+    request = JoinGroupRequest(
+        group_id=group,
+        rebalance_timeout_ms=5_000,
+        member_id=member,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"subscription")],
+        **{"session_timeout_ms": 30_000, **how},  # type: ignore[arg-type]
+    )
+    answer: JoinGroupResponse = await client.ask(request, version)
+    if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+        return await join(client, group, answer.member_id, version, **how)
+    return answer
+
+
+def commit(group: str, offset: int, *topics: str, generation: int = -1, member: str = "") -> OffsetCommitRequest:
+    return OffsetCommitRequest(
+        group_id=group,
+        generation_id_or_member_epoch=generation,
+        member_id=member,
+        topics=[
+            OffsetCommitRequestTopic(
+                name=topic,
+                partitions=[
+                    OffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="m"),
+                    OffsetCommitRequestPartition(partition_index=9, committed_offset=offset),
+                ],
+            )
+            for topic in topics
+        ],
+    )
+
+
+async def committed(client: Client, group: str, *topics: str) -> dict[str, int]:
+    asked = [OffsetFetchRequestTopics(name=topic, partition_indexes=[0]) for topic in topics] or None
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=asked)])
+    found = (await client.ask(request)).groups[0]
+    assert not found.error_code
+    return {topic.name: topic.partitions[0].committed_offset for topic in found.topics}
+
+
+async def test_a_member_joins_works_and_leaves(node: Node, client: Client) -> None:
+    await create_topic(node, "orders")
+    joined = await join(client)
+    assert (joined.error_code, joined.generation_id, joined.leader) == (0, 1, joined.member_id)
+    assert [member.metadata for member in joined.members] == [b"subscription"]
+    mine = SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"all of it")
+    who = {"group_id": "g", "generation_id": 1, "member_id": joined.member_id}
+    synced = await client.ask(
+        SyncGroupRequest(**who, protocol_type="consumer", protocol_name="range", assignments=[mine])  # type: ignore[arg-type]
+    )
+    assert (synced.error_code, synced.assignment) == (0, b"all of it")
+    assert (await client.ask(HeartbeatRequest(**who))).error_code == 0  # type: ignore[arg-type]
+    answer = await client.ask(commit("g", 5, "orders", generation=1, member=joined.member_id))
+    assert [(each.partition_index, each.error_code) for each in answer.topics[0].partitions] == [(0, 0)]
+    assert await committed(client, "g", "orders") == {"orders": 5}
+
+    described = (await client.ask(DescribeGroupsRequest(groups=["g", "nobody"]))).groups
+    assert [(each.group_id, each.group_state) for each in described] == [("g", "Stable"), ("nobody", "Dead")]
+    assert (described[0].members[0].client_id, described[0].members[0].client_host) == ("test", "127.0.0.1")
+    assert [group.group_id for group in (await client.ask(ListGroupsRequest())).groups] == ["g"]
+    assert (await client.ask(ListGroupsRequest(states_filter=["Empty"]))).groups == []
+
+    left = await client.ask(LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id=joined.member_id)]))
+    assert (left.error_code, left.members[0].error_code) == (0, 0)
+    assert (await client.ask(HeartbeatRequest(**who))).error_code == ErrorCode.UNKNOWN_MEMBER_ID  # type: ignore[arg-type]
+
+
+@pytest.mark.spec("D7")
+async def test_a_member_that_falls_silent_is_removed(node: Node, client: Client) -> None:
+    joined = await join(client, session_timeout_ms=30)
+    assert not joined.error_code
+    async with asyncio.timeout(20):
+        while (await client.ask(DescribeGroupsRequest(groups=["g"]))).groups[0].group_state != "Empty":  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+
+
+async def test_commits_to_what_is_not_there_are_refused_one_by_one(node: Node, client: Client) -> None:
+    await create_topic(node, "orders")
+    for version in range(SUPPORTED[ApiKey.OFFSET_COMMIT].first, SUPPORTED[ApiKey.OFFSET_COMMIT].last + 1):
+        answer = await client.ask(commit("simple", version, "orders", "nowhere"), version)
+        errors = {
+            (topic.name, each.partition_index): each.error_code for topic in answer.topics for each in topic.partitions
+        }
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert errors == {("orders", 0): 0, ("orders", 9): unknown, ("nowhere", 0): unknown, ("nowhere", 9): unknown}
+        assert await committed(client, "simple", "orders") == {"orders": version}
+    for _ in range(2):
+        answer = await client.ask(commit("simple", 1, "nowhere"))
+        assert [(topic.name, len(topic.partitions)) for topic in answer.topics] == [("nowhere", 2)]
+
+
+async def test_offsets_are_told_in_every_version(node: Node, client: Client) -> None:
+    await create_topic(node, "orders")
+    await client.ask(commit("g", 7, "orders"))
+    for version in range(SUPPORTED[ApiKey.OFFSET_FETCH].first, SUPPORTED[ApiKey.OFFSET_FETCH].last + 1):
+        if version < 8:
+            asked = [OffsetFetchRequestTopic(name="orders", partition_indexes=[0, 1])]
+            answer = await client.ask(OffsetFetchRequest(group_id="g", topics=asked), version)
+        else:
+            topics = [OffsetFetchRequestTopics(name="orders", partition_indexes=[0, 1])]
+            groups = [OffsetFetchRequestGroup(group_id="g", topics=topics)]
+            answer = (await client.ask(OffsetFetchRequest(groups=groups), version)).groups[0]
+        found = [(each.committed_offset, each.metadata, each.error_code) for each in answer.topics[0].partitions]
+        assert found == [(7, "m", 0), (-1, "", 0)]
+    assert await committed(client, "g") == {"orders": 7}, "all there are"
+
+
+async def test_offsets_and_groups_are_deleted(node: Node, client: Client) -> None:
+    await create_topic(node, "orders")
+    await client.ask(commit("g", 7, "orders"))
+    topics = [OffsetDeleteRequestTopic(name="orders", partitions=[OffsetDeleteRequestPartition(partition_index=0)])]
+    answer = await client.ask(OffsetDeleteRequest(group_id="g", topics=topics))
+    assert (answer.error_code, answer.topics[0].partitions[0].error_code) == (0, 0)
+    assert await committed(client, "g", "orders") == {"orders": -1}
+    await client.ask(commit("h", 7, "orders"))
+    for version in range(SUPPORTED[ApiKey.DELETE_GROUPS].first, SUPPORTED[ApiKey.DELETE_GROUPS].last + 1):
+        results = (await client.ask(DeleteGroupsRequest(groups_names=["h", "nobody"]), version)).results
+        expected = 0 if version == 0 else ErrorCode.GROUP_ID_NOT_FOUND
+        assert [each.error_code for each in results] == [expected, ErrorCode.GROUP_ID_NOT_FOUND]
+    joined = await join(client, "busy")
+    assert not joined.error_code
+    results = (await client.ask(DeleteGroupsRequest(groups_names=["busy"]))).results
+    assert results[0].error_code == ErrorCode.NON_EMPTY_GROUP
+
+
+async def test_a_member_may_not_commit_for_a_group_that_lives_without_it(node: Node, client: Client) -> None:
+    await create_topic(node, "orders")
+    joined = await join(client)
+    for generation, member, error in [
+        (1, "stranger", ErrorCode.UNKNOWN_MEMBER_ID),
+        (7, joined.member_id, ErrorCode.ILLEGAL_GENERATION),
+    ]:
+        answer = await client.ask(commit("g", 1, "orders", generation=generation, member=member))
+        errors = {each.partition_index: each.error_code for topic in answer.topics for each in topic.partitions}
+        assert errors == {0: error, 9: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+
+async def test_offsets_of_a_deleted_topic_are_dropped(node: Node, client: Client) -> None:
+    for name in ("orders", "kept"):
+        await create_topic(node, name)
+    await client.ask(commit("g", 7, "orders", "kept"))
+    await node.controller.call(DeleteTopics((TopicReference("orders"),)), timeout_s=10)
+    async with asyncio.timeout(20):
+        while await committed(client, "g") != {"kept": 7}:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+
+
+# -- who is the coordinator -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", range(SUPPORTED[ApiKey.FIND_COORDINATOR].last + 1))
+async def test_the_coordinator_is_found(start_node: StartNode, dial: Dial, version: int) -> None:
+    node = await start_node(offsets_topic_num_partitions=2, offsets_topic_replication_factor=1)
+    client = await dial(node)
+    keys = {"coordinator_keys": ["g"]} if version >= 4 else {"key": "g"}
+    answer = await client.ask(FindCoordinatorRequest(**keys), version)  # type: ignore[arg-type]
+    found = answer.coordinators[0] if version >= 4 else answer
+    assert (found.error_code, found.node_id, found.host) == (0, 1, "127.0.0.1")
+    assert node.image.topic("__consumer_offsets") is not None, "made when first needed"
+    for bad, error in [
+        ({"key": ""}, ErrorCode.INVALID_GROUP_ID),
+        ({"key": "t", "key_type": 1}, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND),
+    ]:
+        if "key_type" in bad and not version:
+            continue  # version 0 knows groups only
+        asked = {**bad, "coordinator_keys": [bad["key"]]}
+        answer = await client.ask(FindCoordinatorRequest(**asked), version)  # type: ignore[arg-type]
+        refused = answer.coordinators[0] if version >= 4 else answer
+        assert (refused.error_code, refused.node_id) == (error, -1)
+
+
+async def test_too_few_brokers_for_the_offsets_topic_is_said(start_node: StartNode, dial: Dial) -> None:
+    node = await start_node(offsets_topic_replication_factor=3)
+    answer = (await (await dial(node)).ask(FindCoordinatorRequest(coordinator_keys=["g", "h"]))).coordinators
+    assert [each.error_code for each in answer] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
+    assert "offsets.topic.replication.factor" in answer[0].error_message
+
+
+async def test_an_offsets_partition_without_leader_is_not_available(
+    node: Node, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(node.image), "broker", lambda _self, _id: None)
+    answer = (await client.ask(FindCoordinatorRequest(coordinator_keys=["g"]))).coordinators[0]
+    assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+REQUESTS: list[Message] = [
+    JoinGroupRequest(group_id="g", member_id="m", protocol_type="consumer"),
+    SyncGroupRequest(group_id="g", member_id="m"),
+    HeartbeatRequest(group_id="g", member_id="m"),
+    LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id="m")]),
+    OffsetDeleteRequest(group_id="g"),
+]
+
+
+async def test_elsewhere_nobody_is_served(start_node: StartNode, dial: Dial) -> None:
+    node = await start_node()  # without an offsets topic every group is somewhere else
+    client = await dial(node)
+    for request in REQUESTS:
+        assert (await client.ask(request)).error_code == ErrorCode.NOT_COORDINATOR, type(request).__name__
+    fetched = await client.ask(OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)]))
+    assert fetched.groups[0].error_code == ErrorCode.NOT_COORDINATOR
+    described = await client.ask(DescribeGroupsRequest(groups=["g"]))
+    assert described.groups[0].error_code == ErrorCode.NOT_COORDINATOR
+    deleted = await client.ask(DeleteGroupsRequest(groups_names=["g"]))
+    assert deleted.results[0].error_code == ErrorCode.NOT_COORDINATOR
+    assert (await client.ask(ListGroupsRequest())).groups == []
+    assert (await client.ask(HeartbeatRequest(group_id="", member_id="m"))).error_code == ErrorCode.INVALID_GROUP_ID
+
+
+async def test_a_commit_elsewhere_is_refused_for_every_partition(start_node: StartNode, dial: Dial) -> None:
+    node = await start_node()
+    await create_topic(node, "orders")
+    answer = await (await dial(node)).ask(commit("g", 1, "orders", "nowhere"))
+    errors = {
+        (topic.name, each.partition_index): each.error_code for topic in answer.topics for each in topic.partitions
+    }
+    assert set(errors) == {("orders", 0), ("orders", 9), ("nowhere", 0), ("nowhere", 9)}
+    assert errors["orders", 0] == ErrorCode.NOT_COORDINATOR
+
+
+async def test_while_groups_are_loaded_lists_are_not_given(node: Node, client: Client) -> None:
+    shard = next(iter(node.groups))
+    shard.coordinator.phase = Phase.LOADING
+    assert (await client.ask(ListGroupsRequest())).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+async def test_who_waits_when_the_partition_moves_is_sent_away(node: Node, client: Client, dial: Dial) -> None:
+    joined = await join(client, "g")
+    assert not joined.error_code
+    waiting = (await dial(node)).send(  # a second member: the first must rejoin, which it does not
+        JoinGroupRequest(
+            group_id="g",
+            session_timeout_ms=30_000,
+            rebalance_timeout_ms=30_000,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+        ),
+        3,
+    )
+    await eventually(lambda: any(shard._alarms for shard in node.groups), "the join to wait")
+    await client.ask(ListGroupsRequest())  # by now it has arrived
+    for partition in list(node.replicas):
+        node.groups.on_leading_no_more(partition.topic_partition)
+    assert (await in_time(waiting)).error_code == ErrorCode.NOT_COORDINATOR
