@@ -1,13 +1,14 @@
 """Brokers that have just gone, as clients should hear of them, so that they find the next leaders soon.
 
-Told what is committed and nothing else, librdkafka (2.16, and it is not alone) loses up to two seconds over a failover
-that takes the cluster a few hundredths of one:
+A failover takes the cluster a few hundredths of a second. Told what is committed and nothing else, librdkafka (2.16)
+makes up to two seconds of it:
 
-* It asks for metadata a millisecond after its connection breaks. A broker that died is a leader still then; the client
-  believes it and looks again a second later. So while a broker has vanished and the controller has not decided what
-  follows from it, answers to metadata requests wait (:meth:`wait_until_decided`), for a moment at most.
-* It forgets partitions that move away from a broker in the very answer that does not list the broker any more, until
-  its next look. So a broker that was fenced is listed for a little longer (:meth:`listed`).
+* It asks for metadata within a millisecond after its connection broke. The broker that died is a leader still then;
+  librdkafka believes it, and looks again when a timer of one second fires. So answers to metadata requests wait while
+  a broker has vanished and the controller has not decided what follows (:meth:`wait_until_decided`).
+* It forgets partitions that move away from a broker in the very answer that lists the broker no more, until that timer
+  fires again. So a broker that was fenced is listed in one more answer on each connection (:meth:`listed`). In one
+  only: a client that keeps it goes on trying to connect, ever less often, and is slow to when it is back.
 
 Nothing but metadata for clients rests on this. A broker that is paused or cut off has not vanished: nothing broke.
 """
@@ -16,47 +17,58 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, NamedTuple
+from weakref import WeakSet
 
-from minikafka.broker.clock import Clock
-from minikafka.config.node import CLIENT
+from minikafka.config.node import REPLICATION
 from minikafka.metadata.delta import MetadataDelta
 from minikafka.metadata.image import EMPTY_IMAGE, BrokerImage, MetadataImage
 from minikafka.model import Endpoint
+from minikafka.net.connection import Connection
 from minikafka.net.tasks import TaskOwner
 
-LISTED_AFTER_FENCING_MS: Final = 2_000
+NOTICE_S: Final = 0.005  # a client's connection to a dying process may break that much before this node's does
 PROBES_S: Final = (0.0, 0.01, 0.03)  # a process that is being killed may hold its port a moment
 DECISION_TIMEOUT_S: Final = 0.5
+LISTED_AFTER_FENCING_S: Final = 2.0
+
+
+class _Departure(NamedTuple):
+    fenced_at_s: float
+    told: WeakSet[Connection]  # where the broker was listed since
 
 
 class Absences:
     """Subscriber to metadata, told by whoever loses a connection to a broker."""
 
-    def __init__(
-        self, node_id: int, clock: Clock, tasks: TaskOwner, is_refused: Callable[[Endpoint], Awaitable[bool]]
-    ) -> None:
+    def __init__(self, node_id: int, tasks: TaskOwner, is_refused: Callable[[Endpoint], Awaitable[bool]]) -> None:
         self._node_id = node_id
-        self._clock = clock
         self._tasks = tasks
         self._is_refused = is_refused
+        self._loop = asyncio.get_running_loop()
         self._image: MetadataImage = EMPTY_IMAGE
-        self._listed_until_ms: dict[int, int] = {}  # by broker
+        self._departures: dict[int, _Departure] = {}
         self._undecided: dict[int, asyncio.Event] = {}  # by broker that vanished; set when its fate is known
-
-    def listed(self) -> list[BrokerImage]:
-        """The brokers that clients are told of: the live ones, and those fenced a moment ago."""
-        if not self._listed_until_ms:
-            return self._image.live_brokers()
-        now_ms = self._clock.monotonic_ms()
-        self._listed_until_ms = {id_: until for id_, until in self._listed_until_ms.items() if until > now_ms}
-        brokers = sorted(self._image.brokers.items())
-        return [broker for id_, broker in brokers if broker.is_live or id_ in self._listed_until_ms]
 
     async def wait_until_decided(self) -> None:
         """Return when nobody has vanished whose fate is open."""
+        await asyncio.sleep(NOTICE_S)
         for decided in list(self._undecided.values()):
             await decided.wait()
+
+    def listed(self, connection: Connection) -> list[BrokerImage]:
+        """The brokers that an answer on this connection is to list: see the module."""
+        if not self._departures:
+            return self._image.live_brokers()
+        brokers = sorted(self._image.brokers.items())
+        return [broker for id_, broker in brokers if broker.is_live or self._is_listed_once_more(id_, connection)]
+
+    def _is_listed_once_more(self, broker_id: int, connection: Connection) -> bool:
+        departure = self._departures.get(broker_id)
+        if departure is None or connection.opened_at_s > departure.fenced_at_s or connection in departure.told:
+            return False
+        departure.told.add(connection)
+        return self._loop.time() - departure.fenced_at_s < LISTED_AFTER_FENCING_S
 
     def on_connection_lost(self, broker_id: int) -> None:
         """A connection to a broker broke: it is taken to have vanished until it is looked at."""
@@ -68,13 +80,13 @@ class Absences:
         """The controller fenced or registered brokers. Before this node is live, what it learns is long past."""
         self._image = delta.after
         for broker_id in delta.brokers:
-            before, after = delta.before.broker(broker_id), delta.after.broker(broker_id)
+            was_live, is_live = delta.before.is_live(broker_id), delta.after.is_live(broker_id)
             if broker_id in self._undecided:
                 self._undecided[broker_id].set()
-            if after is None or after.is_live:
-                self._listed_until_ms.pop(broker_id, None)
-            elif before is not None and before.is_live and delta.before.is_live(self._node_id):
-                self._listed_until_ms[broker_id] = self._clock.monotonic_ms() + LISTED_AFTER_FENCING_MS
+            if is_live:
+                self._departures.pop(broker_id, None)
+            elif was_live and delta.before.is_live(self._node_id):
+                self._departures[broker_id] = _Departure(self._loop.time(), WeakSet())
 
     async def _look_at(self, broker: BrokerImage, decided: asyncio.Event) -> None:
         try:
@@ -90,6 +102,6 @@ class Absences:
     async def _has_vanished(self, broker: BrokerImage) -> bool:
         for delay_s in PROBES_S:
             await asyncio.sleep(delay_s)
-            if CLIENT in broker.listeners and await self._is_refused(broker.listeners[CLIENT]):
+            if REPLICATION in broker.listeners and await self._is_refused(broker.listeners[REPLICATION]):
                 return True
         return False

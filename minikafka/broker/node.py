@@ -194,7 +194,7 @@ class Node:
             self._replication_endpoint,
             lambda: self._lifecycle.broker_epoch,
         )
-        self.absences = Absences(config.node_id, self.clock, self.tasks, is_refused)
+        self.absences = Absences(config.node_id, self.tasks, is_refused)
         self._fetchers.on_connection_lost = self.absences.on_connection_lost
         self._roles = PartitionRoles(
             config, self.store, self.replicas, self._fetchers, self.clock, lambda: self._lifecycle.broker_epoch
@@ -275,7 +275,9 @@ class Node:
         """Listen and join the cluster; returns before the node is unfenced. OSError when a port is taken."""
         self.metadata.load_latest_snapshot()
         for listener in self._listeners:
-            await listener.start()
+            await listener.bind()
+        for listener in self._listeners[:-1]:
+            await listener.serve()
         self._raft.start()
         self.tasks.start(self._controller_driver.run(), "controller")
         self.tasks.start(self._isr.run(), "isr")
@@ -364,6 +366,8 @@ class Node:
         registered_at = self._lifecycle.broker_epoch
         if not self._roles.has_begun and 0 <= registered_at < self.metadata.applied_offset:
             self._roles.begin(self.image)
+            # Not before: what this node would tell clients of the cluster may be long out of date.
+            self.tasks.start(self._listeners[-1].serve(), "serve-clients")
 
     async def _snapshot_forever(self) -> None:
         while True:

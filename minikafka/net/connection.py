@@ -99,7 +99,7 @@ class Connection(asyncio.BufferedProtocol):
         self._reading_paused = False
         self._writing_paused = False
         self._resume_timer: asyncio.TimerHandle | None = None
-        self.last_active_s = self._loop.time()
+        self.opened_at_s = self.last_active_s = self._loop.time()
         self.partial_since_s: float | None = None  # when the frame that is still incomplete began
 
     # -- asyncio callbacks ------------------------------------------------------------------------------------------

@@ -61,7 +61,7 @@ async def handle(request: MetadataRequest, context: RequestContext) -> None:
     response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack)
-            for broker in node.absences.listed()
+            for broker in node.absences.listed(context.connection)
             if (endpoint := broker.listeners.get(context.listener)) is not None
         ],
         cluster_id=node.cluster_id,
