@@ -65,11 +65,22 @@ def apply_records(
 
     Raises MalformedError when a record does not fit the image (an unknown topic or broker): the log is damaged.
     """
+    builder = _replayed(image, records)
+    after = builder.build(last)
+    return after, difference(image, after, builder.touched_topics, builder.touched_configs)
+
+
+def replay_records(image: MetadataImage, records: Iterable[Record], last: OffsetAndEpoch) -> MetadataImage:
+    """The image after ``records``, for who need not know what changed: that takes a look at every partition of a
+    topic, this only at those that the records name."""
+    return _replayed(image, records).build(last)
+
+
+def _replayed(image: MetadataImage, records: Iterable[Record]) -> ImageBuilder:
     builder = ImageBuilder(image)
     for record in records:
         builder.replay(record)
-    after = builder.build(last)
-    return after, difference(image, after, builder.touched_topics, builder.touched_configs)
+    return builder
 
 
 def difference(
@@ -112,7 +123,11 @@ def difference(
 
 def _changed_partitions(old: TopicImage | None, new: TopicImage) -> set[TopicPartition]:
     known = old.partitions if old is not None else {}
-    return {TopicPartition(new.name, index) for index, now in new.partitions.items() if known.get(index) != now}
+    return {
+        TopicPartition(new.name, index)
+        for index, now in new.partitions.items()
+        if (before := known.get(index)) is not now and before != now
+    }
 
 
 def _exists(image: MetadataImage, resource: ConfigResource) -> bool:

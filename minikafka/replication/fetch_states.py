@@ -13,6 +13,7 @@ throttled               left out by a replication quota
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, ValuesView
 from heapq import heappop, heappush
 from uuid import UUID
@@ -35,6 +36,7 @@ class FetchStates:
         "_backoff_ms",
         "_delayed",
         "_delays",
+        "_followed_by_topic",
         "_states",
         "_topic_names",
         "changed",
@@ -48,6 +50,7 @@ class FetchStates:
         self._backoff_ms = backoff_ms
         self._states: StatesByPartition = {}
         self._topic_names: dict[UUID, str] = {}
+        self._followed_by_topic: Counter[UUID] = Counter()  # how many partitions of each; a name goes with the last
         self._delayed: list[tuple[int, int, PartitionFetchState]] = []  # a heap of (end, number of the delay, state)
         self._delays = 0
         self.session = FetchSessionClient()
@@ -68,6 +71,7 @@ class FetchStates:
             self.drop(known)
         self.failed.discard(where)
         self._topic_names[followed.topic_id] = where.topic
+        self._followed_by_topic[followed.topic_id] += 1
         state = self._states[where] = PartitionFetchState(followed)
         self.enqueue(state)
 
@@ -77,8 +81,6 @@ class FetchStates:
             self.failed.discard(where)
             if (state := self._states.get(where)) is not None:
                 self.drop(state)
-        topic_ids = {state.topic_id for state in self._states.values()}
-        self._topic_names = {topic_id: name for topic_id, name in self._topic_names.items() if topic_id in topic_ids}
 
     def get(self, where: TopicPartition) -> PartitionFetchState | None:
         """The state of a followed partition."""
@@ -171,3 +173,6 @@ class FetchStates:
         self.truncating.pop(where, None)
         self.out_of_range.pop(where, None)
         del self._states[where]
+        self._followed_by_topic[state.topic_id] -= 1
+        if not self._followed_by_topic[state.topic_id]:
+            del self._followed_by_topic[state.topic_id], self._topic_names[state.topic_id]

@@ -10,7 +10,7 @@ from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata import effective
 from minikafka.metadata.controller.assignment import Rng
 from minikafka.metadata.controller.sessions import Sessions
-from minikafka.metadata.delta import apply_records
+from minikafka.metadata.delta import replay_records
 from minikafka.metadata.image import BrokerImage, MetadataImage, TopicImage
 from minikafka.metadata.records import Record
 from minikafka.model import OffsetAndEpoch
@@ -52,7 +52,7 @@ class ControllerState:
         """Let records happen: the one way to change the image."""
         if records:
             last = OffsetAndEpoch(self.image.offset + len(records), self.epoch)
-            self.image, _ = apply_records(self.image, records, last)
+            self.image = replay_records(self.image, records, last)
             self._written += records
 
     def take_written(self) -> tuple[Record, ...]:

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from minikafka.metadata.codec import MalformedError
-from minikafka.metadata.delta import MetadataDelta, apply_records, difference
+from minikafka.metadata.delta import MetadataDelta, apply_records, difference, replay_records
 from minikafka.metadata.image import EMPTY_IMAGE, ConfigResource, MetadataImage
 from minikafka.metadata.records import (
     BrokerChangeRecord,
@@ -40,6 +40,7 @@ def applied(image: MetadataImage, *records: Record) -> tuple[MetadataImage, Meta
         by_comparison.configs,
     )
     assert (delta.before, delta.after) == (image, after)
+    assert replay_records(image, records, OffsetAndEpoch(after.offset, after.epoch)) == after
     return after, delta
 
 
