@@ -1,4 +1,4 @@
-"""FindCoordinator (key 10), versions 0-6: the leader of the offsets partition that a group hashes to.
+"""FindCoordinator (key 10), versions 0-4: the leader of the offsets partition that a group hashes to.
 
 The offsets topic is created when it is first needed. Only groups have a coordinator here: a transactional id gets
 TRANSACTIONAL_ID_NOT_FOUND with a message, because the transaction APIs are not offered.

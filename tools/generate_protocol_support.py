@@ -1,0 +1,64 @@
+"""Writes docs/protocol-support.md: every API the broker serves, its versions, and what its handler leaves out.
+
+    python tools/generate_protocol_support.py [--check]
+
+The text of each row is the first paragraph of the handler's module. ``--check`` only compares, and exits with 1 when
+the page is not what would be written.
+"""
+
+from __future__ import annotations
+
+import sys
+from inspect import getmodule
+from pathlib import Path
+
+from minikafka.broker.handlers import api_versions, tables
+from minikafka.wire.api import SUPPORTED, ApiKey, advertised_versions
+
+PAGE = Path(__file__).parent.parent / "docs" / "protocol-support.md"
+
+HEAD = """# Protocol support
+
+What clients may ask on the CLIENT listener. Written by `tools/generate_protocol_support.py`; do not edit.
+
+| key | API | versions | |
+|---|---|---|---|
+"""
+
+FOOT = """
+Brokers ask each other for Fetch, ListOffsets and OffsetForLeaderEpoch on the REPLICATION listener, after SaslHandshake
+and SaslAuthenticate with the cluster's secret; followers' fetches are refused elsewhere.
+
+Not served, and therefore not announced: transactions (AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, TxnOffsetCommit),
+ACLs, quotas, SASL for clients, partition reassignment, ElectLeaders, DeleteRecords, log directories, delegation tokens,
+telemetry, and the group protocols of KIP-848 and KIP-932.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    handlers = {**tables.CLIENT_HANDLERS, **tables.CLIENT_DIRECT, ApiKey.API_VERSIONS: api_versions.Responses}
+    return HEAD + "".join(_row(key, handlers[key]) for key in sorted(handlers)) + FOOT
+
+
+def _row(key: ApiKey, handler: object) -> str:
+    served, offered = SUPPORTED[key], advertised_versions(key)
+    versions = f"{served.first}-{served.last}" if served.first < served.last else str(served.first)
+    if offered != served:
+        versions += f" (offered from {offered.first})"
+    module = getmodule(handler)
+    assert module is not None
+    summary = (module.__doc__ or "").split("\n\n")[0].split(": ", 1)[1]
+    return f"| {int(key)} | {key.camel_name} | {versions} | {' '.join(summary.split())} |\n"
+
+
+def main() -> int:
+    """Write the page, or compare it."""
+    if "--check" in sys.argv[1:]:
+        return 0 if PAGE.read_text() == page() else 1
+    PAGE.write_text(page())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
