@@ -89,6 +89,19 @@ def leader_of(cluster: LocalCluster, topic: str, partition: int = 0) -> int:
     return partition_view(cluster, topic, partition).leader_id
 
 
+def wait_until_known(cluster: LocalCluster, topic: str, partitions: int) -> None:
+    """Wait until every node knows that many partitions of the topic (0: that it is gone), whichever is asked next."""
+
+    def known(node_id: int) -> int:
+        view = cluster.probe(node_id)
+        return -1 if view is None else sum(partition.topic == topic for partition in view.partitions)
+
+    eventually(
+        lambda: all(known(node_id) == partitions for node_id in cluster.node_ids),
+        f"every node to know {partitions} partitions of {topic}",
+    )
+
+
 def controller_of(cluster: LocalCluster) -> int:
     """The active controller."""
     cluster.wait_for(lambda view: view.has_controller, "a controller")

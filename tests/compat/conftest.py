@@ -7,9 +7,11 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import count
 from pathlib import Path
 
+import live_cluster
 import pytest
 from live_cluster import batches_on_disk, eventually, leader_of, running_cluster
 
@@ -37,6 +39,12 @@ def topic(request: pytest.FixtureRequest) -> str:
     """A name that no other test uses; the topic does not exist yet."""
     client = request.path.stem.removeprefix("test_").replace("_", "-")
     return f"{client}-{next(_numbers)}"
+
+
+@pytest.fixture(scope="session")
+def wait_until_known(cluster: LocalCluster) -> Callable[[str, int], None]:
+    """Waits until every node knows so many partitions of a topic: clients ask whichever they like."""
+    return partial(live_cluster.wait_until_known, cluster)
 
 
 @pytest.fixture

@@ -32,10 +32,11 @@ async def admin(servers: str) -> AsyncIterator[AIOKafkaAdminClient]:
 
 
 @pytest.fixture
-def create(admin: AIOKafkaAdminClient) -> Create:
+def create(admin: AIOKafkaAdminClient, wait_until_known: Callable[[str, int], None]) -> Create:
     async def create(topic: str, partitions: int = 1, **config: str) -> None:
         settings = {name.replace("_", "."): value for name, value in config.items()}
         await admin.create_topics([NewTopic(topic, partitions, 3, topic_configs=settings)])
+        await asyncio.to_thread(wait_until_known, topic, partitions)
 
     return create
 
@@ -218,25 +219,21 @@ async def test_a_new_consumer_of_the_group_goes_on_where_it_was_committed(
 
 
 async def test_topics_are_created_described_extended_and_deleted(
-    admin: AIOKafkaAdminClient, topic: str, create: Create
+    admin: AIOKafkaAdminClient, topic: str, create: Create, wait_until_known: Callable[[str, int], None]
 ) -> None:
+    async def replicas() -> list[int]:
+        (described,) = await admin.describe_topics([topic])
+        return [len(partition["replicas"]) for partition in described["partitions"]]
+
     await create(topic, 3)
-    (described,) = await admin.describe_topics([topic])
-    assert sorted(len(partition["replicas"]) for partition in described["partitions"]) == [3, 3, 3]
+    assert await replicas() == [3, 3, 3]
     assert (await admin.create_topics([NewTopic(topic, 3, 3)])).topic_errors[0][1] == TopicAlreadyExistsError.errno
     await admin.create_partitions({topic: NewPartitions(5)})
-
-    async def partition_count() -> int:
-        (now,) = await admin.describe_topics([topic])
-        return len(now["partitions"])
-
-    await eventually_is(partition_count, 5)
+    await asyncio.to_thread(wait_until_known, topic, 5)
+    assert await replicas() == [3, 3, 3, 3, 3]
     await admin.delete_topics([topic])
-
-    async def is_listed() -> bool:
-        return topic in await admin.list_topics()
-
-    await eventually_is(is_listed, False)
+    await asyncio.to_thread(wait_until_known, topic, 0)
+    assert topic not in await admin.list_topics()
 
 
 async def test_the_cluster_is_described(admin: AIOKafkaAdminClient) -> None:

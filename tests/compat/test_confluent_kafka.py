@@ -38,11 +38,12 @@ def admin(servers: str) -> AdminClient:
 
 
 @pytest.fixture
-def create(admin: AdminClient) -> Callable[..., None]:
+def create(admin: AdminClient, wait_until_known: Callable[[str, int], None]) -> Callable[..., None]:
     def create(topic: str, partitions: int = 1, **config: str) -> None:
         settings = {name.replace("_", "."): value for name, value in config.items()}
         results = admin.create_topics([NewTopic(topic, partitions, 3, config=settings)])
         results[topic].result(PATIENCE_S)
+        wait_until_known(topic, partitions)
 
     return create
 
@@ -275,10 +276,15 @@ def test_a_brokers_settings_are_described(admin: AdminClient) -> None:
 
 
 def test_partitions_are_added_and_topics_deleted(
-    admin: AdminClient, topic: str, create: Callable[..., None], producer: Producer
+    admin: AdminClient,
+    topic: str,
+    create: Callable[..., None],
+    producer: Producer,
+    wait_until_known: Callable[[str, int], None],
 ) -> None:
     create(topic, 1)
     admin.create_partitions([NewPartitions(topic, 5)])[topic].result(PATIENCE_S)
+    wait_until_known(topic, 5)
     assert len(admin.list_topics(topic, PATIENCE_S).topics[topic].partitions) == 5
     delivered: list[Any] = []
     for number in range(5):
@@ -289,6 +295,7 @@ def test_partitions_are_added_and_topics_deleted(
         admin.create_partitions([NewPartitions(topic, 5)])[topic].result(PATIENCE_S)
 
     admin.delete_topics([topic])[topic].result(PATIENCE_S)
+    wait_until_known(topic, 0)
     assert topic not in admin.list_topics(timeout=PATIENCE_S).topics
     with pytest.raises(KafkaException, match="UNKNOWN_TOPIC_OR_PART"):
         admin.delete_topics([topic])[topic].result(PATIENCE_S)

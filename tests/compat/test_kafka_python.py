@@ -33,10 +33,11 @@ def admin(servers: str) -> Iterator[KafkaAdminClient]:
 
 
 @pytest.fixture
-def create(admin: KafkaAdminClient) -> Create:
+def create(admin: KafkaAdminClient, wait_until_known: Callable[[str, int], None]) -> Create:
     def create(topic: str, partitions: int = 1, **config: str) -> None:
         settings = {name.replace("_", "."): value for name, value in config.items()}
         admin.create_topics({topic: {"num_partitions": partitions, "replication_factor": 3, "configs": settings}})
+        wait_until_known(topic, partitions)
 
     return create
 
@@ -231,7 +232,9 @@ def test_a_new_consumer_of_the_group_goes_on_where_it_was_committed(
     assert [record.value for record in read(3, after)] == [b"7", b"8", b"9"]
 
 
-def test_topics_are_created_described_extended_and_deleted(admin: KafkaAdminClient, topic: str, create: Create) -> None:
+def test_topics_are_created_described_extended_and_deleted(
+    admin: KafkaAdminClient, topic: str, create: Create, wait_until_known: Callable[[str, int], None]
+) -> None:
     create(topic, 3)
     (described,) = admin.describe_topics([topic])
     assert [len(partition["replica_nodes"]) for partition in described["partitions"]] == [3, 3, 3]
@@ -240,11 +243,13 @@ def test_topics_are_created_described_extended_and_deleted(admin: KafkaAdminClie
     with pytest.raises(TopicAlreadyExistsError):
         create(topic)
     admin.create_partitions({topic: 5})
+    wait_until_known(topic, 5)
     assert len(admin.describe_topics([topic])[0]["partitions"]) == 5
     with pytest.raises(InvalidPartitionsError):
         admin.create_partitions({topic: 4})
     admin.delete_topics([topic])
-    eventually(lambda: topic not in admin.list_topics(), "every node to know that the topic is gone")
+    wait_until_known(topic, 0)
+    assert topic not in admin.list_topics()
 
 
 def test_the_cluster_is_described(admin: KafkaAdminClient) -> None:
