@@ -30,7 +30,7 @@ from minikafka.net.tasks import TaskOwner
 log = structlog.get_logger(__name__)
 
 NOT_LEADING: Final = -1
-PROBES_AFTER_LOSS_S: Final = (0.0, 0.02, 0.1, 0.3, 1.0)  # a process that is being killed may hold its port a moment
+PROBES_AFTER_LOSS_S: Final = (0.0, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 1.0)  # a dying process may hold its port
 
 
 class ControllerDriver:

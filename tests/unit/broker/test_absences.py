@@ -1,0 +1,155 @@
+"""What clients hear of brokers that have just gone. Nodes 1 to 3 are live; the tests play node 1, and 3 goes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
+from typing import cast
+from uuid import UUID
+
+import pytest
+
+from minikafka.broker.absences import Absences
+from minikafka.metadata.delta import apply_records
+from minikafka.metadata.image import EMPTY_IMAGE, MetadataImage
+from minikafka.metadata.records import BrokerChangeRecord, Record, RegisterBrokerRecord
+from minikafka.model import Endpoint, OffsetAndEpoch
+from minikafka.net.connection import Connection, FrameHandler
+from minikafka.net.tasks import TaskOwner
+
+FENCED = BrokerChangeRecord(3, 3, fenced=True)
+UNFENCED = BrokerChangeRecord(3, 3, fenced=False)
+
+
+class Node:
+    """The part of a node that is about absences. `refuses` is what a look at a port finds."""
+
+    def __init__(self) -> None:
+        self.failures: list[BaseException] = []
+        self.tasks = TaskOwner("test", lambda _name, error: self.failures.append(error))
+        self.refuses = True
+        self.looks = 0
+        self.absences = Absences(1, self.tasks, self._is_refused)
+        self.image: MetadataImage = EMPTY_IMAGE
+
+    async def _is_refused(self, _endpoint: Endpoint) -> bool:
+        self.looks += 1
+        return self.refuses
+
+    def apply(self, *records: Record) -> None:
+        """Commit records."""
+        self.image, delta = apply_records(self.image, records, OffsetAndEpoch(self.image.offset + len(records), 1))
+        self.absences.on_metadata(delta)
+
+    def connect(self) -> Connection:
+        """A client's connection."""
+        return Connection(cast(FrameHandler, None), listener="CLIENT", max_frame_bytes=1000)
+
+    def listed(self, connection: Connection) -> list[int]:
+        """The ids of the brokers in an answer."""
+        return [broker.broker_id for broker in self.absences.listed(connection)]
+
+
+@pytest.fixture
+async def node() -> AsyncIterator[Node]:
+    node = Node()
+    node.apply(*(registered(broker_id) for broker_id in (1, 2, 3)))
+    yield node
+    await node.tasks.close()
+    assert not node.failures
+
+
+def registered(broker_id: int, *, epoch: int | None = None, fenced: bool = False) -> RegisterBrokerRecord:
+    listeners = {name: Endpoint("h", port) for port, name in enumerate(("CLIENT", "REPLICATION"), 1)}
+    return RegisterBrokerRecord(broker_id, UUID(int=epoch or broker_id), epoch or broker_id, listeners, fenced=fenced)
+
+
+async def is_answered(waiting: Awaitable[None]) -> bool:
+    """Whether a request gets its answer within a tenth of a second, which is less than it may have to wait."""
+    try:
+        async with asyncio.timeout(0.1):
+            await waiting
+    except TimeoutError:
+        return False
+    return True
+
+
+async def test_a_broker_that_was_fenced_is_listed_in_one_more_answer_on_each_connection(node: Node) -> None:
+    first, second = node.connect(), node.connect()
+    assert node.listed(first) == [1, 2, 3]
+    node.apply(FENCED)
+    assert node.listed(first) == [1, 2, 3]
+    assert node.listed(first) == [1, 2]
+    assert node.listed(second) == [1, 2, 3]
+    assert node.listed(second) == [1, 2]
+
+
+async def test_it_is_not_listed_to_those_who_come_later(node: Node) -> None:
+    node.apply(FENCED)
+    late = node.connect()
+    late.opened_at_s += 1
+    assert node.listed(late) == [1, 2]
+
+
+async def test_it_is_not_listed_for_long(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    connection = node.connect()
+    node.apply(FENCED)
+    monkeypatch.setattr("minikafka.broker.absences.LISTED_AFTER_FENCING_S", 0.0)
+    assert node.listed(connection) == [1, 2]
+
+
+async def test_it_is_listed_when_it_is_back_and_once_more_when_it_goes_again(node: Node) -> None:
+    connection = node.connect()
+    for _ in range(2):
+        node.apply(FENCED)
+        assert [node.listed(connection), node.listed(connection)] == [[1, 2, 3], [1, 2]]
+        node.apply(UNFENCED)
+        assert node.listed(connection) == [1, 2, 3]
+
+
+async def test_what_a_node_learns_before_it_is_live_is_long_past(node: Node) -> None:
+    starting = Node()
+    connection = starting.connect()
+    starting.apply(registered(1, fenced=True), registered(2), registered(3))
+    starting.apply(FENCED)
+    assert starting.listed(connection) == [2]
+
+
+async def test_answers_do_not_wait_while_nobody_has_vanished(node: Node) -> None:
+    assert await is_answered(node.absences.wait_until_decided())
+
+
+@pytest.mark.parametrize("decision", [FENCED, registered(3, epoch=4, fenced=True)], ids=["fenced", "back already"])
+async def test_answers_wait_while_a_broker_has_vanished_until_it_is_decided(node: Node, decision: Record) -> None:
+    node.absences.on_connection_lost(3)
+    node.absences.on_connection_lost(3)  # by another fetcher
+    assert not await is_answered(node.absences.wait_until_decided())
+    assert node.looks == 1
+    node.apply(decision)
+    assert await is_answered(node.absences.wait_until_decided())
+
+
+async def test_another_broker_s_change_decides_nothing(node: Node) -> None:
+    node.absences.on_connection_lost(3)
+    node.apply(BrokerChangeRecord(2, 2, fenced=True))
+    assert not await is_answered(node.absences.wait_until_decided())
+
+
+async def test_a_broker_whose_port_accepts_has_not_vanished(node: Node) -> None:
+    node.refuses = False
+    node.absences.on_connection_lost(3)
+    assert await is_answered(node.absences.wait_until_decided())
+
+
+async def test_answers_do_not_wait_for_ever(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("minikafka.broker.absences.DECISION_TIMEOUT_S", 0.01)
+    node.absences.on_connection_lost(3)
+    assert await is_answered(node.absences.wait_until_decided())
+
+
+async def test_a_broker_that_is_known_to_be_gone_does_not_vanish(node: Node) -> None:
+    node.apply(FENCED)
+    for broker_id in (3, 9):
+        node.absences.on_connection_lost(broker_id)
+    assert node.looks == 0
+    assert not len(node.tasks)
