@@ -1,19 +1,148 @@
 from __future__ import annotations
 
+import asyncio
+import struct
 from collections.abc import Awaitable, Callable
 
 import pytest
 from broker_client import Client
-from broker_node import listener_of
+from broker_node import eventually, in_time, listener_of
 
+from minikafka.broker import dispatch
 from minikafka.broker.dispatch import Dispatcher
 from minikafka.broker.node import Node
 from minikafka.net.channel import ChannelClosedError
 from minikafka.wire.api import ApiKey
-from minikafka.wire.messages.find_coordinator import FindCoordinatorRequest
+from minikafka.wire.codec import encode
+from minikafka.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from minikafka.wire.messages.list_offsets import ListOffsetsRequest
 from minikafka.wire.messages.metadata import MetadataRequest
+from minikafka.wire.messages.produce import ProduceRequest
 
 Dial = Callable[..., Awaitable[Client]]
+
+HEADER = struct.Struct(">hhih")
+
+
+@pytest.mark.spec("P6")
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"",
+        b"\0",
+        HEADER.pack(3, 1, 7, -1)[:-1],
+        HEADER.pack(9999, 0, 7, -1),
+        HEADER.pack(-1, 0, 7, -1),
+        HEADER.pack(ApiKey.METADATA, 99, 7, -1) + b"\0\0",
+        HEADER.pack(ApiKey.METADATA, -1, 7, -1),
+        HEADER.pack(ApiKey.PRODUCE, 2, 7, -1),
+        HEADER.pack(ApiKey.DESCRIBE_LOG_DIRS, 1, 7, -1),
+        HEADER.pack(ApiKey.METADATA, 1, 7, 5) + b"abc",
+        HEADER.pack(ApiKey.METADATA, 1, 7, -2),
+        HEADER.pack(ApiKey.METADATA, 1, 7, 2) + b"\xff\xfe\0\0\0\0",
+        HEADER.pack(ApiKey.METADATA, 9, 7, -1) + b"\xff\xff\xff\xff\xff\xff",
+        HEADER.pack(ApiKey.METADATA, 1, 7, -1),
+        HEADER.pack(ApiKey.METADATA, 1, 7, -1) + b"\x7f\xff\xff\xff",
+        HEADER.pack(ApiKey.METADATA, 1, 7, -1) + b"\0\0\0\x01\0\x09name",
+        HEADER.pack(ApiKey.PRODUCE, 7, 7, -1) + b"\xff\xff\xff\xff",
+        HEADER.pack(ApiKey.FETCH, 12, 7, -1) + b"\0" * 10,
+    ],
+    ids=lambda frame: frame.hex()[:40],
+)
+async def test_a_request_that_cannot_be_read_closes_its_connection_only(node: Node, dial: Dial, frame: bytes) -> None:
+    bad, good = await dial(node), await dial(node)
+    bad.channel.post(len(frame).to_bytes(4) + frame)
+    await bad.wait_closed()
+    assert (await good.ask(MetadataRequest(topics=None))).brokers
+    assert node.failure is None
+
+
+async def test_bytes_behind_a_request_are_let_pass(client: Client) -> None:
+    """Decision 0002: librdkafka leaves some behind Metadata 13."""
+    version = 13
+    body = encode(MetadataRequest(topics=None), version)
+    answer = await in_time(client.send_body(ApiKey.METADATA, version, body + b"xyz"))
+    assert len(answer) > 10
+    produce = encode(ProduceRequest(acks=1), 9)
+    assert len(await in_time(client.send_body(ApiKey.PRODUCE, 9, produce + b"\0"))) > 4
+
+
+@pytest.mark.parametrize("direct", [False, True])
+async def test_a_bug_in_a_handler_that_answers_at_once_closes_too(node: Node, dial: Dial, direct: bool) -> None:
+    seen: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: seen.append(context["exception"]))
+
+    def handle(*_: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    dispatcher = listener_of(node)._handler
+    assert isinstance(dispatcher, Dispatcher)
+    if direct:
+        dispatcher._direct[ApiKey.LIST_OFFSETS] = handle
+    else:
+        dispatcher._plain[ApiKey.LIST_OFFSETS] = handle
+    client = await dial(node)
+    with pytest.raises(ChannelClosedError):
+        await client.ask(ListOffsetsRequest())
+    assert [type(error) for error in seen] == [ZeroDivisionError]
+    assert node.failure is None
+    assert (await (await dial(node)).ask(MetadataRequest(topics=None))).brokers
+
+
+async def test_an_answer_that_cannot_be_encoded_closes(node: Node, dial: Dial) -> None:
+    async def handle(_request: object, _context: object) -> FindCoordinatorResponse:
+        return FindCoordinatorResponse(error_code=1 << 40)
+
+    dispatcher = listener_of(node)._handler
+    assert isinstance(dispatcher, Dispatcher)
+    dispatcher._waiting[ApiKey.FIND_COORDINATOR] = handle
+    with pytest.raises(ChannelClosedError):
+        await (await dial(node)).ask(FindCoordinatorRequest(key="group"), 0)
+    assert node.failure is None
+
+
+async def test_so_many_requests_may_wait_and_no_more(node: Node, dial: Dial, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatch, "MAX_WAITING_REQUESTS", 2)
+    gate = asyncio.Event()
+
+    async def handle(_request: object, _context: object) -> FindCoordinatorResponse:
+        await gate.wait()
+        return FindCoordinatorResponse()
+
+    dispatcher = listener_of(node)._handler
+    assert isinstance(dispatcher, Dispatcher)
+    dispatcher._waiting[ApiKey.FIND_COORDINATOR] = handle
+    patient, refused = await dial(node), await dial(node)
+    waiting = [patient.send(FindCoordinatorRequest(key="group")) for _ in range(2)]
+    await eventually(lambda: dispatcher._waiting_count == 2, "two to wait")
+    with pytest.raises(ChannelClosedError):
+        await refused.ask(FindCoordinatorRequest(key="group"))
+    gate.set()
+    for each in waiting:
+        await in_time(each)
+    assert dispatcher._waiting_count == 0
+    assert not (await (await dial(node)).ask(FindCoordinatorRequest(key="group"))).error_code
+
+
+async def test_whoever_leaves_while_waiting_costs_nothing(node: Node, dial: Dial) -> None:
+    gate = asyncio.Event()
+
+    async def handle(_request: object, _context: object) -> FindCoordinatorResponse:
+        await gate.wait()
+        return FindCoordinatorResponse()
+
+    dispatcher = listener_of(node)._handler
+    assert isinstance(dispatcher, Dispatcher)
+    dispatcher._waiting[ApiKey.FIND_COORDINATOR] = handle
+    client = await dial(node)
+    waiting = client.send(FindCoordinatorRequest(key="group"))
+    await eventually(lambda: dispatcher._waiting_count == 1, "it to wait")
+    client.close()
+    with pytest.raises(ChannelClosedError):
+        await waiting
+    gate.set()
+    await eventually(lambda: dispatcher._waiting_count == 0, "the handler to end")
+    assert node.failure is None
 
 
 @pytest.mark.spec("P6")
