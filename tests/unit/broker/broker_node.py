@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import random
 import socket
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -121,6 +123,65 @@ class HastyDisk(OsDisk):
 
     def _write(self, path: str, data: Buffer, *, durable: bool) -> None:
         super()._write(path, data, durable=False)
+
+
+class FailingDisk(HastyDisk):
+    """A disk that can be told to refuse: ``refuse("append", "orders-0")`` fails appends to paths that contain that."""
+
+    def __init__(self) -> None:
+        self._refused: dict[str, tuple[str, int]] = {}
+        self.counts: Counter[str] = Counter()
+
+    def refuse(self, operation: str, where: str = "", error: int = errno.ENOSPC) -> None:
+        """From now on; operations are append, fsync, write, mkdir, rename."""
+        self._refused[operation] = (where, error)
+
+    def allow(self) -> None:
+        """From now on everything works again."""
+        self._refused.clear()
+
+    def check(self, operation: str, path: str) -> None:
+        self.counts[operation] += 1
+        where, error = self._refused.get(operation, (None, 0))
+        if where is not None and where in path:
+            raise OSError(error, os.strerror(error), path)
+
+    def open_append(self, path: str) -> File:
+        fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        return FailingFile(self, path, fd)
+
+    def fsync_path(self, path: str) -> None:
+        self.check("fsync", path)
+
+    def mkdir(self, path: str) -> None:
+        self.check("mkdir", path)
+        super().mkdir(path)
+
+    def rename(self, source: str, target: str) -> None:
+        self.check("rename", source)
+        super().rename(source, target)
+
+    def _write(self, path: str, data: Buffer, *, durable: bool) -> None:
+        self.check("write", path)
+        super()._write(path, data, durable=durable)
+
+
+class FailingFile(HastyFile):
+    """A file of a :class:`FailingDisk`."""
+
+    __slots__ = ("_disk", "_path")
+
+    def __init__(self, disk: FailingDisk, path: str, fd: int) -> None:
+        super().__init__(fd)
+        self._disk = disk
+        self._path = path
+
+    def append(self, buffers: Sequence[Buffer]) -> None:
+        self._disk.check("append", self._path)
+        super().append(buffers)
+
+    def fsync(self) -> None:
+        self._disk.check("fsync", self._path)
 
 
 class Cluster:

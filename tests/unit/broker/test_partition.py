@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from broker_replicas import FOLLOWER, ME, Rig
+
+from minikafka.broker.partition import Partition
+from minikafka.config import TopicConfig
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import Isolation, OffsetAndEpoch
+
+
+@pytest.fixture
+async def rig(tmp_path: Path) -> Rig:
+    return Rig(tmp_path)
+
+
+@pytest.fixture
+async def partition(rig: Rig) -> Partition:
+    """Led in epoch 2, with offsets 0-2 of epoch 1 and 3-4 of epoch 2."""
+    partition = rig.partition()
+    rig.lead(partition, epoch=1)
+    rig.append(partition, b"a", b"b", b"c")
+    rig.lead(partition, epoch=2)
+    rig.append(partition, b"d", b"e")
+    return partition
+
+
+@pytest.mark.spec("E3")
+@pytest.mark.spec("E6")
+@pytest.mark.parametrize(
+    ("epoch", "error"),
+    [(-1, None), (2, None), (1, ErrorCode.FENCED_LEADER_EPOCH), (3, ErrorCode.UNKNOWN_LEADER_EPOCH)],
+)
+async def test_callers_are_fenced_by_their_epoch(partition: Partition, epoch: int, error: ErrorCode | None) -> None:
+    if error is None:
+        partition.check_leader_epoch(epoch)
+        return
+    with pytest.raises(KafkaError) as refused:
+        partition.check_leader_epoch(epoch)
+    assert refused.value.code is error
+
+
+@pytest.mark.spec("E5")
+@pytest.mark.parametrize(
+    ("offset", "epoch", "expected"),
+    [
+        (5, 2, None),
+        (4, 2, None),
+        (3, 1, None),
+        (2, 1, None),
+        (9, -1, None),
+        (4, 1, OffsetAndEpoch(3, 1)),
+        (6, 2, OffsetAndEpoch(5, 2)),
+        (1, 0, OffsetAndEpoch(0, 0)),
+    ],
+)
+async def test_where_a_fetcher_left_this_log(
+    partition: Partition, offset: int, epoch: int, expected: OffsetAndEpoch | None
+) -> None:
+    assert partition.diverging_epoch(offset, epoch) == expected
+
+
+async def test_an_epoch_from_the_future_is_out_of_range(partition: Partition) -> None:
+    with pytest.raises(KafkaError) as refused:
+        partition.diverging_epoch(5, 3)
+    assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+@pytest.mark.spec("R11")
+async def test_a_followers_high_watermark_stays_within_its_log(partition: Partition) -> None:
+    assert partition.high_watermark == 5
+    partition.become_follower(FOLLOWER, 3)
+    assert (partition.leader, partition.leader_id, partition.leader_epoch) == (None, FOLLOWER, 3)
+    assert partition.high_watermark == 5, "it stays where it was"
+    for told, held in [(3, 3), (100, 5), (0, 0), (4, 4)]:
+        partition.follow_high_watermark(told)
+        assert partition.high_watermark == held
+    partition.log.truncate_to(3)
+    partition.follow_high_watermark(partition.high_watermark)
+    assert partition.high_watermark == 3
+    partition.log.truncate_fully_and_start_at(10)
+    partition.follow_high_watermark(3)
+    assert partition.high_watermark == 10, "not below the log's start either"
+
+
+@pytest.mark.spec("R14")
+async def test_stepping_down_keeps_what_was_committed_and_no_more(rig: Rig) -> None:
+    partition = rig.partition()
+    rig.lead(partition, replicas=(ME, FOLLOWER))
+    rig.append(partition, b"a", b"b")
+    rig.fetched(partition, FOLLOWER, 1)
+    assert partition.high_watermark == 1
+    partition.become_follower(FOLLOWER, 2)
+    assert partition.high_watermark == 1
+    partition.become_follower(3, 4)
+    assert (partition.high_watermark, partition.leader_id) == (1, 3)
+
+
+@pytest.mark.spec("R15")
+async def test_what_consumers_may_read(rig: Rig) -> None:
+    partition = rig.partition()
+    rig.lead(partition, replicas=(ME, FOLLOWER))
+    rig.append(partition, b"a", b"b")
+    for isolation in Isolation:
+        assert partition.read_limit(isolation) == 0
+    rig.fetched(partition, FOLLOWER, 2)
+    for isolation in Isolation:
+        assert partition.read_limit(isolation) == 2
+
+
+@pytest.mark.spec("R22")
+async def test_a_restored_high_watermark_is_clamped_too(rig: Rig, partition: Partition) -> None:
+    for restored, held in [(-1, 0), (3, 3), (99, 5)]:
+        again = Partition(partition.topic_partition, partition.topic_id, partition.log, partition.config, restored)
+        assert again.high_watermark == held
+
+
+async def test_settings_reach_log_and_checks(rig: Rig) -> None:
+    partition = rig.partition(flush_messages=3)
+    rig.lead(partition)
+    assert not partition.needs_keys
+    assert not partition.needs_flush
+    rig.append(partition, b"a", b"b", b"c")
+    assert partition.needs_flush
+    partition.configure(TopicConfig({"cleanup.policy": "compact", "max.message.bytes": "77", "segment.bytes": "2048"}))
+    assert partition.needs_keys
+    assert not partition.needs_flush
+    assert partition.batch_limits.max_message_bytes == 77
+    assert partition.log.config.segment_bytes == 2048

@@ -1,0 +1,415 @@
+from __future__ import annotations
+
+import asyncio
+import errno
+from pathlib import Path
+
+import pytest
+from broker_client import batch
+from broker_node import FailingDisk, eventually, turns
+from broker_replicas import FOLLOWER, LONG_MS, ME, OTHER, Rig
+
+from minikafka.broker.delayed import DelayedFetch, ProduceResult
+from minikafka.broker.partition import Partition
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import TopicPartition
+from minikafka.replication.isr import IsrProposal
+from minikafka.storage.errors import StorageFailure
+
+NONE = ErrorCode.NONE
+
+
+@pytest.fixture
+def disk() -> FailingDisk:
+    return FailingDisk()
+
+
+@pytest.fixture
+async def rig(tmp_path: Path, disk: FailingDisk) -> Rig:
+    return Rig(tmp_path, disk)
+
+
+# -- the table --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("E3")
+async def test_why_a_partition_cannot_be_asked(rig: Rig) -> None:
+    replicas = rig.replicas
+    partition = rig.partition("orders")
+    where = partition.topic_partition
+    nowhere = TopicPartition("nowhere", 0)
+
+    def refusal(where: TopicPartition, epoch: int = -1) -> ErrorCode:
+        with pytest.raises(KafkaError) as refused:
+            replicas.leader_of(where, current_leader_epoch=epoch)
+        return refused.value.code
+
+    assert refusal(nowhere) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    replicas.is_known = lambda where: where == nowhere
+    assert refusal(nowhere) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert refusal(where) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    rig.lead(partition, epoch=4)
+    assert replicas.leader_of(where) is partition
+    assert replicas.leader_of(where, current_leader_epoch=4) is partition
+    assert refusal(where, 3) is ErrorCode.FENCED_LEADER_EPOCH
+    assert refusal(where, 5) is ErrorCode.UNKNOWN_LEADER_EPOCH
+    partition.is_failed = True
+    assert refusal(where) is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+async def test_replicas_come_and_go(rig: Rig) -> None:
+    partition = rig.partition("a")
+    other = rig.partition("b")
+    assert (len(rig.replicas), list(rig.replicas)) == (2, [partition, other])
+    with pytest.raises(AssertionError):
+        rig.replicas.add(partition)
+    assert rig.replicas.remove(partition.topic_partition) is partition
+    assert rig.replicas.remove(partition.topic_partition) is None
+    assert rig.replicas.get(partition.topic_partition) is None
+
+
+# -- appends ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("R1")
+async def test_what_one_read_event_brings_is_one_write_per_partition(rig: Rig, disk: FailingDisk) -> None:
+    first, second = rig.led("a"), rig.led("b")
+    written = disk.counts["append"]
+    results = [rig.stage(first, b"1"), rig.stage(second, b"2"), rig.stage(first, b"3", b"4"), rig.stage(first, b"5")]
+    assert [result.base_offset for result in results] == [0, 0, 1, 3]
+    assert (first.log.log_end_offset, first.high_watermark) == (0, 0), "nothing staged is visible"
+    rig.replicas.commit_staged()
+    assert disk.counts["append"] - written == 2
+    assert (first.log.log_end_offset, second.log.log_end_offset) == (4, 1)
+    assert (first.high_watermark, second.high_watermark) == (4, 1)
+    rig.replicas.commit_staged()
+    assert disk.counts["append"] - written == 2
+
+
+@pytest.mark.spec("R23")
+async def test_acks_1_is_answered_after_the_append(rig: Rig) -> None:
+    partition = rig.led(replicas=(ME, FOLLOWER))
+    result = rig.stage(partition, b"a", acks=1)
+    rig.replicas.commit_staged()
+    acks = rig.await_acks(result, acks=1)
+    assert acks.results == [(NONE, 0)]
+    assert partition.high_watermark == 0
+    assert rig.replicas.produces.delayed == 0
+
+
+@pytest.mark.spec("R23")
+@pytest.mark.spec("D4")
+async def test_acks_all_is_answered_when_every_replica_in_sync_has_it(rig: Rig) -> None:
+    partition = rig.led(replicas=(ME, FOLLOWER, OTHER))
+    result = rig.stage(partition, b"a", b"b")
+    rig.replicas.commit_staged()
+    acks = rig.await_acks(result)
+    rig.fetched(partition, FOLLOWER, 2)
+    await turns()
+    assert acks.times == 0
+    rig.fetched(partition, OTHER, 1)
+    await turns()
+    assert (acks.times, partition.high_watermark) == (0, 1)
+    rig.fetched(partition, OTHER, 2)
+    assert acks.times == 0, "not within the event that moved it"
+    await turns()
+    assert (acks.times, acks.results) == (1, [(NONE, 0)])
+    assert rig.replicas.produces.delayed == 0
+
+
+@pytest.mark.spec("D4")
+async def test_one_operation_waits_for_all_partitions_of_its_request(rig: Rig) -> None:
+    partitions = [rig.led(name, replicas=(ME, FOLLOWER)) for name in "ab"]
+    results = [rig.stage(each, b"x") for each in partitions]
+    results.append(rig.replicas.stage_produced(TopicPartition("nowhere", 0), batch(b"x"), -1, 9))
+    rig.replicas.commit_staged()
+    acks = rig.await_acks(*results)
+    assert rig.replicas.produces.delayed == 1
+    for partition in partitions:
+        assert acks.times == 0
+        rig.fetched(partition, FOLLOWER, 1)
+        await turns()
+    assert acks.results == [(NONE, 0), (NONE, 0), (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)]
+
+
+async def test_a_request_of_errors_only_is_answered_at_once(rig: Rig) -> None:
+    for acks in (1, -1):
+        result = rig.replicas.stage_produced(TopicPartition("nowhere", 0), batch(b"x"), acks, 9)
+        assert rig.await_acks(result, acks=acks).results == [(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)]
+    assert rig.await_acks().times == 1
+
+
+@pytest.mark.spec("R23")
+async def test_too_few_replicas_in_sync_refuse_acks_all_before_the_append(rig: Rig) -> None:
+    partition = rig.partition(min_insync_replicas=2)
+    rig.lead(partition, replicas=(ME, FOLLOWER), isr=(ME,))
+    result = rig.stage(partition, b"x")
+    assert (result.error, result.base_offset) == (ErrorCode.NOT_ENOUGH_REPLICAS, -1)
+    rig.replicas.commit_staged()
+    assert partition.log.log_end_offset == 0
+    assert rig.stage(partition, b"x", acks=1).error is NONE
+    rig.replicas.commit_staged()
+    assert (partition.log.log_end_offset, partition.high_watermark) == (1, 0), "written, but not shown"
+
+
+@pytest.mark.spec("R23")
+async def test_too_few_after_the_append_are_told_apart(rig: Rig) -> None:
+    partition = rig.partition(min_insync_replicas=2)
+    leader = rig.lead(partition, replicas=(ME, FOLLOWER, OTHER), isr=(ME, FOLLOWER))
+    result = rig.stage(partition, b"x")
+    rig.replicas.commit_staged()
+    acks = rig.await_acks(result)
+    rig.fetched(partition, FOLLOWER, 1)
+    leader.on_metadata((ME,), 9, (ME, FOLLOWER, OTHER), rig.clock.monotonic_ms())
+    await turns()
+    assert acks.results == [(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, -1)]
+
+
+@pytest.mark.spec("D4")
+async def test_what_is_not_replicated_in_time_times_out(rig: Rig) -> None:
+    good, slow = rig.led("good", replicas=(ME,)), rig.led("slow", replicas=(ME, FOLLOWER))
+    results = [rig.stage(good, b"x"), rig.stage(slow, b"x")]
+    rig.replicas.commit_staged()
+    acks = rig.await_acks(*results, timeout_ms=10)
+    await eventually(lambda: acks.times, "the answer")
+    assert acks.results == [(NONE, 0), (ErrorCode.REQUEST_TIMED_OUT, -1)]
+    assert results[1].message
+    rig.fetched(slow, FOLLOWER, 1)
+    await turns()
+    assert acks.times == 1, "answered once"
+
+
+@pytest.mark.spec("D4")
+@pytest.mark.spec("R14")
+@pytest.mark.parametrize("how", ["follows", "next epoch", "removed"])
+async def test_a_leader_that_moves_answers_who_waits(rig: Rig, how: str) -> None:
+    partition = rig.led(replicas=(ME, FOLLOWER))
+    where = partition.topic_partition
+    result = rig.stage(partition, b"x")
+    rig.replicas.commit_staged()
+    acks = rig.await_acks(result)
+    if how == "follows":
+        partition.become_follower(FOLLOWER, 2)
+    elif how == "next epoch":
+        rig.lead(partition, epoch=2, replicas=(ME,))
+    if how == "removed":
+        rig.replicas.remove(where)
+    else:
+        rig.replicas.release_waiting(where)
+    assert acks.results == [(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)]
+
+
+async def test_with_acks_1_a_leader_that_moved_in_between_is_noticed(rig: Rig) -> None:
+    partition = rig.led()
+    result = rig.stage(partition, b"x", acks=1)
+    rig.replicas.commit_staged()
+    partition.become_follower(FOLLOWER, 2)
+    assert rig.await_acks(result, acks=1).results == [(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)]
+
+
+# -- a disk that gives up ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("P1")
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
+@pytest.mark.parametrize("acks", [1, -1])
+async def test_nothing_that_could_not_be_written_is_acknowledged(
+    rig: Rig, disk: FailingDisk, error: int, acks: int
+) -> None:
+    failures: list[tuple[Partition, StorageFailure]] = []
+    rig.replicas.on_storage_failure = lambda partition, failure: failures.append((partition, failure))
+    bad, good = rig.led("bad"), rig.led("good")
+    before = rig.stage(bad, b"fine", acks=acks)
+    rig.replicas.commit_staged()
+    assert rig.await_acks(before, acks=acks).results == [(NONE, 0)]
+    disk.refuse("append", "bad-0", error)
+    results = [rig.stage(bad, b"x", acks=acks), rig.stage(good, b"y", acks=acks)]
+    rig.replicas.commit_staged()
+    assert rig.await_acks(*results, acks=acks).results == [(ErrorCode.KAFKA_STORAGE_ERROR, -1), (NONE, 0)]
+    assert [partition for partition, _ in failures] == [bad]
+    assert (bad.high_watermark, bad.log.log_end_offset) == (1, 1)
+    assert bad.is_failed
+    disk.allow()
+    again = rig.stage(bad, b"z", acks=acks)
+    assert again.error is ErrorCode.KAFKA_STORAGE_ERROR, "not before it was looked at"
+    assert rig.stage(good, b"z", acks=acks).error is NONE
+
+
+@pytest.mark.spec("P1")
+async def test_a_failure_answers_everybody_who_waited_already(rig: Rig, disk: FailingDisk) -> None:
+    partition = rig.led(replicas=(ME, FOLLOWER))
+    first = rig.stage(partition, b"x")
+    rig.replicas.commit_staged()
+    waiting = rig.await_acks(first)
+    tried: list[int] = []
+    fetch = DelayedFetch(LONG_MS, lambda: partition.is_failed, lambda: tried.append(1))
+    rig.replicas.consumer_fetches.try_complete_else_watch(fetch, [partition.topic_partition], 0)
+    disk.refuse("append")
+    rig.stage(partition, b"y")
+    rig.replicas.commit_staged()
+    assert waiting.results == [(ErrorCode.KAFKA_STORAGE_ERROR, -1)]
+    assert tried == [1]
+    leader = partition.leader
+    assert leader is not None
+    leader.on_follower_fetch(FOLLOWER, 5, 1, 0, 1, 0)
+    assert waiting.times == 1
+
+
+# -- who waits for what -----------------------------------------------------------------------------------------------
+
+
+class Watcher:
+    """A fetch that is never satisfied, and how often it was tried."""
+
+    def __init__(self, rig: Rig, partition: Partition, *, follower: bool) -> None:
+        self.tried = 0
+        self.answered = 0
+        purgatory = rig.replicas.follower_fetches if follower else rig.replicas.consumer_fetches
+        operation = DelayedFetch(LONG_MS, self._try, self._answer)
+        purgatory.try_complete_else_watch(operation, [partition.topic_partition], rig.clock.monotonic_ms())
+        self.tried = 0
+
+    def _try(self) -> bool:
+        self.tried += 1
+        return False
+
+    def _answer(self) -> None:
+        self.answered += 1
+
+
+@pytest.mark.spec("D6")
+async def test_a_burst_of_appends_tries_a_waiting_fetch_once(rig: Rig) -> None:
+    partition = rig.led(replicas=(ME, FOLLOWER))
+    follower, consumer = Watcher(rig, partition, follower=True), Watcher(rig, partition, follower=False)
+    for _ in range(100):
+        rig.append(partition, b"x")
+    assert follower.tried == 0
+    await turns()
+    assert (follower.tried, consumer.tried) == (1, 0)
+    for offset in range(1, 100):
+        rig.fetched(partition, FOLLOWER, offset)
+    await turns()
+    assert (follower.tried, consumer.tried) == (1, 1)
+    await turns()
+    assert (follower.tried, consumer.tried) == (1, 1)
+
+
+@pytest.mark.spec("D6")
+async def test_listeners_hear_of_the_high_watermark(rig: Rig) -> None:
+    partition, other = rig.led("a"), rig.led("b")
+    heard: list[int] = []
+    rig.replicas.high_watermark_listeners[partition.topic_partition] = heard.append
+    rig.append(other, b"x")
+    rig.append(partition, b"x", b"y")
+    rig.append(partition, b"z")
+    await turns()
+    assert heard == [3]
+    rig.append(partition, b"z")
+    rig.replicas.remove(partition.topic_partition)
+    await turns()
+    assert heard == [3]
+
+
+@pytest.mark.spec("D6")
+async def test_a_fetch_answers_with_what_there_is_when_its_time_is_up(rig: Rig) -> None:
+    partition = rig.led()
+    answered: list[int] = []
+    fetch = DelayedFetch(5, lambda: False, lambda: answered.append(1))
+    rig.replicas.consumer_fetches.try_complete_else_watch(fetch, [partition.topic_partition], rig.clock.monotonic_ms())
+    await eventually(lambda: answered, "the answer")
+    assert rig.replicas.consumer_fetches.delayed == 0
+
+
+async def test_what_is_staged_outside_of_a_read_event_is_committed_soon(rig: Rig) -> None:
+    partition = rig.led()
+    for _ in range(3):
+        rig.stage(partition, b"x")
+        rig.replicas.commit_soon()
+    assert partition.log.log_end_offset == 0
+    await turns()
+    assert partition.log.log_end_offset == 3
+    rig.stage(partition, b"x")
+    rig.replicas.commit_soon()
+    await turns()
+    assert partition.log.log_end_offset == 4
+
+
+# -- followers --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("R17")
+async def test_a_broker_that_is_no_replica_moves_nothing(rig: Rig) -> None:
+    partition = rig.led(replicas=(ME, FOLLOWER))
+    rig.append(partition, b"x")
+    with pytest.raises(KafkaError) as refused:
+        rig.fetched(partition, 9, 1)
+    assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert partition.high_watermark == 0
+
+
+async def test_an_incarnation_that_is_gone_is_refused(rig: Rig) -> None:
+    partition = rig.led(replicas=(ME, FOLLOWER))
+    rig.fetched(partition, FOLLOWER, 0)
+    with pytest.raises(KafkaError) as refused:
+        rig.replicas.on_follower_fetch(partition, FOLLOWER, 4, 0, 0, rig.clock.monotonic_ms())
+    assert refused.value.code is ErrorCode.STALE_BROKER_EPOCH
+    with pytest.raises(KafkaError) as refused:
+        rig.fetched(partition, FOLLOWER, 1)
+    assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+@pytest.mark.spec("R18")
+async def test_a_follower_that_caught_up_is_proposed(rig: Rig) -> None:
+    proposals: list[IsrProposal] = []
+    rig.replicas.on_isr_proposal = lambda _partition, proposal: proposals.append(proposal)
+    partition = rig.partition()
+    rig.lead(partition, replicas=(ME, FOLLOWER), isr=(ME,))
+    rig.append(partition, b"x")
+    rig.fetched(partition, FOLLOWER, 0)
+    assert not proposals
+    rig.fetched(partition, FOLLOWER, 1)
+    assert [sorted(proposal.broker_ids) for proposal in proposals] == [[ME, FOLLOWER]]
+
+
+# -- topics that sync before they acknowledge -------------------------------------------------------------------------
+
+
+async def test_what_is_not_synced_does_not_count(rig: Rig) -> None:
+    partition = rig.led(flush_messages=1)
+    wanted: list[Partition] = []
+    rig.replicas.request_flush = wanted.append
+    follower = Watcher(rig, partition, follower=True)
+    results = [rig.stage(partition, b"x", acks=acks) for acks in (1, -1)]
+    rig.replicas.commit_staged()
+    acks = [rig.await_acks(result, acks=level) for result, level in zip(results, (1, -1), strict=True)]
+    await turns()
+    assert wanted == [partition]
+    assert [each.times for each in acks] == [0, 0]
+    assert partition.high_watermark == 0
+    assert follower.tried == 1, "followers need not wait for our disk"
+    partition.log.flush()
+    rig.replicas.on_flushed(partition)
+    await turns()
+    assert [each.results for each in acks] == [[(NONE, 0)], [(NONE, 1)]]
+    assert partition.high_watermark == 2
+    partition.become_follower(FOLLOWER, 2)
+    rig.replicas.on_flushed(partition)  # too late to mean anything
+
+
+async def test_a_result_may_turn_into_an_error(rig: Rig) -> None:
+    result = ProduceResult(TopicPartition("t", 0))
+    result.base_offset = result.log_append_time = result.required_offset = 5
+    result.fail(KafkaError(ErrorCode.REQUEST_TIMED_OUT))
+    assert (result.base_offset, result.log_append_time, result.required_offset) == (-1, -1, -1)
+    assert (result.error, result.message) == (ErrorCode.REQUEST_TIMED_OUT, None)
+
+
+async def test_the_wall_clock_is_read_once_per_read_event(rig: Rig) -> None:
+    partition = rig.led(message_timestamp_type="LogAppendTime")
+    stamps = iter(range(1_700_000_000, 1_700_000_100))
+    rig.clock._wall_s = lambda: float(next(stamps))
+    times = [rig.stage(partition, b"x").log_append_time for _ in range(3)]
+    rig.replicas.commit_staged()
+    times.append(rig.stage(partition, b"x").log_append_time)
+    assert times == [1_700_000_000_000] * 3 + [1_700_000_001_000]
+    await asyncio.sleep(0)
