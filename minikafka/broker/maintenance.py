@@ -53,7 +53,10 @@ class Maintenance:
     async def _every(self, interval_s: float, act: Callable[[], Awaitable[None]]) -> None:
         while True:
             await asyncio.sleep(interval_s)
-            await act()
+            try:
+                await act()
+            except (KafkaError, OSError) as error:  # next time it may go well
+                log.warning("maintenance failed", what=act.__name__.strip("_"), why=str(error))
 
     async def _checkpoint(self) -> None:
         self._store.write_checkpoints(self.high_watermarks())

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from broker_node import FailingDisk, eventually, turns
+from broker_replicas import FOLLOWER, ME, Rig
+
+from minikafka.broker.flusher import Flusher
+from minikafka.broker.partition import Partition
+from minikafka.errors import ErrorCode
+from minikafka.net.tasks import TaskOwner
+from minikafka.storage.errors import StorageFailure
+
+
+class SlowThread:
+    """Runs syncs when it is told to, so that a test decides what happens meanwhile."""
+
+    def __init__(self) -> None:
+        self.runs = 0
+        self.gate = asyncio.Event()
+
+    async def __call__(self, act: Callable[[], Any]) -> Any:
+        self.runs += 1
+        await self.gate.wait()
+        return act()
+
+
+@pytest.fixture
+def disk() -> FailingDisk:
+    return FailingDisk()
+
+
+@pytest.fixture
+async def rig(tmp_path: Path, disk: FailingDisk) -> Rig:
+    return Rig(tmp_path, disk)
+
+
+@pytest.fixture
+async def thread() -> SlowThread:
+    return SlowThread()
+
+
+@pytest.fixture
+async def flusher(rig: Rig, thread: SlowThread) -> Flusher:
+    def unexpected(name: str, error: BaseException) -> None:
+        raise AssertionError(name) from error
+
+    flusher = Flusher(rig.clock, TaskOwner("test", unexpected), thread, rig.replicas.on_flushed, rig.replicas.fail)
+    rig.replicas.request_flush = flusher.request
+    return flusher
+
+
+@pytest.mark.spec("P2")
+@pytest.mark.usefixtures("flusher")
+async def test_one_sync_serves_all_who_came_before_it(rig: Rig, thread: SlowThread) -> None:
+    partition = rig.led(flush_messages=1)
+    results = []
+    for _ in range(3):
+        results.append(rig.stage(partition, b"x"))
+        rig.replicas.commit_staged()
+    acks = [rig.await_acks(result) for result in results]
+    await eventually(lambda: thread.runs == 1, "the sync to begin")
+    late = rig.stage(partition, b"late")
+    rig.replicas.commit_staged()
+    acks.append(rig.await_acks(late))
+    await turns()
+    assert [each.times for each in acks] == [0, 0, 0, 0]
+    thread.gate.set()
+    await eventually(lambda: acks[3].times, "the last answer")
+    assert [each.results for each in acks] == [[(ErrorCode.NONE, offset)] for offset in range(4)]
+    assert thread.runs == 2, "one for the three, one for who came meanwhile"
+    assert partition.log.recovery_point == 4
+
+
+@pytest.mark.spec("P2")
+@pytest.mark.usefixtures("flusher")
+async def test_nobody_is_acknowledged_when_the_sync_fails(rig: Rig, disk: FailingDisk, thread: SlowThread) -> None:
+    failures: list[StorageFailure] = []
+    rig.replicas.on_storage_failure = lambda _partition, failure: failures.append(failure)
+    partition = rig.led(flush_messages=1)
+    result = rig.stage(partition, b"x")
+    rig.replicas.commit_staged()
+    acks = rig.await_acks(result)
+    disk.refuse("fsync", "orders-0", errno.EIO)
+    thread.gate.set()
+    await eventually(lambda: acks.times, "the answer")
+    assert acks.results == [(ErrorCode.KAFKA_STORAGE_ERROR, -1)]
+    assert len(failures) == 1
+    assert partition.high_watermark == 0
+    disk.allow()
+    rig.stage(partition, b"y")
+    rig.replicas.commit_staged()
+    await turns()
+    assert thread.runs == 1, "a failed sync is never tried again"
+
+
+@pytest.mark.usefixtures("flusher")
+async def test_partitions_are_synced_side_by_side(rig: Rig, thread: SlowThread) -> None:
+    partitions: list[Partition] = [rig.led(name, flush_messages=1) for name in "ab"]
+    for partition in partitions:
+        rig.append(partition, b"x")
+    await eventually(lambda: thread.runs == 2, "both syncs to begin")
+    thread.gate.set()
+    await eventually(lambda: all(each.high_watermark == 1 for each in partitions), "both to count")
+
+
+async def test_a_follower_waits_for_its_own_sync(rig: Rig, flusher: Flusher, thread: SlowThread) -> None:
+    partition = rig.led(flush_messages=1)
+    rig.append(partition, b"x")
+    partition.become_follower(FOLLOWER, 2)
+    thread.gate.set()
+    await flusher.flush(partition)
+    assert partition.log.recovery_point == 1
+    assert not partition.needs_flush
+
+
+@pytest.mark.usefixtures("flusher")
+async def test_a_partition_that_failed_meanwhile_is_left_alone(rig: Rig, thread: SlowThread) -> None:
+    partition = rig.led(flush_messages=1, replicas=(ME,))
+    rig.append(partition, b"x")
+    await eventually(lambda: thread.runs == 1, "the sync to begin")
+    rig.append(partition, b"y")
+    rig.replicas.fail(partition, StorageFailure("the directory is gone"))
+    thread.gate.set()
+    await turns(6)
+    assert thread.runs == 1

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import errno
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from broker_client import NOW_MS, Client, values_in
+from broker_node import FailingDisk, create_topic, eventually, led
+
+from minikafka.broker import maintenance
+from minikafka.broker.node import Node
+from minikafka.metadata.controller.commands import DeleteTopics, TopicReference
+from minikafka.storage.checkpoints import HIGH_WATERMARK_FILE
+
+StartNode = Callable[..., Awaitable[Node]]
+Dial = Callable[..., Awaitable[Client]]
+
+HOUR_S = 3600.0
+
+
+@pytest.mark.spec("R22")
+async def test_high_watermarks_are_written_down_now_and_then(start_node: StartNode, dial: Dial, tmp_path: Path) -> None:
+    node = await start_node(replica_high_watermark_checkpoint_interval_ms=5)
+    where = await create_topic(node, "orders")
+    await (await dial(node)).produce("orders", b"a", b"b")
+    assert node._maintenance.high_watermarks()[where] == 2
+    file = tmp_path / "data" / HIGH_WATERMARK_FILE
+    await eventually(lambda: file.exists() and "orders 0 2" in file.read_text(), "the checkpoint")
+
+
+async def test_old_segments_are_deleted(start_node: StartNode, dial: Dial, tmp_path: Path) -> None:
+    wall = [NOW_MS / 1000]
+    node = await start_node(wall_s=lambda: wall[0], log_retention_check_interval_ms=5)
+    client = await dial(node)
+    where = await create_topic(node, "orders", segment_bytes=2000, retention_ms=60_000)
+    for _ in range(3):
+        await client.produce("orders", b"x" * 1500, timestamp=int(wall[0] * 1000))
+    directory = tmp_path / "data/orders-0"
+    assert len(list(directory.glob("*.log"))) == 3
+    wall[0] += HOUR_S
+    log = led(node, where).log
+    await eventually(lambda: log.log_start_offset == 2, "the closed segments to expire")
+    await eventually(lambda: len(list(directory.glob("*.log"))) == 1, "their files to go")
+    assert (await client.fetch("orders", 3)).log_start_offset == 2
+
+
+async def test_a_table_is_compacted(start_node: StartNode, dial: Dial, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(maintenance, "COMPACTION_CHECK_INTERVAL_S", 0.005)
+    monkeypatch.setattr(maintenance, "FLUSH_CHECK_INTERVAL_S", 0.005)
+    node = await start_node()
+    client = await dial(node)
+    where = await create_topic(
+        node, "table", segment_bytes=1200, cleanup_policy="compact", min_cleanable_dirty_ratio=0.01
+    )
+    for number in range(8):
+        await client.produce("table", b"%d" % number + b"x" * 900, keys=(b"key",))
+    log = led(node, where).log
+    await eventually(lambda: log.first_dirty_offset > 0, "the compaction")
+    values = values_in((await client.fetch("table")).records)
+    assert len(values) < 8
+    assert node.failure is None
+
+
+async def test_closed_segments_are_synced_without_being_asked(
+    start_node: StartNode, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "FLUSH_CHECK_INTERVAL_S", 0.005)
+    node = await start_node()
+    client = await dial(node)
+    where = await create_topic(node, "orders", segment_bytes=2000)
+    for _ in range(2):
+        await client.produce("orders", b"x" * 1500)
+    log = led(node, where).log
+    await eventually(lambda: log.recovery_point >= 1, "the sync")
+
+
+@pytest.mark.spec("P2")
+async def test_a_sync_that_fails_takes_the_node_down(
+    start_node: StartNode, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "FLUSH_CHECK_INTERVAL_S", 0.005)
+    disk = FailingDisk()
+    node = await start_node(disk=disk)
+    client = await dial(node)
+    await create_topic(node, "orders", segment_bytes=2000)
+    disk.refuse("fsync", "orders-0", errno.EIO)
+    for _ in range(2):
+        await client.produce("orders", b"x" * 1500)
+    await eventually(node.stopped.is_set, "the node to halt")
+    assert "orders-0" in str(node.failure)
+
+
+@pytest.mark.spec("R19")
+async def test_a_replica_that_lags_is_proposed_away(start_node: StartNode) -> None:
+    node = await start_node(replica_lag_time_max_ms=20, replica_fetch_wait_max_ms=1)
+    where = await create_topic(node, "orders")
+    partition = led(node, where)
+    proposed: list[frozenset[int]] = []
+    node.replicas.on_isr_proposal = lambda _partition, proposal: proposed.append(proposal.broker_ids)
+    leader = partition.leader
+    assert leader is not None
+    leader.on_metadata((1, 2), 50, (1, 2), node.clock.monotonic_ms() - 1000)
+    leader.on_append(5, node.clock.monotonic_ms())
+    await eventually(lambda: proposed, "the proposal")
+    assert proposed[0] == {1}
+
+
+async def test_what_goes_wrong_once_is_tried_again(
+    start_node: StartNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files that cannot be removed now are no reason never to remove any again."""
+    monkeypatch.setattr(maintenance, "FLUSH_CHECK_INTERVAL_S", 3600.0)
+    disk = FailingDisk()
+    node = await start_node(disk=disk, log_retention_check_interval_ms=5)
+    refused: list[str] = []
+
+    def refuse(path: str) -> None:
+        refused.append(path)
+        raise OSError(errno.EBUSY, "busy", path)
+
+    for name in "ab":
+        await create_topic(node, name)
+    with monkeypatch.context() as patched:
+        patched.setattr(disk, "remove_tree", refuse)
+        await node.controller.call(DeleteTopics((TopicReference("a"),)), timeout_s=10)
+        await eventually(lambda: refused, "the first attempt")
+    await node.controller.call(DeleteTopics((TopicReference("b"),)), timeout_s=10)
+    await eventually(lambda: not list((tmp_path / "data").glob("b-0*")), "the next files to go")
+    assert node.failure is None
