@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import resource
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 from uuid import UUID
 
 import structlog
 
+from minikafka.broker import descriptors
 from minikafka.broker.absences import Absences
 from minikafka.broker.clock import Clock
 from minikafka.broker.dispatch import Dispatcher
@@ -71,7 +72,6 @@ log = structlog.get_logger(__name__)
 METADATA_PARTITION: Final = TopicPartition(CLUSTER_METADATA_TOPIC, 0)
 METADATA_LOG_CONFIG: Final = LogConfig(retention_ms=UNLIMITED, retention_bytes=UNLIMITED, segment_ms=NEVER)
 CONTROLLED_SHUTDOWN_TIMEOUT_S: Final = 5.0
-FILES_FOR_LOGS: Final = 0.5  # part of the file-descriptor limit that connections leave alone
 
 
 class Node:
@@ -99,6 +99,7 @@ class Node:
         self._rng = rng
         self._disk = disk
         self._loop = asyncio.get_running_loop()
+        self._descriptors = descriptors.shares(descriptors.limit())
         self.identity = Identity(cluster_id, config.node_id, secret, nonce)
         self.tasks = TaskOwner(f"node-{config.node_id}", self._on_task_failure)
         self.timers = Timers(clock, self._loop)
@@ -161,7 +162,13 @@ class Node:
         self.metadata = Metadata(metadata_log)
         self._controller_driver = ControllerDriver(
             config.node_id,
-            Controller(config.node_id, self.cluster_id, config, self._rng),
+            Controller(
+                config.node_id,
+                self.cluster_id,
+                config,
+                self._rng,
+                replicas_per_broker_max=self._descriptors.replicas,
+            ),
             self._raft,
             self.metadata,
             self.clock,
@@ -221,10 +228,11 @@ class Node:
         self.topic_creation = TopicCreation(config, self.controller, self.metadata)
         self.producer_ids = ProducerIds(config.node_id, self.controller, lambda: self._lifecycle.broker_epoch)
         limits = ListenerLimits(
-            max_connections=_connection_cap(config.max_connections),
+            max_connections=min(config.max_connections, self._descriptors.clients),
             max_frame_bytes=config.socket_request_max_bytes,
             idle_timeout_s=config.connections_max_idle_ms / 1000,
         )
+        peer_limits = replace(limits, max_connections=self._descriptors.peers, is_for_peers=True)
         control = ControlServer(
             self.identity,
             {RAFT_METHOD: self._raft.handle_call, CONTROLLER_METHOD: self._controller_driver.handle_call},
@@ -238,10 +246,10 @@ class Node:
             tables.REPLICATION_DIRECT,
             open_to_strangers=tables.REPLICATION_OPEN,
         )
-        control_limits = ListenerLimits(max_connections=1000, max_frame_bytes=CONTROL_FRAME_SIZE_MAX)
+        control_limits = replace(peer_limits, max_frame_bytes=CONTROL_FRAME_SIZE_MAX)
         self._listeners = [
             Listener(CONTROLLER, config.listeners[CONTROLLER], control, control_limits),
-            Listener(REPLICATION, config.listeners[REPLICATION], followers, limits),
+            Listener(REPLICATION, config.listeners[REPLICATION], followers, peer_limits),
             Listener(CLIENT, config.listeners[CLIENT], clients, limits),
         ]
 
@@ -288,7 +296,8 @@ class Node:
 
     async def stop(self) -> None:
         """An orderly end: leaderships move first, then everything is made durable and marked clean."""
-        if self.config.controlled_shutdown_enable and self.failure is None:
+        is_member = self._lifecycle.broker_epoch >= 0  # a start that failed has nothing to hand over
+        if self.config.controlled_shutdown_enable and is_member and self.failure is None:
             await self._leave_cluster()
         for listener in self._listeners:
             await listener.close()
@@ -412,11 +421,6 @@ class Node:
             self.failure = error
             log.critical("the node stops", why=one_line(error))
             self.stopped.set()
-
-
-def _connection_cap(configured: int) -> int:
-    soft_limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return min(configured, max(64, int(soft_limit * (1 - FILES_FOR_LOGS))))
 
 
 __all__ = ["MetaError", "Node"]

@@ -16,6 +16,7 @@ import structlog
 import uvloop
 
 from minikafka.broker.clock import Clock
+from minikafka.broker.descriptors import raise_limit
 from minikafka.broker.logs import configure_logging, one_line
 from minikafka.broker.node import Node
 from minikafka.config import BrokerConfig, ConfigError, environment_settings, parse_properties, parse_toml
@@ -55,6 +56,7 @@ def run_node(path: str | None, overrides: Iterable[str], *, log_level: str = "in
         print(f"minikafka broker: {error}", file=sys.stderr)
         return 2
     configure_logging(node_id=config.node_id, level=log_level, as_json=log_json)
+    raise_limit()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_run(config, secret))

@@ -26,6 +26,9 @@ class ListenerLimits:
     max_frame_bytes: int
     idle_timeout_s: float = 600.0
     frame_deadline_s: float = 30.0
+    is_for_peers: bool = False
+    """When it is full, a newcomer takes the place of the oldest that has not proved who it is: so strangers cannot
+    keep the cluster's own nodes out."""
 
 
 class Listener:
@@ -36,7 +39,7 @@ class Listener:
         self.endpoint = endpoint
         self._handler = handler
         self._limits = limits
-        self._connections: set[Connection] = set()
+        self._connections: dict[Connection, None] = {}  # an ordered set, oldest first
         self._server: asyncio.Server | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
 
@@ -89,6 +92,17 @@ class Listener:
     def _accept(self) -> Connection:
         return Connection(_Tracked(self), listener=self.name, max_frame_bytes=self._limits.max_frame_bytes)
 
+    def _turn_out_a_stranger(self) -> bool:
+        """Close the oldest connection that has not proved who it is; False when there is none."""
+        strangers = (connection for connection in self._connections if connection.principal is None)
+        stranger = next(strangers, None) if self._limits.is_for_peers else None
+        if stranger is None:
+            return False
+        del self._connections[stranger]
+        self._handler.on_connection_lost(stranger)
+        stranger.close("newcomers wait, and it has not proved who it is")
+        return True
+
     def _sweep(self) -> None:
         loop = asyncio.get_running_loop()
         now_s = loop.time()
@@ -113,13 +127,13 @@ class _Tracked:
 
     def on_connection_made(self, connection: Connection) -> None:
         listener = self._listener
-        if len(listener._connections) >= listener._limits.max_connections:
+        if len(listener._connections) >= listener._limits.max_connections and not listener._turn_out_a_stranger():
             connection.close(f"more than {listener._limits.max_connections} connections; raise max.connections")
             return
-        listener._connections.add(connection)
+        listener._connections[connection] = None
         listener._handler.on_connection_made(connection)
 
     def on_connection_lost(self, connection: Connection) -> None:
         if connection in self._listener._connections:
-            self._listener._connections.discard(connection)
+            del self._listener._connections[connection]
             self._listener._handler.on_connection_lost(connection)

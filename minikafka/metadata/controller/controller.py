@@ -40,7 +40,7 @@ from minikafka.metadata.controller.commands import (
     RegisterBroker,
     Response,
 )
-from minikafka.metadata.controller.state import ControllerState
+from minikafka.metadata.controller.state import NO_LIMIT, ControllerState
 from minikafka.metadata.image import MetadataImage
 from minikafka.metadata.records import METADATA_VERSION, ClusterIdRecord, MetadataVersionRecord, Record
 
@@ -73,11 +73,20 @@ class Outcome(NamedTuple, Generic[R]):
 class Controller:
     """The controller of one node; it does something only while it is the active one."""
 
-    def __init__(self, node_id: int, cluster_id: str, config: BrokerConfig, rng: Rng) -> None:
+    def __init__(
+        self,
+        node_id: int,
+        cluster_id: str,
+        config: BrokerConfig,
+        rng: Rng,
+        *,
+        replicas_per_broker_max: int = NO_LIMIT,
+    ) -> None:
         self._node_id = node_id
         self._cluster_id = cluster_id
         self._config = config
         self._rng = rng
+        self._replicas_per_broker_max = replicas_per_broker_max
         self._state: ControllerState | None = None
         self._next_rebalance_ms = 0
 
@@ -102,7 +111,9 @@ class Controller:
                 ErrorCode.INCONSISTENT_CLUSTER_ID,
                 f"the metadata log belongs to cluster {image.cluster_id!r}, this node to {self._cluster_id!r}",
             )
-        state = self._state = ControllerState(self._cluster_id, self._config, self._rng, image, epoch, now_ms)
+        state = self._state = ControllerState(
+            self._cluster_id, self._config, self._rng, image, epoch, now_ms, self._replicas_per_broker_max
+        )
         for broker in image.live_brokers():
             state.sessions.presume(broker.broker_id, now_ms)
         self._next_rebalance_ms = now_ms + self._rebalance_interval_ms

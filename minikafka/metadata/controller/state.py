@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from enum import Enum
+from typing import Final
 from uuid import UUID
 
 from minikafka.config import BrokerConfig, TopicConfig
@@ -14,6 +16,8 @@ from minikafka.metadata.delta import replay_records
 from minikafka.metadata.image import BrokerImage, MetadataImage, TopicImage
 from minikafka.metadata.records import Record
 from minikafka.model import OffsetAndEpoch
+
+NO_LIMIT: Final = sys.maxsize
 
 
 class Standing(Enum):
@@ -31,12 +35,20 @@ class ControllerState:
     """The image with everything this controller has written, committed or not; and its sessions."""
 
     def __init__(
-        self, cluster_id: str, config: BrokerConfig, rng: Rng, image: MetadataImage, epoch: int, now_ms: int
+        self,
+        cluster_id: str,
+        config: BrokerConfig,
+        rng: Rng,
+        image: MetadataImage,
+        epoch: int,
+        now_ms: int,
+        replicas_per_broker_max: int = NO_LIMIT,
     ) -> None:
         self.cluster_id = cluster_id
         self.rng = rng
         self.image = image
         self.epoch = epoch
+        self.replicas_per_broker_max = replicas_per_broker_max
         self.sessions = Sessions(config.broker_session_timeout_ms, now_ms)
         self._static_config = config
         self._written: list[Record] = []

@@ -31,7 +31,7 @@ from minikafka.metadata.records import ConfigRecord, ConfigResourceType, Partiti
 from minikafka.metadata.topic_names import check_topic_name, colliding_topic
 from minikafka.model import INTERNAL_TOPICS
 
-PARTITIONS_PER_COMMAND_MAX: Final = 10_000
+PARTITIONS_PER_COMMAND_MAX: Final = 2_000  # brokers create them in one go, and must not miss heartbeats over it
 
 UNSET: Final = -1
 
@@ -54,6 +54,19 @@ class _Request:
                 ErrorCode.POLICY_VIOLATION, f"one request creates at most {PARTITIONS_PER_COMMAND_MAX} partitions"
             )
         self._left -= partitions
+
+    def check_room(self, assignments: Sequence[Sequence[int]]) -> None:
+        """After replicas were assigned: POLICY_VIOLATION when a broker could not keep its logs open any more."""
+        limit = self.state.replicas_per_broker_max
+        added = Counter(broker_id for replicas in assignments for broker_id in replicas)
+        crowded = next((broker_id for broker_id in sorted(added) if self.load.replicas[broker_id] > limit), None)
+        if crowded is not None:
+            message = (
+                f"broker {crowded} would have {self.load.replicas[crowded]} replicas; with the controller's limit of "
+                f"open files a broker may have {limit}. Raise the limit (ulimit -n), or create fewer partitions"
+            )
+            self.load.replicas.subtract(added)
+            raise KafkaError(ErrorCode.POLICY_VIOLATION, message)
 
 
 def _is_usable(broker: BrokerImage) -> bool:
@@ -83,6 +96,7 @@ def _create(request: _Request, topic: NewTopic, validate_only: bool) -> CreateTo
     _check_new_name(state, topic.name)
     configs = _checked_configs(topic.configs)
     assignments = _manual(request, topic) if topic.assignments else _automatic(request, topic)
+    request.check_room(assignments)
     created = CreateTopicsResult(topic.name, num_partitions=len(assignments), replication_factor=len(assignments[0]))
     if validate_only:
         return created
@@ -252,6 +266,7 @@ def _extend(request: _Request, wanted: NewPartitions, validate_only: bool) -> No
                 f"{wanted.count - present} partitions are added, {len(assignments)} assigned",
             )
         _check_manual(request, assignments, factor)
+    request.check_room(assignments)
     if not validate_only:
         state.write(*_new_partitions(state, topic.topic_id, present, assignments))
 

@@ -8,7 +8,7 @@ from net_peers import Echo, Peer, Recorder, eventually, framed, turns
 
 from minikafka.model import Endpoint
 from minikafka.net import listener as listener_module
-from minikafka.net.connection import FrameHandler
+from minikafka.net.connection import Connection, FrameHandler
 from minikafka.net.listener import Listener, ListenerLimits
 
 Serve = Callable[..., Awaitable[Listener]]
@@ -69,6 +69,26 @@ async def test_more_connections_than_allowed_are_turned_away(serve: Serve, dial:
     assert await fourth.receive_frame() == b"welcome"
     await second.send(framed(b"still here"))
     assert await second.receive_frame() == b"still here"
+
+
+@pytest.mark.spec("P6")
+async def test_strangers_cannot_keep_peers_out(serve: Serve, dial: Dial) -> None:
+    handler = Echo()
+    listener = await serve(handler, max_connections=2, is_for_peers=True)
+    peer, stranger = await dial(listener), await dial(listener)
+    await eventually(lambda: len(handler.connections) == 2, "two connections")
+    handler.connections[0].principal = 7
+    newcomer = await dial(listener)
+    assert await stranger.receive_all() == b""
+    await eventually(lambda: len(handler.connections) == 3, "the newcomer")
+    assert handler.lost == handler.connections[1:2]
+    handler.connections[2].principal = 8
+    assert await (await dial(listener)).receive_all() == b""
+    for known in (peer, newcomer):
+        await known.send(framed(b"still here"))
+        assert await known.receive_frame() == b"still here"
+    assert listener.connection_count == 2
+    assert handler.lost == handler.connections[1:2]
 
 
 async def test_closing_closes_every_connection(serve: Serve, dial: Dial) -> None:
@@ -150,3 +170,55 @@ async def test_sweeps_follow_one_another(serve: Serve, dial: Dial, monkeypatch: 
     for _ in range(2):
         peer = await dial(listener)
         assert await peer.receive_all() == b""
+
+
+# -- a listener for the cluster's own nodes ---------------------------------------------------------------------------
+
+
+class Gate(Recorder):
+    """Takes a peer's first frame as its proof."""
+
+    def on_frame(self, connection: Connection, frame: memoryview) -> None:
+        super().on_frame(connection, frame)
+        connection.principal = int(bytes(frame))
+        self.replies[-1].send([framed(b"welcome")])
+
+
+@pytest.mark.spec("P6")
+async def test_peers_are_never_turned_out(serve: Serve, dial: Dial) -> None:
+    gate = Gate()
+    listener = await serve(gate, max_connections=3, is_for_peers=True)
+    peer = await dial(listener)
+    await peer.send(framed(b"7"))
+    assert await peer.receive_frame() == b"welcome"
+    strangers = [await dial(listener) for _ in range(2)]
+    await eventually(lambda: listener.connection_count == 3, "all places to be taken")
+    newcomer = await dial(listener)
+    assert await strangers[0].receive_all() == b"", "the oldest that did not prove who it is makes room"
+    await newcomer.send(framed(b"8"))
+    assert await newcomer.receive_frame() == b"welcome"
+    assert listener.connection_count == 3
+    assert [connection.principal for connection in gate.lost] == [None]
+    another = await dial(listener)
+    assert await strangers[1].receive_all() == b""
+    await another.send(framed(b"9"))
+    assert await another.receive_frame() == b"welcome"
+    late = await dial(listener)
+    assert await late.receive_all() == b"", "there is room for no more peers"
+    assert len(gate.lost) == 2
+    await peer.send(framed(b"7"))
+    assert await peer.receive_frame() == b"welcome"
+
+
+async def test_an_address_may_be_taken_before_anyone_is_let_in(serve: Serve, dial: Dial) -> None:
+    limits = ListenerLimits(max_connections=1, max_frame_bytes=100)
+    listener = Listener("CLIENT", Endpoint("127.0.0.1", 0), Echo(), limits)
+    await listener.bind()
+    assert listener.endpoint.port > 0
+    with pytest.raises(ConnectionRefusedError):
+        await Peer.connect(listener.endpoint)
+    await listener.serve()
+    peer = await dial(listener)
+    await peer.send(framed(b"now"))
+    assert await peer.receive_frame() == b"now"
+    await listener.close()

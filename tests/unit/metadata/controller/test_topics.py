@@ -126,6 +126,22 @@ def test_one_request_creates_a_bounded_number_of_partitions(cluster: Any) -> Non
     assert [result.error for result in results] == [ErrorCode.NONE, ErrorCode.POLICY_VIOLATION, ErrorCode.NONE]
 
 
+def test_no_broker_gets_more_replicas_than_it_can_keep_open(cluster: Any) -> None:
+    cluster.controller._state.replicas_per_broker_max = 5
+    room, none, more = ask.NewTopic("a", 5, 3), ask.NewTopic("b", 1, 1), ask.NewTopic("c", 4, 3)
+    results = cluster.ask(ask.CreateTopics((more, room, none))).topics
+    assert [result.error for result in results] == [
+        ErrorCode.NONE,
+        ErrorCode.POLICY_VIOLATION,  # and what it would have taken is free for the next
+        ErrorCode.NONE,
+    ]
+    extended = cluster.ask(ask.CreatePartitions((ask.NewPartitions("c", 6),))).topics[0]
+    assert extended.error is ErrorCode.POLICY_VIOLATION
+    assert "limit of open files" in extended.message
+    assert len(cluster.image.topic("c").partitions) == 4
+    assert cluster.create("d", (1, 2, 3)).error is ErrorCode.POLICY_VIOLATION
+
+
 def test_deleted_by_name_and_by_id(cluster: Any) -> None:
     by_name, by_id = cluster.create("a"), cluster.create("b", configs=(ask.ConfigValue("flush.ms", "5"),))
     references = (

@@ -1,0 +1,59 @@
+"""How the file descriptors that the process may have open are shared out.
+
+Running out of them must not cost more than a connection or a new topic: a log that cannot open its next segment takes
+its directory offline, and with it the node. So connections have half of them and no more, and the controller creates no
+more replicas on a broker than the other half can hold open beside what logs open for a while.
+"""
+
+from __future__ import annotations
+
+import resource
+from typing import Final, NamedTuple
+
+WANTED: Final = (65_536, 10_240)  # macOS allows no more than the second
+PEERS_MIN: Final = 16
+PEERS_MAX: Final = 1_000
+FOR_READING: Final = 320  # segments that are read, checkpoints, snapshots, and the process's own
+REPLICAS_MIN: Final = 64
+
+
+class Shares(NamedTuple):
+    """What may be open at once."""
+
+    clients: int
+    """Connections of the CLIENT listener."""
+    peers: int
+    """Connections of each of the other two listeners."""
+    replicas: int
+    """Replicas on this node: each keeps its active segment open."""
+
+
+def shares(limit: int) -> Shares:
+    """Share out ``limit`` descriptors."""
+    connections = limit // 2
+    peers = min(PEERS_MAX, max(PEERS_MIN, connections // 8))
+    return Shares(
+        clients=max(PEERS_MIN, connections - 2 * peers),
+        peers=peers,
+        replicas=max(REPLICAS_MIN, limit - connections - FOR_READING),
+    )
+
+
+def limit() -> int:
+    """How many descriptors the process may have."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return WANTED[0] if soft == resource.RLIM_INFINITY else soft
+
+
+def raise_limit() -> None:
+    """Ask for as many as a node can want, or as many as the system lets it have without asking an administrator."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for wanted in WANTED:
+        allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        if soft == resource.RLIM_INFINITY or allowed <= soft:
+            return
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+        except (ValueError, OSError):
+            continue
+        return
