@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final, TypeVar
 
 from minikafka.client.backoff import RETRY_BACKOFF, retrying
@@ -142,22 +142,27 @@ class Connections:
             topics=None if topics is None else [MetadataRequestTopic(name=name) for name in topics],
             allow_auto_topic_creation=may_create,
         )
-        response = await self._call_once(request, MetadataResponse, METADATA_TIMEOUT_S)
-        if response.error_code:
-            raise KafkaError(ErrorCode.of(response.error_code), "the broker did not describe the cluster")
+        response = await self._call_once(request, MetadataResponse, METADATA_TIMEOUT_S, _check_described)
         known, self.cluster = self.cluster, self.cluster.merged_with(Cluster.of(response), every_topic=topics is None)
         self._hang_up(set(known.brokers.values()) - set(self.cluster.brokers.values()))
         return self.cluster
 
     # -- inside -----------------------------------------------------------------------------------------------------
 
-    async def _call_once(self, request: Message, response_type: type[R], timeout_s: float) -> R:
+    async def _call_once(
+        self,
+        request: Message,
+        response_type: type[R],
+        timeout_s: float,
+        check: Callable[[R], None] = lambda response: None,
+    ) -> R:
         connection = await self.to_any()
         try:
-            return await connection.call(request, response_type, timeout_s=timeout_s)
-        except KafkaError as error:
-            if error.retriable:
-                self._failed_at_s[connection.endpoint] = _now_s()
+            response = await connection.call(request, response_type, timeout_s=timeout_s)
+            check(response)
+            return response
+        except KafkaError:
+            self._failed_at_s[connection.endpoint] = _now_s()
             raise
 
     async def _open(self, key: _Key) -> BrokerConnection:
@@ -191,6 +196,11 @@ class Connections:
             self._failed_at_s.pop(endpoint, None)
             for key in [key for key in self._by_key if key[0] == endpoint]:
                 self._by_key.pop(key).close()
+
+
+def _check_described(response: MetadataResponse) -> None:
+    if response.error_code:
+        raise KafkaError(ErrorCode.of(response.error_code), "the broker did not describe the cluster")
 
 
 def _ignore(name: str, error: BaseException) -> None:
