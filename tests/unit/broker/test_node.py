@@ -1,12 +1,20 @@
 from __future__ import annotations
 
+import asyncio
+import errno
+import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import pytest
 from broker_client import Client, values_in
-from broker_node import create_topic, listener_of
+from broker_node import FailingDisk, create_topic, eventually, listener_of, make_node, turns
 
-from minikafka.broker.node import Node
+from minikafka.broker import node as node_module
+from minikafka.broker.node import MetaError, Node
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.net import listener
+from minikafka.storage.errors import StorageFailure
 from minikafka.wire.messages.metadata import MetadataRequest
 
 StartNode = Callable[..., Awaitable[Node]]
@@ -31,3 +39,158 @@ async def test_records_are_there_after_a_restart(start_node: StartNode, dial: Di
     fetched = await (await dial(node)).fetch("orders")
     assert values_in(fetched.records) == [b"one", b"two"]
     assert fetched.high_watermark == 2
+
+
+async def test_a_taken_port_ends_the_start_at_once(
+    start_node: StartNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener, "BIND_PATIENCE_S", 0.0)
+    first = await start_node()
+    taken = listener_of(first).endpoint.port
+    free = "REPLICATION://127.0.0.1:0,CONTROLLER://127.0.0.1:0"
+    second = make_node(tmp_path / "second", listeners=f"CLIENT://127.0.0.1:{taken},{free}")
+    with pytest.raises(OSError, match=f"listener CLIENT cannot bind 127.0.0.1:{taken}"):
+        await second.start()
+    async with asyncio.timeout(node_module.CONTROLLED_SHUTDOWN_TIMEOUT_S / 2):  # nobody waits for it to leave
+        await second.stop()
+
+
+async def test_two_processes_cannot_share_a_directory(start_node: StartNode, tmp_path: Path) -> None:
+    await start_node()
+    with pytest.raises(MetaError, match="another process uses the log directory"):
+        make_node(tmp_path / "data")
+
+
+@pytest.mark.parametrize("how", [{"node_id": 2}, {"cluster_id": "other"}])
+async def test_another_nodes_directory_is_refused(
+    start_node: StartNode, tmp_path: Path, how: dict[str, object]
+) -> None:
+    await (await start_node()).stop()
+    with pytest.raises(MetaError):
+        make_node(tmp_path / "data", **how)  # type: ignore[arg-type]
+
+
+# -- disks ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("P1")
+@pytest.mark.parametrize("acks", [-1, 1])
+async def test_a_full_disk_acknowledges_nothing_and_halts_the_node(
+    start_node: StartNode, dial: Dial, acks: int, tmp_path: Path
+) -> None:
+    disk = FailingDisk()
+    node = await start_node(disk=disk)
+    client = await dial(node)
+    await create_topic(node, "orders")
+    assert (await client.produce("orders", b"before", acks=acks)).error_code == 0
+    disk.refuse("append", "orders-0", errno.ENOSPC)
+    refused = await client.produce("orders", b"lost", acks=acks)
+    assert (refused.error_code, refused.base_offset) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+    assert node.stopped.is_set()
+    assert isinstance(node.failure, StorageFailure)
+    assert (await client.fetch("orders")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    await node.stop()
+    assert not (tmp_path / "data/.kafka_cleanshutdown").exists(), "what it left has to be recovered"
+    disk.allow()
+    node = await start_node(disk=disk)
+    client = await dial(node)
+    assert values_in((await client.fetch("orders")).records) == [b"before"]
+    assert (await client.produce("orders", b"after", acks=acks)).base_offset == 1
+
+
+@pytest.mark.spec("P1")
+async def test_a_metadata_log_that_cannot_be_written_halts_the_node(start_node: StartNode) -> None:
+    disk = FailingDisk()
+    node = await start_node(disk=disk)
+    disk.refuse("append", "__cluster_metadata")
+    creating = asyncio.get_running_loop().create_task(create_topic(node, "orders"))
+    await eventually(node.stopped.is_set, "the node to halt")
+    assert isinstance(node.failure, StorageFailure)
+    creating.cancel()
+
+
+@pytest.mark.spec("P1")
+async def test_a_metadata_log_that_cannot_be_synced_halts_the_node(start_node: StartNode) -> None:
+    disk = FailingDisk()
+    node = await start_node(disk=disk)
+    disk.refuse("fsync", "__cluster_metadata", errno.EIO)
+    creating = asyncio.get_running_loop().create_task(create_topic(node, "orders"))
+    await eventually(node.stopped.is_set, "the node to halt")
+    assert node.image.topic("orders") is None, "what is not durable is not committed"
+    creating.cancel()
+
+
+async def test_a_vote_that_cannot_be_written_down_is_not_given(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    node = make_node(tmp_path / "data", disk=disk)
+    disk.refuse("write", "quorum-state")
+    await node.start()
+    await eventually(node.stopped.is_set, "the node to halt")
+    assert node.image.topic("x") is None
+    assert not node._controller_driver.is_active
+    await node.stop()
+
+
+async def test_a_replica_that_cannot_be_made_halts_the_node(start_node: StartNode) -> None:
+    disk = FailingDisk()
+    node = await start_node(disk=disk)
+    disk.refuse("mkdir", "orders-0")
+    creating = asyncio.get_running_loop().create_task(create_topic(node, "orders"))
+    await eventually(node.stopped.is_set, "the node to halt")
+    assert isinstance(node.failure, StorageFailure)
+    creating.cancel()
+
+
+# -- what ends a node -------------------------------------------------------------------------------------------------
+
+
+async def test_a_bug_in_a_task_of_the_node_ends_it(node: Node) -> None:
+    async def fail() -> None:
+        raise ZeroDivisionError("a bug")
+
+    node.tasks.start(fail(), "faulty")
+    await eventually(node.stopped.is_set, "the node to halt")
+    assert isinstance(node.failure, ZeroDivisionError)
+    node._on_fatal(RuntimeError("another"))
+    assert isinstance(node.failure, ZeroDivisionError), "the first is the cause"
+
+
+async def test_what_only_a_peer_or_a_disk_did_wrong_does_not(node: Node) -> None:
+    async def fail(error: Exception) -> None:
+        raise error
+
+    for error in (KafkaError(ErrorCode.NOT_CONTROLLER), ConnectionResetError("gone")):
+        node.tasks.start(fail(error), "unlucky")
+    await turns()
+    assert node.failure is None
+
+
+async def test_a_node_without_controlled_shutdown_just_stops(start_node: StartNode, tmp_path: Path) -> None:
+    node = await start_node(controlled_shutdown_enable="false")
+    await node.stop()
+    assert (tmp_path / "data/.kafka_cleanshutdown").exists()
+
+
+@pytest.mark.spec("C2")
+async def test_a_node_that_comes_back_has_what_it_had(start_node: StartNode, dial: Dial) -> None:
+    for number in range(3):
+        node = await start_node()
+        assert len(list(node.image.topics())) == number
+        where = await create_topic(node, f"topic-{number}", 2)
+        await (await dial(node)).produce(where.topic, b"x")
+        for topic in node.image.topics():
+            assert sorted(topic.partitions) == [0, 1]
+            assert values_in((await (await dial(node)).fetch(topic.name)).records) == [b"x"]
+        await node.stop()
+
+
+@pytest.mark.spec("C2")
+async def test_topics_deleted_while_a_node_was_down_leave_nothing(start_node: StartNode, tmp_path: Path) -> None:
+    node = await start_node()
+    await create_topic(node, "orders")
+    await node.stop()
+    stray = tmp_path / "data/stray-0"
+    shutil.copytree(tmp_path / "data/orders-0", stray)
+    node = await start_node(log_retention_check_interval_ms=5)
+    await eventually(lambda: not stray.exists(), "the stray log to go")
+    assert (tmp_path / "data/orders-0").exists()
