@@ -88,6 +88,17 @@ class Cluster:
         view = self.partition(where)
         return NO_EPOCH if view is None else view.leader_epoch
 
+    def leaders_replaced_in(self, newer: Cluster) -> set[Endpoint]:
+        """Brokers that led some partition here and, in a newer picture, do not lead it any more."""
+        return {
+            self.brokers[partition.leader]
+            for name, topic in self.topics.items()
+            for index, partition in topic.partitions.items()
+            if partition.leader in self.brokers
+            and newer.leader_epoch_of(TopicPartition(name, index)) > partition.leader_epoch
+            and newer.leader_of(TopicPartition(name, index)) != partition.leader
+        }
+
     def partitions_of(self, topic: str) -> list[TopicPartition]:
         """The topic's partitions in order, empty while unknown."""
         view = self.topics.get(topic)

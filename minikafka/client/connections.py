@@ -121,7 +121,7 @@ class Connections:
 
     def has_slow_calls(self) -> bool:
         """True when some answer is later than its caller expected."""
-        return any(connection.has_slow_calls() for connection in self._by_key.values())
+        return bool(self._late())
 
     # -- questions that any broker can answer -----------------------------------------------------------------------
 
@@ -145,6 +145,7 @@ class Connections:
         response = await self._call_once(request, MetadataResponse, METADATA_TIMEOUT_S, _check_described)
         known, self.cluster = self.cluster, self.cluster.merged_with(Cluster.of(response), every_topic=topics is None)
         self._hang_up(set(known.brokers.values()) - set(self.cluster.brokers.values()))
+        self._hang_up(self._late() & known.leaders_replaced_in(self.cluster))
         return self.cluster
 
     # -- inside -----------------------------------------------------------------------------------------------------
@@ -182,7 +183,7 @@ class Connections:
         self._rng.shuffle(known)
         lately_s = _now_s() - FAILED_LATELY_S
         doubtful = {endpoint for endpoint, failed_at_s in self._failed_at_s.items() if failed_at_s > lately_s}
-        doubtful |= {key[0] for key, connection in self._by_key.items() if connection.has_slow_calls()}
+        doubtful |= self._late()
 
         def rank(endpoint: Endpoint) -> tuple[bool, bool]:
             connection = self._by_key.get((endpoint, ""))
@@ -190,8 +191,11 @@ class Connections:
 
         return [*sorted(known, key=rank), *(endpoint for endpoint in self._bootstrap if endpoint not in known)]
 
+    def _late(self) -> set[Endpoint]:
+        return {endpoint for (endpoint, _), connection in self._by_key.items() if connection.has_slow_calls()}
+
     def _hang_up(self, endpoints: Iterable[Endpoint]) -> None:
-        """Brokers that left the cluster, or were fenced because they hang, will not answer what they were asked."""
+        """Brokers that left the cluster, or that hang and were replaced, will not answer what they were asked."""
         for endpoint in endpoints:
             self._failed_at_s.pop(endpoint, None)
             for key in [key for key in self._by_key if key[0] == endpoint]:

@@ -1,7 +1,8 @@
 """Keeps a client's picture of the cluster current: at once when someone finds it wrong, else every few minutes.
 
 It is also looked at when an answer is late: a broker that hangs is fenced by its cluster after a while, and once the
-cluster no longer lists it, :class:`Connections` hangs up on it and those who wait for it turn to its successor.
+cluster names another leader, or no longer lists the broker, :class:`Connections` hangs up on it and those who wait for
+it turn to its successor.
 """
 
 from __future__ import annotations

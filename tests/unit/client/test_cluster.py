@@ -93,3 +93,13 @@ def test_a_broker_that_knows_no_brokers_is_not_believed() -> None:
     merged = picture().merged_with(Cluster())
     assert merged.brokers == {1: Endpoint("a", 1)}
     assert merged.controller_id == 1
+
+
+def test_who_was_replaced() -> None:
+    before = picture(leader=1, epoch=5)
+    assert before.leaders_replaced_in(picture(leader=2, epoch=6)) == {Endpoint("a", 1)}
+    assert before.leaders_replaced_in(picture(leader=-1, epoch=6)) == {Endpoint("a", 1)}
+    assert before.leaders_replaced_in(picture(leader=1, epoch=6)) == set()
+    assert before.leaders_replaced_in(before) == set()
+    assert before.leaders_replaced_in(Cluster()) == set()
+    assert picture(leader=2).leaders_replaced_in(picture(leader=1, epoch=6)) == set(), "its address is not known"

@@ -245,6 +245,29 @@ async def test_a_broker_that_leaves_the_cluster_is_hung_up_on(
         await connections.to_node(1)
 
 
+async def test_a_leader_that_hangs_and_was_replaced_is_hung_up_on(
+    cluster: ScriptedCluster, connections: Connections
+) -> None:
+    await connections.refresh(["t"])
+    cluster.on(ApiKey.FIND_COORDINATOR, lambda node_id, request: HANG)
+    request = FindCoordinatorRequest(coordinator_keys=["g"])
+    calls = []
+    for node_id, patience_s in ((1, 0.0), (2, 60.0)):
+        connection = await connections.to_node(node_id, "group")
+        call = connection.call(request, FindCoordinatorResponse, timeout_s=60, patience_s=patience_s)
+        calls.append(asyncio.ensure_future(call))
+    await until(connections.has_slow_calls)
+    await connections.refresh(["t"])
+    assert not calls[0].done(), "it hangs, but nobody has replaced it"
+    cluster.partition(0).lead(2)
+    cluster.partition(1).lead(1)
+    await connections.refresh(["t"])
+    with pytest.raises(UnreachableError):
+        await calls[0]
+    assert not calls[1].done(), "it was replaced, but its answer is not late"
+    calls[1].cancel()
+
+
 async def test_nothing_is_left_after_close(cluster: ScriptedCluster, connections: Connections) -> None:
     connection = await connections.to_endpoint(endpoint(cluster, 1))
     opening = asyncio.ensure_future(connections.to_endpoint(endpoint(cluster, 2)))
