@@ -58,26 +58,58 @@ class MetadataLog:
         if damage is not None:
             log.error("the metadata log is damaged; it is fetched again from there on", why=str(damage))
             self._log.truncate_to(damage.offset)
-        snapshots = list(self._snapshots())
+        summary = self._summary(self._sound_snapshots())
+        is_broken = summary is None
+        if summary is None:
+            self._log.truncate_fully_and_start_at(0)
+            summary = LogSummary()
+        election = self._read_election()
+        is_lost = summary.log_end_offset > 0 and (election is None or election.epoch < summary.last_epoch)
+        must_repair = self._disk.exists(self._path(REPAIR_MARK)) or damage is not None or is_broken or is_lost
+        if must_repair:
+            log.error("this node does not vote until the quorum's leader has repaired its metadata log")
+            self._disk.write_atomic(self._path(REPAIR_MARK), b"")
+        return summary, election or ElectionState(), must_repair
+
+    def _summary(self, snapshots: Sequence[Snapshot]) -> LogSummary | None:
+        """What log and snapshots are together; None when they contradict each other."""
         if snapshots:
             offset, epoch = snapshots[-1].snapshot_id
             end, start = self._log.log_end_offset, self._log.log_start_offset
             if end < offset or (start < offset and self._log.epoch_for_offset(offset - 1) != epoch):
                 self._log.truncate_fully_and_start_at(offset)
         epochs = [EpochEntry(entry.epoch, entry.start_offset) for entry in self._log.epoch_entries]
-        summary = LogSummary.recovered(self._log.log_end_offset, epochs, self._log.log_start_offset, snapshots)
-        election, is_lost = self._read_election()
-        must_repair = self._disk.exists(self._path(REPAIR_MARK)) or damage is not None
-        must_repair = must_repair or (is_lost and self._log.log_end_offset > 0)
-        if must_repair:
-            self._disk.write_atomic(self._path(REPAIR_MARK), b"")
-        return summary, election, must_repair
+        try:
+            return LogSummary.recovered(self._log.log_end_offset, epochs, self._log.log_start_offset, snapshots)
+        except ValueError as error:
+            log.error("the metadata log makes no sense; all of it is fetched again", why=str(error))
+            return None
 
-    def _read_election(self) -> tuple[ElectionState, bool]:
+    def _sound_snapshots(self) -> list[Snapshot]:
+        """The finished snapshots up to the newest that can be read; damaged ones are put aside."""
+        snapshots = list(self._snapshots())
+        while snapshots:
+            path = self._snapshot_path(snapshots[-1].snapshot_id)
+            try:
+                snapshot_values(self._disk.read_bytes(path))
+            except ValueError as error:
+                log.error("a metadata snapshot is damaged and put aside", path=path, why=str(error))
+                self._disk.rename(path, path + ".damaged")
+                snapshots.pop()
+            else:
+                break
+        return snapshots
+
+    def _read_election(self) -> ElectionState | None:
+        """What this node promised; None when that is not known (any more)."""
         path = self._path(QUORUM_STATE)
         if not self._disk.exists(path):
-            return ElectionState(), True
-        return ElectionState.from_quorum_state(json.loads(self._disk.read_bytes(path))), False
+            return None
+        try:
+            return ElectionState.from_quorum_state(json.loads(self._disk.read_bytes(path)))
+        except (ValueError, AttributeError) as error:
+            log.error("quorum-state cannot be read", path=path, why=str(error))
+            return None
 
     # -- the log ----------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,341 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from broker_client import NOW_MS
+from broker_node import HastyDisk
+
+from minikafka.broker.drivers.metadata_log import QUORUM_STATE, REPAIR_MARK, MetadataLog, batch_spans, snapshot_values
+from minikafka.model import CLUSTER_METADATA_TOPIC, OffsetAndEpoch, TopicPartition
+from minikafka.raft import BatchSpan, ElectionState, EpochEntry, LogSummary
+from minikafka.raft import effects as do
+from minikafka.records.batch import parse_header
+from minikafka.records.build import build_batch
+from minikafka.records.record import Record
+from minikafka.storage.config import NEVER, UNLIMITED, LogConfig
+from minikafka.storage.log import Log
+
+CONFIG = LogConfig(retention_ms=UNLIMITED, retention_bytes=UNLIMITED, segment_ms=NEVER, segment_bytes=2000)
+
+
+class Files:
+    """The directory of a metadata log, opened again and again."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.disk = HastyDisk()
+        self.log: Log | None = None
+
+    def open(self, *, recovery_point: int = 0, log_start_offset: int = 0) -> MetadataLog:
+        self.log = Log.open(
+            self.disk,
+            str(self.directory),
+            TopicPartition(CLUSTER_METADATA_TOPIC, 0),
+            CONFIG,
+            recovery_point=recovery_point,
+            log_start_offset=log_start_offset,
+        )
+        return MetadataLog(str(self.directory), self.log, self.disk, self._in_thread, lambda: NOW_MS)
+
+    def recovered(self, **how: int) -> tuple[MetadataLog, LogSummary, ElectionState, bool]:
+        metadata_log = self.open(**how)
+        return metadata_log, *metadata_log.recover()
+
+    @property
+    def names(self) -> set[str]:
+        return {path.name for path in self.directory.iterdir()}
+
+    def segment(self) -> Path:
+        return max(self.directory.glob("*.log"))
+
+    def _in_thread(self, act: Callable[[], Any]) -> asyncio.Future[Any]:
+        return asyncio.get_running_loop().run_in_executor(None, act)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    (tmp_path / "log").mkdir()
+    return Files(tmp_path / "log")
+
+
+def append(metadata_log: MetadataLog, *values: bytes, epoch: int = 1) -> None:
+    metadata_log.append(do.Append(metadata_log._log.log_end_offset, epoch, values))
+
+
+def everything(metadata_log: MetadataLog) -> list[tuple[int, int, bytes]]:
+    log = metadata_log._log
+    return list(metadata_log.records(log.log_start_offset, log.log_end_offset))
+
+
+async def filled(files: Files, *, snapshot_at: int | None = None) -> MetadataLog:
+    """A leader's log: a control record at 0, five records in two epochs, a vote, perhaps a snapshot."""
+    metadata_log, *_ = files.recovered()
+    await metadata_log.persist_election(ElectionState(2, 1, 1))
+    metadata_log.append(do.AppendLeaderChange(0, 1, 1, (1, 2, 3), (1, 2)))
+    append(metadata_log, b"a", b"b", b"c")
+    append(metadata_log, b"d", b"e", epoch=2)
+    await metadata_log.flush()
+    if snapshot_at is not None:
+        snapshot_id = OffsetAndEpoch(snapshot_at, metadata_log.epoch_before(snapshot_at))
+        await metadata_log.write_snapshot(snapshot_id, [b"state"])
+    return metadata_log
+
+
+# -- the log ----------------------------------------------------------------------------------------------------------
+
+
+async def test_an_empty_directory_is_a_beginning(files: Files) -> None:
+    _, summary, election, must_repair = files.recovered()
+    assert (summary.log_end_offset, election, must_repair) == (0, ElectionState(), False)
+    assert files.open().latest_snapshot() is None
+
+
+async def test_what_was_appended_is_read_back(files: Files) -> None:
+    metadata_log = await filled(files)
+    expected = [(1, 1, b"a"), (2, 1, b"b"), (3, 1, b"c"), (4, 2, b"d"), (5, 2, b"e")]
+    assert everything(metadata_log) == expected, "the control record is not a record of metadata"
+    assert list(metadata_log.records(2, 5)) == expected[1:4], "a range may begin and end inside a batch"
+    assert list(metadata_log.records(6, 6)) == []
+    assert [metadata_log.epoch_before(offset) for offset in (1, 4, 5)] == [1, 1, 2]
+    again, summary, election, must_repair = files.recovered()
+    assert everything(again) == expected
+    assert summary.epochs == [EpochEntry(1, 0), EpochEntry(2, 4)]
+    assert (summary.log_end_offset, election, must_repair) == (6, ElectionState(2, 1, 1), False)
+
+
+async def test_parts_of_the_log_are_whole_batches(files: Files) -> None:
+    metadata_log = await filled(files)
+    data = metadata_log.read(0, 1)
+    assert batch_spans(data) == [BatchSpan(0, 0, 1)], "at least one"
+    assert [span.base_offset for span in batch_spans(metadata_log.read(1, 1 << 20))] == [1, 4]
+    assert metadata_log.read(6, 1 << 20) == b""
+    follower = Files(files.directory.parent / "follower")
+    follower.directory.mkdir()
+    copy, *_ = follower.recovered()
+    whole = metadata_log.read(0, 1 << 20)
+    copy.append(do.AppendFetched(0, whole, OffsetAndEpoch(6, 2)))
+    assert everything(copy) == everything(metadata_log)
+    assert copy.read(0, 1 << 20) == whole
+
+
+def test_damage_in_fetched_batches_is_found() -> None:
+    with pytest.raises(ValueError, match="wrong checksum"):
+        batch_spans(_damaged(_some_batches()))
+    with pytest.raises(ValueError, match="5 bytes behind the last whole batch"):
+        batch_spans(_some_batches() + b"extra")
+    with pytest.raises(ValueError, match="behind the last whole batch"):
+        batch_spans(_some_batches()[:-1])
+    assert batch_spans(b"") == []
+
+
+def _some_batches() -> bytes:
+    return bytes(build_batch([Record(0, NOW_MS, None, b"value")]))
+
+
+def _damaged(data: bytes) -> bytes:
+    return data[:-1] + bytes([data[-1] ^ 1])
+
+
+async def test_an_append_must_continue_the_log(files: Files) -> None:
+    metadata_log = await filled(files)
+    with pytest.raises(AssertionError, match="9 != 6"):
+        metadata_log.append(do.Append(9, 2, (b"x",)))
+
+
+async def test_truncating_is_durable(files: Files) -> None:
+    metadata_log = await filled(files)
+    await metadata_log.truncate_to(4)
+    again, summary, *_ = files.recovered()
+    assert summary.log_end_offset == 4
+    assert everything(again)[-1] == (3, 1, b"c")
+    append(again, b"other", epoch=3)
+    assert everything(again)[-1] == (4, 3, b"other")
+
+
+# -- recovery ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("P2")
+async def test_a_torn_tail_is_cut_off(files: Files) -> None:
+    await filled(files)
+    whole = files.segment().read_bytes()
+    files.segment().write_bytes(whole + whole[: parse_header(whole).size_in_bytes - 3])
+    metadata_log, summary, election, must_repair = files.recovered(recovery_point=6)
+    assert (summary.log_end_offset, election.epoch, must_repair) == (6, 2, False)
+    assert len(everything(metadata_log)) == 5
+
+
+@pytest.mark.spec("P5")
+async def test_damage_elsewhere_keeps_the_node_from_voting_until_it_is_repaired(files: Files) -> None:
+    await filled(files)
+    files.segment().write_bytes(_flipped(files.segment().read_bytes(), 75))
+    _, summary, _, must_repair = files.recovered(recovery_point=6)
+    assert must_repair
+    assert summary.log_end_offset < 6
+    assert REPAIR_MARK in files.names
+    metadata_log, _, _, must_repair = files.recovered(recovery_point=0)
+    assert must_repair, "a restart does not forget it"
+    await metadata_log.remove_repair_mark()
+    assert REPAIR_MARK not in files.names
+    await metadata_log.remove_repair_mark()
+    _, _, _, must_repair = files.recovered()
+    assert not must_repair
+
+
+def _flipped(data: bytes, at: int) -> bytes:
+    return data[:at] + bytes([data[at] ^ 0xFF]) + data[at + 1 :]
+
+
+async def test_a_lost_vote_keeps_the_node_from_voting(files: Files) -> None:
+    await filled(files)
+    (files.directory / QUORUM_STATE).unlink()
+    _, summary, election, must_repair = files.recovered()
+    assert (summary.log_end_offset, election, must_repair) == (6, ElectionState(), True)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b'{"leaderEpoch": -3}', b"\xff\xfe"])
+async def test_a_vote_that_cannot_be_read_is_lost(files: Files, content: bytes) -> None:
+    await filled(files)
+    (files.directory / QUORUM_STATE).write_bytes(content)
+    _, _, election, must_repair = files.recovered()
+    assert (election, must_repair) == (ElectionState(), True)
+
+
+async def test_a_vote_older_than_the_log_is_lost(files: Files) -> None:
+    metadata_log = await filled(files)
+    await metadata_log.persist_election(ElectionState(1, 1, 1))  # as from a backup
+    _, summary, _, must_repair = files.recovered()
+    assert (summary.last_epoch, must_repair) == (2, True)
+
+
+async def test_votes_replace_each_other(files: Files) -> None:
+    metadata_log, *_ = files.recovered()
+    for state in (ElectionState(1, None, None), ElectionState(5, 2, None), ElectionState(5, 2, 2)):
+        await metadata_log.persist_election(state)
+        assert files.open().recover()[1] == state
+
+
+# -- snapshots --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_snapshot_is_written_and_read_in_parts(files: Files) -> None:
+    metadata_log = await filled(files)
+    values = [b"value %d" % number for number in range(2500)]
+    snapshot = await metadata_log.write_snapshot(OffsetAndEpoch(4, 1), values)
+    assert snapshot.size_bytes == (files.directory / "00000000000000000004-0000000001.checkpoint").stat().st_size
+    parts, position = [], 0
+    while part := metadata_log.read_snapshot(snapshot.snapshot_id, position, 10_000):
+        parts.append(part)
+        position += len(part)
+    assert snapshot_values(b"".join(parts)) == values
+    assert files.open().latest_snapshot() == (OffsetAndEpoch(4, 1), values)
+    await metadata_log.write_snapshot(OffsetAndEpoch(5, 2), [b"newer"])
+    assert files.open().latest_snapshot() == (OffsetAndEpoch(5, 2), [b"newer"])
+
+
+async def test_a_received_snapshot_replaces_the_log(files: Files) -> None:
+    source = await filled(files, snapshot_at=6)
+    data = source.read_snapshot(OffsetAndEpoch(6, 2), 0, 1 << 20)
+    target = Files(files.directory.parent / "target")
+    target.directory.mkdir()
+    metadata_log, *_ = target.recovered()
+    await metadata_log.persist_election(ElectionState(2))
+    append(metadata_log, b"divergent")
+    wrong = do.WriteSnapshot(OffsetAndEpoch(6, 2), 0, b"a first attempt that was given up")
+    metadata_log.write_snapshot_part(wrong)
+    for position in range(0, len(data), 30):
+        metadata_log.write_snapshot_part(
+            do.WriteSnapshot(OffsetAndEpoch(6, 2), position, data[position : position + 30])
+        )
+    assert await metadata_log.install_snapshot(OffsetAndEpoch(6, 2)) == [b"state"]
+    assert everything(metadata_log) == []
+    again, summary, _, must_repair = target.recovered(log_start_offset=6)
+    assert (summary.log_start, summary.log_end_offset, must_repair) == (OffsetAndEpoch(6, 2), 6, False)
+    assert again.latest_snapshot() == (OffsetAndEpoch(6, 2), [b"state"])
+    append(again, b"next", epoch=2)
+    assert everything(again) == [(6, 2, b"next")]
+
+
+async def test_a_damaged_snapshot_is_not_installed(files: Files) -> None:
+    metadata_log = await filled(files)
+    metadata_log.write_snapshot_part(do.WriteSnapshot(OffsetAndEpoch(9, 2), 0, _damaged(_some_batches())))
+    with pytest.raises(ValueError, match="checksum"):
+        await metadata_log.install_snapshot(OffsetAndEpoch(9, 2))
+    assert len(everything(metadata_log)) == 5
+    assert files.open().latest_snapshot() is None
+
+
+async def test_parts_must_follow_one_another(files: Files) -> None:
+    metadata_log, *_ = files.recovered()
+    with pytest.raises(AssertionError):
+        metadata_log.write_snapshot_part(do.WriteSnapshot(OffsetAndEpoch(6, 2), 10, b"x"))
+
+
+async def test_what_a_snapshot_covers_may_go(files: Files) -> None:
+    metadata_log = await filled(files, snapshot_at=1)
+    for number in range(8):
+        append(metadata_log, b"%d" % number + b"x" * 800, epoch=2)
+    end = metadata_log._log.log_end_offset
+    await metadata_log.write_snapshot(OffsetAndEpoch(end - 1, 2), [b"state"])
+    segments = len(list(files.directory.glob("*.log")))
+    metadata_log.advance_log_start(end - 1)
+    assert metadata_log._log.log_start_offset == end - 1
+    assert len(list(files.directory.glob("*.log"))) < segments
+    assert [name for name in files.names if name.endswith(".checkpoint")] == [
+        f"{end - 1:020d}-0000000002.checkpoint"
+    ], "older snapshots too"
+    _, summary, *_ = files.recovered(log_start_offset=end - 1)
+    assert summary.log_start == OffsetAndEpoch(end - 1, 2)
+
+
+@pytest.mark.parametrize(("offset", "epoch"), [(9, 4), (4, 3)], ids=["beyond the end", "another history"])
+async def test_a_log_that_a_snapshot_overtook_begins_behind_it(files: Files, offset: int, epoch: int) -> None:
+    metadata_log = await filled(files)
+    await metadata_log.persist_election(ElectionState(4))
+    await metadata_log.write_snapshot(OffsetAndEpoch(offset, epoch), [b"state"])
+    again, summary, _, must_repair = files.recovered()
+    assert (summary.log_start, summary.log_end_offset) == (OffsetAndEpoch(offset, epoch), offset)
+    assert not must_repair
+    assert everything(again) == []
+
+
+async def test_a_log_that_holds_the_snapshots_end_is_kept(files: Files) -> None:
+    await filled(files, snapshot_at=4)
+    metadata_log, summary, _, must_repair = files.recovered()
+    assert (summary.log_end_offset, must_repair) == (6, False)
+    assert len(everything(metadata_log)) == 5
+
+
+# -- what contradicts itself ------------------------------------------------------------------------------------------
+
+
+async def test_a_log_whose_snapshot_is_lost_is_fetched_again_in_full(files: Files) -> None:
+    metadata_log = await filled(files, snapshot_at=4)
+    metadata_log.advance_log_start(4)
+    for snapshot in files.directory.glob("*.checkpoint"):
+        snapshot.unlink()
+    again, summary, election, must_repair = files.recovered(log_start_offset=4)
+    assert must_repair
+    assert (summary.log_start.offset, summary.log_end_offset, election.epoch) == (0, 0, 2)
+    assert everything(again) == []
+    assert REPAIR_MARK in files.names
+
+
+async def test_a_damaged_snapshot_is_put_aside(files: Files) -> None:
+    await filled(files, snapshot_at=4)
+    path = next(files.directory.glob("*.checkpoint"))
+    path.write_bytes(_damaged(path.read_bytes()))
+    again, summary, _, must_repair = files.recovered()
+    assert again.latest_snapshot() is None
+    assert (summary.log_end_offset, must_repair) == (6, False), "the log still has everything"
+    assert path.with_suffix(".checkpoint.damaged").exists()
+    await again.write_snapshot(OffsetAndEpoch(4, 1), [b"state"])
+    again.advance_log_start(4)
+    path = next(files.directory.glob("*.checkpoint"))
+    path.write_bytes(path.read_bytes()[:-5])
+    _, summary, _, must_repair = files.recovered(log_start_offset=4)
+    assert (summary.log_end_offset, must_repair) == (0, True), "without it the log begins nowhere"
