@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -11,7 +11,7 @@ from compat_records import COMPRESSIONS, NOTHING, PARTITIONS, samples
 from live_cluster import PATIENCE_S, leader_of
 
 from minikafka.chaos.local_cluster import LocalCluster
-from minikafka.client import Admin, Consumer, ConsumerRecord, Producer, RecordMetadata
+from minikafka.client import Admin, Consumer, ConsumerRecord, LogTruncatedError, Producer, RecordMetadata
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import Compression, TopicPartition
 
@@ -22,6 +22,14 @@ START_MS = 1_700_000_000_000
 async def admin(servers: str) -> AsyncIterator[Admin]:
     async with Admin(servers) as client:
         yield client
+
+
+@pytest.fixture
+def mortal(cluster: LocalCluster) -> Iterator[LocalCluster]:
+    """The cluster, for tests that kill nodes: afterwards all are up and in sync again."""
+    yield cluster
+    cluster.start(PATIENCE_S)
+    cluster.wait_in_sync(PATIENCE_S)
 
 
 async def read(consumer: Consumer, count: int) -> list[ConsumerRecord]:
@@ -218,7 +226,7 @@ async def test_a_group_shared_with_another_client(servers: str, admin: Admin, to
 @pytest.mark.spec("P1")
 @pytest.mark.spec("P3")
 async def test_nothing_is_lost_repeated_or_disordered_when_leaders_die(
-    cluster: LocalCluster, servers: str, admin: Admin, topic: str
+    mortal: LocalCluster, servers: str, admin: Admin, topic: str
 ) -> None:
     """One after the other, every broker is killed while records are written and read by a group."""
     await admin.create_topic(topic, partitions=2, replication_factor=3, configs={"min.insync.replicas": "2"})
@@ -248,11 +256,11 @@ async def test_nothing_is_lost_repeated_or_disordered_when_leaders_die(
         reading = tasks.create_task(consume())
         for _ in range(3):
             await wait_for_more()
-            leader = await asyncio.to_thread(leader_of, cluster, topic)
-            await asyncio.to_thread(cluster.kill, leader)
+            leader = await asyncio.to_thread(leader_of, mortal, topic)
+            await asyncio.to_thread(mortal.kill, leader)
             await wait_for_more()
-            await asyncio.to_thread(cluster.start_node, leader)
-            await asyncio.to_thread(cluster.wait_in_sync, PATIENCE_S)
+            await asyncio.to_thread(mortal.start_node, leader)
+            await asyncio.to_thread(mortal.wait_in_sync, PATIENCE_S)
         done.set()
     found = reading.result()
     for partition in (0, 1):
@@ -260,3 +268,37 @@ async def test_nothing_is_lost_repeated_or_disordered_when_leaders_die(
         assert numbers == list(range(partition, len(acknowledged), 2))
     places = {(record.partition, record.offset): int(record.value or b"") for record in found}
     assert [places[m.partition, m.offset] for m in acknowledged] == list(range(len(acknowledged)))
+
+
+@pytest.mark.spec("E4")
+@pytest.mark.spec("C4")
+async def test_a_reader_is_told_what_an_unclean_election_lost(
+    mortal: LocalCluster, servers: str, admin: Admin, topic: str
+) -> None:
+    """A replica that has half of the records is all that is left, and the log grows over the gap."""
+    settings = {"min.insync.replicas": "1", "unclean.leader.election.enable": "true"}
+    await admin.create_topic(topic, partitions=1, replication_factor=2, configs=settings)
+    await asyncio.to_thread(mortal.wait_in_sync, PATIENCE_S)
+    leader, follower = (await admin.describe_topics([topic]))[0].partitions[0].replicas
+    where = TopicPartition(topic, 0)
+    async with Producer(servers) as producer, Consumer(servers, auto_offset_reset="none") as consumer:
+        consumer.assign([where])
+        consumer.seek(where, 0)
+        for n in range(5):
+            await producer.send_and_wait(topic, b"%d" % n)
+        await read(consumer, 5)
+        await asyncio.to_thread(mortal.kill, follower)
+        for n in range(5, 10):
+            await producer.send_and_wait(topic, b"%d" % n)
+        await read(consumer, 5)
+        await asyncio.to_thread(mortal.kill, leader)
+        await asyncio.to_thread(mortal.start_node, follower)
+        for n in range(8):
+            assert (await producer.send_and_wait(topic, b"new")).offset == 5 + n
+        with pytest.raises(LogTruncatedError) as raised:
+            await read(consumer, 1)
+        error = raised.value
+        assert error.divergence is not None
+        assert (error.where, error.offset, error.divergence.offset) == (where, 10, 5)
+        consumer.seek(where, error.divergence.offset)
+        assert [record.value for record in await read(consumer, 8)] == [b"new"] * 8
