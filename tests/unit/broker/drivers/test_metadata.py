@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from broker_client import NOW_MS
+from broker_node import HastyDisk, in_time, turns
+
+from minikafka.broker.drivers import metadata as metadata_module
+from minikafka.broker.drivers.metadata import Metadata
+from minikafka.broker.drivers.metadata_log import MetadataLog
+from minikafka.metadata.delta import MetadataDelta
+from minikafka.metadata.records import PartitionRecord, Record, TopicRecord, encode_record
+from minikafka.model import CLUSTER_METADATA_TOPIC, OffsetAndEpoch, TopicPartition
+from minikafka.raft import effects as do
+from minikafka.storage.config import NEVER, UNLIMITED, LogConfig
+from minikafka.storage.log import Log
+
+
+class Quorum:
+    """A metadata log that grows as a test says, and what was made of it."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(exist_ok=True)
+        disk = HastyDisk()
+        config = LogConfig(retention_ms=UNLIMITED, retention_bytes=UNLIMITED, segment_ms=NEVER)
+        self._log = Log.open(disk, str(directory), TopicPartition(CLUSTER_METADATA_TOPIC, 0), config)
+        self.files = MetadataLog(str(directory), self._log, disk, self._in_thread, lambda: NOW_MS)
+        self.metadata = Metadata(self.files)
+        self.deltas: list[MetadataDelta] = []
+        self.metadata.subscribe(self.deltas.append)
+
+    def append(self, *records: Record, epoch: int = 1) -> int:
+        self.files.append(do.Append(self._log.log_end_offset, epoch, tuple(map(encode_record, records))))
+        return self._log.log_end_offset
+
+    def lead(self, epoch: int) -> int:
+        self.files.append(do.AppendLeaderChange(self._log.log_end_offset, epoch, 1, (1,), (1,)))
+        return self._log.log_end_offset
+
+    @property
+    def topics(self) -> list[str]:
+        return sorted(topic.name for topic in self.metadata.image.topics())
+
+    def _in_thread(self, act: Any) -> Any:
+        return asyncio.get_running_loop().run_in_executor(None, act)
+
+
+@pytest.fixture
+def quorum(tmp_path: Path) -> Quorum:
+    return Quorum(tmp_path / "log")
+
+
+def topic(name: str) -> list[Record]:
+    topic_id = UUID(bytes=name.encode().ljust(16, b"\0"))
+    return [TopicRecord(name, topic_id), PartitionRecord(topic_id, 0, (1,), (1,), 1, 0, 0)]
+
+
+@pytest.mark.spec("C2")
+async def test_only_what_is_committed_is_applied(quorum: Quorum) -> None:
+    committed = quorum.append(*topic("a"))
+    end = quorum.append(*topic("b"))
+    quorum.metadata.advance(committed)
+    assert (quorum.topics, quorum.metadata.applied_offset) == (["a"], committed)
+    quorum.metadata.advance(end)
+    assert quorum.topics == ["a", "b"]
+    assert [sorted(delta.partitions) for delta in quorum.deltas] == [
+        [TopicPartition("a", 0)],
+        [TopicPartition("b", 0)],
+    ]
+    assert quorum.deltas[1].before is quorum.deltas[0].after
+    quorum.metadata.advance(end)
+    quorum.metadata.advance(committed)
+    assert len(quorum.deltas) == 2, "what is applied is not applied again"
+
+
+async def test_the_image_says_where_it_ends(quorum: Quorum) -> None:
+    quorum.lead(1)
+    quorum.metadata.advance(1)
+    assert (quorum.metadata.image.offset, quorum.metadata.applied_offset) == (0, 1)
+    end = quorum.append(*topic("a"))
+    quorum.metadata.advance(end)
+    quorum.lead(2)
+    end = quorum.append(*topic("b"), epoch=2)
+    quorum.metadata.advance(end)
+    assert (quorum.metadata.image.offset, quorum.metadata.image.epoch) == (end - 1, 2)
+
+
+async def test_waiting_for_an_offset(quorum: Quorum) -> None:
+    loop = asyncio.get_running_loop()
+    waiting = [loop.create_task(quorum.metadata.wait_for(offset)) for offset in (0, 2, 4)]
+    given_up = loop.create_task(quorum.metadata.wait_for(2))
+    await turns()
+    assert [task.done() for task in waiting] == [True, False, False]
+    given_up.cancel()
+    first, second = quorum.append(*topic("a")), quorum.append(*topic("b"))
+    assert (first, second) == (2, 4)
+    quorum.metadata.advance(first)
+    await turns()
+    assert [task.done() for task in waiting] == [True, True, False]
+    quorum.metadata.advance(second)
+    await in_time(asyncio.gather(*waiting))
+
+
+async def test_a_snapshot_replaces_everything(quorum: Quorum, tmp_path: Path) -> None:
+    leader = Quorum(tmp_path / "leader")
+    leader.append(*topic("a"))
+    end = leader.append(*topic("c"))
+    leader.metadata.advance(end)
+    leader.metadata._snapshot_offset = -metadata_module.RECORDS_BETWEEN_SNAPSHOTS
+    snapshot = await leader.metadata.maybe_snapshot(end)
+    assert snapshot is not None
+    found = leader.files.latest_snapshot()
+    assert found is not None
+    quorum.metadata.advance(quorum.append(*topic("b")))
+    waiting = asyncio.get_running_loop().create_task(quorum.metadata.wait_for(end))
+    await turns()
+    quorum.metadata.install(found[1], found[0])
+    assert quorum.topics == ["a", "c"]
+    assert [topic.name for topic in quorum.deltas[-1].deleted_topics] == ["b"], "subscribers hear of the difference"
+    assert sorted(quorum.deltas[-1].partitions) == [TopicPartition("a", 0), TopicPartition("c", 0)]
+    assert quorum.metadata.applied_offset == end
+    await in_time(waiting)
+
+
+async def test_snapshots_are_written_now_and_then(
+    quorum: Quorum, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(metadata_module, "RECORDS_BETWEEN_SNAPSHOTS", 4)
+    metadata = quorum.metadata
+    metadata.advance(quorum.append(*topic("a")))
+    assert await metadata.maybe_snapshot(100) is None, "too little happened"
+    end = quorum.append(*topic("b"))
+    metadata.advance(end)
+    assert await metadata.maybe_snapshot(end - 1) is None, "what it covers is not durable yet"
+    snapshot = await metadata.maybe_snapshot(end)
+    assert snapshot is not None
+    assert snapshot.snapshot_id == OffsetAndEpoch(end, 1)
+    assert await metadata.maybe_snapshot(end) is None
+    metadata.advance(quorum.append(*topic("c")))
+    again = Quorum(tmp_path / "log")
+    again.metadata.load_latest_snapshot()
+    assert (again.topics, again.metadata.applied_offset) == (["a", "b"], end)
+    again.metadata.advance(end + 2)
+    assert again.topics == ["a", "b", "c"]
+
+
+async def test_without_a_snapshot_there_is_nothing_to_load(quorum: Quorum) -> None:
+    quorum.metadata.load_latest_snapshot()
+    assert quorum.deltas == []
