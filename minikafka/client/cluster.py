@@ -88,6 +88,11 @@ class Cluster:
         view = self.partition(where)
         return NO_EPOCH if view is None else view.leader_epoch
 
+    def topic_id_of(self, topic: str) -> UUID:
+        """The topic's id, zero while unknown."""
+        view = self.topics.get(topic)
+        return ZERO_TOPIC_ID if view is None else view.topic_id
+
     def leaders_replaced_in(self, newer: Cluster) -> set[Endpoint]:
         """Brokers that led some partition here and, in a newer picture, do not lead it any more."""
         return {

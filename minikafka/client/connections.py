@@ -58,6 +58,7 @@ class Connections:
         self._by_key: dict[_Key, BrokerConnection] = {}
         self._opening: dict[_Key, asyncio.Task[BrokerConnection]] = {}
         self._failed_at_s: dict[Endpoint, float] = {}
+        self._is_closed = False
         self.request_timeout_s = request_timeout_s
         self.cluster = Cluster()
 
@@ -76,7 +77,8 @@ class Connections:
             await asyncio.sleep(delay_s)
 
     async def close(self) -> None:
-        """Close every connection."""
+        """Close every connection; what is being asked fails."""
+        self._is_closed = True
         await self._tasks.close()
         for connection in self._by_key.values():
             connection.close()
@@ -97,10 +99,15 @@ class Connections:
         connection = self._by_key.get(key)
         if connection is not None and connection.is_open:
             return connection
+        if self._is_closed:
+            raise RuntimeError("this client is closed")
         opening = self._opening.get(key)
         if opening is None:
             opening = self._opening[key] = self._tasks.start(self._open(key), f"to-{endpoint}")
-        return await asyncio.shield(opening)
+        await asyncio.wait((opening,))  # and not the task itself: who waits may be cancelled alone
+        if opening.cancelled():
+            raise UnreachableError("the client was closed")
+        return opening.result()
 
     async def to_any(self) -> BrokerConnection:
         """A connection to some broker that answers. Raises UnreachableError when none does."""

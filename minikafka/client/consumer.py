@@ -32,7 +32,7 @@ class Consumer:
     """``async with Consumer("127.0.0.1:19092", "topic", group_id="g") as consumer: async for record in consumer: ...``
 
     With topics and a group id the partitions are shared with the group's other members; without a group id all
-    partitions of the topics are read. ``assign`` picks partitions by hand.
+    partitions of the topics are read. ``assign`` picks partitions by hand. A consumer is for one task at a time.
 
     Offsets are committed automatically unless ``enable_auto_commit`` is off: every ``auto_commit_interval_ms``, before
     partitions go to another member, and at the end. What is committed is what the caller is done with, that is, what it
@@ -166,6 +166,8 @@ class Consumer:
         A group's topic may be created later; without a group a missing topic raises UNKNOWN_TOPIC_OR_PARTITION.
         """
         self._check_running()
+        if not topics:
+            raise ValueError("name at least one topic to subscribe to")
         if self._share.positions and not self._is_subscribed:
             raise RuntimeError("this consumer has partitions assigned by hand; it cannot subscribe as well")
         self._topics = topics

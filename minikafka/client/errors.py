@@ -23,7 +23,7 @@ class LogTruncatedError(KafkaError):
 
     def __init__(self, where: TopicPartition, offset: int, divergence: OffsetAndEpoch | None) -> None:
         agree = (
-            "and the leader does not know the epoch they were written in"
+            "of which this leader knows nothing"
             if divergence is None
             else f"and the log agrees only up to offset {divergence.offset} (epoch {divergence.epoch})"
         )

@@ -197,8 +197,10 @@ class Producer:
         if view is None or not view.is_usable:
             view = await self._metadata.topic(topic, timeout_s=self._max_block_s, may_create=True)
         if partition is None:
-            partition = self._partitioner.choose(key, view)
-        elif partition not in view.partitions:
+            return TopicPartition(topic, self._partitioner.choose(key, view))
+        if partition not in view.partitions:  # or was it added since?
+            view = await self._metadata.topic(topic, timeout_s=self._max_block_s, may_create=False)
+        if partition not in view.partitions:
             message = f"{topic} has partitions 0 to {len(view.partitions) - 1}, not {partition}"
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
         return TopicPartition(topic, partition)

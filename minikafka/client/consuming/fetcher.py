@@ -88,6 +88,7 @@ class Fetcher:
             positions = self._positions()
             cluster = self._connections.cluster
             for position in positions:
+                position.on_topic_id(cluster.topic_id_of(position.where.topic))
                 position.on_leader_epoch(cluster.leader_epoch_of(position.where))
             if any(position.failures for position in positions):
                 self._metadata.request_refresh()  # until the cause is found, at the pace that metadata keeps

@@ -28,10 +28,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
+from uuid import UUID
 
 from minikafka.client.errors import LogTruncatedError, NoOffsetError
 from minikafka.errors import KafkaError
-from minikafka.model import NO_EPOCH, NO_OFFSET, UNDEFINED_OFFSET_AND_EPOCH, OffsetAndEpoch, TopicPartition
+from minikafka.model import (
+    NO_EPOCH,
+    NO_OFFSET,
+    UNDEFINED_OFFSET_AND_EPOCH,
+    ZERO_TOPIC_ID,
+    OffsetAndEpoch,
+    TopicPartition,
+)
 
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -57,6 +65,7 @@ class Position:
     processed: OffsetAndEpoch = UNDEFINED_OFFSET_AND_EPOCH
     consumed: OffsetAndEpoch = UNDEFINED_OFFSET_AND_EPOCH
     fetched: OffsetAndEpoch = UNDEFINED_OFFSET_AND_EPOCH
+    topic_id: UUID = ZERO_TOPIC_ID
     leader_epoch: int = NO_EPOCH  # the newest the cluster told us
     reset_to: int = LATEST  # meaningful while RESETTING
     high_watermark: int = NO_OFFSET
@@ -125,7 +134,18 @@ class Position:
         assert self.consumed.offset <= consumed.offset <= self.fetched.offset, f"{self.where}: {consumed} of {self}"
         self.consumed = consumed
 
-    # -- what leaders say -------------------------------------------------------------------------------------------
+    # -- what the cluster says --------------------------------------------------------------------------------------
+
+    def on_topic_id(self, topic_id: UUID) -> None:
+        """Metadata arrived: under the same name there may be another topic, whose offsets mean nothing to us."""
+        if topic_id == ZERO_TOPIC_ID or topic_id == self.topic_id:
+            return
+        was_known = self.topic_id != ZERO_TOPIC_ID
+        self.topic_id = topic_id
+        if was_known:
+            self.leader_epoch = NO_EPOCH
+            if self.consumed.offset != NO_OFFSET:
+                self.reset_by_policy(LogTruncatedError(self.where, self.consumed.offset, None))
 
     def on_leader_epoch(self, leader_epoch: int) -> None:
         """Metadata arrived: a newer leader may have lost what was read."""

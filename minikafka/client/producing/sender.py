@@ -34,7 +34,7 @@ from minikafka.wire.messages.produce import (
 
 ALL_IN_SYNC: Final = -1
 UNANSWERED: Final = 0
-ANSWER_MARGIN_S: Final = 1.0  # beyond the time-out that the broker keeps
+ANSWER_MARGIN_S: Final = 0.5  # beyond the time-out that the broker keeps
 
 _LEADER_IN_DOUBT: Final = frozenset(
     {
@@ -201,21 +201,27 @@ class Sender:
             data = PartitionProduceData(index=batch.where.partition, records=batch.encoded)
             by_topic[batch.where.topic].append(data)
         settings = self._settings
+        timeout_ms = self._time_left_ms(batches)
         request = ProduceRequest(
             acks=settings.acks,
-            timeout_ms=settings.request_timeout_ms,
+            timeout_ms=timeout_ms,
             topic_data=[TopicProduceData(name=topic, partition_data=data) for topic, data in by_topic.items()],
         )
         if settings.acks == UNANSWERED:
             connection.post(request)
             return {batch.where: PartitionProduceResponse(base_offset=-1) for batch in batches}
-        timeout_s = settings.request_timeout_ms / 1000 + ANSWER_MARGIN_S
-        response = await connection.call(request, ProduceResponse, timeout_s=timeout_s)
+        response = await connection.call(request, ProduceResponse, timeout_s=timeout_ms / 1000 + ANSWER_MARGIN_S)
         return {
             TopicPartition(topic.name, partition.index): partition
             for topic in response.responses
             for partition in topic.partition_responses
         }
+
+    def _time_left_ms(self, batches: Iterable[Batch[Delivery]]) -> int:
+        """Of an attempt: the request time-out, unless some batch must be settled before."""
+        oldest_ms = min(batch.created_ms for batch in batches)
+        left_ms = oldest_ms + self._settings.delivery_timeout_ms - _now_ms()
+        return max(1, min(self._settings.request_timeout_ms, left_ms))
 
     def _settle(self, batch: Batch[Delivery], answer: PartitionProduceResponse, leader_epoch: int) -> None:
         error = ErrorCode.of(answer.error_code)

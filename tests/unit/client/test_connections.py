@@ -273,6 +273,9 @@ async def test_nothing_is_left_after_close(cluster: ScriptedCluster, connections
     opening = asyncio.ensure_future(connections.to_endpoint(endpoint(cluster, 2)))
     await asyncio.sleep(0)
     await connections.close()
-    await asyncio.gather(opening, return_exceptions=True)
+    with pytest.raises(UnreachableError, match="the client was closed"):
+        await opening
     await asyncio.sleep(0)
     assert not connection.is_open
+    with pytest.raises(RuntimeError, match="this client is closed"):
+        await connections.to_any()

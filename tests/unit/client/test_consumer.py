@@ -166,6 +166,12 @@ async def test_partitions_are_assigned_by_hand(cluster: ScriptedCluster) -> None
             await consumer.subscribe("t")
 
 
+async def test_a_subscription_names_topics(cluster: ScriptedCluster) -> None:
+    async with Consumer(cluster.servers) as consumer:
+        with pytest.raises(ValueError, match="at least one topic"):
+            await consumer.subscribe()
+
+
 async def test_a_subscribed_consumer_is_not_assigned_by_hand(cluster: ScriptedCluster) -> None:
     async with Consumer(cluster.servers, "t") as consumer:
         with pytest.raises(RuntimeError, match="is subscribed"):
@@ -294,6 +300,18 @@ async def test_a_leader_that_hangs_is_left_when_the_cluster_fences_it(
         cluster.partition(0).lead(2)
         cluster.live.discard(1)
         assert await read(consumer, 1) == [b"0"]
+
+
+async def test_a_topic_that_is_made_anew_is_read_from_its_beginning(cluster: ScriptedCluster) -> None:
+    for _ in range(3):
+        cluster.partition(0).lead(1)
+    write(cluster, *numbers(0, 5))
+    async with Consumer(cluster.servers, auto_offset_reset="earliest", fetch_max_wait_ms=10) as consumer:
+        consumer.assign([T0])
+        assert await read(consumer, 5) == numbers(0, 5)
+        cluster.create_topic("t", leaders=[2])
+        write(cluster, b"new")
+        assert await read(consumer, 1) == [b"new"]
 
 
 async def test_an_error_that_does_not_pass_is_raised_and_tried_again(cluster: ScriptedCluster) -> None:

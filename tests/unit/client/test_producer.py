@@ -6,13 +6,21 @@ import asyncio
 from typing import Any
 
 import pytest
-from scripted_cluster import HANG, HANG_UP, PRODUCER_ID, ScriptedCluster, produce_answer, until
+from scripted_cluster import (
+    HANG,
+    HANG_UP,
+    PRODUCER_ID,
+    ScriptedCluster,
+    ScriptedPartition,
+    produce_answer,
+    until,
+)
 
 from minikafka.client import Producer, RecordMetadata
 from minikafka.client import metadata as metadata_module
 from minikafka.client.records import Delivery
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import Compression
+from minikafka.model import Compression, TopicPartition
 from minikafka.records.batch import BatchHeader, parse_header
 from minikafka.wire.api import ApiKey
 from minikafka.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -255,6 +263,13 @@ async def test_a_batch_that_is_not_acknowledged_in_time_fails(cluster: ScriptedC
     assert batches(cluster)[-1].producer_epoch > 0, "they may have been written: a new epoch turns them away"
 
 
+async def test_a_leader_that_hangs_does_not_hold_a_batch_beyond_its_time(cluster: ScriptedCluster) -> None:
+    cluster.on(ApiKey.PRODUCE, lambda node_id, request: HANG)
+    async with Producer(cluster.servers, delivery_timeout_ms=50) as producer:
+        with pytest.raises(KafkaError, match="REQUEST_TIMED_OUT"):
+            await producer.send_and_wait("t", b"a", partition=0)
+
+
 async def test_what_cannot_be_sent_at_all_fails_too(cluster: ScriptedCluster) -> None:
     cluster.partition(0).lead(-1)
     async with Producer(cluster.servers, delivery_timeout_ms=50) as producer:
@@ -377,6 +392,13 @@ async def test_a_partition_that_does_not_exist(cluster: ScriptedCluster) -> None
     async with Producer(cluster.servers) as producer:
         with pytest.raises(KafkaError, match="t has partitions 0 to 1, not 2"):
             await producer.send("t", b"a", partition=2)
+
+
+async def test_a_partition_that_was_added_is_found(cluster: ScriptedCluster) -> None:
+    async with Producer(cluster.servers) as producer:
+        await producer.send_and_wait("t", b"a", partition=0)
+        cluster.partitions[TopicPartition("t", 2)] = ScriptedPartition(leader=1)
+        assert (await producer.send_and_wait("t", b"a", partition=2)).partition == 2
 
 
 async def test_a_topic_that_does_not_exist(cluster: ScriptedCluster) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -151,6 +153,24 @@ def test_with_a_policy_it_goes_back_to_where_the_logs_agree() -> None:
     position.on_epoch_end(OffsetAndEpoch(6, 2))
     assert position.state is PositionState.FETCHING
     assert position.consumed == (6, 2)
+
+
+@pytest.mark.parametrize("policy", [None, EARLIEST])
+def test_another_topic_of_the_same_name(policy: int | None) -> None:
+    position = Position(WHERE, policy)
+    position.on_topic_id(UUID(int=1))
+    position.on_leader_epoch(7)
+    position.seek(10, 7)
+    for same in (UUID(int=1), UUID(int=0)):
+        position.on_topic_id(same)
+        assert position.state is PositionState.FETCHING
+    position.on_topic_id(UUID(int=2))
+    position.on_leader_epoch(0)
+    assert position.leader_epoch == 0, "epochs of another topic are not comparable"
+    if policy is None:
+        assert isinstance(position.error, LogTruncatedError)
+    else:
+        assert (position.state, position.reset_to) == (PositionState.RESETTING, policy)
 
 
 @pytest.mark.parametrize("policy", [None, LATEST])
