@@ -85,8 +85,12 @@ class ControllerDriver:
         self.is_active = True
         self._end_offset = self._metadata.applied_offset
         records = self._controller.activate(self._metadata.image, self._epoch, self._clock.monotonic_ms())
-        if records:
-            self._append(records)
+        try:
+            if records:
+                self._append(records)
+        except KafkaError as error:
+            log.info("leadership was lost before it was taken up", why=str(error))
+            return
         log.info("active controller", epoch=self._epoch)
         self._nudge.set()
         self.on_active()

@@ -1,0 +1,277 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from broker_node import CLUSTER_ID, Cluster, create_topic, eventually, in_time, make_node, turns, wait_until_ready
+
+from minikafka.broker.drivers import controller as controller_module
+from minikafka.broker.drivers.controller_client import METHOD
+from minikafka.broker.node import Node
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.metadata.controller.commands import (
+    AllocateProducerIds,
+    BrokerHeartbeat,
+    CreateTopics,
+    FenceBroker,
+    NewTopic,
+    RegisterBroker,
+)
+from minikafka.model import Endpoint
+
+StartNode = Callable[..., Awaitable[Node]]
+
+ORDERS = CreateTopics((NewTopic("orders", 1, 1),))
+
+
+# -- becoming the active controller -----------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("C1")
+async def test_a_leader_acts_only_when_it_has_applied_the_start_of_its_epoch(
+    start_node: StartNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = await start_node(controlled_shutdown_enable="false")
+    driver = node._controller_driver
+    assert driver.is_active
+    driver.on_lost_leadership()
+    assert not driver.is_active
+    with pytest.raises(KafkaError) as refused:
+        await driver.handle(ORDERS)
+    assert refused.value.code is ErrorCode.NOT_CONTROLLER
+    start = node.metadata.applied_offset
+    driver.on_became_leader(node._raft.machine.epoch, start)
+    assert not driver.is_active, "the first record of its epoch is not applied yet"
+    monkeypatch.setattr(node.metadata, "_applied_offset", start + 1)
+    monkeypatch.setattr(driver, "_end_offset", start)
+    driver.on_metadata(None)  # type: ignore[arg-type]  # what was applied does not matter, only how far
+    assert driver.is_active
+
+
+async def test_a_leadership_that_is_lost_before_its_first_record_is_no_reason_to_halt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The quorum machine may have lost leadership while the driver still hears of how it was won.
+    node = make_node(tmp_path / "data")
+    append = node._raft.append
+    refused: list[int] = []
+
+    def refuse_once(values: Sequence[bytes]) -> int:
+        if not refused:
+            refused.append(1)
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, "this node does not lead the metadata quorum")
+        return append(values)
+
+    monkeypatch.setattr(node._raft, "append", refuse_once)
+    await node.start()
+    await wait_until_ready(node)
+    assert refused
+    assert node.failure is None
+    await node.stop()
+
+
+async def test_a_log_of_another_cluster_is_fatal(tmp_path: Path) -> None:
+    node = make_node(tmp_path / "data")
+    await node.start()
+    await wait_until_ready(node)
+    await node.stop()
+    for name in ("meta.properties",):  # as if somebody had copied the directory and "mended" it
+        path = tmp_path / "data" / name
+        path.write_text(path.read_text().replace(CLUSTER_ID, "another"))
+    node = make_node(tmp_path / "data", cluster_id="another")
+    await node.start()
+    await eventually(node.stopped.is_set, "the node to halt")
+    assert isinstance(node.failure, KafkaError)
+    assert node.failure.code is ErrorCode.INCONSISTENT_CLUSTER_ID
+    await node.stop()
+
+
+# -- commands ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("C2")
+async def test_a_response_waits_for_its_records_and_for_those_before(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = node._controller_driver
+    gate, flush = asyncio.Event(), node._raft._log.flush
+
+    async def slow_flush() -> None:
+        await gate.wait()
+        await flush()
+
+    monkeypatch.setattr(node._raft._log, "flush", slow_flush)
+    loop = asyncio.get_running_loop()
+    creating = loop.create_task(driver.handle(ORDERS))
+    await turns()
+    again = loop.create_task(driver.handle(ORDERS))  # brings no records, but rests on the former
+    await turns(10)
+    assert not creating.done()
+    assert not again.done()
+    assert node.image.topic("orders") is None
+    gate.set()
+    assert (await in_time(creating)).topics[0].error is ErrorCode.NONE
+    assert node.image.topic("orders") is not None, "applied here by then"
+    assert (await in_time(again)).topics[0].error is ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+async def test_a_command_that_the_quorum_did_not_take_is_not_answered_with_success(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_values: Sequence[bytes]) -> int:
+        raise KafkaError(ErrorCode.NOT_CONTROLLER, "this node does not lead the metadata quorum")
+
+    driver = node._controller_driver
+    with monkeypatch.context() as patched:
+        patched.setattr(node._raft, "append", refuse)
+        with pytest.raises(KafkaError) as refused:
+            await driver.handle(ORDERS)
+        assert refused.value.code is ErrorCode.NOT_CONTROLLER
+        assert not driver.is_active, "what its machine replayed is not in the log"
+    await eventually(lambda: driver.is_active, "the next election")
+    assert (await driver.handle(ORDERS)).topics[0].error is ErrorCode.NONE
+
+
+@pytest.mark.spec("P6")
+async def test_a_node_speaks_for_itself_only(node: Node) -> None:
+    driver = node._controller_driver
+    forged = [
+        BrokerHeartbeat(1, node._lifecycle.broker_epoch, 0),
+        RegisterBroker(1, CLUSTER_ID, UUID(int=7), {"CLIENT": Endpoint("h", 1)}),
+        AllocateProducerIds(1, node._lifecycle.broker_epoch),
+        FenceBroker(1, node._lifecycle.broker_epoch),
+        FenceBroker(2, 5),
+    ]
+    for command in forged:
+        with pytest.raises(KafkaError) as refused:
+            await driver.handle_call(2, command.to_wire())
+        assert refused.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED, command
+    answer = await driver.handle_call(1, AllocateProducerIds(1, node._lifecycle.broker_epoch).to_wire())
+    assert answer
+    for body in (None, [], [9999], [1, "x"], {"a": 1}):
+        with pytest.raises(KafkaError) as refused:
+            await driver.handle_call(2, body)
+        assert refused.value.code is ErrorCode.INVALID_REQUEST
+    assert node.failure is None
+
+
+async def test_a_periodic_change_that_is_not_taken_is_no_harm(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = node._controller_driver
+
+    def refuse(_values: Sequence[bytes]) -> int:
+        raise KafkaError(ErrorCode.NOT_CONTROLLER, "this node does not lead the metadata quorum")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(driver._controller, "tick", lambda _now_ms: ("a record",))
+        patched.setattr(controller_module, "encode_record", lambda record: record)
+        patched.setattr(node._raft, "append", refuse)
+        driver._tick()
+        assert not driver.is_active
+    await eventually(lambda: driver.is_active, "the next election")
+    assert node.failure is None
+
+
+# -- how it is reached ------------------------------------------------------------------------------------------------
+
+
+async def test_commands_reach_the_controller_from_any_node(cluster: Cluster) -> None:
+    await cluster.start()
+    await cluster.ready()
+    for node_id, node in cluster.nodes.items():
+        answer = await node.controller.call_once(CreateTopics((NewTopic(f"from-{node_id}", 1, 1),)))
+        assert answer.topics[0].error is ErrorCode.NONE
+    assert len(list(cluster.controller.image.topics())) == 3
+
+
+async def test_a_call_is_tried_again_while_the_controller_moves(cluster: Cluster) -> None:
+    await cluster.start()
+    await cluster.ready()
+    old = cluster.controller
+    asker = next(node for node in cluster.nodes.values() if node is not old)
+    calling = asyncio.get_running_loop().create_task(asker.controller.call(ORDERS, timeout_s=30))
+    await cluster.kill(old.config.node_id)
+    answer = await in_time(calling)
+    assert answer.topics[0].error in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+
+
+async def test_without_a_controller_a_call_gives_up_and_says_so(cluster: Cluster) -> None:
+    await cluster.start(2)
+    client = cluster.nodes[2].controller
+    with pytest.raises(KafkaError, match=r"no active controller within 0\.05 s") as refused:
+        await client.call(ORDERS, timeout_s=0.05)
+    assert refused.value.code is ErrorCode.NOT_CONTROLLER
+    with pytest.raises(KafkaError, match="no controller is elected"):
+        await client.call_once(ORDERS)
+
+
+async def test_the_controllers_own_errors_are_not_tried_again(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[object] = []
+
+    async def refuse(command: object) -> object:
+        calls.append(command)
+        raise KafkaError(ErrorCode.STALE_BROKER_EPOCH, "of another life")
+
+    monkeypatch.setattr(node._controller_driver, "handle", refuse)
+    with pytest.raises(KafkaError, match="of another life"):
+        await node.controller.call(ORDERS, timeout_s=30)
+    assert len(calls) == 1
+    assert METHOD == "controller"
+
+
+# -- brokers that vanish ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("C3")
+async def test_a_broker_whose_process_is_gone_is_fenced_at_once(cluster: Cluster) -> None:
+    await cluster.start(broker_session_timeout_ms=600_000)
+    await cluster.ready()
+    controller = cluster.controller
+    dead = next(node_id for node_id in cluster.node_ids if node_id != controller.config.node_id)
+    await cluster.kill(dead)
+    await eventually(lambda: not controller.image.is_live(dead), "the broker to be fenced")
+
+
+@pytest.mark.spec("C3")
+async def test_a_new_controller_looks_for_brokers_that_went_with_the_old(cluster: Cluster) -> None:
+    await cluster.start(broker_session_timeout_ms=600_000)
+    await cluster.ready()
+    dead = cluster.controller.config.node_id
+    await cluster.kill(dead)
+    controller = await cluster.wait_for_controller()
+    await eventually(lambda: not controller.image.is_live(dead), "the old controller's broker to be fenced")
+
+
+@pytest.mark.spec("C3")
+async def test_a_broken_connection_alone_fences_nobody(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(controller_module, "PROBES_AFTER_LOSS_S", (0.0, 0.001))
+    await cluster.start()
+    await cluster.ready()
+    controller = cluster.controller
+    for node_id in cluster.node_ids:
+        controller._controller_driver.on_peer_lost(node_id)
+    controller._controller_driver.on_peer_lost(99)
+    await eventually(
+        lambda: not [task for task in controller.tasks._tasks if "look-at" in task.get_name()], "all to be looked at"
+    )
+    assert len(controller.image.live_brokers()) == 3
+
+
+@pytest.mark.spec("C3")
+async def test_a_broker_that_falls_silent_is_fenced_when_its_session_ends(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await cluster.start(broker_session_timeout_ms=300, broker_heartbeat_interval_ms=50)
+    await cluster.ready()
+    controller = cluster.controller
+    silent = next(node for node in cluster.nodes.values() if node is not controller)
+    await create_topic(controller, "orders", replicas=[[silent.config.node_id, controller.config.node_id]])
+
+    async def never() -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(silent._lifecycle, "_heartbeat", never)
+    await eventually(lambda: not controller.image.is_live(silent.config.node_id), "the session to end")
+    assert controller.image.topic("orders") is not None
