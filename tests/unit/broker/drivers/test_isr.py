@@ -1,0 +1,259 @@
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from broker_node import eventually, turns
+from broker_replicas import FOLLOWER, ME, OTHER, Rig
+
+from minikafka.broker.drivers import isr as isr_module
+from minikafka.broker.drivers.controller_client import ControllerClient
+from minikafka.broker.drivers.isr import IsrProposals
+from minikafka.broker.partition import Partition
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.metadata.controller.commands import AlterPartition, AlterPartitionResponse, AlterPartitionResult
+from minikafka.net.channel import ChannelClosedError
+from minikafka.replication.isr import IsrProposal
+
+Verdict = Exception | ErrorCode | None  # None: accepted
+
+
+class Script:
+    """A controller that accepts proposals, or does with the next ones what a test says."""
+
+    def __init__(self) -> None:
+        self.commands: list[AlterPartition] = []
+        self.verdicts: list[Verdict] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def handle(self, command: Any) -> Any:
+        assert isinstance(command, AlterPartition)
+        self.commands.append(command)
+        await self.gate.wait()
+        verdict = self.verdicts.pop(0) if self.verdicts else None
+        if isinstance(verdict, Exception):
+            raise verdict
+        return AlterPartitionResponse(
+            tuple(
+                AlterPartitionResult(
+                    change.topic_id,
+                    change.partition,
+                    error=verdict or ErrorCode.NONE,
+                    isr=tuple(member.broker_id for member in change.new_isr),
+                    partition_epoch=change.partition_epoch + 1,
+                )
+                for change in command.partitions
+            )
+        )
+
+    @property
+    def proposed(self) -> list[list[int]]:
+        """The ISR of each partition in each command."""
+        return [
+            [member.broker_id for member in change.new_isr]
+            for command in self.commands
+            for change in command.partitions
+        ]
+
+
+@pytest.fixture
+async def rig(tmp_path: Path) -> Rig:
+    return Rig(tmp_path)
+
+
+@pytest.fixture
+async def script() -> Script:
+    return Script()
+
+
+@pytest.fixture
+async def proposals(rig: Rig, script: Script) -> AsyncIterator[IsrProposals]:
+    client = ControllerClient(ME, script, {}, lambda: ME, random.Random(1))
+    made = IsrProposals(ME, rig.replicas, client, rig.clock, lambda: 55, random.Random(1))
+    rig.replicas.on_isr_proposal = made.propose
+    task = asyncio.get_running_loop().create_task(made.run())
+    yield made
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def growing(rig: Rig, name: str = "orders") -> Partition:
+    """A partition whose follower is about to be in sync."""
+    partition = rig.partition(name)
+    rig.lead(partition, replicas=(ME, FOLLOWER), isr=(ME,))
+    rig.append(partition, b"x")
+    return partition
+
+
+def isr_of(partition: Partition) -> tuple[int, ...]:
+    assert partition.leader is not None
+    return partition.leader.isr
+
+
+@pytest.mark.spec("R20")
+@pytest.mark.usefixtures("proposals")
+async def test_a_proposal_is_sent_with_what_the_leader_knows_and_committed(rig: Rig, script: Script) -> None:
+    partition = growing(rig)
+    rig.fetched(partition, FOLLOWER, 1)
+    await eventually(lambda: isr_of(partition) == (ME, FOLLOWER), "the ISR to grow")
+    command = script.commands[0]
+    assert (command.broker_id, command.broker_epoch) == (ME, 55)
+    change = command.partitions[0]
+    assert (change.topic_id, change.partition) == (partition.topic_id, 0)
+    assert (change.leader_epoch, change.partition_epoch) == (1, 0)
+    assert [(member.broker_id, member.broker_epoch) for member in change.new_isr] == [(ME, -1), (FOLLOWER, 5)]
+    assert partition.leader is not None
+    assert partition.leader.partition_epoch == 1
+
+
+@pytest.mark.spec("R20")
+@pytest.mark.usefixtures("proposals")
+async def test_while_it_is_out_the_larger_isr_counts(rig: Rig, script: Script) -> None:
+    script.gate.clear()
+    partition = growing(rig)
+    rig.fetched(partition, FOLLOWER, 1)
+    await eventually(lambda: script.commands, "the proposal")
+    rig.append(partition, b"y")
+    assert partition.high_watermark == 1
+    script.gate.set()
+    await eventually(lambda: isr_of(partition) == (ME, FOLLOWER), "the ISR to grow")
+    rig.fetched(partition, FOLLOWER, 2)
+    assert partition.high_watermark == 2
+
+
+@pytest.mark.spec("R20")
+@pytest.mark.usefixtures("proposals")
+@pytest.mark.parametrize("error", [ErrorCode.INELIGIBLE_REPLICA, ErrorCode.INVALID_REQUEST])
+async def test_a_refused_proposal_changes_nothing(rig: Rig, script: Script, error: ErrorCode) -> None:
+    script.verdicts = [error]
+    partition = growing(rig)
+    rig.fetched(partition, FOLLOWER, 1)
+    leader = partition.leader
+    assert leader is not None
+    await eventually(lambda: script.commands and leader.proposal_in_flight is None, "the verdict")
+    assert isr_of(partition) == (ME,)
+    assert leader.maximal_isr == {ME}
+    await turns(10)
+    assert len(script.commands) == 1
+
+
+@pytest.mark.usefixtures("proposals")
+async def test_a_stale_proposal_waits_for_metadata(rig: Rig, script: Script) -> None:
+    script.verdicts = [ErrorCode.INVALID_UPDATE_VERSION]
+    partition = growing(rig)
+    rig.fetched(partition, FOLLOWER, 1)
+    await eventually(lambda: script.commands, "the proposal")
+    await turns(10)
+    leader = partition.leader
+    assert leader is not None
+    assert leader.proposal_in_flight is not None
+    assert leader.maximal_isr == {ME, FOLLOWER}, "it may yet be committed"
+    leader.on_metadata((ME,), 7, (ME, FOLLOWER), rig.clock.monotonic_ms())
+    assert leader.proposal_in_flight is None
+
+
+@pytest.mark.spec("R20")
+@pytest.mark.usefixtures("proposals")
+@pytest.mark.parametrize(
+    "failure",
+    [
+        ConnectionResetError("gone"),
+        ChannelClosedError("gone"),
+        TimeoutError(),
+        KafkaError(ErrorCode.NOT_CONTROLLER, "moved"),
+        KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "a bug"),
+    ],
+    ids=lambda failure: type(failure).__name__,
+)
+async def test_one_in_doubt_is_sent_again_until_it_is_settled(rig: Rig, script: Script, failure: Exception) -> None:
+    script.verdicts = [failure, failure]
+    partition = growing(rig)
+    rig.fetched(partition, FOLLOWER, 1)
+    await eventually(lambda: isr_of(partition) == (ME, FOLLOWER), "the ISR to grow")
+    assert script.proposed == [[ME, FOLLOWER]] * 3
+
+
+@pytest.mark.spec("R20")
+@pytest.mark.usefixtures("proposals")
+async def test_one_in_doubt_that_is_then_refused_is_fenced(rig: Rig, script: Script) -> None:
+    script.verdicts = [ConnectionResetError("gone"), ErrorCode.INELIGIBLE_REPLICA]
+    partition = growing(rig)
+    rig.fetched(partition, FOLLOWER, 1)
+    leader = partition.leader
+    assert leader is not None
+    await eventually(lambda: len(script.commands) == 3 and leader.proposal_in_flight is None, "the fence")
+    assert script.proposed == [[ME, FOLLOWER], [ME, FOLLOWER], [ME]]
+    assert leader.maximal_isr == {ME}
+    assert leader.partition_epoch == 1
+
+
+@pytest.mark.usefixtures("proposals")
+async def test_an_answer_that_takes_too_long_leaves_it_in_doubt(
+    rig: Rig, script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(isr_module, "CALL_TIMEOUT_S", 0.01)
+    script.gate.clear()
+    partition = growing(rig)
+    rig.fetched(partition, FOLLOWER, 1)
+    await eventually(lambda: len(script.commands) == 2, "it to be sent again")
+    script.gate.set()
+    await eventually(lambda: isr_of(partition) == (ME, FOLLOWER), "the ISR to grow")
+
+
+@pytest.mark.usefixtures("proposals")
+async def test_a_stale_incarnation_is_refused_not_in_doubt(rig: Rig, script: Script) -> None:
+    script.verdicts = [KafkaError(ErrorCode.STALE_BROKER_EPOCH, "of another life")]
+    partition = growing(rig)
+    rig.fetched(partition, FOLLOWER, 1)
+    leader = partition.leader
+    assert leader is not None
+    await eventually(lambda: script.commands and leader.proposal_in_flight is None, "the verdict")
+    assert len(script.commands) == 1
+
+
+@pytest.mark.usefixtures("proposals")
+async def test_what_is_proposed_meanwhile_goes_together(rig: Rig, script: Script) -> None:
+    script.gate.clear()
+    first = growing(rig, "first")
+    rig.fetched(first, FOLLOWER, 1)
+    await eventually(lambda: script.commands, "the first call")
+    others = [growing(rig, name) for name in ("second", "third")]
+    for partition in others:
+        rig.fetched(partition, FOLLOWER, 1)
+    await turns()
+    assert len(script.commands) == 1, "at most one call is out"
+    script.gate.set()
+    await eventually(lambda: all(isr_of(each) == (ME, FOLLOWER) for each in others), "the others")
+    assert [len(command.partitions) for command in script.commands] == [1, 2]
+
+
+@pytest.mark.usefixtures("proposals")
+@pytest.mark.parametrize("verdict", [None, ErrorCode.INELIGIBLE_REPLICA, ConnectionResetError("gone")])
+async def test_a_leadership_that_ended_meanwhile_makes_answers_void(rig: Rig, script: Script, verdict: Verdict) -> None:
+    script.gate.clear()
+    script.verdicts = [verdict]
+    partition = growing(rig)
+    rig.fetched(partition, FOLLOWER, 1)
+    await eventually(lambda: script.commands, "the proposal")
+    partition.become_follower(OTHER, 2)
+    script.gate.set()
+    await turns(10)
+    rig.lead(partition, epoch=3, replicas=(ME, FOLLOWER), isr=(ME,))
+    assert isr_of(partition) == (ME,)
+    assert len(script.commands) == 1
+
+
+async def test_a_newer_proposal_of_a_partition_replaces_the_older(
+    rig: Rig, script: Script, proposals: IsrProposals
+) -> None:
+    partition = growing(rig)
+    stale = IsrProposal(partition.topic_partition, 1, 0, ())
+    proposals.propose(partition, stale)
+    rig.fetched(partition, FOLLOWER, 1)
+    await eventually(lambda: isr_of(partition) == (ME, FOLLOWER), "the ISR to grow")
+    assert script.proposed == [[ME, FOLLOWER]]

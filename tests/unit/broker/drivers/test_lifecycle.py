@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+from uuid import UUID
+
+import pytest
+from broker_node import Cluster, create_topic, eventually, turns
+
+from minikafka.broker.drivers import lifecycle as lifecycle_module
+from minikafka.broker.drivers.controller_client import ControllerClient
+from minikafka.broker.drivers.lifecycle import Lifecycle
+from minikafka.broker.node import Node
+from minikafka.config import BrokerConfig
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.metadata.controller.commands import (
+    BrokerHeartbeat,
+    BrokerHeartbeatResponse,
+    RegisterBroker,
+    RegisterBrokerResponse,
+)
+from minikafka.model import Endpoint
+from minikafka.net.channel import ChannelClosedError
+
+
+class Script:
+    """A controller that answers as a test says; by default everything goes well."""
+
+    def __init__(self) -> None:
+        self.registrations: list[RegisterBroker] = []
+        self.heartbeats: list[BrokerHeartbeat] = []
+        self.on_register: list[Exception] = []
+        self.on_heartbeat: list[Exception | BrokerHeartbeatResponse | asyncio.Event] = []
+        self.is_fenced = False
+
+    async def handle(self, command: Any) -> Any:
+        if isinstance(command, RegisterBroker):
+            self.registrations.append(command)
+            if self.on_register:
+                raise self.on_register.pop(0)
+            return RegisterBrokerResponse(100 + len(self.registrations))
+        assert isinstance(command, BrokerHeartbeat)
+        self.heartbeats.append(command)
+        planned = self.on_heartbeat.pop(0) if self.on_heartbeat else None
+        if isinstance(planned, Exception):
+            raise planned
+        if isinstance(planned, asyncio.Event):
+            await planned.wait()
+        if isinstance(planned, BrokerHeartbeatResponse):
+            return planned
+        return BrokerHeartbeatResponse(True, self.is_fenced, command.want_shutdown)
+
+
+class Broker:
+    """A lifecycle that runs, and what it told the node."""
+
+    def __init__(self, script: Script, **settings: object) -> None:
+        config = BrokerConfig({"broker.heartbeat.interval.ms": "5", **settings})
+        client = ControllerClient(1, script, {}, lambda: 1, random.Random(1))
+        self.lifecycle = Lifecycle(
+            config,
+            "cluster",
+            UUID(int=9),
+            lambda: {"CLIENT": Endpoint("h", 1)},
+            client,
+            lambda: 77,
+            random.Random(1),
+        )
+        self.fatal: list[KafkaError] = []
+        self.registered = 0
+        self.lifecycle.on_fatal = self.fatal.append
+        self.lifecycle.on_registered = self._on_registered
+        self.task = asyncio.get_running_loop().create_task(self.lifecycle.run())
+
+    def _on_registered(self) -> None:
+        self.registered += 1
+
+
+@pytest.fixture
+def script() -> Script:
+    return Script()
+
+
+@pytest.fixture
+async def start(script: Script) -> AsyncIterator[Callable[..., Broker]]:
+    started: list[Broker] = []
+
+    def start(**settings: object) -> Broker:
+        started.append(Broker(script, **settings))
+        return started[-1]
+
+    yield start
+    for broker in started:
+        broker.task.cancel()
+        await asyncio.gather(broker.task, return_exceptions=True)
+
+
+Start = Callable[..., Broker]
+
+
+@pytest.mark.spec("C3")
+async def test_it_registers_and_keeps_its_session(script: Script, start: Start) -> None:
+    broker = start()
+    await eventually(lambda: len(script.heartbeats) >= 3, "heartbeats")
+    registered = script.registrations[0]
+    assert (registered.broker_id, registered.cluster_id, registered.incarnation_id) == (1, "cluster", UUID(int=9))
+    assert registered.listeners == {"CLIENT": Endpoint("h", 1)}
+    assert broker.registered == 1
+    beat = script.heartbeats[0]
+    assert (beat.broker_epoch, beat.current_metadata_offset, beat.want_shutdown) == (101, 77, False)
+    assert not broker.lifecycle.is_fenced
+    assert broker.lifecycle.broker_epoch == 101
+
+
+async def test_registration_is_tried_until_it_succeeds(script: Script, start: Start) -> None:
+    script.on_register = [
+        KafkaError(ErrorCode.NOT_CONTROLLER),
+        ConnectionRefusedError(),
+        TimeoutError(),
+        ChannelClosedError(),
+        KafkaError(ErrorCode.DUPLICATE_BROKER_REGISTRATION, "another process"),
+    ]
+    broker = start()
+    assert broker.lifecycle.broker_epoch == -1
+    await eventually(lambda: broker.registered, "the registration")
+    assert len(script.registrations) == 6
+    assert not broker.fatal
+
+
+async def test_another_clusters_controller_is_fatal(script: Script, start: Start) -> None:
+    script.on_register = [KafkaError(ErrorCode.INCONSISTENT_CLUSTER_ID, "no")]
+    broker = start()
+    await eventually(lambda: broker.fatal, "the failure")
+    assert broker.fatal[0].code is ErrorCode.INCONSISTENT_CLUSTER_ID
+
+
+async def test_a_lost_registration_is_made_again(script: Script, start: Start) -> None:
+    script.on_heartbeat = [KafkaError(ErrorCode.STALE_BROKER_EPOCH, "registered elsewhere")]
+    broker = start()
+    await eventually(lambda: broker.registered == 2, "the second registration")
+    assert broker.lifecycle.broker_epoch == 102
+    await eventually(lambda: len(script.heartbeats) >= 2, "the next heartbeat")
+    assert script.heartbeats[-1].broker_epoch == 102
+    assert {each.incarnation_id for each in script.registrations} == {UUID(int=9)}
+
+
+async def test_heartbeats_that_fail_are_sent_again(
+    script: Script, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lifecycle_module, "CALL_TIMEOUT_S", 0.01)
+    script.on_heartbeat = [
+        KafkaError(ErrorCode.NOT_CONTROLLER),
+        ConnectionResetError(),
+        ChannelClosedError(),
+        asyncio.Event(),
+    ]
+    start()
+    await eventually(lambda: len(script.heartbeats) >= 6, "heartbeats to go on")
+
+
+async def test_it_knows_when_it_is_fenced(script: Script, start: Start) -> None:
+    script.is_fenced = True
+    broker = start(**{"broker.heartbeat.interval.ms": "2000"})
+    await eventually(lambda: len(script.heartbeats) >= 3, "a fenced broker to be impatient")
+    assert broker.lifecycle.is_fenced
+    script.is_fenced = False
+    await eventually(lambda: not broker.lifecycle.is_fenced, "it to be let in")
+
+
+async def test_a_nudge_sends_the_next_heartbeat_now(script: Script, start: Start) -> None:
+    broker = start(**{"broker.heartbeat.interval.ms": "2999"})
+    for count in (1, 2, 3):
+        await eventually(lambda: len(script.heartbeats) == count, "a heartbeat")  # noqa: B023
+        await turns()
+        broker.lifecycle.nudge()
+
+
+@pytest.mark.spec("C3")
+async def test_shutting_down_waits_for_the_controllers_leave(script: Script, start: Start) -> None:
+    broker = start(**{"broker.heartbeat.interval.ms": "2999"})
+    await eventually(lambda: script.heartbeats, "the session")
+    script.on_heartbeat = [BrokerHeartbeatResponse(True, False, False)] * 2
+    broker.lifecycle.begin_shutdown()
+    await eventually(broker.lifecycle.may_shut_down.is_set, "leave")
+    assert [beat.want_shutdown for beat in script.heartbeats[-3:]] == [True] * 3
+    await eventually(broker.task.done, "the end of heartbeats")
+
+
+@pytest.mark.spec("C3")
+async def test_a_node_that_leaves_in_order_hands_its_leaderships_over_first(cluster: Cluster) -> None:
+    await cluster.start()
+    await cluster.ready()
+    where = await create_topic(cluster.controller, "orders", replicas=[[2, 3, 1]])
+    leaving: Node = cluster.nodes[2]
+    await eventually(lambda: leaving.replicas.get(where) and leaving.replicas.leader_of(where), "it to lead")
+    stopping = asyncio.get_running_loop().create_task(leaving.stop())
+    await eventually(stopping.done, "it to stop")
+    del cluster.nodes[2]
+    controller = await cluster.wait_for_controller()
+    state = controller.image.partition(where)
+    assert state is not None
+    assert state.leader == 3
+    assert 2 not in state.isr
+
+
+async def test_the_last_node_does_not_wait_for_leave_that_nobody_can_give(cluster: Cluster) -> None:
+    await cluster.start()
+    await cluster.ready()
+    last = cluster.nodes.pop(1)
+    for node_id in (2, 3):
+        await cluster.kill(node_id)
+    async with asyncio.timeout(4):  # five seconds is what it would wait at most
+        await last.stop()
