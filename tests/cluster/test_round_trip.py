@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import sysconfig
 from pathlib import Path
 
 import pytest
+from cluster_cli import CommandLine
 
 from minikafka.chaos.local_cluster import LocalCluster
 
 STDLIB = Path(sysconfig.get_paths()["stdlib"])
-
-
-def minikafka(cluster: LocalCluster, *arguments: str) -> bytes:
-    """What the command line prints, asked to do something with this cluster."""
-    words = [sys.executable, "-m", "minikafka.cli.main", *arguments, "--dir", str(cluster.layout.directory)]
-    finished = subprocess.run(words, capture_output=True, timeout=120, check=False)
-    assert finished.returncode == 0, finished.stderr.decode()
-    return finished.stdout
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +26,8 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("compression", ["none", "zstd"])
 def test_a_file_comes_out_as_it_went_in(server: LocalCluster, sources: Path, compression: str) -> None:
-    name = f"file-{compression}"
-    minikafka(server, "topic", "create", name, "--partitions", "1", "--replication-factor", "3")
-    minikafka(server, "produce", name, "--file", str(sources), "--compression", compression)
+    minikafka, name = CommandLine(server.layout.directory), f"file-{compression}"
+    minikafka("topic", "create", name, "--partitions", "1", "--replication-factor", "3")
+    minikafka("produce", name, "--file", str(sources), "--compression", compression)
     lines = sources.read_bytes().count(b"\n")
-    assert minikafka(server, "consume", name, "--from-beginning", "--count", str(lines)) == sources.read_bytes()
+    assert minikafka("consume", name, "--from-beginning", "--count", str(lines)) == sources.read_bytes()

@@ -1,0 +1,26 @@
+"""The command line as a program of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+
+class CommandLine:
+    """``minikafka ... --dir DIRECTORY``, but without the directory for ``log dump``, which takes files."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def __call__(self, *arguments: str, fails: bool = False, given: bytes | None = None) -> bytes:
+        """What it prints; to stderr, where it is expected to fail."""
+        where = [] if arguments[0] == "log" else ["--dir", str(self._directory)]
+        words = [sys.executable, "-m", "minikafka.cli.main", *arguments, *where]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("MINIKAFKA_")}
+        finished = subprocess.run(
+            words, input=given, capture_output=True, timeout=120, check=False, env=environment | {"COLUMNS": "200"}
+        )
+        assert (finished.returncode != 0) == fails, finished.stderr.decode() or finished.stdout.decode()
+        return finished.stderr if fails else finished.stdout

@@ -1,0 +1,103 @@
+"""A group whose coordinator dies goes on with another, and finds there every offset that it was told is committed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from live_cluster import PATIENCE_S, eventually
+from live_wire import Wire
+
+from minikafka.chaos.local_cluster import LocalCluster
+from minikafka.errors import ErrorCode
+from minikafka.wire.messages.find_coordinator import FindCoordinatorRequest
+
+TOPIC, GROUP, PARTITIONS = "work", "workers", 3
+
+
+@pytest.fixture
+def consumer(cluster: LocalCluster) -> Iterator[Consumer]:
+    settings = {
+        "bootstrap.servers": cluster.bootstrap_servers,
+        "group.id": GROUP,
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+        "session.timeout.ms": 6000,
+        "heartbeat.interval.ms": 200,
+        "log_level": 0,
+    }
+    client = Consumer(settings)
+    client.subscribe([TOPIC])
+    yield client
+    client.close()
+
+
+def coordinator(cluster: LocalCluster) -> int:
+    def ask() -> int:
+        view = cluster.view()
+        if view is None:
+            return 0
+        with Wire(cluster.layout.client_port(min(cluster.running()))) as wire:
+            answer = wire.ask(FindCoordinatorRequest(key=GROUP), 2)
+        alive = answer.error_code == ErrorCode.NONE and answer.node_id in view.broker_ids
+        return int(answer.node_id) if alive else 0
+
+    return eventually(ask, "a coordinator")
+
+
+@pytest.mark.spec("P1", "P3")
+def test_committed_offsets_survive_their_coordinator(cluster: LocalCluster, consumer: Consumer) -> None:
+    with Wire(cluster.layout.client_port(1)) as wire:
+        wire.create_topic(TOPIC, [[1, 2, 3], [2, 3, 1], [3, 1, 2]])
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, "log_level": 0})
+    partitions = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
+
+    def work(round_: int) -> None:
+        """Every value of the round arrives, and is committed."""
+        expected = {b"%d/%d" % (round_, number) for number in range(30)}
+        for number, value in enumerate(sorted(expected)):
+            producer.produce(TOPIC, value, partition=number % PARTITIONS)
+        assert producer.flush(PATIENCE_S) == 0
+        missing = set(expected)
+
+        def step() -> bool:
+            for message in consumer.consume(100, 0.1):
+                if message.error() is None:
+                    missing.discard(message.value())
+            return not missing and _commit(consumer)
+
+        eventually(step, f"round {round_} to be read and committed")
+
+    work(0)
+    for round_ in (1, 2):
+        victim = coordinator(cluster)
+        cluster.kill(victim)
+        eventually(lambda victim=victim: coordinator(cluster) != victim, "another coordinator")  # type: ignore[misc]
+        work(round_)
+        offsets = [where.offset for where in consumer.committed(partitions, PATIENCE_S)]
+        assert offsets == [10 * (round_ + 1)] * PARTITIONS
+        cluster.start_node(victim, PATIENCE_S)
+        cluster.wait_in_sync(PATIENCE_S)
+
+    cluster.kill_all()
+    cluster.start(PATIENCE_S)
+    coordinator(cluster)
+    offsets = [where.offset for where in eventually(lambda: _committed(consumer, partitions), "the committed offsets")]
+    assert offsets == [30] * PARTITIONS
+
+
+def _commit(consumer: Consumer) -> bool:
+    """False while the group is on its way to another coordinator."""
+    try:
+        consumer.commit(asynchronous=False)
+    except KafkaException:
+        return False
+    return True
+
+
+def _committed(consumer: Consumer, partitions: list[TopicPartition]) -> list[TopicPartition]:
+    try:
+        return list(consumer.committed(partitions, 5))
+    except KafkaException:
+        return []

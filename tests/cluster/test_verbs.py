@@ -1,0 +1,123 @@
+"""The command line's verbs on clusters that really run, and clusters that outlive the command that started them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cluster_cli import CommandLine
+from live_cluster import eventually, free_base_port
+
+from minikafka.chaos.layout import ClusterLayout
+from minikafka.chaos.local_cluster import LocalCluster
+
+MakeCommandLine = Callable[[str], CommandLine]
+
+
+@pytest.fixture
+def in_directory(tmp_path: Path) -> Iterator[MakeCommandLine]:
+    """A command line for a directory of this name; clusters in such directories end with the test."""
+    names: list[str] = []
+
+    def make(name: str) -> CommandLine:
+        names.append(name)
+        return CommandLine(tmp_path / name)
+
+    yield make
+    for name in names:
+        if ClusterLayout.exists(tmp_path / name):
+            LocalCluster.open(tmp_path / name).kill_all()
+
+
+def status(minikafka: CommandLine) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(minikafka("cluster", "status", "--json"))
+    return found
+
+
+def states(minikafka: CommandLine) -> list[str]:
+    return [node["state"] for node in status(minikafka)["nodes"]]
+
+
+def test_the_life_of_a_cluster(in_directory: MakeCommandLine) -> None:
+    minikafka = in_directory("c")
+    base_port = free_base_port()
+    started = json.loads(minikafka("cluster", "start", "--base-port", str(base_port), "--json"))
+    servers = ",".join(f"127.0.0.1:{base_port + n}" for n in range(3))
+    assert (started["nodes"], started["started"], started["bootstrap_servers"]) == ([1, 2, 3], [1, 2, 3], servers)
+    first = status(minikafka)
+    assert first["healthy"]
+    assert first["controller"] in (1, 2, 3)
+    again = minikafka("cluster", "start").decode()
+    assert again.splitlines() == ["all nodes were running already", f"bootstrap.servers={servers}"]
+
+    minikafka("cluster", "kill", "2")
+    assert states(minikafka) == ["up", "down", "up"]
+    assert b"node 2 is down" in minikafka("cluster", "pause", "2", fails=True)
+    minikafka("cluster", "pause", "3")
+    assert states(minikafka) == ["up", "down", "paused"]
+    minikafka("cluster", "resume", "3")
+    minikafka("cluster", "restart", "2")
+    eventually(lambda: status(minikafka)["healthy"], "all nodes to be live members")
+    minikafka("cluster", "restart", "1", "2")
+
+    second = status(minikafka)
+    for key in ("cluster_id", "bootstrap_servers", "dir"):
+        assert second[key] == first[key]
+    ports = ("node_id", "client_port", "replication_port", "controller_port")
+    for before, after in zip(first["nodes"], second["nodes"], strict=True):
+        assert [before[key] for key in ports] == [after[key] for key in ports]
+        assert (before["pid"] == after["pid"]) == (before["node_id"] == 3)
+
+    assert minikafka("cluster", "stop").decode() == "stopped nodes 1, 2, 3\n"
+    assert states(minikafka) == ["down"] * 3
+    assert not status(minikafka)["healthy"]
+    assert minikafka("cluster", "stop").decode() == "nothing was running\n"
+    assert "ready after" in minikafka("cluster", "start").decode()
+
+
+def test_two_clusters_run_side_by_side(in_directory: MakeCommandLine) -> None:
+    one, two = in_directory("one"), in_directory("two")
+    for minikafka in (one, two):
+        minikafka("cluster", "start", "--brokers", "1", "--base-port", str(free_base_port(1)))
+    assert status(one)["cluster_id"] != status(two)["cluster_id"]
+    one("topic", "create", "only-here")
+    assert b"only-here" in one("topic", "list")
+    assert b"only-here" not in two("topic", "list")
+    one("cluster", "kill", "1")
+    assert status(two)["healthy"]
+
+
+def test_a_port_in_use_is_named(in_directory: MakeCommandLine) -> None:
+    one, two = in_directory("one"), in_directory("two")
+    port = free_base_port(1)
+    one("cluster", "start", "--brokers", "1", "--base-port", str(port))
+    complaint = two("cluster", "start", "--brokers", "1", "--base-port", str(port), fails=True).decode()
+    assert f"port {port}, which node 1 needs, is in use" in complaint
+    assert status(one)["healthy"]
+
+
+def test_topics_and_records_by_hand(server: LocalCluster) -> None:
+    minikafka = CommandLine(server.layout.directory)
+    minikafka("topic", "create", "by-hand", "--partitions", "2", "--replication-factor", "3")
+    assert b"by-hand" in minikafka("topic", "list")
+    described = minikafka("topic", "describe", "by-hand").decode()
+    assert "by-hand" in described
+    assert b"TOPIC_ALREADY_EXISTS" in minikafka("topic", "create", "by-hand", fails=True)
+
+    minikafka("produce", "by-hand", "--key-separator", ",", given=b"a,1\nb,2\n\xc3\xa9,3\n")
+    printed = minikafka("consume", "by-hand", "--from-beginning", "--count", "3", "--print-key")
+    assert sorted(printed.splitlines()) == [b"a\t1", b"b\t2", b"\xc3\xa9\t3"]
+    grouped = ["consume", "by-hand", "--group", "readers-by-hand", "--from-beginning", "--count", "3"]
+    assert sorted(minikafka(*grouped).splitlines()) == [b"1", b"2", b"3"]
+    minikafka("produce", "by-hand", given=b"4\n")
+    assert minikafka(*grouped[:-1], "1") == b"4\n"  # the group goes on behind what it was committed
+
+    segments = sorted(str(path) for path in server.layout.data_directory(1).glob("by-hand-*/*.log"))
+    assert len(segments) == 2
+    dumped = minikafka("log", "dump", "--records", *segments).decode()
+    assert all(segment in dumped for segment in segments)
+    minikafka("topic", "delete", "by-hand")
+    eventually(lambda: b"by-hand" not in minikafka("topic", "list"), "the topic to be gone")
