@@ -124,8 +124,9 @@ class ReplicaFetchers:
         """Stop fetching them; what is on its way for them is dropped (row R10)."""
         for where in partitions:
             key = self._key_of.pop(where, None)
-            if key is not None:
-                self._fetchers[key].remove(where)
+            fetcher = None if key is None else self._fetchers.get(key)
+            if fetcher is not None:  # it ends when it has given up all its partitions
+                fetcher.remove(where)
 
     def _key(self, where: TopicPartition, source_id: int) -> FetcherKey:
         fetcher_id = crc32(f"{where}".encode()) % self._config.num_replica_fetchers

@@ -83,6 +83,10 @@ class Client:
         answer = await self.ask(request, version)
         return answer.responses[0].partition_responses[0]
 
+    def send_produce(self, topic: str, *values: bytes, acks: int = -1) -> asyncio.Task[Any]:
+        """Produce one batch now; the whole answer is the task's result."""
+        return self.send(produce_request(topic, batch(*values), acks=acks))
+
     async def fetch(self, topic: str, offset: int = 0, *, version: int = 12, **how: Any) -> PartitionData:
         """Fetch from one partition, at once unless told otherwise."""
         answer = await self.ask(fetch_request(topic, offset, **how), version)

@@ -64,7 +64,7 @@ def make_node(
 ) -> Node:
     """A node that is not started."""
     named = {name.replace("_", "."): str(value) for name, value in settings.items()}
-    config = BrokerConfig({"log.dirs": str(directory), "listeners": ANY_PORTS, **named})
+    config = BrokerConfig({"log.dirs": str(directory), "listeners": ANY_PORTS, "cluster.id": cluster_id, **named})
     loop = asyncio.get_running_loop()
     return Node(
         config,
@@ -218,7 +218,6 @@ class Cluster:
                 **self._settings,
                 **settings,
             }
-            how["cluster.id"] = how.pop("cluster_id")
             node = make_node(self._directory / f"node-{node_id}", **how)  # type: ignore[arg-type]
             self.nodes[node_id] = node
             await node.start()

@@ -1,0 +1,341 @@
+"""Replication between real nodes of one process; leader, fetcher and epochs are tested in tests/unit/replication."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+from broker_client import Client, values_in
+from broker_node import Cluster, FailingDisk, create_topic, eventually, in_time, led, turns
+
+from minikafka.broker.drivers import replication as replication_module
+from minikafka.broker.node import Node
+from minikafka.broker.partition import Partition
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import TopicPartition
+from minikafka.records.batch import iter_batches
+from minikafka.records.read import iter_records
+from minikafka.replication import effects as do
+from minikafka.storage.log import IllegalLogState
+
+Dial = Callable[..., Awaitable[Client]]
+
+ORDERS = TopicPartition("orders", 0)
+
+
+def replica(node: Node, where: TopicPartition = ORDERS) -> Partition:
+    partition = node.replicas.get(where)
+    assert partition is not None
+    return partition
+
+
+def whole_log(partition: Partition) -> bytes:
+    log, parts = partition.log, []
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        data = log.read(offset, 1 << 20).read()
+        *_, (_, header) = iter_batches(data)
+        offset = header.next_offset
+        parts.append(data)
+    return b"".join(parts)
+
+
+def values(partition: Partition) -> list[bytes | None]:
+    data = whole_log(partition)
+    return [record.value for at, header in iter_batches(data) for record in iter_records(data, at, header)]
+
+
+async def follows(node: Node, offset: int, where: TopicPartition = ORDERS) -> Partition:
+    """The node's replica, once it has everything below ``offset`` and knows that it is committed."""
+    await eventually(lambda: node.replicas.get(where), "the replica")
+    partition = replica(node, where)
+    await eventually(lambda: (partition.log.log_end_offset, partition.high_watermark) == (offset, offset), "its log")
+    return partition
+
+
+async def started(cluster: Cluster, *replicas: int, **configs: object) -> Node:
+    """The cluster with topic orders on these replicas; its leader."""
+    await cluster.start()
+    await cluster.ready()
+    await create_topic(cluster.controller, "orders", replicas=[list(replicas)], **configs)
+    leader = cluster.nodes[replicas[0]]
+    await eventually(lambda: leader.replicas.get(ORDERS), "the leader's replica")
+    return leader
+
+
+async def in_sync(node: Node, *members: int) -> None:
+    leader = led(node, ORDERS).leader
+    assert leader is not None
+    await eventually(lambda: leader.isr == tuple(sorted(members)), f"an ISR of {members}, not {leader.isr}")
+
+
+# -- the way of a record ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("R3")
+@pytest.mark.spec("R11")
+@pytest.mark.spec("R23")
+async def test_what_is_acknowledged_is_on_every_replica(cluster: Cluster, dial: Dial) -> None:
+    leader = await started(cluster, 1, 2, 3)
+    client = await dial(leader)
+    for number in range(20):
+        result = await client.produce("orders", b"%d" % number)
+        assert (result.error_code, result.base_offset) == (0, number)
+        for node in cluster.nodes.values():
+            assert replica(node).log.log_end_offset > number
+    expected = whole_log(led(leader, ORDERS))
+    for node_id in (2, 3):
+        follower = await follows(cluster.nodes[node_id], 20)
+        assert whole_log(follower) == expected
+        assert (follower.leader, follower.leader_id, follower.leader_epoch) == (None, 1, 0)
+        fetched = await (await dial(cluster.nodes[node_id])).fetch("orders")
+        assert fetched.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        refused = await (await dial(cluster.nodes[node_id])).produce("orders", b"x")
+        assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (await (await dial(cluster.nodes[2])).fetch("nowhere")).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.spec("E3")
+async def test_a_node_without_a_replica_sends_clients_away(cluster: Cluster, dial: Dial) -> None:
+    await started(cluster, 1, 2)
+    fetched = await (await dial(cluster.nodes[3])).fetch("orders")
+    assert fetched.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert cluster.nodes[3].replicas.get(ORDERS) is None
+
+
+@pytest.mark.spec("P1")
+@pytest.mark.spec("C4")
+async def test_a_leader_that_dies_loses_nothing_acknowledged(cluster: Cluster, dial: Dial) -> None:
+    leader = await started(cluster, 1, 2, 3, min_insync_replicas=2)
+    client = await dial(leader)
+    for number in range(10):
+        await client.produce("orders", b"%d" % number)
+    await cluster.kill(1)
+    await cluster.wait_for_controller()
+    new = cluster.nodes[2]
+    await eventually(lambda: replica(new).leader is not None, "the next in the assignment to lead")
+    client = await dial(new)
+    result = await client.produce("orders", b"after")
+    assert (result.error_code, result.base_offset) == (0, 10)
+    assert values_in((await client.fetch("orders")).records) == [b"%d" % number for number in range(10)] + [b"after"]
+    await cluster.start(1)
+    await cluster.ready()
+    back = await follows(cluster.nodes[1], 11)
+    assert whole_log(back) == whole_log(led(new, ORDERS))
+    await in_sync(new, 1, 2, 3)
+
+
+@pytest.mark.spec("E5")
+@pytest.mark.spec("R4")
+async def test_what_only_a_dead_leader_had_is_cut_when_it_returns(cluster: Cluster, dial: Dial) -> None:
+    leader = await started(cluster, 1, 2)
+    client = await dial(leader)
+    await client.produce("orders", b"both")
+    await follows(cluster.nodes[2], 1)
+    cluster.nodes[2]._fetchers.unfollow([ORDERS])  # the follower hears nothing of what comes now
+    for value in (b"lost 1", b"lost 2"):
+        await client.produce("orders", value, acks=1)
+    await cluster.kill(1)
+    await cluster.wait_for_controller()
+    new = cluster.nodes[2]
+    await eventually(lambda: replica(new).leader is not None, "the other to lead")
+    await (await dial(new)).produce("orders", b"new")
+    await cluster.start(1)
+    await cluster.ready()
+    back = await follows(cluster.nodes[1], 2)
+    assert values(back) == [b"both", b"new"]
+    assert whole_log(back) == whole_log(led(new, ORDERS))
+
+
+@pytest.mark.spec("R23")
+@pytest.mark.spec("R19")
+async def test_with_too_few_in_sync_acks_all_is_refused_and_comes_back(cluster: Cluster, dial: Dial) -> None:
+    leader = await started(cluster, 1, 2, min_insync_replicas=2)
+    client = await dial(leader)
+    assert (await client.produce("orders", b"a")).error_code == 0
+    await cluster.kill(2)
+    await in_sync(leader, 1)
+    assert (await client.produce("orders", b"b")).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert (await client.produce("orders", b"c", acks=1)).error_code == 0
+    assert values_in((await client.fetch("orders")).records) == [b"a"], "what one replica has is not shown"
+    await cluster.start(2)
+    await in_sync(leader, 1, 2)
+    assert (await client.produce("orders", b"d")).error_code == 0
+    assert values_in((await client.fetch("orders")).records) == [b"a", b"c", b"d"]
+
+
+@pytest.mark.spec("R13")
+async def test_a_follower_whose_records_are_gone_starts_anew(cluster: Cluster, dial: Dial) -> None:
+    leader = await started(cluster, 1, 2, segment_bytes=1500)
+    client = await dial(leader)
+    await client.produce("orders", b"a")
+    await follows(cluster.nodes[2], 1)
+    await cluster.kill(2)
+    await in_sync(leader, 1)
+    for _ in range(4):
+        await client.produce("orders", b"x" * 1200)
+    log = led(leader, ORDERS).log
+    log.delete_records(4, 5)
+    await cluster.start(2)
+    follower = await follows(cluster.nodes[2], 5)
+    assert follower.log.log_start_offset == 4
+    await in_sync(leader, 1, 2)
+
+
+@pytest.mark.spec("R11")
+async def test_a_follower_drops_what_its_leader_dropped(cluster: Cluster, dial: Dial) -> None:
+    leader = await started(cluster, 1, 2)
+    client = await dial(leader)
+    await client.produce("orders", b"a", b"b", b"c")
+    follower = await follows(cluster.nodes[2], 3)
+    led(leader, ORDERS).log.delete_records(2, 3)
+    await client.produce("orders", b"d")
+    await eventually(lambda: follower.log.log_start_offset == 2, "the follower's log start")
+
+
+@pytest.mark.spec("P2")
+async def test_with_flush_messages_every_replica_has_synced_before_the_ack(cluster: Cluster, dial: Dial) -> None:
+    leader = await started(cluster, 1, 2, 3, flush_messages=1)
+    client = await dial(leader)
+    for number in range(5):
+        assert (await client.produce("orders", b"%d" % number)).base_offset == number
+        assert [replica(node).log.recovery_point > number for node in cluster.nodes.values()] == [True] * 3
+
+
+@pytest.mark.spec("R12")
+async def test_a_follower_whose_disk_fails_leaves_the_others_alone(cluster: Cluster, dial: Dial) -> None:
+    disk = FailingDisk()
+    await cluster.start(1, 3)
+    await cluster.start(2, disk=disk)
+    await cluster.ready()
+    await create_topic(cluster.controller, "orders", replicas=[[1, 2, 3]], min_insync_replicas=2)
+    leader = cluster.nodes[1]
+    await eventually(lambda: leader.replicas.get(ORDERS), "the leader's replica")
+    client = await dial(leader)
+    await client.produce("orders", b"a")
+    disk.refuse("append", "orders-0")
+    writing = client.send_produce("orders", b"b")
+    await eventually(cluster.nodes[2].stopped.is_set, "the follower to halt")
+    await cluster.kill(2)
+    result = await in_time(writing)
+    assert result.responses[0].partition_responses[0].error_code == 0
+    await in_sync(leader, 1, 3)
+
+
+async def test_a_follower_that_cannot_sync_does_not_count(cluster: Cluster, dial: Dial) -> None:
+    disk = FailingDisk()
+    await cluster.start(1, 3)
+    await cluster.start(2, disk=disk)
+    await cluster.ready()
+    await create_topic(cluster.controller, "orders", replicas=[[1, 2]], flush_messages=1)
+    leader = cluster.nodes[1]
+    await eventually(lambda: leader.replicas.get(ORDERS), "the leader's replica")
+    client = await dial(leader)
+    await client.produce("orders", b"a")
+    disk.refuse("fsync", "orders-0")
+    writing = client.send_produce("orders", b"b")
+    await eventually(cluster.nodes[2].stopped.is_set, "the follower to halt")
+    assert not writing.done()
+    await cluster.kill(2)
+    assert (await in_time(writing)).responses[0].partition_responses[0].error_code == 0
+
+
+# -- fetchers ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("R9")
+async def test_partitions_share_a_fetcher_per_leader_and_idle_ones_end(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replication_module, "IDLE_SHUTDOWN_S", 0.01)
+    await started(cluster, 1, 2)
+    await create_topic(cluster.controller, "more", replicas=[[1, 2], [1, 2], [3, 2]])
+    fetchers = cluster.nodes[2]._fetchers._fetchers
+    await eventually(lambda: len(cluster.nodes[2].replicas) == 4, "all replicas")
+    assert sorted(key.source_id for key in fetchers) == [1, 3]
+    cluster.nodes[2]._fetchers.unfollow([TopicPartition("more", 2)])
+    await eventually(lambda: sorted(key.source_id for key in fetchers) == [1], "the idle fetcher to end")
+    cluster.nodes[2]._fetchers.follow(replica(cluster.nodes[2], TopicPartition("more", 2)))
+    assert sorted(key.source_id for key in fetchers) == [1, 3]
+
+
+async def test_several_fetchers_per_leader_where_asked_for(cluster: Cluster) -> None:
+    await cluster.start(num_replica_fetchers=4)
+    await cluster.ready()
+    await create_topic(cluster.controller, "many", replicas=[[1, 2]] * 16)
+    fetchers = cluster.nodes[2]._fetchers._fetchers
+    await eventually(lambda: len(cluster.nodes[2].replicas) == 16, "all replicas")
+    assert {key.source_id for key in fetchers} == {1}
+    assert len(fetchers) == 4
+
+
+@pytest.mark.spec("R12")
+async def test_a_partition_that_its_fetcher_gave_up_may_move_on(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A fetcher drops a partition that is fenced, or that cannot be appended to, and may have ended by the time that
+    # metadata tells what comes next.
+    monkeypatch.setattr(replication_module, "IDLE_SHUTDOWN_S", 0.01)
+    await started(cluster, 1, 2)
+    node = cluster.nodes[2]
+    await eventually(lambda: node._fetchers._fetchers, "the fetcher")
+    (fetcher,) = node._fetchers._fetchers.values()
+    fetcher._machine.remove_partitions([ORDERS])
+    await eventually(lambda: not node._fetchers._fetchers, "the fetcher to end")
+    await cluster.kill(1)
+    await cluster.wait_for_controller()
+    await eventually(lambda: replica(node).leader is not None, "it to lead")
+    assert node.failure is None
+
+
+async def test_a_leader_that_is_not_registered_is_waited_for(cluster: Cluster, dial: Dial) -> None:
+    leader = await started(cluster, 1, 2)
+    node = cluster.nodes[2]
+    follower = await follows(node, 0)
+    endpoint_of = node._fetchers._endpoint_of
+    node._fetchers._endpoint_of = lambda _node_id: None
+    (fetcher,) = node._fetchers._fetchers.values()
+    connection = await eventually(lambda: fetcher._connection, "its connection")
+    connection.close()
+    writing = (await dial(leader)).send_produce("orders", b"x")
+    await turns(10)
+    assert follower.log.log_end_offset == 0
+    node._fetchers._endpoint_of = endpoint_of
+    assert (await in_time(writing)).responses[0].partition_responses[0].error_code == 0
+
+
+@pytest.mark.spec("R12")
+@pytest.mark.parametrize(
+    "error", [IllegalLogState("the base is not the end"), KafkaError(ErrorCode.CORRUPT_MESSAGE, "damaged")]
+)
+async def test_an_append_that_fails_hurts_its_partition_only(
+    cluster: Cluster, dial: Dial, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    leader = await started(cluster, 1, 2)
+    await create_topic(cluster.controller, "other", replicas=[[1, 2]])
+    node = cluster.nodes[2]
+    other = await follows(node, 0, TopicPartition("other", 0))
+    await follows(node, 0)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(replica(node).log, "append_as_follower", refuse)
+    client = await dial(leader)
+    await client.produce("orders", b"x", acks=1)
+    assert (await client.produce("other", b"y")).error_code == 0
+    assert other.log.log_end_offset == 1
+    assert replica(node).log.log_end_offset == 0
+    assert node.failure is None
+
+
+async def test_effects_for_what_is_not_followed_any_more_are_nothing(cluster: Cluster) -> None:
+    await started(cluster, 1, 2)
+    node = cluster.nodes[2]
+    await follows(node, 0)
+    (fetcher,) = node._fetchers._fetchers.values()
+    gone = TopicPartition("gone", 0)
+    append = do.Append(gone, b"", 0, 0)
+    for effect in (append, do.RestartAt(gone, 5), do.FollowOffsets(gone, 1, 1)):
+        await fetcher._carry_out([effect])
+    assert node.failure is None
