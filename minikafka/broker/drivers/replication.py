@@ -255,6 +255,7 @@ class _Fetcher:
             await self._owner._flusher.flush(partition)
         except StorageFailure as failure:
             self._replicas.fail(partition, failure)
+            await self._carry_out(self._machine.on_append_failed(where, failure.code, self._now()))
 
     def _follow_offsets(self, where: TopicPartition, high_watermark: int, log_start_offset: int) -> None:
         partition = self._local(where)
