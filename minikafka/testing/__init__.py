@@ -1,0 +1,10 @@
+"""What tests of a cluster stand on: virtual time, an in-memory network and a disk that forgets what was not synced.
+
+* ``loop``: :class:`~minikafka.testing.loop.Simulator` and :class:`~minikafka.testing.loop.Process`, an asyncio event
+  loop per process in virtual time
+* ``network``: :class:`~minikafka.testing.network.Network`, TCP with delays, cuts and resets
+* ``disk``: :class:`~minikafka.testing.disk.SimulatedDisk`, a machine's disk through crashes and losses of power
+
+Whatever takes its time from its event loop, its randomness from an rng that is handed in, its files through
+``storage.disk.Disk`` and its sockets from ``create_server`` and ``create_connection`` runs on them unchanged.
+"""

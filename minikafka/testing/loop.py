@@ -1,0 +1,316 @@
+"""Virtual time for whole processes: a simulator, and for each process an asyncio event loop of its own.
+
+Nothing here waits. :class:`Simulator` keeps every event that is to happen, in the order of virtual time, and jumps
+from one to the next. A :class:`Process` is what runs on one machine: it has its own event loop, so what it schedules
+is run first in, first out, as asyncio promises; which process runs next is decided by seeded randomness, and each turn
+costs it a random bit of virtual time. A process can be paused (SIGSTOP) and killed: after :meth:`Process.kill` not one
+more line of it runs, no ``finally`` block and no ``__del__`` that matters, because what it held is kept for good and
+everything it could touch is dead.
+
+All randomness comes from the simulator's ``rng``. The same seed gives the same trace: :attr:`Simulator.fingerprint`
+is a checksum over every turn, message and disk operation, to compare two runs with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import random
+from asyncio import events
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextvars import Context
+from typing import Any, Final, TypeVar, TypeVarTuple, Unpack
+from zlib import crc32
+
+from minikafka.testing.killed import Killed
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+Event = tuple[float, float, int, Callable[[Any], None], Any]
+
+CALLBACK_COST_S: Final = 20e-6
+THREAD_START_S: Final = 100e-6
+
+_graveyard: list[Process] = []
+"""Killed processes. Collecting their coroutines would run ``finally`` blocks that a kill -9 does not run."""
+
+
+class Simulator:
+    """The queue of everything that will happen. ``now`` is in virtual seconds."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.now = 0.0
+        self.fingerprint = 0
+        self.turns = 0
+        self.after_turn: Callable[[Process], None] = lambda process: None
+        self._events: list[Event] = []
+        self._count = 0
+
+    def at(self, when: float, act: Callable[[Any], None], argument: Any = None) -> None:
+        """Call ``act(argument)`` at ``when``. Events of one moment happen in random order."""
+        self._count += 1
+        heapq.heappush(self._events, (when, self.rng.random(), self._count, act, argument))
+
+    def after(self, delay_s: float, act: Callable[[Any], None], argument: Any = None) -> None:
+        """Call ``act(argument)`` when ``delay_s`` virtual seconds have passed."""
+        self.at(self.now + delay_s, act, argument)
+
+    def mark(self, what: str) -> None:
+        """Let ``what`` be part of the fingerprint."""
+        self.fingerprint = crc32(what.encode(), self.fingerprint)
+
+    def run(self, until: float) -> None:
+        """Let everything happen that is due up to virtual time ``until``."""
+        queue = self._events
+        pop = heapq.heappop
+        while queue and queue[0][0] <= until:
+            event = pop(queue)
+            if event[0] > self.now:
+                self.now = event[0]
+            event[3](event[4])
+        self.now = max(self.now, until)
+
+    def run_until_done(self, future: asyncio.Future[T], limit_s: float) -> T:
+        """Let things happen until ``future`` is done, and give its result. AssertionError after ``limit_s``."""
+        give_up = self.now + limit_s
+        queue = self._events
+        while not future.done():
+            assert queue, f"nothing will ever complete {future!r}"
+            assert queue[0][0] <= give_up, f"not done after {limit_s} virtual seconds: {future!r}"
+            self.run(queue[0][0])
+        return future.result()
+
+
+class Process(asyncio.AbstractEventLoop):
+    """One process: the event loop that its code sees, with what the machine does to it from outside.
+
+    ``host`` is the machine it runs on, which the network knows it by. Exceptions that nobody caught are collected in
+    ``unhandled``.
+    """
+
+    def __init__(self, simulator: Simulator, host: str, connect: Connect, listen: Listen) -> None:
+        self.simulator = simulator
+        self.host = host
+        self.is_alive = True
+        self.slowness = 1.0
+        """How many times longer its callbacks and its threads take."""
+        self.unhandled: list[dict[str, Any]] = []
+        self._connect = connect
+        self._listen = listen
+        self._ready: deque[asyncio.Handle] = deque()
+        self._has_turn = False
+        self._busy_until = 0.0
+        self._is_paused = False
+        self._parked_jobs: list[Callable[[], None]] = []
+        self._handler: Callable[[asyncio.AbstractEventLoop, dict[str, Any]], Any] | None = None
+        self._resources: list[Callable[[], None]] = []
+
+    # -- what happens to it from outside ----------------------------------------------------------------------------
+
+    def spawn(self, coroutine: Coroutine[Any, Any, T], name: str = "main") -> asyncio.Task[T]:
+        """Start a task in this process, from outside of it."""
+        return self.enter(lambda: self.create_task(coroutine, name=name))
+
+    def enter(self, act: Callable[[], T]) -> T:
+        """Call ``act`` as code of this process."""
+        before = events._get_running_loop()
+        events._set_running_loop(self)
+        try:
+            return act()
+        finally:
+            events._set_running_loop(before)
+
+    def on_kill(self, act: Callable[[], None]) -> None:
+        """Call ``act`` when the process is killed: what holds something of it lets go."""
+        self._resources.append(act)
+
+    def kill(self) -> None:
+        """SIGKILL: nothing of it runs any more."""
+        if not self.is_alive:
+            return
+        self.is_alive = False
+        self._ready.clear()
+        self._parked_jobs.clear()
+        _graveyard.append(self)
+        for release in self._resources:
+            release()
+
+    def pause(self) -> None:
+        """SIGSTOP: nothing of it runs until :meth:`resume`; what arrives waits."""
+        self._is_paused = True
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        if not self._is_paused:
+            return
+        self._is_paused = False
+        jobs, self._parked_jobs = self._parked_jobs, []
+        for job in jobs:
+            self.simulator.after(self._thread_delay_s(), lambda job: job(), job)
+        self._want_turn()
+
+    def _is_dead(self) -> bool:
+        return not self.is_alive
+
+    def _want_turn(self) -> None:
+        if not self._has_turn and self._ready and self.is_alive and not self._is_paused:
+            self._has_turn = True
+            self.simulator.at(max(self.simulator.now, self._busy_until), self._take_turn)
+
+    def _take_turn(self, _: None) -> None:
+        """One iteration of the loop: everything that was ready when it began."""
+        self._has_turn = False
+        if not self.is_alive or self._is_paused:
+            return
+        simulator = self.simulator
+        ready = self._ready
+        count = len(ready)
+        before = events._get_running_loop()
+        events._set_running_loop(self)
+        try:
+            for _turn in range(count):
+                handle = ready.popleft()
+                if not handle._cancelled:
+                    handle._run()
+                if self._is_dead():
+                    break
+        finally:
+            events._set_running_loop(before)
+        simulator.turns += 1
+        simulator.fingerprint = crc32(
+            b"%s %d %d" % (self.host.encode(), count, simulator.now * 1e9), simulator.fingerprint
+        )
+        self._busy_until = simulator.now + count * CALLBACK_COST_S * self.slowness * (0.5 + simulator.rng.random())
+        self._want_turn()
+        simulator.after_turn(self)
+
+    # -- the event loop: callbacks and timers -------------------------------------------------------------------------
+
+    def time(self) -> float:
+        return self.simulator.now
+
+    def call_soon(
+        self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, self, context)
+        if self.is_alive:
+            self._ready.append(handle)
+            self._want_turn()
+        return handle
+
+    call_soon_threadsafe = call_soon
+
+    def call_later(
+        self, delay: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self.simulator.now + delay, callback, *args, context=context)
+
+    def call_at(
+        self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        handle = asyncio.TimerHandle(when, callback, args, self, context)
+        if self.is_alive:
+            self.simulator.at(when, self._on_timer, handle)
+        return handle
+
+    def _on_timer(self, handle: asyncio.TimerHandle) -> None:
+        if self.is_alive and not handle.cancelled():
+            self._ready.append(handle)
+            self._want_turn()
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """Part of the contract between asyncio's handles and loops; it is skipped when its time comes."""
+
+    # -- the event loop: futures, tasks, threads ----------------------------------------------------------------------
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return asyncio.Future(loop=self)
+
+    def create_task(self, coro: Any, *, name: str | None = None, context: Context | None = None) -> asyncio.Task[Any]:
+        return asyncio.Task(coro, loop=self, name=name, context=context)
+
+    def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> asyncio.Future[T]:  # type: ignore[override]
+        """A thread takes the job after a while and does it in one go; its result arrives a little later."""
+        future: asyncio.Future[T] = self.create_future()
+
+        def work() -> None:
+            if not self.is_alive or future.cancelled():
+                return
+            if self._is_paused:
+                self._parked_jobs.append(work)
+                return
+            try:
+                result = self.enter(lambda: func(*args))
+            except Killed:
+                return
+            except BaseException as error:
+                self._report(_fail, future, error)
+            else:
+                self._report(_succeed, future, result)
+
+        self.simulator.after(self._thread_delay_s(), lambda _: work())
+        return future
+
+    def _report(
+        self, settle: Callable[[asyncio.Future[T], Any], None], future: asyncio.Future[T], outcome: Any
+    ) -> None:
+        def arrive(_: None) -> None:
+            self.call_soon(settle, future, outcome)
+
+        self.simulator.after(THREAD_START_S, arrive)
+
+    def _thread_delay_s(self) -> float:
+        rng = self.simulator.rng
+        delay_s = THREAD_START_S * (0.5 + rng.random())
+        if rng.random() < 0.1:
+            delay_s += 0.02 * rng.random() ** 2  # now and then a disk takes its time
+        return delay_s * self.slowness
+
+    # -- the event loop: network --------------------------------------------------------------------------------------
+
+    async def create_connection(self, protocol_factory: Any, host: Any = None, port: Any = None, **options: Any) -> Any:
+        """As asyncio's, over the simulated network."""
+        return await self._connect(self, protocol_factory, str(host), int(port))
+
+    async def create_server(self, protocol_factory: Any, host: Any = None, port: Any = None, **options: Any) -> Any:
+        """As asyncio's, over the simulated network."""
+        return self._listen(self, protocol_factory, str(host), int(port), bool(options.get("start_serving", True)))
+
+    # -- the event loop: the rest of its contract ---------------------------------------------------------------------
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        if not self.is_alive or isinstance(context.get("exception"), Killed):
+            return
+        if self._handler is not None:
+            self._handler(self, context)
+        else:
+            self.unhandled.append(context)
+
+    def set_exception_handler(self, handler: Any) -> None:
+        self._handler = handler
+
+    def get_debug(self) -> bool:
+        return False
+
+    def is_running(self) -> bool:
+        return self.is_alive
+
+    def is_closed(self) -> bool:
+        return not self.is_alive
+
+
+Connect = Callable[[Process, Callable[[], Any], str, int], Coroutine[Any, Any, Any]]
+Listen = Callable[[Process, Callable[[], Any], str, int, bool], Any]
+
+
+def _succeed(future: asyncio.Future[T], result: T) -> None:
+    if not future.done():
+        future.set_result(result)
+
+
+def _fail(future: asyncio.Future[Any], error: BaseException) -> None:
+    if not future.done():
+        future.set_exception(error)
