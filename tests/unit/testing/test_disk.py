@@ -1,0 +1,380 @@
+"""The simulated disk: what processes see, what outlives them, and what a power cut leaves."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from minikafka.storage.disk import Disk
+from minikafka.testing.disk import KilledInside, MountedDisk, Operation, SimulatedDisk
+from minikafka.testing.inodes import SECTOR
+from minikafka.testing.killed import Killed
+
+
+@pytest.fixture
+def platter() -> SimulatedDisk:
+    return SimulatedDisk()
+
+
+@pytest.fixture
+def disk(platter: SimulatedDisk) -> MountedDisk:
+    disk = platter.mount()
+    disk.mkdir("/data/logs")
+    disk.fsync_dir("/")
+    disk.fsync_dir("/data")
+    return disk
+
+
+def futures(platter: SimulatedDisk, path: str, count: int = 300) -> set[bytes | None]:
+    """What a power cut now may leave of a file; None when it is gone."""
+    return {platter.after_power_loss(Random(seed)).files().get(path) for seed in range(count)}
+
+
+def make(disk: MountedDisk, path: str, data: bytes) -> None:
+    file = disk.open_append(path)
+    file.append([data])
+    file.fsync()
+    disk.fsync_dir("/data/logs")
+
+
+# -- a file system --------------------------------------------------------------------------------------------------
+
+
+def test_it_is_a_disk(disk: MountedDisk) -> None:
+    port: Disk = disk
+    assert port.is_dir("/data/logs")
+
+
+def test_reads_see_what_was_written(disk: MountedDisk) -> None:
+    file = disk.open_append("/data/logs/a")
+    file.append([b"ab", bytearray(b"cd"), memoryview(b"xefx")[1:3]])
+    assert file.pread(3, 1) == b"bcd"
+    assert file.pread(100, 4) == b"ef"
+    file.truncate(3)
+    file.append([b"!"])
+    assert disk.read_bytes("/data/logs/a") == b"abc!"
+    file.truncate(6)
+    assert disk.read_bytes("/data/logs/a") == b"abc!\0\0"
+    assert disk.size("/data/logs/a") == file.size() == 6
+
+
+def test_an_open_file_outlives_its_name(disk: MountedDisk) -> None:
+    disk.write_bytes("/data/logs/a", b"old")
+    file = disk.open_read("/data/logs/a")
+    disk.unlink("/data/logs/a")
+    disk.unlink("/data/logs/a")
+    assert file.pread(10, 0) == b"old"
+    assert not disk.exists("/data/logs/a")
+
+
+def test_rename_replaces_files_and_takes_directories_along(disk: MountedDisk) -> None:
+    disk.write_bytes("/data/logs/a", b"a")
+    disk.write_bytes("/data/logs/b", b"b")
+    disk.rename("/data/logs/a", "/data/logs/b")
+    disk.rename("/data/logs", "/data/moved")
+    assert disk.listdir("/data/moved") == ["b"]
+    assert disk.read_bytes("/data/moved/b") == b"a"
+    assert disk.listdir("/data") == ["moved"]
+
+
+@pytest.mark.parametrize(
+    ("act", "error"),
+    [
+        (lambda disk: disk.read_bytes("/data/none"), FileNotFoundError),
+        (lambda disk: disk.open_append("/none/a"), FileNotFoundError),
+        (lambda disk: disk.open_append("/data/logs"), IsADirectoryError),
+        (lambda disk: disk.listdir("/data/file"), NotADirectoryError),
+        (lambda disk: disk.open_append("/data/file/a"), NotADirectoryError),
+        (lambda disk: disk.mkdir("/data/file"), NotADirectoryError),
+        (lambda disk: disk.rename("/data/none", "/data/a"), FileNotFoundError),
+        (lambda disk: disk.rename("/data/logs", "/data/full"), OSError),
+        (lambda disk: disk.rename("/data/file", "/file"), OSError),
+        (lambda disk: disk.fsync_dir("/none"), FileNotFoundError),
+        (lambda disk: disk.unlink("/data/logs"), IsADirectoryError),
+    ],
+)
+def test_what_an_operating_system_refuses_is_refused(
+    disk: MountedDisk, act: Callable[[MountedDisk], object], error: type[Exception]
+) -> None:
+    disk.write_bytes("/data/file", b"")
+    disk.mkdir("/data/full/below")
+    with pytest.raises(error):
+        act(disk)
+
+
+def test_a_closed_file_is_refused(disk: MountedDisk) -> None:
+    file = disk.open_append("/data/a")
+    file.close()
+    file.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        file.append([b"x"])
+
+
+def test_a_tree_goes_with_everything_below(platter: SimulatedDisk, disk: MountedDisk) -> None:
+    disk.mkdir("/data/logs/below")
+    disk.write_bytes("/data/logs/below/a", b"abc")
+    disk.write_bytes("/data/logs/b", b"b")
+    disk.remove_tree("/data/logs")
+    assert disk.listdir("/data") == []
+    assert platter.used == 0
+
+
+def test_relative_paths_and_repeated_slashes_are_understood(disk: MountedDisk) -> None:
+    disk.mkdir("there")
+    disk.write_bytes("there//a", b"x")
+    assert disk.read_bytes("./there/a") == b"x"
+
+
+# -- room -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_full_disk_takes_what_fits() -> None:
+    platter = SimulatedDisk(capacity=10)
+    disk = platter.mount()
+    file = disk.open_append("/a")
+    file.append([b"1234567"])
+    with pytest.raises(OSError, match="No space left") as raised:
+        file.append([b"abcdef"])
+    assert raised.value.errno == errno.ENOSPC
+    assert disk.read_bytes("/a") == b"1234567abc"
+    assert disk.space("/") == (10, 0)
+    file.truncate(4)
+    assert disk.space("/").usable == 6
+    disk.rename("/a", "/b")
+    disk.write_bytes("/c", b"12")
+    disk.rename("/c", "/b")
+    assert platter.used == 2
+    disk.unlink("/b")
+    assert platter.used == 0
+
+
+# -- the end of a process ---------------------------------------------------------------------------------------------
+
+
+def test_nothing_of_a_killed_process_reaches_the_disk(platter: SimulatedDisk, disk: MountedDisk) -> None:
+    file = disk.open_append("/data/a")
+    file.append([b"before"])
+    lock = disk.lock("/data/.lock")
+    platter.kill()
+    acts: list[Callable[[], object]] = [
+        lambda: file.append([b"after"]),
+        lambda: file.pread(1, 0),
+        lambda: file.truncate(0),
+        file.size,
+        file.fsync,
+        lock.release,
+        lambda: disk.open_append("/data/b"),
+        lambda: disk.read_bytes("/data/a"),
+        lambda: disk.write_atomic("/data/b", b""),
+        lambda: disk.mkdir("/data/c"),
+        lambda: disk.rename("/data/a", "/data/b"),
+        lambda: disk.unlink("/data/a"),
+        lambda: disk.remove_tree("/data"),
+        lambda: disk.listdir("/data"),
+        lambda: disk.exists("/data"),
+        lambda: disk.fsync_dir("/data"),
+        lambda: disk.lock("/data/.lock"),
+    ]
+    for act in acts:
+        with pytest.raises(Killed):
+            act()
+    again = platter.mount()
+    assert again.listdir("/data") == [".lock", "a", "logs"]
+    assert again.read_bytes("/data/a") == b"before"
+    again.lock("/data/.lock").release()
+
+
+def test_one_process_holds_a_lock(platter: SimulatedDisk, disk: MountedDisk) -> None:
+    lock = disk.lock("/data/.lock")
+    for other in (disk, platter.mount()):
+        with pytest.raises(BlockingIOError):
+            other.lock("/data//.lock")
+    lock.release()
+    platter.mount().lock("/data/.lock")
+
+
+def test_every_system_call_is_announced(platter: SimulatedDisk) -> None:
+    seen: list[Operation] = []
+    disk = platter.mount(before=seen.append)
+    disk.mkdir("/a/b")
+    disk.write_atomic("/a/b/c", b"123")
+    disk.write_bytes("/a/b/c", b"4567")
+    file = disk.open_append("/a/b/c")
+    file.truncate(2)
+    disk.unlink("/a/b/none")
+    disk.remove_tree("/a")
+    assert [(kind, path) for kind, path, _size in seen] == [
+        ("mkdir", "/a"),
+        ("mkdir", "/a/b"),
+        ("create", "/a/b/c.tmp"),
+        ("append", "/a/b/c.tmp"),
+        ("fsync", "/a/b/c.tmp"),
+        ("rename", "/a/b/c.tmp"),
+        ("fsync_dir", "/a/b"),
+        ("truncate", "/a/b/c"),
+        ("append", "/a/b/c"),
+        ("truncate", "/a/b/c"),
+        ("unlink", "/a/b/c"),
+        ("rmdir", "/a/b"),
+        ("rmdir", "/a"),
+    ]
+    assert [size for kind, _path, size in seen if kind in ("append", "truncate")] == [3, 0, 4, 2]
+
+
+def test_a_process_dies_before_an_operation_or_inside_an_append(platter: SimulatedDisk) -> None:
+    def before(operation: Operation) -> None:
+        if operation.kind == "append":
+            platter.kill()
+            raise KilledInside(operation.size // 2)
+
+    disk = platter.mount(before)
+    with pytest.raises(Killed):
+        disk.write_bytes("/a", b"123456")
+    assert platter.mount().read_bytes("/a") == b"123"
+
+
+def test_a_read_that_fails(platter: SimulatedDisk) -> None:
+    def fail(operation: Operation) -> None:
+        raise OSError(errno.EIO, "the sector is bad", operation.path)
+
+    platter.mount().write_bytes("/a", b"123")
+    disk = platter.mount(before_read=fail)
+    with pytest.raises(OSError, match="the sector is bad"):
+        disk.open_read("/a").pread(1, 0)
+
+
+# -- the end of the machine -------------------------------------------------------------------------------------------
+
+
+def test_what_was_synced_survives(platter: SimulatedDisk, disk: MountedDisk) -> None:
+    make(disk, "/data/logs/a", b"data")
+    disk.write_atomic("/data/logs/b", b"more")
+    platter.lose_power(Random(1))
+    assert platter.files() == {"/data/logs/a": b"data", "/data/logs/b": b"more"}
+    assert platter.used == 8
+    with pytest.raises(Killed):
+        disk.exists("/data/logs/a")
+
+
+def test_an_unsynced_append_is_there_or_not_or_zeros(platter: SimulatedDisk, disk: MountedDisk) -> None:
+    make(disk, "/data/logs/a", b"data")
+    disk.open_append("/data/logs/a").append([b"more"])
+    assert futures(platter, "/data/logs/a") == {b"data", b"datamore", b"data\0\0\0\0"}
+    assert disk.read_bytes("/data/logs/a") == b"datamore"
+
+
+def test_a_large_append_is_torn_at_sectors(platter: SimulatedDisk, disk: MountedDisk) -> None:
+    make(disk, "/data/logs/a", b"<" * 12)
+    disk.open_append("/data/logs/a").append([b"1" * 500 + b"2" * SECTOR])
+    old, first, second = b"<" * 12, b"1" * 500, b"2" * SECTOR
+    zeros = bytes(len(first)), bytes(len(second))
+    assert futures(platter, "/data/logs/a") == {
+        old,
+        old + first,
+        old + first + second,
+        old + zeros[0] + second,
+        old + zeros[0] + zeros[1],
+    }
+
+
+def test_unsynced_changes_happen_independently(platter: SimulatedDisk, disk: MountedDisk) -> None:
+    make(disk, "/data/logs/a", b"123456")
+    file = disk.open_append("/data/logs/a")
+    file.truncate(2)
+    file.append([b"ab"])
+    left = futures(platter, "/data/logs/a")
+    assert left == {b"123456", b"12", b"12ab", b"12ab56", b"12\0\0"}
+
+
+def test_names_are_lost_from_the_end(platter: SimulatedDisk, disk: MountedDisk) -> None:
+    make(disk, "/data/logs/a", b"a")
+    disk.rename("/data/logs/a", "/data/logs/b")
+    disk.open_append("/data/logs/c").fsync()
+    disk.unlink("/data/logs/b")
+    names = {tuple(platter.after_power_loss(Random(seed)).mount().listdir("/data/logs")) for seed in range(100)}
+    assert names == {("a",), ("b",), ("b", "c"), ("c",)}
+
+
+def test_a_new_directory_is_lost_with_what_is_in_it(platter: SimulatedDisk, disk: MountedDisk) -> None:
+    disk.mkdir("/data/logs/new")
+    disk.write_atomic("/data/logs/new/a", b"a")
+    assert futures(platter, "/data/logs/new/a") == {None, b"a"}
+    disk.fsync_dir("/data/logs")
+    assert futures(platter, "/data/logs/new/a") == {b"a"}
+
+
+def test_an_atomic_write_leaves_the_old_or_the_new_content_before_its_last_step(platter: SimulatedDisk) -> None:
+    left: list[set[bytes | None]] = []
+    disk = platter.mount(before=lambda _operation: left.append(futures(platter, "/a", 50)))
+    disk.write_atomic("/a", b"old")
+    left.clear()
+    disk.write_atomic("/a", b"new")
+    assert left == [{b"old"}] * 4 + [{b"old", b"new"}]
+    assert futures(platter, "/a", 50) == {b"new"}
+
+
+def test_a_sync_after_a_failed_one_lies(platter: SimulatedDisk) -> None:
+    is_broken = False
+
+    def before(operation: Operation) -> None:
+        if is_broken and operation.kind in ("fsync", "fsync_dir"):
+            raise OSError(errno.EIO, "Input/output error")
+
+    disk = platter.mount(before)
+    file = disk.open_append("/a")
+    disk.fsync_dir("/")
+    file.append([b"1"])
+    file.fsync()
+    is_broken = True
+    file.append([b"2"])
+    disk.write_bytes("/b", b"")
+    with pytest.raises(OSError, match="Input/output"):
+        file.fsync()
+    with pytest.raises(OSError, match="Input/output"):
+        disk.fsync_dir("/")
+    is_broken = False
+    file.append([b"3"])
+    file.fsync()
+    disk.fsync_dir("/")
+    assert disk.read_bytes("/a") == b"123"
+    assert futures(platter, "/a") == {b"1\x003", b"123"}
+    assert futures(platter, "/b") == {None, b""}
+
+
+def test_a_disk_that_survived_goes_on(platter: SimulatedDisk, disk: MountedDisk) -> None:
+    make(disk, "/data/logs/a", b"1")
+    other = platter.after_power_loss(Random(0))
+    copy = platter.copy()
+    assert platter.digest() == other.digest() == copy.digest()
+    disk.open_append("/data/logs/a").append([b"2"])
+    copy.mount().open_append("/data/logs/a").append([b"3"])
+    assert other.files() == {"/data/logs/a": b"1"}
+    assert copy.files() == {"/data/logs/a": b"13"}
+    assert platter.files() == {"/data/logs/a": b"12"}
+    assert len({platter.digest(), other.digest(), copy.digest()}) == 3
+
+
+def test_damage_is_one_bit(platter: SimulatedDisk, disk: MountedDisk) -> None:
+    make(disk, "/data/logs/a", b"abc")
+    platter.flip("/data/logs/a", 1)
+    assert disk.read_bytes("/data/logs/a") == b"acc"
+    assert futures(platter, "/data/logs/a", 5) == {b"acc"}
+
+
+def test_the_same_choices_leave_the_same(platter: SimulatedDisk) -> None:
+    disk, rng = platter.mount(), Random(3)
+    for turn in range(200):
+        file = disk.open_append(f"/{rng.randrange(9)}")
+        file.append([rng.randbytes(rng.randrange(2000))])
+        if turn % 3 == 0:
+            file.fsync()
+        if turn % 5 == 0:
+            file.truncate(rng.randrange(file.size() + 10))
+        if turn % 7 == 0:
+            disk.fsync_dir("/")
+    assert platter.used == sum(len(data) for data in platter.files().values())
+    digests = [platter.after_power_loss(Random(seed)).digest() for seed in (1, 1, 2)]
+    assert digests[0] == digests[1] != digests[2]
