@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 from storage_batches import NOW_MS, OpenLog, all_values, append, batch, headers_in, read_all, stage
-from storage_forgetful_disk import ForgetfulDisk, PowerCut
+from storage_machine import Machine
 
 from minikafka.model import TopicPartition
 from minikafka.records.batch import iter_batches
@@ -14,6 +14,7 @@ from minikafka.records.read import iter_records
 from minikafka.storage.config import LogConfig
 from minikafka.storage.disk import OsDisk
 from minikafka.storage.log import Log, LogHooks
+from minikafka.testing.killed import Killed
 
 COMPACT = {"cleanup_policy": frozenset({"compact"}), "min_cleanable_dirty_ratio": 0.0, "segment_bytes": 600}
 DAY_MS = 24 * 3600 * 1000
@@ -275,24 +276,25 @@ def test_a_crash_at_any_operation_leaves_the_old_or_the_new_segments(power: bool
     budget, is_finished = 0, False
     while not is_finished:
         budget += 1
-        disk = ForgetfulDisk()
+        machine = Machine()
         checkpoint = [0]
-        log = Log.open(disk, "/t-0", where, config)
+        log = Log.open(machine.disk, "/t-0", where, config)
         log._hooks = LogHooks(checkpoint_recovery_point=partial(_remember_recovery_point, log, checkpoint))
-        disk.fsync_dir("/")
+        machine.disk.fsync_dir("/")
         for at in range(30):
             put(log, b"%d" % (at % 4), b"%d" % at, epoch=at // 4)
         log.flush()
         before, epochs = pairs(log), log.epoch_entries
-        disk.budget = budget
+        machine.budget = budget
         try:
             is_finished = clean(log)
-        except PowerCut:
+        except Killed:
             is_finished = False
-        disk.budget = None
         if power:
-            disk.lose_power(Random(budget))
-        log = Log.open(disk, "/t-0", where, config, recovery_point=checkpoint[0])
+            machine.lose_power(Random(budget))
+        else:
+            machine.kill()
+        log = Log.open(machine.disk, "/t-0", where, config, recovery_point=checkpoint[0])
         assert log.corruption is None
         assert log.log_end_offset == 30
         assert set(pairs(log)) <= set(before)

@@ -8,12 +8,13 @@ from uuid import UUID
 
 import pytest
 from storage_batches import NOW_MS, batch, headers_in, read_all, stage
-from storage_forgetful_disk import ForgetfulDisk, PowerCut
+from storage_machine import Machine
 
 from minikafka.model import TopicPartition
 from minikafka.storage.config import LogConfig
 from minikafka.storage.log import Log
 from minikafka.storage.log_store import LogStore
+from minikafka.testing.killed import Killed
 
 WHERE = TopicPartition("orders", 0)
 CONFIG = LogConfig(segment_bytes=700, index_interval_bytes=150)
@@ -23,8 +24,8 @@ ROOT = "/data"
 class Workload:
     """Drives one log and remembers which batches it must, and may, hold: bytes by base offset."""
 
-    def __init__(self, disk: ForgetfulDisk, rng: Random) -> None:
-        self.disk = disk
+    def __init__(self, machine: Machine, rng: Random) -> None:
+        self.machine = machine
         self.rng = rng
         self.log_end_offset = 0
         self.written: list[tuple[int, bytes]] = []  # (base offset, batch), also what was just about to be written
@@ -41,7 +42,7 @@ class Workload:
 
     def start(self) -> LogStore:
         return LogStore.open(
-            self.disk,
+            self.machine.disk,
             [ROOT],
             node_id=1,
             cluster_id="cluster",
@@ -141,22 +142,22 @@ def check_epochs(workload: Workload, found: list[tuple[int, int]]) -> None:
 
 def run(seed: int, *, power: bool) -> None:
     rng = Random(seed)
-    disk = ForgetfulDisk()
-    workload = Workload(disk, rng)
+    machine = Machine()
+    workload = Workload(machine, rng)
     workload.create()
     workload.flush()
     workload.checkpoint()
     for _life in range(3):
-        disk.budget = rng.randint(5, 120)
+        machine.budget = rng.randint(5, 120)
         try:
             while True:
                 workload.step()
                 if rng.random() < 0.05:
                     workload.restart_in_order()
-        except PowerCut:
-            disk.budget = None
+        except Killed:
+            machine.kill()
         if power:
-            disk.lose_power(rng)
+            machine.lose_power(rng)
         workload.store = workload.start()
         check(workload, survives_power=power)
         workload.written = [(base, data) for base, data in workload.written if base < workload.log.log_end_offset]
@@ -182,30 +183,30 @@ def test_nothing_written_is_lost_when_the_process_is_killed(block: int) -> None:
 
 def test_an_append_that_returned_survives_kill_at_any_later_operation() -> None:
     for budget in range(1, 60):
-        disk = ForgetfulDisk()
-        workload = Workload(disk, Random(budget))
+        machine = Machine()
+        workload = Workload(machine, Random(budget))
         workload.create()
         workload.append()
         kept = len(workload.written)
-        disk.budget = budget
-        with suppress(PowerCut):
+        machine.budget = budget
+        with suppress(Killed):
             while True:
                 workload.flush()
                 workload.roll()
                 workload.append()
-        disk.budget = None
+        machine.kill()
         workload.store = workload.start()
         assert len(headers_in(read_all(workload.log))) >= kept
 
 
 def test_a_new_log_its_name_and_its_topic_id_are_durable_with_its_first_flush() -> None:
     for seed in range(60):
-        disk = ForgetfulDisk()
-        workload = Workload(disk, Random(seed))
+        machine = Machine()
+        workload = Workload(machine, Random(seed))
         workload.create()
         workload.append()
         workload.flush()
-        disk.lose_power(workload.rng)
+        machine.lose_power(workload.rng)
         workload.store = workload.start()
         assert workload.log.topic_id == UUID(int=7)
         assert workload.log.log_end_offset == workload.durable_offset > 0
@@ -213,8 +214,8 @@ def test_a_new_log_its_name_and_its_topic_id_are_durable_with_its_first_flush() 
 
 def test_the_indexes_of_a_segment_rolled_after_its_flush_are_durable() -> None:
     for seed in range(60):
-        disk = ForgetfulDisk()
-        workload = Workload(disk, Random(seed))
+        machine = Machine()
+        workload = Workload(machine, Random(seed))
         workload.create()
         for _ in range(3):
             stage(workload.log, batch(b"x" * 150))
@@ -223,7 +224,7 @@ def test_the_indexes_of_a_segment_rolled_after_its_flush_are_durable() -> None:
         workload.roll()
         stage(workload.log, batch(b"y"))
         workload.log.commit()
-        disk.lose_power(workload.rng)
+        machine.lose_power(workload.rng)
         workload.store = workload.start()
         assert workload.log.segments[0].max_timestamp == (NOW_MS, 0)
         assert workload.log.corruption is None
@@ -233,21 +234,18 @@ def test_a_restart_of_the_log_that_was_cut_short_is_not_taken_for_damage() -> No
     is_finished, budget = False, 0
     while not is_finished:
         budget += 1
-        disk = ForgetfulDisk()
-        workload = Workload(disk, Random(budget))
+        machine = Machine()
+        workload = Workload(machine, Random(budget))
         workload.create()
         for _ in range(5):
             workload.append()
         workload.flush()
         workload.checkpoint()
-        disk.budget = budget
-        try:
+        machine.budget = budget
+        with suppress(Killed):
             workload.log.truncate_fully_and_start_at(50)
             is_finished = True
-        except PowerCut:
-            disk.budget = None
-        disk.budget = None
-        disk.lose_power(workload.rng)
+        machine.lose_power(workload.rng)
         workload.store = workload.start()
         assert workload.log.corruption is None
         assert not is_finished or workload.log.log_end_offset == 50

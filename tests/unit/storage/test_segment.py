@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from storage_batches import NOW_MS, OpenLog, append, batch, headers_in, values_in
-from storage_forgetful_disk import ForgetfulDisk
 
 from minikafka.records.batch import parse_header
-from minikafka.storage.disk import OsDisk
+from minikafka.storage.disk import Disk, OsDisk
 from minikafka.storage.errors import BadBatchError
 from minikafka.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX, Segment, SegmentCache
 from minikafka.storage.tail import CAPACITY, Tail
+from minikafka.testing.disk import SimulatedDisk
 
 
-def make_segment(disk: ForgetfulDisk | OsDisk, directory: str, *, cache: SegmentCache | None = None) -> Segment:
+def make_segment(disk: Disk, directory: str, *, cache: SegmentCache | None = None) -> Segment:
     segment = Segment(disk, directory, 100, cache=cache or SegmentCache(), index_interval_bytes=200)
     segment.create()
     return segment
@@ -40,7 +40,7 @@ def fill(segment: Segment, sizes: list[int]) -> list[tuple[int, int, int]]:
     st.data(),
 )
 def test_bounds_agree_with_a_naive_twin(sizes: list[int], sealed: bool, data: st.DataObject) -> None:
-    disk = ForgetfulDisk()
+    disk = SimulatedDisk().mount()
     disk.mkdir("/d")
     segment = make_segment(disk, "/d")
     placed = fill(segment, sizes)

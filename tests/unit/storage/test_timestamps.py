@@ -3,13 +3,13 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from storage_batches import OpenLog, append, stage
-from storage_forgetful_disk import ForgetfulDisk
 
 from minikafka.model import Compression, TopicPartition
 from minikafka.records.build import build_batch
 from minikafka.records.record import Record
 from minikafka.storage.config import LogConfig
 from minikafka.storage.log import Log
+from minikafka.testing.disk import SimulatedDisk
 
 TIMES = st.lists(st.lists(st.integers(0, 60), min_size=1, max_size=4), min_size=1, max_size=25)
 
@@ -19,7 +19,7 @@ TIMES = st.lists(st.lists(st.integers(0, 60), min_size=1, max_size=4), min_size=
 def test_lookups_agree_with_a_naive_twin(
     batches: list[list[int]], start_at: float, compression: Compression, restart: bool
 ) -> None:
-    disk = ForgetfulDisk()
+    disk = SimulatedDisk().mount()
     config = LogConfig(segment_bytes=400, index_interval_bytes=100)
     where = TopicPartition("t", 0)
     log = Log.open(disk, "/t-0", where, config)
