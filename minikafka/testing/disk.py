@@ -85,8 +85,8 @@ class SimulatedDisk:
         return self._another(self._root.after_power_loss(choices))
 
     def copy(self) -> SimulatedDisk:
-        """Another disk with the same files, every byte of them durable."""
-        return self._another(self._root.copy())
+        """Another disk in the same state: what a process finds that starts when those on this one are killed."""
+        return self._another(self._root.copy({}))
 
     def flip(self, path: str, position: int) -> None:
         """Damage one durable bit of a file."""

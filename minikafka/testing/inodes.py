@@ -83,14 +83,18 @@ class Inode:
         return bool(self.unsynced or self.settled)
 
     def copy(self) -> Inode:
-        """The same bytes, all of them durable."""
+        """Another file with the same bytes, and the same of them in doubt."""
         self.is_shared = True
-        return Inode(self.content)
+        copy = Inode(self.content)
+        copy.unsynced = self.unsynced.copy()
+        copy.settled = self.settled.copy()
+        return copy
 
     def after_power_loss(self, choices: Choices) -> Inode:
         """What is left of the file."""
         if not self.is_dirty:
-            return self.copy()
+            self.is_shared = True
+            return Inode(self.content)
         changes = [*self.settled, *((change, False) for change in self.unsynced)]
         content = bytearray(self.content)
         for change, _is_durable in reversed(changes):
@@ -186,9 +190,14 @@ class Directory:
                 _rename(self.durable, change)
             self.unsynced.clear()
 
-    def copy(self) -> Directory:
-        """The same names, all of them durable, with copies of what they stand for."""
-        return _directory({name: node.copy() for name, node in self.entries.items()})
+    def copy(self, copied: dict[Node, Node]) -> Directory:
+        """Another directory, the same of it in doubt. ``copied``: what was copied so far."""
+        copy = Directory()
+        copy.entries = {name: _copy(node, copied) for name, node in self.entries.items()}
+        copy.durable = {name: _copy(node, copied) for name, node in self.durable.items()}
+        copy.unsynced = [change._replace(node=change.node and _copy(change.node, copied)) for change in self.unsynced]
+        copy.is_stuck = self.is_stuck
+        return copy
 
     def after_power_loss(self, choices: Choices) -> Directory:
         """What is left of it and of everything below."""
@@ -201,6 +210,13 @@ class Directory:
 
 
 Node = Inode | Directory
+
+
+def _copy(node: Node, copied: dict[Node, Node]) -> Node:
+    copy = copied.get(node)
+    if copy is None:
+        copy = copied[node] = node.copy() if isinstance(node, Inode) else node.copy(copied)
+    return copy
 
 
 def _rename(entries: dict[str, Node], change: NameChange) -> None:

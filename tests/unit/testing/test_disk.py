@@ -357,6 +357,21 @@ def test_a_disk_that_survived_goes_on(platter: SimulatedDisk, disk: MountedDisk)
     assert len({platter.digest(), other.digest(), copy.digest()}) == 3
 
 
+def test_what_is_in_doubt_is_in_doubt_on_a_copy(platter: SimulatedDisk, disk: MountedDisk) -> None:
+    make(disk, "/data/logs/a", b"1")
+    disk.open_append("/data/logs/a").append([b"2"])
+    disk.rename("/data/logs/a", "/data/logs/b")
+    disk.mkdir("/data/logs/c")
+    copy = platter.copy()
+    platter.lose_power(Random(0))
+    assert copy.files() == {"/data/logs/b": b"12"}
+    assert futures(copy, "/data/logs/b") | futures(copy, "/data/logs/a") == {None, b"1", b"1\0", b"12"}
+    copy.mount().fsync_dir("/data/logs")
+    copy.mount().fsync_path("/data/logs/b")
+    assert futures(copy, "/data/logs/b") == {b"12"}
+    assert copy.after_power_loss(Random(0)).mount().is_dir("/data/logs/c")
+
+
 def test_damage_is_one_bit(platter: SimulatedDisk, disk: MountedDisk) -> None:
     make(disk, "/data/logs/a", b"abc")
     platter.flip("/data/logs/a", 1)
