@@ -1,7 +1,7 @@
 """One local replica of a partition: its log, and the role this node plays for it.
 
 As leader the replication machine (:class:`LeaderState`) decides the high watermark and the ISR; as follower the high
-watermark is what the leader last told, bounded by the local log end (row R11).
+watermark is what the leader last told, bounded by the local log end (rows R11, R24).
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ class AppendingLog(LogCore):
         self._staged_bytes = 0
 
     def stage(self, batch: WritableBuffer, header: BatchHeader, *, leader_epoch: int, wall_ms: int) -> AppendInfo:
-        """Give a checked batch its place behind what is staged; ``batch`` is changed, and must live until ``commit``.
+        """Give a checked batch its place behind what is staged (row R1); it is changed, and must live until ``commit``.
 
         KafkaError for a producer out of order (45), fenced (47), a batch larger than a segment (18) or a log that is
         offline (56); then nothing is staged. A duplicate of one of the producer's last five batches is not staged.

@@ -34,7 +34,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class DelayedOperation(TimerTask):
-    """One waiting request. Subclass it with ``__slots__``; ``timeout_ms`` counts from when it begins to wait."""
+    """One waiting request (row D1). Subclass with ``__slots__``; ``timeout_ms`` counts from when it begins to wait."""
 
     __slots__ = ("_keys", "_purgatory", "is_completed", "timeout_ms")
 
@@ -73,7 +73,7 @@ class DelayedOperation(TimerTask):
 
 
 class Purgatory(Generic[K]):
-    """Operations that wait, by the keys (topic partition, group, member, ...) whose events may complete them."""
+    """Operations that wait, by the keys (topic partition, group, member) whose events may complete them (row D2)."""
 
     __slots__ = ("_delayed", "_is_checking", "_to_check", "_watchers", "_wheel")
 

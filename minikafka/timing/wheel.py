@@ -90,7 +90,7 @@ class _Bucket(_Link):
 
 
 class TimingWheel:
-    """Pending tasks by deadline. Times are monotonic ms; a deadline is met at the first tick that is not before it."""
+    """Pending tasks by deadline (row D3). Times are monotonic ms; a deadline is met at the first tick not before it."""
 
     __slots__ = ("_heap", "_levels", "_overdue", "_pending", "_spans", "_tick", "_tick_ms", "_wheel_size")
 

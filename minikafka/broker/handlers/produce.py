@@ -2,7 +2,7 @@
 
 The hot path. Batches are staged while the read event's frames are handled and written once per partition at its end
 (:meth:`Replicas.commit_staged`); only then is anything answered. acks=0 gets no answer, and an error closes the
-connection; acks=1 is answered after the write; acks=all waits in the purgatory for the high watermark (row D4).
+connection; acks=1 is answered after the write; acks=all waits in the purgatory for the high watermark (rows R23, D4).
 """
 
 from __future__ import annotations
