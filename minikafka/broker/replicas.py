@@ -97,7 +97,7 @@ class Replicas:
     # -- appends ----------------------------------------------------------------------------------------------------
 
     def stage_produced(self, where: TopicPartition, records: Buffer | None, acks: int, version: int) -> ProduceResult:
-        """Check a producer's batch and stage it (row R1); its result says what to answer once :meth:`commit_staged` ran.
+        """Check a producer's batch and stage it (row R1); the result says what to answer after :meth:`commit_staged`.
 
         ``records`` is a view of the receive buffer: the offsets are written into it.
         """

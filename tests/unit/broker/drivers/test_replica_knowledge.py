@@ -1,4 +1,4 @@
-"""Which node knows what of a partition: everybody its replicas, each replica its own log, the leader how far they are."""
+"""Who knows what of a partition: all know its replicas, a replica its own log, the leader how far every one is."""
 
 from __future__ import annotations
 
