@@ -61,6 +61,10 @@ class Network:
             silent.answer_retransmission()
         return process
 
+    def processes(self) -> list[Process]:
+        """All processes that live."""
+        return list(self._sockets)
+
     # -- faults -----------------------------------------------------------------------------------------------------
 
     def link(self, source: str, target: str) -> Link:

@@ -1,0 +1,207 @@
+"""Real nodes on simulated machines: start them, kill them at any moment, take their power, stop their clocks."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from minikafka.broker.clock import Clock
+from minikafka.broker.node import Node
+from minikafka.config import BrokerConfig
+from minikafka.errors import KafkaError
+from minikafka.storage.meta import MetaError
+from minikafka.testing.disk import KilledInside, Operation, SimulatedDisk
+from minikafka.testing.killed import Killed
+from minikafka.testing.loop import Process, Simulator
+from minikafka.testing.network import Network
+
+CLUSTER_ID: Final = "simulated-cluster"
+SECRET: Final = "a secret of some length"
+LOG_DIR: Final = "/data"
+WALL_START_S: Final = 1.7e9
+CLIENT_PORT: Final = 9092
+
+Say = Callable[[str, str], None]
+
+
+class Machine:
+    """One machine: a disk that outlives its processes, a wall clock, and at most one process, which runs a node."""
+
+    def __init__(self, cluster: SimulatedCluster, node_id: int) -> None:
+        self.node_id = node_id
+        self.host = f"node-{node_id}"
+        self.disk = SimulatedDisk()
+        self.wall_offset_s = 0.0
+        self.node: Node | None = None
+        self.process: Process | None = None
+        self.failure: BaseException | None = None
+        """Why its node ended by itself, since it was last started."""
+        self.incarnation = 0
+        self.is_paused = False
+        self.disk_error: OSError | None = None
+        """What every write and sync fails with while it is set."""
+        self._operations_to_live: int | None = None
+        self._cluster = cluster
+        self._boot = 0
+
+    @property
+    def is_up(self) -> bool:
+        """True while a process runs on it, paused or not."""
+        return self.process is not None
+
+    def start(self) -> None:
+        """Start a node as a service manager would."""
+        assert self.process is None, f"{self.host} runs already"
+        self.incarnation += 1
+        self.failure = None
+        self.is_paused = False
+        self._operations_to_live = None
+        self.process = self._cluster.network.process(self.host)
+        self.process.spawn(self._main(self.process), "node")
+        self._cluster.say(self.host, "starts")
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        if self.process is not None:
+            self._cluster.say(self.host, "is killed")
+            self._end()
+
+    def terminate(self) -> None:
+        """SIGTERM: the node hands over and ends by itself."""
+        if self.node is not None:
+            self._cluster.say(self.host, "is told to stop")
+            self.node.stopped.set()
+
+    def kill_at_operation(self, count: int) -> None:
+        """SIGKILL at the ``count``-th write or sync of its disk from now: before it, or in the middle of it."""
+        self._operations_to_live = count
+
+    def lose_power(self) -> None:
+        """The machine is off; what was not synced may be gone."""
+        self._cluster.say(self.host, "loses power")
+        self._cluster.network.lose_power(self.host)
+        if self.process is not None:
+            self._end()
+        self.disk.lose_power(self._cluster.rng)
+        self._boot += 1
+
+    def pause(self) -> None:
+        """SIGSTOP."""
+        if self.process is not None:
+            self._cluster.say(self.host, "is paused")
+            self.is_paused = True
+            self.process.pause()
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        self.is_paused = False
+        if self.process is not None:
+            self._cluster.say(self.host, "goes on")
+            self.process.resume()
+
+    def _end(self) -> None:
+        process, self.process = self.process, None
+        assert process is not None
+        self.node = None
+        process.kill()
+        self.disk.kill()
+
+    async def _main(self, process: Process) -> None:
+        cluster = self._cluster
+        try:
+            node = Node(
+                cluster.config(self.node_id),
+                cluster_id=CLUSTER_ID,
+                secret=SECRET.encode(),
+                disk=self.disk.mount(self._before),
+                clock=Clock(process, lambda: WALL_START_S + cluster.simulator.now + self.wall_offset_s),
+                rng=random.Random(cluster.rng.getrandbits(64)),
+                nonce=lambda: cluster.rng.randbytes(32),
+                **({"boot_id": f"{self.host}-{self._boot}"} if "boot_id" in Node.__init__.__kwdefaults__ else {}),
+            )
+            self.node = node
+            try:
+                await node.start()
+                await node.stopped.wait()
+            finally:
+                await node.stop()
+            self.failure = node.failure
+        except (MetaError, KafkaError, OSError) as error:  # what run_node ends with one line for
+            self.failure = error
+        cluster.simulator.after(0.0, self._on_exit, process)
+
+    def _on_exit(self, process: Process) -> None:
+        if process is self.process:
+            self._cluster.say(self.host, f"ended by itself: {self.failure!r}")
+            self._end()
+            self._cluster.on_exit(self)
+
+    def _before(self, operation: Operation) -> None:
+        cluster = self._cluster
+        cluster.simulator.mark(f"{self.host} {operation.kind} {operation.path} {operation.size}")
+        if self._operations_to_live is not None:
+            self._operations_to_live -= 1
+            if self._operations_to_live <= 0:
+                self._operations_to_live = None
+                cluster.say(self.host, f"is killed at {operation.kind} of {operation.path}")
+                inside = operation.kind == "append" and operation.size and cluster.rng.random() < 0.5
+                self._end()
+                raise KilledInside(cluster.rng.randrange(operation.size)) if inside else Killed
+        if self.disk_error is not None:
+            raise self.disk_error
+
+
+class SimulatedCluster:
+    """Three machines or so with the network between them. ``settings`` are those of every node."""
+
+    def __init__(self, simulator: Simulator, settings: Mapping[str, object], brokers: int = 3, say: Say | None = None):
+        self.simulator = simulator
+        self.rng = simulator.rng
+        self.network = Network(simulator)
+        self.say = say or (lambda who, what: None)
+        self.on_exit: Callable[[Machine], None] = lambda machine: None
+        """A node ended by itself."""
+        self._settings = dict(settings)
+        self.machines = {node_id: Machine(self, node_id) for node_id in range(1, brokers + 1)}
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Where clients begin."""
+        return ",".join(f"{machine.host}:{CLIENT_PORT}" for machine in self.machines.values())
+
+    def config(self, node_id: int) -> BrokerConfig:
+        """A node's settings."""
+        host = self.machines[node_id].host
+        listeners = f"CLIENT://{host}:{CLIENT_PORT},REPLICATION://{host}:9091,CONTROLLER://{host}:9090"
+        voters = ",".join(f"{machine.node_id}@{machine.host}:9090" for machine in self.machines.values())
+        return BrokerConfig(
+            {
+                "node.id": node_id,
+                "cluster.id": CLUSTER_ID,
+                "cluster.secret": SECRET,
+                "log.dirs": LOG_DIR,
+                "listeners": listeners,
+                "controller.quorum.voters": voters,
+                **self._settings,
+            }
+        )
+
+    def start(self) -> None:
+        """Start every machine that is not up."""
+        for machine in self.machines.values():
+            if not machine.is_up:
+                machine.start()
+
+    def nodes(self) -> Iterator[tuple[Machine, Node]]:
+        """The nodes that run, paused ones too."""
+        for machine in self.machines.values():
+            if machine.node is not None:
+                yield machine, machine.node
+
+    def machine_of(self, process: Process) -> Machine | None:
+        """The machine whose node this process is."""
+        for machine in self.machines.values():
+            if machine.process is process:
+                return machine
+        return None

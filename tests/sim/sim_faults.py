@@ -1,0 +1,265 @@
+"""What is done to a simulated cluster: a seeded plan of faults that keeps within what the cluster promises to survive.
+
+Processes die in any number and at any moment, all at once too (P1). Power goes from one machine at a time, the next
+only when every replica is in sync again: ``min.insync.replicas`` is 2 (P2).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Callable, Collection
+from typing import Final
+
+from sim_cluster import Machine, SimulatedCluster
+
+from minikafka.model import NO_NODE
+
+WEIGHTS: Final = {
+    "orderly restart": 2,
+    "kill": 2,
+    "kill at operation": 3,
+    "kill controller": 2,
+    "kill leader": 2,
+    "kill two": 1,
+    "kill all": 1,
+    "restart storm": 1,
+    "pause": 1,
+    "isolate": 1,
+    "cut one way": 1,
+    "cut between two": 1,
+    "slow network": 1,
+    "slow machine": 1,
+    "clock jump": 1,
+    "disk full or failing": 1,
+    "power loss": 2,
+}
+"""How often each fault comes, relative to the others."""
+
+
+class Faults:
+    """Breaks something every now and then. :meth:`run` is a task of a process of its own; :meth:`mend` ends it all."""
+
+    def __init__(
+        self, cluster: SimulatedCluster, mean_pause_s: float = 3.0, without: Collection[str] = frozenset()
+    ) -> None:
+        self._cluster = cluster
+        self._faults = [name for name, weight in WEIGHTS.items() for _ in range(weight) if name not in without]
+        self._mean_pause_s = mean_pause_s
+        self._lost_power = False
+        cluster.on_exit = lambda machine: self._restart_later(machine, 0.1 + self._short())
+        self.counts: dict[str, int] = {}
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        rng = self._cluster.rng
+        while True:
+            await asyncio.sleep(rng.expovariate(1 / self._mean_pause_s))
+            self._do(rng.choice(self._faults))
+
+    def _do(self, fault: str) -> None:
+        {
+            "orderly restart": self.restart_orderly,
+            "kill": self.kill_one,
+            "kill at operation": self.kill_at_operation,
+            "kill controller": self.kill_controller,
+            "kill leader": self.kill_leader,
+            "kill two": self.kill_two,
+            "kill all": self.kill_all,
+            "restart storm": self.storm,
+            "pause": self.pause,
+            "isolate": self.isolate,
+            "cut one way": self.cut_one_way,
+            "cut between two": self.cut_between,
+            "slow network": self.slow_network,
+            "slow machine": self.slow_machine,
+            "clock jump": self.jump_clock,
+            "disk full or failing": self.fill_disk,
+            "power loss": self.lose_power,
+        }[fault]()
+
+    def mend(self) -> None:
+        """Everything runs and reaches everything from now on."""
+        cluster = self._cluster
+        cluster.network.mend_all()
+        for machine in cluster.machines.values():
+            machine.kill_at_operation(1 << 60)
+            machine.disk_error = None
+            machine.resume()
+            for other in cluster.machines.values():
+                link = cluster.network.link(machine.host, other.host)
+                link.delay_min_s, link.delay_max_s = 50e-6, 500e-6
+            if machine.process is not None:
+                machine.process.slowness = 1.0
+        cluster.start()
+
+    # -- processes ----------------------------------------------------------------------------------------------------
+
+    def restart_orderly(self) -> None:
+        """SIGTERM; it is started again once it ended."""
+        self._count("orderly restart")
+        self._any().terminate()
+
+    def kill_one(self) -> None:
+        self._kill("kill", [self._any()])
+
+    def kill_two(self) -> None:
+        self._kill("kill two", self._cluster.rng.sample(list(self._cluster.machines.values()), 2))
+
+    def kill_all(self) -> None:
+        self._kill("kill all", list(self._cluster.machines.values()))
+
+    def kill_controller(self) -> None:
+        for machine, node in self._cluster.nodes():
+            if node._raft.machine.leader == machine.node_id:
+                self._kill("kill controller", [machine])
+                return
+
+    def kill_leader(self) -> None:
+        led = [
+            machine
+            for machine, node in self._cluster.nodes()
+            if any(partition.leader is not None for partition in node.replicas)
+        ]
+        if led:
+            self._kill("kill leader", [self._cluster.rng.choice(led)])
+
+    def kill_at_operation(self) -> None:
+        self._count("kill at operation")
+        machine = self._any()
+        machine.kill_at_operation(self._cluster.rng.randrange(1, 40))
+        self._restart_later(machine, 1.0 + self._short())
+
+    def storm(self) -> None:
+        """One machine's node is killed and started again and again, before it is quite up."""
+        self._count("restart storm")
+        machine = self._any()
+        for turn in range(self._cluster.rng.randrange(2, 6)):
+            self._later(turn * self._short() / 4, lambda: self._restart(machine))
+
+    def pause(self) -> None:
+        self._count("pause")
+        machine = self._any()
+        machine.pause()
+        self._later(self._cluster.rng.choice((0.5, 3.0, 12.0)) * self._cluster.rng.random(), machine.resume)
+
+    def slow_machine(self) -> None:
+        self._count("slow machine")
+        machine = self._any()
+        if machine.process is not None:
+            machine.process.slowness = self._cluster.rng.choice((5.0, 30.0, 200.0))
+            process = machine.process
+            self._later(self._short(), lambda: setattr(process, "slowness", 1.0))
+
+    # -- network ------------------------------------------------------------------------------------------------------
+
+    def isolate(self) -> None:
+        """A machine reaches none of the others, though clients may reach it."""
+        self._count("isolate")
+        machine = self._any()
+        for other in self._others(machine):
+            self._cut_both(machine, other)
+
+    def cut_one_way(self) -> None:
+        self._count("cut one way")
+        machine, rng = self._any(), self._cluster.rng
+        hears = rng.random() < 0.5
+        for other in self._others(machine):
+            pair = (other.host, machine.host) if hears else (machine.host, other.host)
+            self._cut(*pair, self._short())
+
+    def cut_between(self) -> None:
+        self._count("cut between two")
+        machine = self._any()
+        self._cut_both(machine, self._cluster.rng.choice(self._others(machine)))
+
+    def slow_network(self) -> None:
+        self._count("slow network")
+        machine = self._any()
+        for other in self._others(machine):
+            for pair in ((machine.host, other.host), (other.host, machine.host)):
+                link = self._cluster.network.link(*pair)
+                link.delay_max_s = self._cluster.rng.choice((0.005, 0.05, 0.5))
+                self._later(self._short(), lambda link=link: setattr(link, "delay_max_s", 500e-6))
+
+    # -- disks, clocks, power -----------------------------------------------------------------------------------------
+
+    def fill_disk(self) -> None:
+        self._count("disk full or failing")
+        machine, rng = self._any(), self._cluster.rng
+        number = rng.choice((errno.ENOSPC, errno.EIO))
+        machine.disk_error = OSError(number, "no space left on device" if number == errno.ENOSPC else "disk failure")
+
+        self._later(self._short(), lambda: setattr(machine, "disk_error", None))
+
+    def jump_clock(self) -> None:
+        self._count("clock jump")
+        self._any().wall_offset_s = self._cluster.rng.choice((-86_400.0, -60.0, 0.0, 60.0, 86_400.0))
+
+    def lose_power(self) -> None:
+        if self._lost_power and not self._is_in_sync():
+            return
+        self._count("power loss")
+        self._lost_power = True
+        machine = self._any()
+        machine.lose_power()
+        self._restart_later(machine, self._short())
+
+    # -- inside -------------------------------------------------------------------------------------------------------
+
+    def _is_in_sync(self) -> bool:
+        """Every machine is up, and some node sees every replica in the ISR."""
+        cluster = self._cluster
+        if not all(machine.is_up for machine in cluster.machines.values()):
+            return False
+        for _, node in cluster.nodes():
+            if any(
+                len(partition.isr) < len(partition.replicas) or partition.leader == NO_NODE
+                for _, _, partition in node.image.partitions()
+            ):
+                return False
+        return True
+
+    def _kill(self, name: str, machines: list[Machine]) -> None:
+        self._count(name)
+        for machine in machines:
+            machine.kill()
+            self._restart_later(machine, self._short())
+
+    def _restart_later(self, machine: Machine, delay_s: float) -> None:
+        self._later(delay_s, lambda: self._start(machine))
+
+    def _restart(self, machine: Machine) -> None:
+        machine.kill()
+        self._start(machine)
+
+    def _start(self, machine: Machine) -> None:
+        if not machine.is_up:
+            machine.start()
+
+    def _cut_both(self, machine: Machine, other: Machine) -> None:
+        seconds = self._short()
+        self._cut(machine.host, other.host, seconds)
+        self._cut(other.host, machine.host, seconds)
+
+    def _cut(self, source: str, target: str, seconds: float) -> None:
+        self._cluster.say("network", f"cuts {source} -> {target} for {seconds:.1f} s")
+        self._cluster.network.cut(source, target)
+        self._later(seconds, lambda: self._cluster.network.mend(source, target))
+
+    def _any(self) -> Machine:
+        return self._cluster.rng.choice(list(self._cluster.machines.values()))
+
+    def _others(self, machine: Machine) -> list[Machine]:
+        return [other for other in self._cluster.machines.values() if other is not machine]
+
+    def _short(self) -> float:
+        """A few seconds, or a moment."""
+        return self._cluster.rng.choice((0.05, 1.0, 6.0)) * self._cluster.rng.random()
+
+    def _later(self, delay_s: float, act: Callable[[], object]) -> None:
+        self._cluster.simulator.after(delay_s, lambda _: act())
+
+    def _count(self, name: str) -> None:
+        self.counts[name] = self.counts.get(name, 0) + 1
+        self._cluster.say("faults", name)

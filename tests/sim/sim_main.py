@@ -1,0 +1,93 @@
+"""``make sim``: replay one seed and print what happened, or sweep many and print which failed."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import multiprocessing
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from sim_faults import WEIGHTS
+from sim_scenario import DURATION_S, Report, simulate
+
+
+def main() -> int:
+    """``make sim SEED=n`` or ``make sim SEEDS=n``."""
+    parser = argparse.ArgumentParser(prog="make sim", description=__doc__)
+    parser.add_argument("--seed", type=int, help="replay this seed and print its trace")
+    parser.add_argument("--seeds", type=int, default=20, help="how many seeds to sweep")
+    parser.add_argument("--first", type=int, default=1, help="the first seed of a sweep")
+    parser.add_argument("--duration", type=float, default=DURATION_S, help="virtual seconds under faults")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes of a sweep")
+    parser.add_argument("--without", action="append", default=[], choices=sorted(WEIGHTS), help="leave this fault out")
+    options = parser.parse_args()
+    if os.environ.get("PYTHONHASHSEED") != "0":  # the order of sets is part of a run
+        os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | {"PYTHONHASHSEED": "0"})
+    gc.disable()
+    if options.seed is not None:
+        return _replay(options.seed, options.duration, options.without)
+    return _sweep(range(options.first, options.first + options.seeds), options.duration, options.jobs, options.without)
+
+
+def _replay(seed: int, duration_s: float, without: Collection[str]) -> int:
+    report = simulate(seed, duration_s, without=without, tracing=True)
+    print("\n".join(report.trace))
+    print(_line(report))
+    if report.violation:
+        print(report.violation)
+    return 0 if report.ok else 1
+
+
+def _sweep(seeds: range, duration_s: float, jobs: int, without: Collection[str]) -> int:
+    began = time.monotonic()
+    failed: list[Report] = []
+    totals: Counter[str] = Counter()
+    cpu_s = virtual_s = 0.0
+    # A process for each seed, forked: it ends without running what is left of killed processes.
+    with multiprocessing.get_context("fork").Pool(jobs, maxtasksperchild=1) as pool:
+        for report in pool.imap_unordered(_Sweep(duration_s, without), seeds):
+            cpu_s += report.cpu_s
+            virtual_s += report.virtual_s
+            totals.update(report.faults)
+            if not report.ok:
+                failed.append(report)
+                print(f"{_line(report)}\n  {report.violation.strip().splitlines()[-1]}", flush=True)
+    took_s = time.monotonic() - began
+    print(f"{len(seeds)} seeds from {seeds.start}, {duration_s:.0f} s under faults each: {len(failed)} failed")
+    print(f"{virtual_s:.0f} virtual s in {cpu_s:.0f} CPU s: {virtual_s / cpu_s:.1f} to 1; it took {took_s:.0f} s")
+    print("faults: " + ", ".join(f"{name} {count}" for name, count in sorted(totals.items())))
+    if failed:
+        print("failed: " + " ".join(str(report.seed) for report in sorted(failed, key=lambda report: report.seed)))
+    return 1 if failed else 0
+
+
+@dataclass(frozen=True)
+class _Sweep:
+    duration_s: float
+    without: Collection[str]
+
+    def __call__(self, seed: int) -> Report:
+        return simulate(seed, self.duration_s, without=self.without)
+
+
+def _line(report: Report) -> str:
+    verdict = report.verdict
+    seen = f"{verdict.acknowledged} of {verdict.sent} acknowledged, {verdict.read} read" if verdict else "no verdict"
+    return (
+        f"seed {report.seed}: {'ok' if report.ok else 'FAILED'}, {seen}, {sum(report.faults.values())} faults, "
+        f"{report.virtual_s:.0f} virtual s in {report.cpu_s:.1f} CPU s, {report.turns} turns, {report.fingerprint:08x}"
+    )
+
+
+if __name__ == "__main__":
+    status = main()
+    sys.stdout.flush()
+    os._exit(status)  # nothing of the killed processes may run, not even now

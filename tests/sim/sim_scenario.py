@@ -1,0 +1,221 @@
+"""One seed: a cluster of real nodes, clients, faults, invariants after every turn, and the judgement at the end.
+
+The same seed is the same run, as long as the order of sets is the same (``PYTHONHASHSEED=0``): the fingerprint tells.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+import traceback
+from asyncio import events
+from collections.abc import Collection, Iterator, MutableMapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import structlog
+from sim_cluster import SimulatedCluster
+from sim_faults import Faults
+from sim_invariants import Invariants, InvariantViolatedError
+from sim_workload import Workload
+
+from minikafka.chaos.checker import Verdict, check
+from minikafka.testing.loop import Simulator
+
+DURATION_S: Final = 60.0
+HEALING_S: Final = 120.0
+MIN_ACKNOWLEDGED_PER_S: Final = 0.3
+
+
+@dataclass
+class Report:
+    """What became of one seed."""
+
+    seed: int
+    fingerprint: int = 0
+    virtual_s: float = 0.0
+    cpu_s: float = 0.0
+    turns: int = 0
+    faults: dict[str, int] = field(default_factory=dict)
+    verdict: Verdict | None = None
+    violation: str = ""
+    trace: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Nothing was violated."""
+        return not self.violation
+
+
+def settings_of(rng: random.Random) -> tuple[dict[str, object], dict[str, dict[str, str]]]:
+    """The nodes' settings, and each topic's: what a seed varies."""
+    nodes: dict[str, object] = {
+        "min.insync.replicas": 2,
+        "default.replication.factor": 3,
+        "offsets.topic.replication.factor": 3,
+        "offsets.topic.num.partitions": 2,
+        "replica.lag.time.max.ms": rng.choice((1000, 3000, 10_000)),
+        "log.segment.bytes": rng.choice((10 << 10, 64 << 10, 1 << 20)),
+        "replica.fetch.max.bytes": rng.choice((4 << 10, 1 << 20)),
+        "num.replica.fetchers": rng.choice((1, 1, 2)),
+        "leader.imbalance.check.interval.seconds": rng.choice((5, 300)),
+        "log.message.timestamp.after.max.ms": 10 * 86_400_000,  # clocks jump by a day
+    }
+    return nodes, {"t": {}, "flushed": {"flush.messages": "1"}}
+
+
+def simulate(
+    seed: int, duration_s: float = DURATION_S, *, without: Collection[str] = frozenset(), tracing: bool = False
+) -> Report:
+    """Run one seed. ``without``: faults that are left out."""
+    report = Report(seed)
+    began = time.process_time()
+    simulator = Simulator(seed)
+
+    def say(who: str, what: str) -> None:
+        simulator.mark(what)
+        if tracing:
+            report.trace.append(f"{simulator.now:10.6f}  {who:<10} {what}")
+
+    node_settings, topic_settings = settings_of(simulator.rng)
+    cluster = SimulatedCluster(simulator, node_settings, say=say)
+    workload = Workload(cluster, {"t": 2, "flushed": 1}, rate=20.0)
+    invariants = Invariants(cluster)
+    faults = Faults(cluster, without=without)
+    simulator.after_turn = invariants.after_turn
+    with _seeded_clients(simulator.rng), _logs_to(say):
+        try:
+            _drive(simulator, cluster, workload, faults, invariants, topic_settings, duration_s)
+            report.verdict = check(workload.history.events)
+            _judge(report.verdict, duration_s)
+        except InvariantViolatedError as violation:
+            report.violation = str(violation)
+        except Exception:
+            report.violation = traceback.format_exc()
+    for process in cluster.network.processes():
+        process.kill()
+    report.faults = faults.counts
+    report.fingerprint, report.turns = simulator.fingerprint, simulator.turns
+    report.virtual_s, report.cpu_s = simulator.now, time.process_time() - began
+    return report
+
+
+def _drive(
+    simulator: Simulator,
+    cluster: SimulatedCluster,
+    workload: Workload,
+    faults: Faults,
+    invariants: Invariants,
+    topic_settings: dict[str, dict[str, str]],
+    duration_s: float,
+) -> None:
+    cluster.start()
+    admin = workload.process("admin")
+    simulator.run_until_done(admin.spawn(workload.create_topics(topic_settings)), HEALING_S)
+    producers = [workload.process(f"client-{n}") for n in (1, 2)]
+    sending = [process.spawn(workload.produce(process.host)) for process in producers]
+    consumers = [workload.process(f"client-{n}") for n in (3, 4, 5)]
+    reading = [consumers[0].spawn(workload.consume(consumers[0].host))]
+    reading += [process.spawn(workload.share(process.host)) for process in consumers[1:]]
+    breaking = workload.process("faults").spawn(faults.run())
+    simulator.run(simulator.now + duration_s)
+    breaking.cancel()
+    cluster.say("faults", "mend")
+    simulator.run(simulator.now + 15.0)  # what was planned for later happens
+    faults.mend()
+    simulator.run(simulator.now + 5.0)
+    faults.mend()
+    _heal(simulator, cluster)
+    workload.is_finishing = True
+    for task in sending:
+        simulator.run_until_done(task, HEALING_S)
+    simulator.run(simulator.now + 2.0)
+    for task in reading:
+        task.cancel()
+    simulator.run_until_done(workload.process("reader").spawn(workload.read_back()), HEALING_S)
+    _heal(simulator, cluster)
+    simulator.run(simulator.now + 2.0)
+    invariants.check_healed()
+    for process in (*producers, *consumers, *(m.process for m in cluster.machines.values())):
+        if process is not None and process.unhandled:
+            raise InvariantViolatedError(f"{process.host}: unhandled {process.unhandled[0]!r}")
+
+
+def _heal(simulator: Simulator, cluster: SimulatedCluster) -> None:
+    """Wait until every replica is in sync, as every node sees it."""
+    give_up = simulator.now + HEALING_S
+    while not is_healed(cluster):
+        if simulator.now >= give_up:
+            raise InvariantViolatedError(f"not healed {HEALING_S:.0f} s after the last fault: {state_of(cluster)}")
+        simulator.run(simulator.now + 0.5)
+
+
+def is_healed(cluster: SimulatedCluster) -> bool:
+    """Every machine is up and every node sees every replica in sync."""
+    nodes = [node for _, node in cluster.nodes()]
+    return len(nodes) == len(cluster.machines) and all(
+        len(partition.isr) == len(partition.replicas) and partition.leader >= 0
+        for node in nodes
+        for _, _, partition in node.image.partitions()
+    )
+
+
+def state_of(cluster: SimulatedCluster) -> str:
+    """Who is up and what each node sees, for a report."""
+    lines = []
+    for machine in cluster.machines.values():
+        node = machine.node
+        if node is None:
+            lines.append(f"{machine.host} is down ({machine.failure!r})")
+            continue
+        seen = [
+            f"{topic.name}-{number} leader {partition.leader} isr {list(partition.isr)}"
+            for topic, number, partition in node.image.partitions()
+            if len(partition.isr) < len(partition.replicas) or partition.leader < 0
+        ]
+        lines.append(f"{machine.host} sees {'; '.join(seen) or 'all in sync'}")
+    return "\n  ".join(["", *lines])
+
+
+def _judge(verdict: Verdict, duration_s: float) -> None:
+    broken = {rule: count for rule, count in verdict.violations.items() if count}
+    if broken:
+        examples = [example for rule in broken for example in verdict.examples.get(rule, ())[:3]]
+        raise InvariantViolatedError(f"the history breaks {broken}: {'; '.join(examples)}")
+    if verdict.acknowledged < MIN_ACKNOWLEDGED_PER_S * duration_s or not verdict.read:
+        raise InvariantViolatedError(
+            f"only {verdict.acknowledged} records were acknowledged: a dead cluster proves nothing"
+        )
+
+
+@contextmanager
+def _seeded_clients(rng: random.Random) -> Iterator[None]:
+    real = random.Random
+    random.Random = lambda *seed: real(*seed or (rng.getrandbits(64),))
+    try:
+        yield
+    finally:
+        random.Random = real
+
+
+@contextmanager
+def _logs_to(say: Any) -> Iterator[None]:
+    """The nodes' own log lines become part of the trace."""
+    before = structlog.get_config()
+
+    def capture(_logger: Any, level: str, event: MutableMapping[str, Any]) -> Any:
+        loop = events._get_running_loop()
+        error = event.pop("exc_info", None)
+        text = " ".join(f"{name}={value}" for name, value in event.items() if name != "event")
+        say(getattr(loop, "host", "-"), f"[{level}] {event.get('event')} {text}")
+        if isinstance(error, BaseException):
+            for line in "".join(traceback.format_exception(error)).splitlines():
+                say("", line)
+        raise structlog.DropEvent
+
+    structlog.configure(processors=[capture], cache_logger_on_first_use=False)
+    try:
+        yield
+    finally:
+        structlog.configure(**before)

@@ -1,0 +1,167 @@
+"""Clients of a simulated cluster: our own producer and consumer, each in a process of its own, writing a history."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterable
+
+from sim_cluster import WALL_START_S, SimulatedCluster
+
+from minikafka.chaos.history import History
+from minikafka.client import Admin, Consumer, Producer
+from minikafka.client.records import Delivery
+from minikafka.errors import KafkaError
+from minikafka.model import TopicPartition
+from minikafka.testing.loop import Process
+
+BACKOFF_S = 0.2
+
+
+class Workload:
+    """Topics, the clients on them, and what they saw."""
+
+    def __init__(self, cluster: SimulatedCluster, topics: dict[str, int], rate: float) -> None:
+        self._cluster = cluster
+        self._topics = topics
+        self._rate = rate
+        self._pending: dict[Delivery, None] = {}
+        self.history = History(clock=lambda: cluster.simulator.now)
+        self.is_finishing = False
+        self.acknowledged = 0
+        self.produced = 0
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        """All partitions of all topics."""
+        return [TopicPartition(topic, number) for topic, count in self._topics.items() for number in range(count)]
+
+    def process(self, name: str) -> Process:
+        """A client's process, on a machine of its own."""
+        return self._cluster.network.process(name)
+
+    async def create_topics(self, configs: dict[str, dict[str, str]]) -> None:
+        """Make the topics; the cluster may still be starting."""
+        await patiently(self._create_topics, configs)
+
+    async def _create_topics(self, configs: dict[str, dict[str, str]]) -> None:
+        async with Admin(self._cluster.bootstrap_servers) as admin:
+            existing = {view.name for view in await admin.list_topics()}
+            for topic, count in self._topics.items():
+                if topic not in existing:
+                    await admin.create_topic(topic, partitions=count, replication_factor=3, configs=configs[topic])
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    async def produce(self, name: str) -> None:
+        """Send records at an even rate until :attr:`is_finishing`, then wait for what is under way."""
+        life = 0
+        while not self.is_finishing:
+            life += 1
+            try:
+                await self._produce(f"{name}.{life}")
+            except KafkaError:
+                await asyncio.sleep(BACKOFF_S)
+
+    async def _produce(self, name: str) -> None:
+        rng = random.Random(self._cluster.rng.getrandbits(64))
+        partitions = self.partitions
+        async with Producer(
+            self._cluster.bootstrap_servers,
+            client_id=name,
+            batch_bytes=8 << 10,
+            delivery_timeout_ms=60_000,
+            max_block_ms=60_000,
+        ) as producer:
+            number = 0
+            while not self.is_finishing:
+                number += 1
+                where = rng.choice(partitions)
+                identity = f"{name}:{number}"
+                value = identity.encode() + b" " * rng.choice((0, 0, 50, 300, 2000))
+                self.history.append(name, "invoke", "send", [(str(where), identity)])
+                wall_ms = int((WALL_START_S + self._cluster.simulator.now) * 1000)
+                delivery = await producer.send(where.topic, value, partition=where.partition, timestamp_ms=wall_ms)
+                self.produced += 1
+                delivery.add_done_callback(lambda done, w=where, i=identity: self._on_delivery(name, str(w), i, done))
+                await asyncio.sleep(rng.expovariate(self._rate))
+
+    def _on_delivery(self, name: str, where: str, identity: str, delivery: Delivery) -> None:
+        if delivery.cancelled() or delivery.exception() is not None:
+            self.history.append(name, "info", "send", [(where, identity)])  # it may have been written all the same
+            self._cluster.say(name, f"{identity} for {where} failed: {delivery.exception()}")
+        else:
+            self.acknowledged += 1
+            self.history.append(name, "ok", "send", [(where, identity, delivery.result().offset)])
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    async def consume(self, name: str) -> None:
+        """Follow all partitions until cancelled."""
+        life = 0
+        while True:
+            life += 1
+            try:
+                await self._consume(f"{name}.{life}")
+            except KafkaError:
+                await asyncio.sleep(BACKOFF_S)
+
+    async def _consume(self, name: str) -> None:
+        async with Consumer(self._cluster.bootstrap_servers, client_id=name, auto_offset_reset="earliest") as consumer:
+            consumer.assign(self.partitions)
+            self.history.append(name, "ok", "assign", [str(where) for where in self.partitions])
+            while True:
+                self._note(name, await consumer.poll(timeout_ms=1000))
+
+    async def share(self, name: str) -> None:
+        """Read as a member of a group, which commits what it read, until cancelled."""
+        life = 0
+        while True:
+            life += 1
+            try:
+                await self._share(f"{name}.{life}")
+            except KafkaError:
+                await asyncio.sleep(BACKOFF_S)
+
+    async def _share(self, name: str) -> None:
+        async with Consumer(
+            self._cluster.bootstrap_servers,
+            *self._topics,
+            group_id="group",
+            client_id=name,
+            auto_offset_reset="earliest",
+            auto_commit_interval_ms=500,
+        ) as consumer:
+            until = self._cluster.simulator.now + self._cluster.rng.choice((5.0, 20.0, 100.0))
+            while self._cluster.simulator.now < until:  # members come and go
+                self._note(name, await consumer.poll(timeout_ms=1000))
+
+    async def read_back(self, name: str = "reader") -> None:
+        """Read everything from the beginning to the end as it is now."""
+        async with Consumer(self._cluster.bootstrap_servers, client_id=name, auto_offset_reset="earliest") as consumer:
+            consumer.assign(self.partitions)
+            ends = await consumer.end_offsets(self.partitions)
+            self.history.append(name, "ok", "assign", [str(where) for where in self.partitions])
+            while True:
+                behind = [where for where in self.partitions if await consumer.position(where) < ends[where]]
+                if not behind:
+                    break
+                self._note(name, await consumer.poll(timeout_ms=1000))
+            self.history.append(name, "ok", "drained", [str(where) for where in self.partitions])
+
+    def _note(self, name: str, records: Iterable[object]) -> None:
+        handed = [
+            (f"{record.topic}-{record.partition}", (record.value or b"").rstrip().decode(), record.offset)
+            for record in records
+        ]
+        if handed:
+            self.history.append(name, "ok", "poll", handed)
+
+
+async def patiently(attempt, *arguments) -> None:
+    """Again and again until it works."""
+    while True:
+        try:
+            return await attempt(*arguments)
+        except KafkaError:
+            await asyncio.sleep(BACKOFF_S)
