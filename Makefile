@@ -8,7 +8,7 @@ DEV := .venv/installed-dev
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test check up down lint types bench
+.PHONY: help install demo test check sim up down lint types bench
 
 help:  ## list these verbs
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,6 +23,9 @@ test: $(DEV)  ## run every test (ARGS='-k fetch' narrows it)
 	@$(BIN)/pytest $(ARGS)
 
 check: lint types test  ## what CI runs: lint, types, import contracts, tests
+
+sim: $(DEV)  ## simulate a cluster under faults (SEED=7 replays one and prints its trace, SEEDS=1000 sweeps)
+	@$(BIN)/python tests/sim/sim_main.py $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),20)) $(ARGS)
 
 up:  ## start the three-node compose cluster on 127.0.0.1:19092-19094
 	@docker compose up --build --detach --wait
