@@ -9,7 +9,7 @@ import random
 import time
 import traceback
 from asyncio import events
-from collections.abc import Collection, Iterator, MutableMapping
+from collections.abc import Callable, Collection, Iterator, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -118,9 +118,11 @@ def _drive(
     consumers = [workload.process(f"client-{n}") for n in (3, 4, 5)]
     reading = [consumers[0].spawn(workload.consume(consumers[0].host))]
     reading += [process.spawn(workload.share(process.host)) for process in consumers[1:]]
+    changing = admin.spawn(workload.churn("churn"))
     breaking = workload.process("faults").spawn(faults.run())
     simulator.run(simulator.now + duration_s)
     breaking.cancel()
+    changing.cancel()
     cluster.say("faults", "mend")
     simulator.run(simulator.now + 15.0)  # what was planned for later happens
     faults.mend()
@@ -130,7 +132,7 @@ def _drive(
     workload.is_finishing = True
     for task in sending:
         simulator.run_until_done(task, HEALING_S)
-    simulator.run(simulator.now + 2.0)
+    _wait_for(simulator, lambda: not workload.unshared(), "the group to read everything that was acknowledged")
     for task in reading:
         task.cancel()
     simulator.run_until_done(workload.process("reader").spawn(workload.read_back()), HEALING_S)
@@ -144,10 +146,16 @@ def _drive(
 
 def _heal(simulator: Simulator, cluster: SimulatedCluster) -> None:
     """Wait until every replica is in sync, as every node sees it."""
+    _wait_for(simulator, lambda: is_healed(cluster), "every replica to be in sync", lambda: state_of(cluster))
+
+
+def _wait_for(
+    simulator: Simulator, condition: Callable[[], bool], what: str, details: Callable[[], str] = lambda: ""
+) -> None:
     give_up = simulator.now + HEALING_S
-    while not is_healed(cluster):
+    while not condition():
         if simulator.now >= give_up:
-            raise InvariantViolatedError(f"not healed {HEALING_S:.0f} s after the last fault: {state_of(cluster)}")
+            raise InvariantViolatedError(f"waited {HEALING_S:.0f} s in vain for {what}{details()}")
         simulator.run(simulator.now + 0.5)
 
 

@@ -28,7 +28,9 @@ class Workload:
         self._pending: dict[Delivery, None] = {}
         self.history = History(clock=lambda: cluster.simulator.now)
         self.is_finishing = False
-        self.acknowledged = 0
+        self.shared: set[tuple[str, int]] = set()
+        """What members of the group read, as (partition, offset)."""
+        self._acknowledged: set[tuple[str, int]] = set()
         self.produced = 0
 
     @property
@@ -50,6 +52,33 @@ class Workload:
             for topic, count in self._topics.items():
                 if topic not in existing:
                     await admin.create_topic(topic, partitions=count, replication_factor=3, configs=configs[topic])
+
+    async def churn(self, name: str) -> None:
+        """Make topics, change them, write a little to them and delete them, until cancelled."""
+        rng = random.Random(self._cluster.rng.getrandbits(64))
+        number = 0
+        while True:
+            await asyncio.sleep(rng.expovariate(0.3))
+            number += 1
+            topic = f"{name}-{number}"
+            try:
+                async with Admin(self._cluster.bootstrap_servers, client_id=name) as admin:
+                    await admin.create_topic(topic, partitions=rng.randrange(1, 4), replication_factor=3)
+                    if rng.random() < 0.5:
+                        await admin.create_partitions(topic, 5)
+                    if rng.random() < 0.5:
+                        await admin.alter_configs(topic, {"retention.ms": str(rng.randrange(10**9))})
+                    if rng.random() < 0.7:
+                        await self._write_some(topic)
+                    if rng.random() < 0.8:
+                        await admin.delete_topic(topic)
+            except KafkaError as error:
+                self._cluster.say(name, f"{topic}: {error}")
+
+    async def _write_some(self, topic: str) -> None:
+        async with Producer(self._cluster.bootstrap_servers, delivery_timeout_ms=5_000) as producer:
+            for number in range(10):
+                await producer.send(topic, str(number).encode())
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -91,7 +120,7 @@ class Workload:
             self.history.append(name, "info", "send", [(where, identity)])  # it may have been written all the same
             self._cluster.say(name, f"{identity} for {where} failed: {delivery.exception()}")
         else:
-            self.acknowledged += 1
+            self._acknowledged.add((where, delivery.result().offset))
             self.history.append(name, "ok", "send", [(where, identity, delivery.result().offset)])
 
     # -- reading ------------------------------------------------------------------------------------------------------
@@ -134,7 +163,12 @@ class Workload:
         ) as consumer:
             until = self._cluster.simulator.now + self._cluster.rng.choice((5.0, 20.0, 100.0))
             while self._cluster.simulator.now < until:  # members come and go
-                self._note(name, await consumer.poll(timeout_ms=1000))
+                for record in await consumer.poll(timeout_ms=1000):
+                    self.shared.add((f"{record.topic}-{record.partition}", record.offset))
+
+    def unshared(self) -> set[tuple[str, int]]:
+        """What was acknowledged, as (partition, offset), and read by no member of the group: none, in the end."""
+        return self._acknowledged - self.shared
 
     async def read_back(self, name: str = "reader") -> None:
         """Read everything from the beginning to the end as it is now."""
