@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from os.path import dirname
 from uuid import UUID
 
@@ -69,9 +70,7 @@ class LogDir:
         self._first_dirty = OffsetCheckpoint(disk, path, CLEANER_FILE)
         self._high_watermarks = OffsetCheckpoint(disk, path, HIGH_WATERMARK_FILE)
         self.high_watermarks: dict[TopicPartition, int] = {}  # as last written (row R22)
-        if not disk.is_dir(path):
-            disk.mkdir(path)
-            disk.fsync_dir(dirname(path))
+        disk.mkdir(path)
         try:
             self._lock = disk.lock(f"{path}/{LOCK_FILE}")
         except BlockingIOError as error:
@@ -87,6 +86,7 @@ class LogDir:
         if meta is None:
             if cluster_id is None:
                 return
+            self._sync_names()
             meta = DirectoryMeta(cluster_id, node_id, new_uuid())
             write_meta(self._disk, self.path, meta)
         if meta.node_id != node_id:
@@ -94,6 +94,14 @@ class LogDir:
         if cluster_id is not None and meta.cluster_id != cluster_id:
             raise MetaError(f"the log directory {self.path} belongs to cluster {meta.cluster_id}, not to {cluster_id}")
         self.meta = meta
+
+    def _sync_names(self) -> None:
+        """Make the new directory's own name durable, and those above it, which may be as new."""
+        path, above = self.path, dirname(self.path)
+        while above != path:
+            with suppress(PermissionError):  # what this process may not even list, it did not make
+                self._disk.fsync_dir(above)
+            path, above = above, dirname(above)
 
     def load(self, config_for: ConfigFor) -> None:
         """Open every log in the directory."""
@@ -113,9 +121,25 @@ class LogDir:
                     log_start_offset=log_starts.get(where, 0),
                 )
                 log.first_dirty_offset = min(first_dirty.get(where, 0), log.log_end_offset)
+                log.unsynced_paths.append(f"{log.directory}/{PARTITION_METADATA_FILE}")
             elif _DELETED_DIRECTORY.fullmatch(name):
                 self._trash.append(f"{self.path}/{name}")
-        self._forget_clean_shutdown()
+        if self.was_clean:
+            self._forget_clean_shutdown()
+        else:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Make durable what is there: a process that was killed may have left what is seen but not synced.
+
+        A vote that a power cut may still take back, or a truncation, must not be built upon.
+        """
+        jobs = [log.prepare_flush() for log in self.logs.values()]
+        self._disk.run_all([job.run for job in jobs])
+        for job in jobs:
+            if job.error is not None:
+                raise job.error
+        self._disk.fsync_dir(self.path)
 
     def _open(
         self,
@@ -262,9 +286,8 @@ class LogDir:
             return  # an empty marker, as older Kafka writes it, is clean too
 
     def _forget_clean_shutdown(self) -> None:
-        if self.was_clean:
-            self._disk.unlink(f"{self.path}/{CLEAN_SHUTDOWN_FILE}")
-            self._disk.fsync_dir(self.path)
+        self._disk.unlink(f"{self.path}/{CLEAN_SHUTDOWN_FILE}")
+        self._disk.fsync_dir(self.path)
 
 
 def parse_directory_name(name: str) -> TopicPartition | None:

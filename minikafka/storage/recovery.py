@@ -101,8 +101,9 @@ class _Loader:
     def _loaded(self, is_believed: bool) -> LoadedLog:
         segments = Segments(self.segments)
         end_offset = segments.active.next_offset
-        log_start_offset = max(self.log_start_offset, segments[0].base_offset)
         self.epochs.truncate_from_end(end_offset)
+        # What was dropped from the epochs was dropped from the log, though its start may not have been recorded yet.
+        log_start_offset = max(self.log_start_offset, segments[0].base_offset, self.epochs.start_offset)
         self.epochs.truncate_from_start(log_start_offset)
         self.snapshots.remove(above=end_offset)
         producers = self.snapshots.load(segments, log_start_offset, end_offset)
@@ -147,6 +148,7 @@ class _Loader:
                     self.disk.unlink(path)
             self.segments.clear()
             self.epochs.clear()
+            self.epochs.store(self.disk, self.directory)
             self._add_empty(self.log_start_offset)
 
     # -- an orderly stop --------------------------------------------------------------------------------------------
