@@ -1,7 +1,9 @@
 """One node: everything assembled.
 
 - ``run``, ``__main__``   the process: configuration, signals, exit status
-- ``node``                the composition root: every part is made and wired here
+- ``node``                the composition root: one node's parts, wiring, life, and what handlers ask of it
+- ``ports``               what it stands on: settings, time, randomness, disk, threads
+- ``control_plane``, ``data_plane``, ``services``   its parts in three groups, and how they are built
 - ``dispatch``            frame -> handler -> reply; ``context`` is what a handler is given
 - ``handlers``            one module per API
 - ``partition``           one local replica and its role; ``replicas`` is all of them, with the purgatories

@@ -27,6 +27,7 @@ from minikafka.storage.meta import MetaError, format_uuid, read_meta
 log = structlog.get_logger(__name__)
 
 MIN_SECRET_LENGTH = 16
+BOOT_ID_FILE = "/proc/sys/kernel/random/boot_id"
 
 
 def load_config(path: str | None, overrides: Iterable[str]) -> BrokerConfig:
@@ -75,6 +76,7 @@ async def _run(config: BrokerConfig, secret: bytes) -> int:
         disk=disk,
         clock=Clock(loop),
         rng=random.Random(),
+        boot_id=_boot_id(),
     )
     loop.set_exception_handler(_log_unhandled)
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -117,6 +119,14 @@ def _secret(config: BrokerConfig) -> bytes:
     if len(secret) < MIN_SECRET_LENGTH:
         raise ConfigError([f"the cluster secret has {len(secret)} bytes; it needs {MIN_SECRET_LENGTH} or more"])
     return secret
+
+
+def _boot_id() -> str | None:
+    """What Linux tells one start of the machine from another by; None on other systems."""
+    try:
+        return Path(BOOT_ID_FILE).read_text().strip() or None
+    except OSError:
+        return None
 
 
 def _single_node_cluster_id(config: BrokerConfig, disk: OsDisk) -> str:

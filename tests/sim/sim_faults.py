@@ -47,7 +47,8 @@ class Faults:
         self._faults = [name for name, weight in WEIGHTS.items() for _ in range(weight) if name not in without]
         self._mean_pause_s = mean_pause_s
         self._lost_power = False
-        cluster.on_exit = lambda machine: self._restart_later(machine, 0.1 + self._short())
+        self._is_over = False
+        cluster.on_exit = self._on_exit
         self.counts: dict[str, int] = {}
 
     async def run(self) -> None:
@@ -79,7 +80,8 @@ class Faults:
         }[fault]()
 
     def mend(self) -> None:
-        """Everything runs and reaches everything from now on."""
+        """Everything runs and reaches everything from now on; what was planned for later does not happen."""
+        self._is_over = True
         cluster = self._cluster
         cluster.network.mend_all()
         for machine in cluster.machines.values():
@@ -111,7 +113,7 @@ class Faults:
 
     def kill_controller(self) -> None:
         for machine, node in self._cluster.nodes():
-            if node._raft.machine.leader == machine.node_id:
+            if node.control_plane.raft.machine.leader == machine.node_id:
                 self._kill("kill controller", [machine])
                 return
 
@@ -205,6 +207,10 @@ class Faults:
         machine.lose_power()
         self._restart_later(machine, self._short())
 
+    def _on_exit(self, machine: Machine) -> None:
+        """A service manager starts it again."""
+        self._cluster.simulator.after(0.1 + self._short(), lambda _: self._start(machine))
+
     # -- inside -------------------------------------------------------------------------------------------------------
 
     def _is_in_sync(self) -> bool:
@@ -258,7 +264,7 @@ class Faults:
         return self._cluster.rng.choice((0.05, 1.0, 6.0)) * self._cluster.rng.random()
 
     def _later(self, delay_s: float, act: Callable[[], object]) -> None:
-        self._cluster.simulator.after(delay_s, lambda _: act())
+        self._cluster.simulator.after(delay_s, lambda _: None if self._is_over else act())
 
     def _count(self, name: str) -> None:
         self.counts[name] = self.counts.get(name, 0) + 1

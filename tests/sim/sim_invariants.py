@@ -62,7 +62,7 @@ class Invariants:
             self._check_partition(machine, partition)
 
     def _check_quorum(self, machine: Machine, node: Node) -> None:
-        raft = node._raft.machine
+        raft = node.control_plane.raft.machine
         if raft.leader == machine.node_id:
             leader = self._quorum_leaders.setdefault(raft.epoch, machine.node_id)
             if leader != machine.node_id:

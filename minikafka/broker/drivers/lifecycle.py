@@ -35,6 +35,7 @@ class Lifecycle:
         controller: ControllerClient,
         metadata_offset: Callable[[], int],
         rng: random.Random,
+        boot_id: str | None = None,
     ) -> None:
         self._config = config
         self._cluster_id = cluster_id
@@ -43,6 +44,7 @@ class Lifecycle:
         self._controller = controller
         self._metadata_offset = metadata_offset
         self._rng = rng
+        self._boot_id = boot_id
         self._wants_shutdown = False
         self._nudge = asyncio.Event()
         self.broker_epoch = -1

@@ -78,11 +78,13 @@ def make_node(
 
 async def wait_until_ready(node: Node) -> None:
     """Registered, unfenced, and seen so by itself."""
-    await eventually(lambda: node.image.is_live(node.config.node_id) and node._roles.has_begun, "the node to serve")
+    await eventually(
+        lambda: node.image.is_live(node.config.node_id) and node.data_plane.roles.has_begun, "the node to serve"
+    )
 
 
 def listener_of(node: Node, name: str = "CLIENT") -> Listener:
-    return next(listener for listener in node._listeners if listener.name == name)
+    return next(listener for listener in node.listeners if listener.name == name)
 
 
 async def create_topic(
@@ -228,15 +230,19 @@ class Cluster:
             await eventually(lambda node=node: self._sees_all(node), "all nodes to be alive")  # type: ignore[misc]
 
     def _sees_all(self, node: Node) -> bool:
-        return {broker.broker_id for broker in node.image.live_brokers()} >= set(self.nodes) and node._roles.has_begun
+        return {broker.broker_id for broker in node.image.live_brokers()} >= set(
+            self.nodes
+        ) and node.data_plane.roles.has_begun
 
     @property
     def controller(self) -> Node:
         """The node that is the active controller."""
-        return next(node for node in self.nodes.values() if node._controller_driver.is_active)
+        return next(node for node in self.nodes.values() if node.control_plane.controller.is_active)
 
     async def wait_for_controller(self) -> Node:
-        await eventually(lambda: any(node._controller_driver.is_active for node in self.nodes.values()), "a controller")
+        await eventually(
+            lambda: any(node.control_plane.controller.is_active for node in self.nodes.values()), "a controller"
+        )
         return self.controller
 
     async def kill(self, node_id: int) -> None:

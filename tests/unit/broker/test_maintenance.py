@@ -24,7 +24,7 @@ async def test_high_watermarks_are_written_down_now_and_then(start_node: StartNo
     node = await start_node(replica_high_watermark_checkpoint_interval_ms=5)
     where = await create_topic(node, "orders")
     await (await dial(node)).produce("orders", b"a", b"b")
-    assert node._maintenance.high_watermarks()[where] == 2
+    assert node.data_plane.maintenance.high_watermarks()[where] == 2
     file = tmp_path / "data" / HIGH_WATERMARK_FILE
     await eventually(lambda: file.exists() and "orders 0 2" in file.read_text(), "the checkpoint")
 

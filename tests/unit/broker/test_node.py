@@ -25,7 +25,8 @@ async def test_a_node_on_any_ports_tells_which(node: Node, client: Client) -> No
     answer = await client.ask(MetadataRequest(topics=None))
     assert [broker.port for broker in answer.brokers] == [listener_of(node).endpoint.port]
     assert answer.brokers[0].port > 0
-    assert node._replication_endpoint(1) == listener_of(node, "REPLICATION").endpoint
+    (registered,) = node.image.live_brokers()
+    assert registered.listeners["REPLICATION"] == listener_of(node, "REPLICATION").endpoint
 
 
 async def test_records_are_there_after_a_restart(start_node: StartNode, dial: Dial, tmp_path: Path) -> None:
@@ -127,7 +128,7 @@ async def test_a_vote_that_cannot_be_written_down_is_not_given(tmp_path: Path) -
     await node.start()
     await eventually(node.stopped.is_set, "the node to halt")
     assert node.image.topic("x") is None
-    assert not node._controller_driver.is_active
+    assert not node.control_plane.controller.is_active
     await node.stop()
 
 

@@ -35,7 +35,7 @@ async def test_a_leader_acts_only_when_it_has_applied_the_start_of_its_epoch(
     start_node: StartNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node = await start_node(controlled_shutdown_enable="false")
-    driver = node._controller_driver
+    driver = node.control_plane.controller
     assert driver.is_active
     driver.on_lost_leadership()
     assert not driver.is_active
@@ -43,7 +43,7 @@ async def test_a_leader_acts_only_when_it_has_applied_the_start_of_its_epoch(
         await driver.handle(ORDERS)
     assert refused.value.code is ErrorCode.NOT_CONTROLLER
     start = node.metadata.applied_offset
-    driver.on_became_leader(node._raft.machine.epoch, start)
+    driver.on_became_leader(node.control_plane.raft.machine.epoch, start)
     assert not driver.is_active, "the first record of its epoch is not applied yet"
     monkeypatch.setattr(node.metadata, "_applied_offset", start + 1)
     monkeypatch.setattr(driver, "_end_offset", start)
@@ -56,7 +56,7 @@ async def test_a_leadership_that_is_lost_before_its_first_record_is_no_reason_to
 ) -> None:
     # The quorum machine may have lost leadership while the driver still hears of how it was won.
     node = make_node(tmp_path / "data")
-    append = node._raft.append
+    append = node.control_plane.raft.append
     refused: list[int] = []
 
     def refuse_once(values: Sequence[bytes]) -> int:
@@ -65,7 +65,7 @@ async def test_a_leadership_that_is_lost_before_its_first_record_is_no_reason_to
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "this node does not lead the metadata quorum")
         return append(values)
 
-    monkeypatch.setattr(node._raft, "append", refuse_once)
+    monkeypatch.setattr(node.control_plane.raft, "append", refuse_once)
     await node.start()
     await wait_until_ready(node)
     assert refused
@@ -96,14 +96,14 @@ async def test_a_log_of_another_cluster_is_fatal(tmp_path: Path) -> None:
 async def test_a_response_waits_for_its_records_and_for_those_before(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    driver = node._controller_driver
-    gate, flush = asyncio.Event(), node._raft._log.flush
+    driver = node.control_plane.controller
+    gate, flush = asyncio.Event(), node.control_plane.raft._log.flush
 
     async def slow_flush() -> None:
         await gate.wait()
         await flush()
 
-    monkeypatch.setattr(node._raft._log, "flush", slow_flush)
+    monkeypatch.setattr(node.control_plane.raft._log, "flush", slow_flush)
     loop = asyncio.get_running_loop()
     creating = loop.create_task(driver.handle(ORDERS))
     await turns()
@@ -124,9 +124,9 @@ async def test_a_command_that_the_quorum_did_not_take_is_not_answered_with_succe
     def refuse(_values: Sequence[bytes]) -> int:
         raise KafkaError(ErrorCode.NOT_CONTROLLER, "this node does not lead the metadata quorum")
 
-    driver = node._controller_driver
+    driver = node.control_plane.controller
     with monkeypatch.context() as patched:
-        patched.setattr(node._raft, "append", refuse)
+        patched.setattr(node.control_plane.raft, "append", refuse)
         with pytest.raises(KafkaError) as refused:
             await driver.handle(ORDERS)
         assert refused.value.code is ErrorCode.NOT_CONTROLLER
@@ -137,19 +137,19 @@ async def test_a_command_that_the_quorum_did_not_take_is_not_answered_with_succe
 
 @pytest.mark.spec("P6")
 async def test_a_node_speaks_for_itself_only(node: Node) -> None:
-    driver = node._controller_driver
+    driver = node.control_plane.controller
     forged = [
-        BrokerHeartbeat(1, node._lifecycle.broker_epoch, 0),
+        BrokerHeartbeat(1, node.control_plane.lifecycle.broker_epoch, 0),
         RegisterBroker(1, CLUSTER_ID, UUID(int=7), {"CLIENT": Endpoint("h", 1)}),
-        AllocateProducerIds(1, node._lifecycle.broker_epoch),
-        FenceBroker(1, node._lifecycle.broker_epoch),
+        AllocateProducerIds(1, node.control_plane.lifecycle.broker_epoch),
+        FenceBroker(1, node.control_plane.lifecycle.broker_epoch),
         FenceBroker(2, 5),
     ]
     for command in forged:
         with pytest.raises(KafkaError) as refused:
             await driver.handle_call(2, command.to_wire())
         assert refused.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED, command
-    answer = await driver.handle_call(1, AllocateProducerIds(1, node._lifecycle.broker_epoch).to_wire())
+    answer = await driver.handle_call(1, AllocateProducerIds(1, node.control_plane.lifecycle.broker_epoch).to_wire())
     assert answer
     for body in (None, [], [9999], [1, "x"], {"a": 1}):
         with pytest.raises(KafkaError) as refused:
@@ -159,7 +159,7 @@ async def test_a_node_speaks_for_itself_only(node: Node) -> None:
 
 
 async def test_a_periodic_change_that_is_not_taken_is_no_harm(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    driver = node._controller_driver
+    driver = node.control_plane.controller
 
     def refuse(_values: Sequence[bytes]) -> int:
         raise KafkaError(ErrorCode.NOT_CONTROLLER, "this node does not lead the metadata quorum")
@@ -167,7 +167,7 @@ async def test_a_periodic_change_that_is_not_taken_is_no_harm(node: Node, monkey
     with monkeypatch.context() as patched:
         patched.setattr(driver._controller, "tick", lambda _now_ms: ("a record",))
         patched.setattr(controller_module, "encode_record", lambda record: record)
-        patched.setattr(node._raft, "append", refuse)
+        patched.setattr(node.control_plane.raft, "append", refuse)
         driver._tick()
         assert not driver.is_active
     await eventually(lambda: driver.is_active, "the next election")
@@ -214,7 +214,7 @@ async def test_the_controllers_own_errors_are_not_tried_again(node: Node, monkey
         calls.append(command)
         raise KafkaError(ErrorCode.STALE_BROKER_EPOCH, "of another life")
 
-    monkeypatch.setattr(node._controller_driver, "handle", refuse)
+    monkeypatch.setattr(node.control_plane.controller, "handle", refuse)
     with pytest.raises(KafkaError, match="of another life"):
         await node.controller.call(ORDERS, timeout_s=30)
     assert len(calls) == 1
@@ -251,8 +251,8 @@ async def test_a_broken_connection_alone_fences_nobody(cluster: Cluster, monkeyp
     await cluster.ready()
     controller = cluster.controller
     for node_id in cluster.node_ids:
-        controller._controller_driver.on_peer_lost(node_id)
-    controller._controller_driver.on_peer_lost(99)
+        controller.control_plane.controller.on_peer_lost(node_id)
+    controller.control_plane.controller.on_peer_lost(99)
     await eventually(
         lambda: not [task for task in controller.tasks._tasks if "look-at" in task.get_name()], "all to be looked at"
     )
@@ -272,6 +272,6 @@ async def test_a_broker_that_falls_silent_is_fenced_when_its_session_ends(
     async def never() -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(silent._lifecycle, "_heartbeat", never)
+    monkeypatch.setattr(silent.control_plane.lifecycle, "_heartbeat", never)
     await eventually(lambda: not controller.image.is_live(silent.config.node_id), "the session to end")
     assert controller.image.topic("orders") is not None

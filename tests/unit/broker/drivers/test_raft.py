@@ -27,7 +27,7 @@ def other_than(cluster: Cluster, node: Node) -> Node:
 
 
 async def test_one_node_is_its_own_quorum(node: Node) -> None:
-    raft = node._raft
+    raft = node.control_plane.raft
     assert raft.leader_id == 1
     assert raft.machine.high_watermark == node.metadata.applied_offset
 
@@ -36,34 +36,34 @@ async def test_what_is_committed_is_applied_when_it_is_told(node: Node) -> None:
     seen: list[bool] = []
     where = await create_topic(node, "orders")
     seen.append(node.image.partition(where) is not None)
-    await node._raft.committed(node.metadata.applied_offset)
+    await node.control_plane.raft.committed(node.metadata.applied_offset)
     assert seen == [True]
 
 
 async def test_without_leadership_nothing_is_appended_or_committed(node: Node) -> None:
-    raft = node._raft
+    raft = node.control_plane.raft
     raft.step_down()
     with pytest.raises(KafkaError) as refused:
         raft.append([b"x"])
     assert refused.value.code is ErrorCode.NOT_CONTROLLER
-    await eventually(lambda: not node._controller_driver.is_active, "the controller to hear of it")
+    await eventually(lambda: not node.control_plane.controller.is_active, "the controller to hear of it")
     with pytest.raises(KafkaError) as refused:
         await raft.committed(0)
     assert refused.value.code is ErrorCode.NOT_CONTROLLER
-    await eventually(lambda: node._controller_driver.is_active, "the next election")
+    await eventually(lambda: node.control_plane.controller.is_active, "the next election")
 
 
 @pytest.mark.parametrize("body", [None, 5, [], ["nonsense"], {"a": 1}, [99, 1], b"x"])
 async def test_requests_that_are_none_are_refused(node: Node, body: object) -> None:
     with pytest.raises(KafkaError) as refused:
-        await node._raft.handle_call(2, body)
+        await node.control_plane.raft.handle_call(2, body)
     assert refused.value.code is ErrorCode.INVALID_REQUEST
-    assert node._raft._parked == {}
+    assert node.control_plane.raft._parked == {}
 
 
 async def test_an_answer_is_not_a_request(node: Node) -> None:
     with pytest.raises(KafkaError) as refused:
-        await node._raft.handle_call(2, VoteResponse(ErrorCode.NONE, 1, None).to_wire())
+        await node.control_plane.raft.handle_call(2, VoteResponse(ErrorCode.NONE, 1, None).to_wire())
     assert refused.value.code is ErrorCode.INVALID_REQUEST
 
 
@@ -75,11 +75,11 @@ async def test_three_nodes_elect_one_and_all_follow(cluster: Cluster) -> None:
     await cluster.start()
     await cluster.ready()
     leader = cluster.controller
-    assert {node._raft.leader_id for node in cluster.nodes.values()} == {leader.config.node_id}
-    assert [node._controller_driver.is_active for node in cluster.nodes.values()].count(True) == 1
+    assert {node.control_plane.raft.leader_id for node in cluster.nodes.values()} == {leader.config.node_id}
+    assert [node.control_plane.controller.is_active for node in cluster.nodes.values()].count(True) == 1
     follower = other_than(cluster, leader)
     with pytest.raises(KafkaError) as refused:
-        follower._raft.append([b"x"])
+        follower.control_plane.raft.append([b"x"])
     assert refused.value.code is ErrorCode.NOT_CONTROLLER
     await create_topic(follower, "orders", 3)  # forwarded
     for node in cluster.nodes.values():
@@ -92,11 +92,11 @@ async def test_a_killed_leader_is_replaced_and_comes_back(cluster: Cluster) -> N
     await cluster.start()
     await cluster.ready()
     dead = cluster.controller.config.node_id
-    epoch = cluster.controller._raft.machine.epoch
+    epoch = cluster.controller.control_plane.raft.machine.epoch
     await create_topic(cluster.controller, "before")
     await cluster.kill(dead)
     leader = await cluster.wait_for_controller()
-    assert leader._raft.machine.epoch > epoch
+    assert leader.control_plane.raft.machine.epoch > epoch
     await create_topic(leader, "after")
     await eventually(lambda: not leader.image.is_live(dead), "the dead broker to be fenced")
     await cluster.start(dead)
@@ -114,21 +114,23 @@ async def test_a_command_whose_leader_steps_down_has_an_unknown_outcome(cluster:
     for node_id in others:
         await cluster.kill(node_id)
     loop = asyncio.get_running_loop()
-    waiting = loop.create_task(leader._raft.committed(leader._raft.append([b"never committed"])))
+    waiting = loop.create_task(
+        leader.control_plane.raft.committed(leader.control_plane.raft.append([b"never committed"]))
+    )
     await turns()
     assert not waiting.done()
     with pytest.raises(KafkaError) as refused:  # nobody fetches: it resigns
         await in_time(waiting)
     assert refused.value.code is ErrorCode.NOT_CONTROLLER
-    assert not leader._controller_driver.is_active
+    assert not leader.control_plane.controller.is_active
 
 
 async def test_an_orderly_leader_hands_over(cluster: Cluster) -> None:
     await cluster.start()
     await cluster.ready()
     leader = cluster.controller
-    await in_time(leader._raft.resign())
-    await eventually(lambda: not leader._raft._is_leading, "it to resign")
+    await in_time(leader.control_plane.raft.resign())
+    await eventually(lambda: not leader.control_plane.raft._is_leading, "it to resign")
     await cluster.wait_for_controller()
 
 
@@ -140,20 +142,20 @@ async def test_a_node_that_was_away_too_long_gets_a_snapshot(cluster: Cluster, m
     away = other_than(cluster, cluster.controller).config.node_id
     await cluster.kill(away)
     leader = await cluster.wait_for_controller()
-    start = leader._raft.machine.log.log_start.offset
+    start = leader.control_plane.raft.machine.log.log_start.offset
     for number in range(4):  # the log is cut at the snapshot before the last
         await create_topic(leader, f"topic-{number}", replicas=[[leader.config.node_id]])
         for node in cluster.nodes.values():
-            await in_time(node.metadata.wait_for(leader._raft.machine.high_watermark))
-            await eventually(lambda node=node: node._raft.machine.log.flushed, "its log to be synced")  # type: ignore[misc]
-            snapshot = await node.metadata.maybe_snapshot(node._raft.machine.log.flushed_offset)
+            await in_time(node.metadata.wait_for(leader.control_plane.raft.machine.high_watermark))
+            await eventually(lambda node=node: node.control_plane.raft.machine.log.flushed, "its log to be synced")  # type: ignore[misc]
+            snapshot = await node.metadata.maybe_snapshot(node.control_plane.raft.machine.log.flushed_offset)
             if snapshot is not None:
-                node._raft.on_snapshot_created(snapshot)
-    await eventually(lambda: leader._raft.machine.log.log_start.offset > start, "the log to be cut")
+                node.control_plane.raft.on_snapshot_created(snapshot)
+    await eventually(lambda: leader.control_plane.raft.machine.log.log_start.offset > start, "the log to be cut")
     await cluster.start(away)
     await cluster.ready()
     back = cluster.nodes[away]
-    assert back._raft.machine.log.log_start.offset > start
+    assert back.control_plane.raft.machine.log.log_start.offset > start
     assert {topic.name for topic in back.image.topics()} >= {f"topic-{number}" for number in range(4)}
     await create_topic(leader, "later")
     await eventually(lambda: back.image.topic("later"), "what comes after the snapshot")
@@ -168,8 +170,8 @@ async def test_a_node_that_forgot_its_vote_is_repaired_and_votes_again(cluster: 
     (directory / QUORUM_STATE).unlink()
     await cluster.start(forgetful)
     node = cluster.nodes[forgetful]
-    assert node._raft.machine.vote_disabled
-    await eventually(lambda: not node._raft.machine.vote_disabled, "the repair")
+    assert node.control_plane.raft.machine.vote_disabled
+    await eventually(lambda: not node.control_plane.raft.machine.vote_disabled, "the repair")
     await eventually(lambda: not (directory / REPAIR_MARK).exists(), "its mark to go")
     await cluster.ready()
     await cluster.kill(cluster.controller.config.node_id)
@@ -188,7 +190,7 @@ async def test_peers_that_answer_nonsense_are_as_good_as_silent(cluster: Cluster
     server = listener_of(leader, "CONTROLLER")._handler
     assert isinstance(server, ControlServer)
     server._methods = {**server._methods, METHOD: nonsense}
-    await eventually(lambda: not leader._raft._is_leading, "the leader to find itself alone")
+    await eventually(lambda: not leader.control_plane.raft._is_leading, "the leader to find itself alone")
     others = [node for node in cluster.nodes.values() if node is not leader]
-    await eventually(lambda: any(node._raft._is_leading for node in others), "another leader")
+    await eventually(lambda: any(node.control_plane.raft._is_leading for node in others), "another leader")
     assert all(node.failure is None for node in cluster.nodes.values())

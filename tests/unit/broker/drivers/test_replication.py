@@ -133,7 +133,7 @@ async def test_what_only_a_dead_leader_had_is_cut_when_it_returns(cluster: Clust
     client = await dial(leader)
     await client.produce("orders", b"both")
     await follows(cluster.nodes[2], 1)
-    cluster.nodes[2]._fetchers.unfollow([ORDERS])  # the follower hears nothing of what comes now
+    cluster.nodes[2].data_plane.fetchers.unfollow([ORDERS])  # the follower hears nothing of what comes now
     for value in (b"lost 1", b"lost 2"):
         await client.produce("orders", value, acks=1)
     await cluster.kill(1)
@@ -252,12 +252,12 @@ async def test_partitions_share_a_fetcher_per_leader_and_idle_ones_end(
     monkeypatch.setattr(replication_module, "IDLE_SHUTDOWN_S", 0.01)
     await started(cluster, 1, 2)
     await create_topic(cluster.controller, "more", replicas=[[1, 2], [1, 2], [3, 2]])
-    fetchers = cluster.nodes[2]._fetchers._fetchers
+    fetchers = cluster.nodes[2].data_plane.fetchers._fetchers
     await eventually(lambda: len(cluster.nodes[2].replicas) == 4, "all replicas")
     assert sorted(key.source_id for key in fetchers) == [1, 3]
-    cluster.nodes[2]._fetchers.unfollow([TopicPartition("more", 2)])
+    cluster.nodes[2].data_plane.fetchers.unfollow([TopicPartition("more", 2)])
     await eventually(lambda: sorted(key.source_id for key in fetchers) == [1], "the idle fetcher to end")
-    cluster.nodes[2]._fetchers.follow(replica(cluster.nodes[2], TopicPartition("more", 2)))
+    cluster.nodes[2].data_plane.fetchers.follow(replica(cluster.nodes[2], TopicPartition("more", 2)))
     assert sorted(key.source_id for key in fetchers) == [1, 3]
 
 
@@ -265,7 +265,7 @@ async def test_several_fetchers_per_leader_where_asked_for(cluster: Cluster) -> 
     await cluster.start(num_replica_fetchers=4)
     await cluster.ready()
     await create_topic(cluster.controller, "many", replicas=[[1, 2]] * 16)
-    fetchers = cluster.nodes[2]._fetchers._fetchers
+    fetchers = cluster.nodes[2].data_plane.fetchers._fetchers
     await eventually(lambda: len(cluster.nodes[2].replicas) == 16, "all replicas")
     assert {key.source_id for key in fetchers} == {1}
     assert len(fetchers) == 4
@@ -280,10 +280,10 @@ async def test_a_partition_that_its_fetcher_gave_up_may_move_on(
     monkeypatch.setattr(replication_module, "IDLE_SHUTDOWN_S", 0.01)
     await started(cluster, 1, 2)
     node = cluster.nodes[2]
-    await eventually(lambda: node._fetchers._fetchers, "the fetcher")
-    (fetcher,) = node._fetchers._fetchers.values()
+    await eventually(lambda: node.data_plane.fetchers._fetchers, "the fetcher")
+    (fetcher,) = node.data_plane.fetchers._fetchers.values()
     fetcher._machine.remove_partitions([ORDERS])
-    await eventually(lambda: not node._fetchers._fetchers, "the fetcher to end")
+    await eventually(lambda: not node.data_plane.fetchers._fetchers, "the fetcher to end")
     await cluster.kill(1)
     await cluster.wait_for_controller()
     await eventually(lambda: replica(node).leader is not None, "it to lead")
@@ -294,15 +294,15 @@ async def test_a_leader_that_is_not_registered_is_waited_for(cluster: Cluster, d
     leader = await started(cluster, 1, 2)
     node = cluster.nodes[2]
     follower = await follows(node, 0)
-    endpoint_of = node._fetchers._endpoint_of
-    node._fetchers._endpoint_of = lambda _node_id: None
-    (fetcher,) = node._fetchers._fetchers.values()
+    endpoint_of = node.data_plane.fetchers._endpoint_of
+    node.data_plane.fetchers._endpoint_of = lambda _node_id: None
+    (fetcher,) = node.data_plane.fetchers._fetchers.values()
     connection = await eventually(lambda: fetcher._connection, "its connection")
     connection.close()
     writing = (await dial(leader)).send_produce("orders", b"x")
     await turns(10)
     assert follower.log.log_end_offset == 0
-    node._fetchers._endpoint_of = endpoint_of
+    node.data_plane.fetchers._endpoint_of = endpoint_of
     assert (await in_time(writing)).responses[0].partition_responses[0].error_code == 0
 
 
@@ -335,7 +335,7 @@ async def test_effects_for_what_is_not_followed_any_more_are_nothing(cluster: Cl
     await started(cluster, 1, 2)
     node = cluster.nodes[2]
     await follows(node, 0)
-    (fetcher,) = node._fetchers._fetchers.values()
+    (fetcher,) = node.data_plane.fetchers._fetchers.values()
     gone = TopicPartition("gone", 0)
     append = do.Append(gone, b"", 0, 0)
     for effect in (append, do.RestartAt(gone, 5), do.FollowOffsets(gone, 1, 1)):

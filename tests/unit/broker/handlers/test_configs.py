@@ -146,6 +146,6 @@ async def test_without_a_controller_nothing_is_changed(
     async def never(command: object) -> object:
         raise KafkaError(ErrorCode.NOT_CONTROLLER, "no controller is elected")
 
-    monkeypatch.setattr(node._controller_driver, "handle", never)
+    monkeypatch.setattr(node.control_plane.controller, "handle", never)
     monkeypatch.setattr(incremental_alter_configs, "LONGEST_TIMEOUT_S", 0.02)
     assert (await alter(client, TOPIC, "x", "retention.ms", SET, "1"))[0] == ErrorCode.NOT_CONTROLLER

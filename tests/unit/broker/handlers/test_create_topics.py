@@ -190,7 +190,7 @@ async def test_a_command_that_fails_as_a_whole_fails_for_each(
     async def refuse(command: object) -> object:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "not today")
 
-    monkeypatch.setattr(node._controller_driver, "handle", refuse)
+    monkeypatch.setattr(node.control_plane.controller, "handle", refuse)
     created = await client.ask(CreateTopicsRequest(topics=[topic("a"), topic("b")], timeout_ms=1))
     assert [(each.name, each.error_code) for each in created.topics] == [("a", -1), ("b", -1)]
     deleted = await client.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="a")], timeout_ms=1))

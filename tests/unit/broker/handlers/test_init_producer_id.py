@@ -56,7 +56,7 @@ async def test_without_a_controller_there_is_none(node: Node, client: Client, mo
     async def never(command: object) -> object:
         raise KafkaError(ErrorCode.NOT_CONTROLLER, "no controller is elected")
 
-    monkeypatch.setattr(node._controller_driver, "handle", never)
+    monkeypatch.setattr(node.control_plane.controller, "handle", never)
     monkeypatch.setattr(producer_ids, "CALL_TIMEOUT_S", 0.01)
     answer = await client.ask(InitProducerIdRequest(transactional_id=None))
     assert (answer.error_code, answer.producer_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)

@@ -1,0 +1,103 @@
+"""The half of a node that decides and learns: its place in the quorum, the controller, metadata, its registration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from minikafka.broker.drivers.controller import ControllerDriver
+from minikafka.broker.drivers.controller_client import ControllerClient
+from minikafka.broker.drivers.lifecycle import Lifecycle
+from minikafka.broker.drivers.metadata import Metadata
+from minikafka.broker.drivers.metadata_log import MetadataLog, batch_spans
+from minikafka.broker.drivers.raft import RaftDriver
+from minikafka.broker.ports import Ports
+from minikafka.config import BrokerConfig
+from minikafka.metadata.controller.controller import Controller
+from minikafka.model import CLUSTER_METADATA_TOPIC, CLUSTER_METADATA_TOPIC_ID, Endpoint, TopicPartition
+from minikafka.net.control import ControlLink
+from minikafka.raft import RaftConfig, RaftNode, VoterSet
+from minikafka.storage.config import NEVER, UNLIMITED, LogConfig
+from minikafka.storage.log_store import LogStore
+
+METADATA_PARTITION: Final = TopicPartition(CLUSTER_METADATA_TOPIC, 0)
+METADATA_LOG_CONFIG: Final = LogConfig(retention_ms=UNLIMITED, retention_bytes=UNLIMITED, segment_ms=NEVER)
+
+
+@dataclass(frozen=True, slots=True)
+class ControlPlane:
+    """Its parts, by what they are to the node."""
+
+    links: dict[int, ControlLink]
+    """To every other voter."""
+    raft: RaftDriver
+    metadata: Metadata
+    """What is committed, applied."""
+    controller: ControllerDriver
+    """At work while this node leads the quorum."""
+    client: ControllerClient
+    """Calls the active controller, wherever it is."""
+    lifecycle: Lifecycle
+
+
+def build_control_plane(ports: Ports, store: LogStore, advertised: Callable[[], dict[str, Endpoint]]) -> ControlPlane:
+    """Recover the metadata log from ``store`` and build on it. ``advertised``: where to register this broker."""
+    config = ports.config
+    links = {
+        peer_id: ControlLink(ports.identity, peer_id, endpoint)
+        for peer_id, endpoint in config.voters.items()
+        if peer_id != config.node_id
+    }
+    metadata_log = _open_metadata_log(ports, store)
+    metadata = Metadata(metadata_log)
+    raft = RaftDriver(_raft_node(ports, metadata_log), metadata_log, links, ports.clock, ports.tasks, ports.on_fatal)
+    machine = Controller(
+        config.node_id, ports.cluster_id, config, ports.rng, replicas_per_broker_max=ports.descriptors.replicas
+    )
+    controller = ControllerDriver(config.node_id, machine, raft, metadata, ports.clock, ports.tasks)
+    client = ControllerClient(config.node_id, controller, links, lambda: raft.leader_id, ports.rng)
+    lifecycle = Lifecycle(
+        config,
+        ports.cluster_id,
+        ports.new_uuid(),
+        advertised,
+        client,
+        lambda: metadata.applied_offset - 1,
+        ports.rng,
+        ports.boot_id,
+    )
+    return ControlPlane(links, raft, metadata, controller, client, lifecycle)
+
+
+def _open_metadata_log(ports: Ports, store: LogStore) -> MetadataLog:
+    log = store.get(METADATA_PARTITION)
+    if log is None:
+        log = store.create(METADATA_PARTITION, CLUSTER_METADATA_TOPIC_ID, METADATA_LOG_CONFIG)
+    return MetadataLog(log.directory, log, ports.disk, ports.run_in_thread, ports.clock.wall_ms)
+
+
+def _raft_node(ports: Ports, metadata_log: MetadataLog) -> RaftNode:
+    summary, election, must_repair = metadata_log.recover()
+    return RaftNode(
+        node_id=ports.config.node_id,
+        cluster_id=ports.cluster_id,
+        voters=VoterSet(ports.config.voters),
+        rng=ports.rng,
+        batch_spans=batch_spans,
+        log=summary,
+        election=election,
+        config=_raft_config(ports.config),
+        vote_disabled=must_repair,
+    )
+
+
+def _raft_config(config: BrokerConfig) -> RaftConfig:
+    return RaftConfig(
+        election_timeout_ms=config.controller_quorum_election_timeout_ms,
+        fetch_timeout_ms=config.controller_quorum_fetch_timeout_ms,
+        election_backoff_max_ms=config.controller_quorum_election_backoff_max_ms,
+        retry_backoff_ms=config.controller_quorum_retry_backoff_ms,
+        request_timeout_ms=config.controller_quorum_request_timeout_ms,
+        fetch_max_wait_ms=min(500, config.controller_quorum_fetch_timeout_ms // 2),
+    )

@@ -1,0 +1,79 @@
+"""The half of a node that keeps records: logs, replicas and their roles, fetchers, syncing, upkeep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from minikafka.broker.control_plane import METADATA_LOG_CONFIG, METADATA_PARTITION, ControlPlane
+from minikafka.broker.drivers.isr import IsrProposals
+from minikafka.broker.drivers.partitions import PartitionRoles
+from minikafka.broker.drivers.replication import ReplicaFetchers
+from minikafka.broker.flusher import Flusher
+from minikafka.broker.maintenance import Maintenance
+from minikafka.broker.partition import log_config
+from minikafka.broker.ports import Ports
+from minikafka.broker.replicas import Replicas
+from minikafka.config import TopicConfig
+from minikafka.config.node import REPLICATION
+from minikafka.model import Endpoint, TopicPartition
+from minikafka.storage.config import LogConfig
+from minikafka.storage.errors import StorageFailure
+from minikafka.storage.log_dir import LogDir
+from minikafka.storage.log_store import LogStore
+
+
+@dataclass(frozen=True, slots=True)
+class DataPlane:
+    """Its parts, by what they are to the node."""
+
+    store: LogStore
+    replicas: Replicas
+    flusher: Flusher
+    fetchers: ReplicaFetchers
+    roles: PartitionRoles
+    isr: IsrProposals
+    maintenance: Maintenance
+
+
+def open_store(ports: Ports, on_failure: Callable[[LogDir, StorageFailure], None]) -> LogStore:
+    """Open and recover every log. ``on_failure`` hears of a directory that went offline. MetaError, StorageFailure."""
+    unaltered = TopicConfig({}, ports.config)
+
+    def config_for(where: TopicPartition) -> LogConfig:
+        return METADATA_LOG_CONFIG if where == METADATA_PARTITION else log_config(unaltered)
+
+    return LogStore.open(
+        ports.disk,
+        ports.config.log_dirs,
+        node_id=ports.config.node_id,
+        cluster_id=ports.cluster_id,
+        new_uuid=ports.new_uuid,
+        config_for=config_for,
+        on_failure=on_failure,
+    )
+
+
+def build_data_plane(ports: Ports, store: LogStore, control: ControlPlane) -> DataPlane:
+    """Replicas of what is in ``store``; they have roles once metadata gives them some."""
+    config, clock, metadata = ports.config, ports.clock, control.metadata
+
+    def broker_epoch() -> int:
+        return control.lifecycle.broker_epoch
+
+    def endpoint_of(broker_id: int) -> Endpoint | None:
+        broker = metadata.image.broker(broker_id)
+        return None if broker is None else broker.listeners.get(REPLICATION)
+
+    replicas = Replicas(config.node_id, clock, ports.timers)
+    flusher = Flusher(clock, ports.tasks, ports.run_in_thread, replicas.on_flushed, replicas.fail)
+    fetchers = ReplicaFetchers(config, replicas, ports.identity, clock, ports.tasks, flusher, endpoint_of, broker_epoch)
+    return DataPlane(
+        store,
+        replicas,
+        flusher,
+        fetchers,
+        PartitionRoles(config, store, replicas, fetchers, clock, broker_epoch),
+        IsrProposals(config.node_id, replicas, control.client, clock, broker_epoch, ports.rng),
+        Maintenance(config, replicas, store, clock, ports.run_in_thread),
+    )

@@ -1,0 +1,50 @@
+"""What a node stands on: its settings, and every way that it has to the world outside.
+
+Time, randomness, disk and the machine's boot id are handed in at the composition root, sockets and threads are the
+event loop's. So the same node runs on uvloop and on a loop with virtual time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from minikafka.broker.clock import Clock
+from minikafka.broker.descriptors import Shares
+from minikafka.broker.timers import Timers
+from minikafka.config import BrokerConfig
+from minikafka.net.identity import Identity
+from minikafka.net.tasks import TaskOwner
+from minikafka.storage.disk import Disk
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Handed to whoever builds a part; parts themselves get only what they use."""
+
+    config: BrokerConfig
+    cluster_id: str
+    boot_id: str | None
+    """Changes when the machine starts anew; None where that cannot be told."""
+    identity: Identity
+    disk: Disk
+    clock: Clock
+    rng: random.Random
+    loop: asyncio.AbstractEventLoop
+    tasks: TaskOwner
+    timers: Timers
+    descriptors: Shares
+    on_fatal: Callable[[BaseException], None]
+    """Nothing good can come of going on."""
+
+    def new_uuid(self) -> UUID:
+        """A random UUID (version 4)."""
+        return UUID(int=self.rng.getrandbits(128), version=4)
+
+    def run_in_thread(self, act: Callable[[], Any]) -> asyncio.Future[Any]:
+        """Run ``act``, which blocks, beside the loop."""
+        return self.loop.run_in_executor(None, act)

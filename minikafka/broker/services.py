@@ -1,0 +1,104 @@
+"""What a node does for clients beside producing and fetching, and the listeners through which all is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from minikafka.broker.absences import Absences
+from minikafka.broker.control_plane import ControlPlane
+from minikafka.broker.data_plane import DataPlane
+from minikafka.broker.dispatch import Dispatcher
+from minikafka.broker.drivers.controller_client import METHOD as CONTROLLER_METHOD
+from minikafka.broker.drivers.groups import Groups
+from minikafka.broker.drivers.raft import METHOD as RAFT_METHOD
+from minikafka.broker.handlers import tables
+from minikafka.broker.ports import Ports
+from minikafka.broker.producer_ids import ProducerIds
+from minikafka.broker.topic_creation import TopicCreation
+from minikafka.config.node import CLIENT, CONTROLLER, REPLICATION
+from minikafka.net.control import ControlServer, is_refused
+from minikafka.net.listener import Listener, ListenerLimits
+from minikafka.replication.session_cache import FetchSessionCache
+from minikafka.wire.control import CONTROL_FRAME_SIZE_MAX
+
+if TYPE_CHECKING:
+    from minikafka.broker.node import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Its parts, by what they are to the node."""
+
+    absences: Absences
+    groups: Groups
+    fetch_sessions: FetchSessionCache
+    topic_creation: TopicCreation
+    producer_ids: ProducerIds
+
+
+def build_services(ports: Ports, control: ControlPlane, data: DataPlane) -> Services:
+    """What handlers ask beside the image, the replicas and the controller."""
+    config, metadata = ports.config, control.metadata
+
+    def topic_name(topic_id: UUID) -> str | None:
+        topic = metadata.image.topic_by_id(topic_id)
+        return None if topic is None else topic.name
+
+    return Services(
+        Absences(config.node_id, ports.tasks, is_refused),
+        Groups(
+            config,
+            data.replicas,
+            ports.clock,
+            ports.timers,
+            ports.tasks,
+            lambda: str(ports.new_uuid()),
+            lambda: metadata.image,
+        ),
+        FetchSessionCache(ports.rng, topic_name, max_slots=config.max_incremental_fetch_session_cache_slots),
+        TopicCreation(config, control.client, metadata),
+        ProducerIds(config.node_id, control.client, lambda: control.lifecycle.broker_epoch),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    """The three ways in."""
+
+    controller: Listener
+    replication: Listener
+    client: Listener
+
+    def __iter__(self) -> Iterator[Listener]:
+        """In the order in which they open and close."""
+        return iter((self.controller, self.replication, self.client))
+
+
+def build_listeners(ports: Ports, control: ControlPlane, node: Node) -> Listeners:
+    """Who is let in, what they may ask, and who answers; bound later."""
+    config = ports.config
+    limits = ListenerLimits(
+        max_connections=min(config.max_connections, ports.descriptors.clients),
+        max_frame_bytes=config.socket_request_max_bytes,
+        idle_timeout_s=config.connections_max_idle_ms / 1000,
+    )
+    peer_limits = replace(limits, max_connections=ports.descriptors.peers, is_for_peers=True)
+    control_limits = replace(peer_limits, max_frame_bytes=CONTROL_FRAME_SIZE_MAX)
+    calls = ControlServer(
+        ports.identity,
+        {RAFT_METHOD: control.raft.handle_call, CONTROLLER_METHOD: control.controller.handle_call},
+        ports.tasks,
+        control.controller.on_peer_lost,
+    )
+    followers = Dispatcher(
+        node, tables.REPLICATION_HANDLERS, tables.REPLICATION_DIRECT, open_to_strangers=tables.REPLICATION_OPEN
+    )
+    clients = Dispatcher(node, tables.CLIENT_HANDLERS, tables.CLIENT_DIRECT)
+    return Listeners(
+        Listener(CONTROLLER, config.listeners[CONTROLLER], calls, control_limits),
+        Listener(REPLICATION, config.listeners[REPLICATION], followers, peer_limits),
+        Listener(CLIENT, config.listeners[CLIENT], clients, limits),
+    )
