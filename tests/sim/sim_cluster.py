@@ -118,7 +118,7 @@ class Machine:
                 clock=Clock(process, lambda: WALL_START_S + cluster.simulator.now + self.wall_offset_s),
                 rng=random.Random(cluster.rng.getrandbits(64)),
                 nonce=lambda: cluster.rng.randbytes(32),
-                **({"boot_id": f"{self.host}-{self._boot}"} if "boot_id" in Node.__init__.__kwdefaults__ else {}),
+                boot_id=f"{self.host}-{self._boot}",
             )
             self.node = node
             try:

@@ -124,10 +124,8 @@ def _drive(
     breaking.cancel()
     changing.cancel()
     cluster.say("faults", "mend")
-    simulator.run(simulator.now + 15.0)  # what was planned for later happens
     faults.mend()
-    simulator.run(simulator.now + 5.0)
-    faults.mend()
+    simulator.run(simulator.now + 1.0)
     _heal(simulator, cluster)
     workload.is_finishing = True
     for task in sending:

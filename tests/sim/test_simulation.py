@@ -1,0 +1,46 @@
+"""A small fixed sample of simulated clusters; ``make sim SEEDS=1000`` runs as many as you like."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = Path(__file__).parent / "sim_main.py"
+PATIENCE_S = 300
+
+
+def simulate(*options: str) -> subprocess.CompletedProcess[str]:
+    """Run the program in a process of its own: nothing of the clusters that it kills is left behind."""
+    return subprocess.run(
+        [sys.executable, str(PROGRAM), *options], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+
+
+def test_the_same_seed_is_the_same_run() -> None:
+    traces = []
+    for _ in range(2):
+        done = simulate("--seed", "5", "--duration", "10")
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+        *trace, summary = done.stdout.splitlines()
+        timeless = [field for field in summary.split(", ") if "CPU" not in field]
+        traces.append((trace, timeless))
+    assert traces[0] == traces[1]
+    assert len(traces[0][0]) > 50
+
+
+def test_another_seed_is_another_run() -> None:
+    first, second = (simulate("--seed", seed, "--duration", "5").stdout.splitlines()[-1] for seed in ("5", "6"))
+    assert first.split()[-1] != second.split()[-1]
+
+
+@pytest.mark.spec("P1")
+@pytest.mark.spec("P2")
+@pytest.mark.spec("P3")
+@pytest.mark.spec("P6")
+def test_a_sample_of_seeds() -> None:
+    done = simulate("--seeds", "8", "--duration", "12")
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    assert "8 seeds from 1" in done.stdout
