@@ -125,17 +125,31 @@ def check_node(config: BrokerConfig) -> None:
 
 
 def _check_identity(config: BrokerConfig) -> Iterator[str]:
-    if set(config.process_roles) != {"broker", "controller"}:
-        yield f"process.roles = {','.join(config.process_roles)}: must be broker,controller; every node is both"
+    yield from _check_roles(config)
     if config.cluster_secret is not None and config.cluster_secret_file is not None:
         yield "cluster.secret and cluster.secret.file are both set; keep one"
-    voters = config.controller_quorum_voters
-    if voters and config.node_id not in voters:
-        yield f"node.id = {config.node_id}: must be one of controller.quorum.voters ({', '.join(map(str, voters))})"
-    if len(voters) > 1 and config.cluster_id is None:
-        yield "cluster.id is not set; nodes of a cluster with several voters need the same one"
-    if len(voters) > 1 and config.cluster_secret is None and config.cluster_secret_file is None:
-        yield "cluster.secret.file (or cluster.secret) is not set; nodes prove to one another that they know it"
+    if len({config.node_id, *config.controller_quorum_voters}) > 1:
+        if config.cluster_id is None:
+            yield "cluster.id is not set; nodes of a cluster of several need the same one"
+        if config.cluster_secret is None and config.cluster_secret_file is None:
+            yield "cluster.secret.file (or cluster.secret) is not set; nodes prove to one another that they know it"
+
+
+def _check_roles(config: BrokerConfig) -> Iterator[str]:
+    """A voter is broker and controller; a node that joins later and does not vote is a broker."""
+    roles, voters = set(config.process_roles), config.controller_quorum_voters
+    names = ", ".join(map(str, voters))
+    if "broker" not in roles:
+        yield f"process.roles = {','.join(config.process_roles)}: must have broker; a controller alone is not supported"
+    elif "controller" in roles and voters and config.node_id not in voters:
+        yield (
+            f"node.id = {config.node_id}: must be one of controller.quorum.voters ({names}), "
+            "or the node a broker only: process.roles=broker"
+        )
+    elif "controller" not in roles and not voters:
+        yield "controller.quorum.voters is not set; with process.roles=broker it must name the controllers to follow"
+    elif "controller" not in roles and config.node_id in voters:
+        yield f"process.roles = broker: node {config.node_id} is one of controller.quorum.voters, so it is a controller too"
 
 
 def _check_listeners(config: BrokerConfig) -> Iterator[str]:

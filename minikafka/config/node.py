@@ -28,19 +28,20 @@ class NodeSettings(SettingGroup):
         words("broker", "controller"),
         ("broker", "controller"),
         kafka="none",
-        doc="What the process does. Every node is broker and controller; nothing else is accepted.",
+        doc="""What the process does: broker,controller for the nodes of controller.quorum.voters, broker for one that
+        joins them without a vote. A controller alone is not supported.""",
     )
     cluster_id = Setting(
         nullable(text(r"[A-Za-z0-9_-]{1,64}", "1 to 64 of the characters A-Z, a-z, 0-9, _ and -")),
         None,
         doc="""The cluster this node belongs to; a node with another id is refused. Needed when there are several
-        voters. A single node without one makes its own at its first start.""",
+        nodes. A single node without one makes its own at its first start.""",
     )
     cluster_secret = Setting(
         nullable(secret()),
         None,
         doc="""What nodes prove to one another before replication and controller traffic is accepted. Needed, here or
-        in cluster.secret.file, when there are several voters.""",
+        in cluster.secret.file, when there are several nodes.""",
     )
     cluster_secret_file = Setting(nullable(text()), None, doc="A file that holds the cluster secret.")
     log_dirs = Setting(
@@ -71,7 +72,7 @@ class NodeSettings(SettingGroup):
         voters(),
         {},
         doc="""The nodes of the controller quorum and where their CONTROLLER listeners are reached, the same on every
-        node. Empty: this node alone.""",
+        node, also on brokers that are not among them. Empty: this node alone.""",
     )
     controlled_shutdown_enable = Setting(
         boolean(), True, doc="Move leaderships away before the node stops, instead of having them moved after."

@@ -56,7 +56,14 @@ def test_a_secret_is_in_no_message() -> None:
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [
-        ({"process.roles": "broker"}, "every node is both"),
+        ({"process.roles": "controller"}, "must have broker"),
+        ({"process.roles": "broker"}, "controller.quorum.voters is not set"),
+        (CLUSTER | {"process.roles": "broker"}, "node 2 is one of controller.quorum.voters"),
+        (CLUSTER | {"node.id": 9}, "process.roles=broker"),
+        (
+            {"process.roles": "broker", "node.id": 2, "controller.quorum.voters": "1@a:1", "cluster.secret": "s"},
+            "cluster.id is not set",
+        ),
         ({"cluster.secret": "a", "cluster.secret.file": "b"}, "both set"),
         (CLUSTER | {"node.id": 9}, "node.id = 9: must be one of controller.quorum.voters"),
         (CLUSTER | {"cluster.id": ""}, "cluster.id is not set"),
@@ -73,6 +80,11 @@ def test_settings_that_do_not_go_together(settings: dict[str, object], problem: 
     with pytest.raises(ConfigError) as raised:
         BrokerConfig(settings)
     assert problem in str(raised.value)
+
+
+def test_a_node_outside_of_the_quorum_is_a_broker_only() -> None:
+    config = BrokerConfig(CLUSTER | {"node.id": 9, "process.roles": "broker"})
+    assert list(config.voters) == [1, 2, 3]
 
 
 def test_a_listener_on_every_address_is_advertised_by_name() -> None:
