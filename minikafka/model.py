@@ -17,6 +17,7 @@ NO_PRODUCER_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
 NO_TIMESTAMP: Final = -1
 ZERO_TOPIC_ID: Final = UUID(int=0)
+UNASSIGNED_DIRECTORY: Final = UUID(int=0)  # the replica's log directory is not known to the cluster (KIP-858)
 
 CLUSTER_METADATA_TOPIC: Final = "__cluster_metadata"
 CLUSTER_METADATA_TOPIC_ID: Final = UUID(int=1)  # the id Apache Kafka reserves for it

@@ -7,15 +7,16 @@ number of records, the image before stays as it was.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
 from functools import singledispatchmethod
-from typing import Generic, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
 from minikafka.metadata.codec import MalformedError
 from minikafka.metadata.image import BrokerImage, ConfigResource, MetadataImage, PartitionImage, TopicImage
 from minikafka.metadata.records import (
+    METADATA_VERSION,
     BrokerChangeRecord,
     ClusterIdRecord,
     ConfigRecord,
@@ -28,12 +29,38 @@ from minikafka.metadata.records import (
     RegisterBrokerRecord,
     RemoveTopicRecord,
     TopicRecord,
+    UnknownRecordError,
     UnregisterBrokerRecord,
 )
-from minikafka.model import OffsetAndEpoch, TopicPartition
+from minikafka.model import UNASSIGNED_DIRECTORY, OffsetAndEpoch, TopicPartition
 
 K = TypeVar("K")
 V = TypeVar("V")
+
+
+class PartitionDelta(NamedTuple):
+    """A partition that was created (``before`` is None) or changed."""
+
+    where: TopicPartition
+    before: PartitionImage | None
+    after: PartitionImage
+
+    @property
+    def added_replicas(self) -> tuple[int, ...]:
+        """Brokers that now have a replica."""
+        known = self.before.replicas if self.before is not None else ()
+        return tuple(replica for replica in self.after.replicas if replica not in known)
+
+    @property
+    def removed_replicas(self) -> tuple[int, ...]:
+        """Brokers that no longer have one: theirs is to be deleted (row A3)."""
+        known = self.before.replicas if self.before is not None else ()
+        return tuple(replica for replica in known if replica not in self.after.replicas)
+
+    def has_moved(self, replica: int) -> bool:
+        """The replica is said to be in another log directory than before (KIP-858)."""
+        before = UNASSIGNED_DIRECTORY if self.before is None else self.before.directory_of(replica)
+        return before != self.after.directory_of(replica)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +83,14 @@ class MetadataDelta:
     def is_empty(self) -> bool:
         """True when there is nothing to act on."""
         return not (self.brokers or self.created_topics or self.deleted_topics or self.partitions or self.configs)
+
+    def partition_changes(self) -> Iterator[PartitionDelta]:
+        """Every partition of ``partitions`` with what it was, in order."""
+        for where in sorted(self.partitions):
+            before = None if where.topic in self.created_topics else self.before.partition(where)
+            after = self.after.partition(where)
+            assert after is not None
+            yield PartitionDelta(where, before, after)
 
 
 def apply_records(
@@ -186,6 +221,11 @@ class ImageBuilder:
 
     @replay.register
     def _(self, record: MetadataVersionRecord) -> None:
+        if record.metadata_version > METADATA_VERSION:
+            raise UnknownRecordError(
+                f"metadata version {record.metadata_version} is in force, {METADATA_VERSION} is the newest known here; "
+                "this node needs a newer minikafka"
+            )
         self._metadata_version = record.metadata_version
 
     @replay.register
@@ -207,6 +247,7 @@ class ImageBuilder:
             record.log_dirs,
             record.fenced,
             record.in_controlled_shutdown,
+            record.previous_broker_epoch,
         )
 
     @replay.register
@@ -216,6 +257,8 @@ class ImageBuilder:
             broker = replace(broker, fenced=record.fenced)
         if record.in_controlled_shutdown is not None:
             broker = replace(broker, in_controlled_shutdown=record.in_controlled_shutdown)
+        if record.log_dirs is not None:
+            broker = replace(broker, log_dirs=record.log_dirs)
         self._brokers.own()[record.broker_id] = broker
 
     @replay.register
@@ -257,6 +300,7 @@ class ImageBuilder:
             record.removing_replicas,
             record.elr,
             record.last_known_elr,
+            record.directories,
         )
         self._own_partitions(record.topic_id)[record.partition] = partition
 
@@ -304,13 +348,12 @@ class ImageBuilder:
         return self._partitions[topic.name]
 
 
+_CHANGEABLE: Final = tuple(each.name for each in fields(PartitionChangeRecord))[2:]
+
+
 def _changed(partition: PartitionImage, change: PartitionChangeRecord) -> PartitionImage:
     """Each change is a new partition epoch; naming a leader is a new leader epoch."""
-    given = {
-        name: value
-        for name in ("isr", "leader", "replicas", "adding_replicas", "removing_replicas", "elr", "last_known_elr")
-        if (value := getattr(change, name)) is not None
-    }
+    given = {name: value for name in _CHANGEABLE if (value := getattr(change, name)) is not None}
     return replace(
         partition,
         partition_epoch=partition.partition_epoch + 1,

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from minikafka.metadata.records import ConfigResourceType
-from minikafka.model import NO_EPOCH, NO_NODE, NO_OFFSET, Endpoint, TopicPartition
+from minikafka.model import NO_EPOCH, NO_NODE, NO_OFFSET, UNASSIGNED_DIRECTORY, Endpoint, TopicPartition
 
 
 class ConfigResource(NamedTuple):
@@ -20,26 +20,38 @@ class ConfigResource(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BrokerImage:
-    """A registered broker."""
+    """A registered broker. ``log_dirs`` are the ids of its online log directories; none: it did not say."""
 
     broker_id: int
     incarnation_id: UUID
     broker_epoch: int
     listeners: Mapping[str, Endpoint]
     rack: str | None
-    log_dirs: tuple[str, ...]
+    log_dirs: tuple[UUID, ...]
     fenced: bool
     in_controlled_shutdown: bool
+    previous_broker_epoch: int = NO_EPOCH
+    """The registration that this one continues without loss; -1 when there is none."""
 
     @property
     def is_live(self) -> bool:
         """True while it may lead, be in sync, and be told to clients. In controlled shutdown it is still reachable."""
         return not self.fenced
 
+    def is_online(self, directory: UUID) -> bool:
+        """False when the log directory failed; one that is not known is taken as online (KIP-858)."""
+        return directory == UNASSIGNED_DIRECTORY or not self.log_dirs or directory in self.log_dirs
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionImage:
-    """A partition's assignment and state. ``leader`` is -1 while it is offline; the ISR is never empty."""
+    """A partition's assignment and state.
+
+    ``leader`` is -1 while it is offline; the ISR may be empty then. ``elr`` are replicas outside of the ISR that still
+    have everything that is committed, ``last_known_elr`` who led last while nobody leads (KIP-966). While it is being
+    reassigned ``replicas`` are the target's, then ``removing_replicas``; ``adding_replicas`` are new (KIP-455).
+    ``directories`` has one log directory per replica, or is empty (KIP-858).
+    """
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -50,6 +62,28 @@ class PartitionImage:
     removing_replicas: tuple[int, ...] = ()
     elr: tuple[int, ...] = ()
     last_known_elr: tuple[int, ...] = ()
+    directories: tuple[UUID, ...] = ()
+
+    @property
+    def is_reassigning(self) -> bool:
+        """True while replicas come or go."""
+        return bool(self.adding_replicas or self.removing_replicas)
+
+    @property
+    def target_replicas(self) -> tuple[int, ...]:
+        """What the assignment will be when the reassignment is complete."""
+        return tuple(replica for replica in self.replicas if replica not in self.removing_replicas)
+
+    @property
+    def original_replicas(self) -> tuple[int, ...]:
+        """What the assignment would be if the reassignment were cancelled."""
+        return tuple(replica for replica in self.replicas if replica not in self.adding_replicas)
+
+    def directory_of(self, replica: int) -> UUID:
+        """The log directory of a replica, as far as the cluster knows."""
+        if replica not in self.replicas or not self.directories:
+            return UNASSIGNED_DIRECTORY
+        return self.directories[self.replicas.index(replica)]
 
     @property
     def preferred_leader(self) -> int:

@@ -1,32 +1,41 @@
 """The records of the metadata log: what happened to the cluster, one fact each, replayed in order by every node.
 
 A record's value is msgpack ``[type, version, field, ...]``. Types and fields are never renumbered or reused. A field is
-only ever appended, with a default, and raises the version (``metadata={"since": n}``); a record of a lower version
-decodes with the default. A higher version, or an unknown type, is refused with :class:`UnknownRecordError`: a node that
-cannot understand the log must be upgraded, not guess. So that a rolling upgrade never meets this, newer records are
-written only once ``MetadataVersionRecord`` says that every node knows them.
+only ever appended, with a default, and raises the version (``since(n)``); a record of a lower version decodes with the
+default. A record is written in the lowest version that says all of it, so that a node meets a newer one only when it is
+told something that it cannot know. Then, as for an unknown type, it refuses with :class:`UnknownRecordError`: a node
+that cannot understand the log must be upgraded, not guess.
+
+``MetadataVersionRecord`` says what may be written: version 2 brought log directories (KIP-858) and the registration
+that a broker continues. A controller that takes over raises it to what it knows itself; nodes of a cluster are
+upgraded together.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 from uuid import UUID
 
 import msgpack  # type: ignore[import-untyped, unused-ignore]
 
 from minikafka.metadata.codec import MalformedError, from_wire, to_wire
-from minikafka.model import Endpoint
+from minikafka.model import NO_EPOCH, Endpoint
 
-METADATA_VERSION: Final = 1
+METADATA_VERSION: Final = 2
 """The newest metadata version this code knows."""
 
 
 class UnknownRecordError(MalformedError):
     """A record of a type or version that this node does not know."""
+
+
+def since(version: int, default: Any) -> Any:
+    """A field that records of that version and later have."""
+    return field(default=default, metadata={"since": version})
 
 
 class ConfigResourceType(IntEnum):
@@ -62,28 +71,38 @@ class ClusterIdRecord(Record):
 
 @dataclass(frozen=True, slots=True)
 class RegisterBrokerRecord(Record):
-    """An incarnation of a broker registered; ``broker_epoch`` is the offset of this record."""
+    """An incarnation of a broker registered; ``broker_epoch`` is the offset of this record.
+
+    ``log_dirs`` are the ids of its online log directories (none were written before version 1). With
+    ``previous_broker_epoch`` it continues that registration: no record that was written under it is lost. -1: unclean,
+    or the first.
+    """
 
     TYPE: ClassVar[int] = 3
+    VERSION: ClassVar[int] = 1
     broker_id: int
     incarnation_id: UUID
     broker_epoch: int
     listeners: Mapping[str, Endpoint]
     rack: str | None = None
-    log_dirs: tuple[str, ...] = ()
+    log_dirs: tuple[UUID, ...] = ()
     fenced: bool = True
     in_controlled_shutdown: bool = False
+    previous_broker_epoch: int = since(1, NO_EPOCH)
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerChangeRecord(Record):
-    """A registered broker was fenced or unfenced, or began its controlled shutdown. None: unchanged."""
+    """A registered broker was fenced or unfenced, began its controlled shutdown, or lost log directories (``log_dirs``
+    are those still online). None: unchanged."""
 
     TYPE: ClassVar[int] = 4
+    VERSION: ClassVar[int] = 1
     broker_id: int
     broker_epoch: int
     fenced: bool | None = None
     in_controlled_shutdown: bool | None = None
+    log_dirs: tuple[UUID, ...] | None = since(1, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +133,11 @@ class RemoveTopicRecord(Record):
 
 @dataclass(frozen=True, slots=True)
 class PartitionRecord(Record):
-    """A partition in full: at creation and in snapshots."""
+    """A partition in full: at creation and in snapshots. ``directories`` has the log directory of each replica
+    (KIP-858); it is empty when none is known."""
 
     TYPE: ClassVar[int] = 8
+    VERSION: ClassVar[int] = 1
     topic_id: UUID
     partition: int
     replicas: tuple[int, ...]
@@ -128,6 +149,7 @@ class PartitionRecord(Record):
     removing_replicas: tuple[int, ...] = ()
     elr: tuple[int, ...] = ()
     last_known_elr: tuple[int, ...] = ()
+    directories: tuple[UUID, ...] = since(1, ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +161,7 @@ class PartitionChangeRecord(Record):
     """
 
     TYPE: ClassVar[int] = 9
+    VERSION: ClassVar[int] = 1
     topic_id: UUID
     partition: int
     isr: tuple[int, ...] | None = None
@@ -148,6 +171,7 @@ class PartitionChangeRecord(Record):
     removing_replicas: tuple[int, ...] | None = None
     elr: tuple[int, ...] | None = None
     last_known_elr: tuple[int, ...] | None = None
+    directories: tuple[UUID, ...] | None = since(1, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,13 +195,32 @@ class ProducerIdsRecord(Record):
     next_producer_id: int
 
 
+class _Shape(NamedTuple):
+    """A record type's fields over its versions."""
+
+    cls: type[Record]
+    counts: tuple[int, ...]
+    """By version."""
+    later: tuple[tuple[str, int, Any], ...]
+    """(name, version, default) of the fields that version 0 has not."""
+
+
+def _shape_of(cls: type[Record]) -> _Shape:
+    each = [(one.name, one.metadata.get("since", 0), one.default) for one in dataclasses.fields(cls)]
+    counts = tuple(sum(version <= top for _, version, _ in each) for top in range(cls.VERSION + 1))
+    return _Shape(cls, counts, tuple(one for one in each if one[1]))
+
+
 # A dataclass with slots is made of a plain class that may live on as a subclass: the later of two is the one.
-_BY_TYPE: Final[dict[int, type[Record]]] = {cls.TYPE: cls for cls in Record.__subclasses__()}
+_BY_TYPE: Final = {cls.TYPE: _shape_of(cls) for cls in {cls.TYPE: cls for cls in Record.__subclasses__()}.values()}
 
 
 def encode_record(record: Record) -> bytes:
-    """The value of the record in the metadata log."""
-    packed: bytes = msgpack.packb([record.TYPE, record.VERSION, *to_wire(record)], use_bin_type=True)
+    """The value of the record in the metadata log, in the lowest version that has all that it says."""
+    shape = _BY_TYPE[record.TYPE]
+    version = max((since for name, since, default in shape.later if getattr(record, name) != default), default=0)
+    fields = to_wire(record)[: shape.counts[version]]
+    packed: bytes = msgpack.packb([record.TYPE, version, *fields], use_bin_type=True)
     return packed
 
 
@@ -190,19 +233,16 @@ def decode_record(value: bytes | memoryview) -> Record:
     if not isinstance(wire, list) or len(wire) < 2 or type(wire[0]) is not int or type(wire[1]) is not int:
         raise MalformedError("not a metadata record: [type, version, ...] is expected")
     type_, version, *fields = wire
-    cls = _BY_TYPE.get(type_)
-    if cls is None:
+    shape = _BY_TYPE.get(type_)
+    if shape is None:
         raise UnknownRecordError(f"metadata record type {type_} is unknown here; this node needs a newer minikafka")
+    cls, counts, _ = shape
     if not 0 <= version <= cls.VERSION:
         raise UnknownRecordError(
             f"{cls.__name__} version {version} is unknown here (newest: {cls.VERSION}); "
             "this node needs a newer minikafka"
         )
-    expected = _field_count(cls, version)
+    expected = counts[version]
     if len(fields) != expected:
         raise MalformedError(f"{cls.__name__} version {version} has {expected} fields, not {len(fields)}")
     return from_wire(cls, fields, fields_min=expected)
-
-
-def _field_count(cls: type[Record], version: int) -> int:
-    return sum(field.metadata.get("since", 0) <= version for field in dataclasses.fields(cls))

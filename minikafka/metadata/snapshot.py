@@ -55,6 +55,7 @@ def _broker_record(broker: BrokerImage) -> Record:
         broker.log_dirs,
         broker.fenced,
         broker.in_controlled_shutdown,
+        broker.previous_broker_epoch,
     )
 
 
@@ -73,4 +74,5 @@ def _topic_records(topic: TopicImage) -> Iterator[Record]:
             partition.removing_replicas,
             partition.elr,
             partition.last_known_elr,
+            partition.directories,
         )

@@ -117,7 +117,7 @@ class Controller:
         for broker in image.live_brokers():
             state.sessions.presume(broker.broker_id, now_ms)
         self._next_rebalance_ms = now_ms + self._rebalance_interval_ms
-        if not image.metadata_version:
+        if image.metadata_version < METADATA_VERSION:
             state.write(MetadataVersionRecord(METADATA_VERSION))
         if not image.cluster_id:
             state.write(ClusterIdRecord(self._cluster_id))

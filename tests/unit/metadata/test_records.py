@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 from uuid import UUID
 
@@ -18,6 +18,7 @@ from minikafka.metadata.records import (
     PartitionChangeRecord,
     PartitionRecord,
     Record,
+    RegisterBrokerRecord,
     TopicRecord,
     UnknownRecordError,
     decode_record,
@@ -69,6 +70,15 @@ def test_bytes_do_not_change() -> None:
     assert msgpack.unpackb(encode_record(change)) == [9, 0, topic_id.bytes, 1, None, 3, None, None, None, None, None]
 
 
+def test_a_record_is_written_in_the_lowest_version_that_says_it_all() -> None:
+    topic_id, directory = UUID(int=7), UUID(int=8)
+    placed = PartitionChangeRecord(topic_id, 1, directories=(directory,))
+    assert msgpack.unpackb(encode_record(placed)) == [9, 1, topic_id.bytes, 1, *[None] * 7, [directory.bytes]]
+    registered = RegisterBrokerRecord(1, topic_id, 5, {})
+    assert msgpack.unpackb(encode_record(registered))[1] == 0
+    assert msgpack.unpackb(encode_record(replace(registered, previous_broker_epoch=0)))[1] == 1
+
+
 @pytest.mark.parametrize(
     ("wire", "error", "problem"),
     [
@@ -103,7 +113,7 @@ def test_a_record_of_a_lower_version_takes_the_defaults_of_later_fields(monkeypa
         second: int = field(default=5, metadata={"since": 1})
         third: str | None = field(default=None, metadata={"since": 2})
 
-    monkeypatch.setitem(records._BY_TYPE, 98, Grown)  # type: ignore[arg-type]
+    monkeypatch.setitem(records._BY_TYPE, 98, records._shape_of(Grown))  # type: ignore[arg-type]
     assert decode_record(msgpack.packb([98, 0, 1])) == Grown(1)  # type: ignore[comparison-overlap]
     assert decode_record(msgpack.packb([98, 1, 1, 2])) == Grown(1, 2)  # type: ignore[comparison-overlap]
     assert decode_record(msgpack.packb([98, 2, 1, 2, "x"])) == Grown(1, 2, "x")  # type: ignore[comparison-overlap]

@@ -15,7 +15,7 @@ from minikafka.metadata.image import (
     PartitionImage,
     TopicImage,
 )
-from minikafka.metadata.records import ConfigResourceType, decode_record, encode_record
+from minikafka.metadata.records import METADATA_VERSION, ConfigResourceType, decode_record, encode_record
 from minikafka.metadata.snapshot import load_snapshot, snapshot_records
 from minikafka.model import Endpoint, OffsetAndEpoch
 
@@ -34,6 +34,7 @@ partitions = st.builds(
     removing_replicas=ids,
     elr=ids,
     last_known_elr=ids,
+    directories=st.lists(st.uuids()).map(tuple),
 )
 brokers = st.builds(
     BrokerImage,
@@ -42,9 +43,10 @@ brokers = st.builds(
     broker_epoch=offsets,
     listeners=st.dictionaries(names, st.builds(Endpoint, names, numbers)),
     rack=st.none() | names,
-    log_dirs=st.lists(names).map(tuple),
+    log_dirs=st.lists(st.uuids()).map(tuple),
     fenced=st.booleans(),
     in_controlled_shutdown=st.booleans(),
+    previous_broker_epoch=offsets,
 )
 
 
@@ -64,7 +66,7 @@ def images(draw: st.DrawFn) -> MetadataImage:
         draw(offsets),
         draw(numbers),
         draw(st.text("abc", max_size=3)),
-        draw(st.integers(0, 9)),
+        draw(st.integers(0, METADATA_VERSION)),
         {broker.broker_id: broker for broker in draw(st.lists(brokers, max_size=3))},
         topics,
         topic_names,

@@ -10,12 +10,18 @@ from __future__ import annotations
 
 from minikafka.metadata.controller.commands.base import Command, Response, decode_command, decode_response
 from minikafka.metadata.controller.commands.brokers import (
+    AssignReplicasToDirs,
+    AssignReplicasToDirsResponse,
     BrokerHeartbeat,
     BrokerHeartbeatResponse,
+    DirectoryAssignment,
+    DirectoryAssignmentResult,
     FenceBroker,
     FenceBrokerResponse,
     RegisterBroker,
     RegisterBrokerResponse,
+    UnregisterBroker,
+    UnregisterBrokerResponse,
 )
 from minikafka.metadata.controller.commands.configs import (
     AllocateProducerIds,
@@ -37,6 +43,14 @@ from minikafka.metadata.controller.commands.partitions import (
     ElectLeadersResult,
     IsrChange,
     IsrMember,
+)
+from minikafka.metadata.controller.commands.reassignments import (
+    AlterPartitionReassignments,
+    AlterPartitionReassignmentsResponse,
+    ReassignPartition,
+    ReassignPartitionResult,
+    ReassignTopic,
+    ReassignTopicResult,
 )
 from minikafka.metadata.controller.commands.topics import (
     ConfigValue,
@@ -62,8 +76,12 @@ __all__ = [
     "AlterConfigsResponse",
     "AlterConfigsResult",
     "AlterPartition",
+    "AlterPartitionReassignments",
+    "AlterPartitionReassignmentsResponse",
     "AlterPartitionResponse",
     "AlterPartitionResult",
+    "AssignReplicasToDirs",
+    "AssignReplicasToDirsResponse",
     "BrokerHeartbeat",
     "BrokerHeartbeatResponse",
     "Command",
@@ -79,6 +97,8 @@ __all__ = [
     "DeleteTopics",
     "DeleteTopicsResponse",
     "DeleteTopicsResult",
+    "DirectoryAssignment",
+    "DirectoryAssignmentResult",
     "ElectLeaders",
     "ElectLeadersResponse",
     "ElectLeadersResult",
@@ -90,11 +110,17 @@ __all__ = [
     "IsrMember",
     "NewPartitions",
     "NewTopic",
+    "ReassignPartition",
+    "ReassignPartitionResult",
+    "ReassignTopic",
+    "ReassignTopicResult",
     "RegisterBroker",
     "RegisterBrokerResponse",
     "ReplicaAssignment",
     "Response",
     "TopicReference",
+    "UnregisterBroker",
+    "UnregisterBrokerResponse",
     "decode_command",
     "decode_response",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
@@ -42,7 +42,7 @@ def decode_command(wire: Any) -> Command[Any]:
     if cls is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"controller command {wire[0]} is unknown to this node")
     try:
-        return from_wire(cls, wire[1:])
+        return from_wire(cls, wire[1:], fields_min=_required(cls))
     except MalformedError as error:
         raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from None
 
@@ -51,6 +51,11 @@ def decode_command(wire: Any) -> Command[Any]:
 def _command_types() -> dict[int, type[Command[Any]]]:
     # A dataclass with slots is made of a plain class that may live on as a subclass: the later of two is the one.
     return {cls.TYPE: cls for cls in Command.__subclasses__()}
+
+
+def _required(cls: type[Command[Any]]) -> int:
+    """How many fields a command of an older node may have at least: those added since have defaults."""
+    return sum(each.default is MISSING for each in fields(cls))
 
 
 def decode_response(command: Command[R], wire: Any) -> R:

@@ -1,4 +1,4 @@
-"""Commands about brokers: registration, heartbeats, fencing."""
+"""Commands about brokers: registration, heartbeats, fencing, log directories."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 from uuid import UUID
 
+from minikafka.errors import ErrorCode
 from minikafka.metadata.controller.commands.base import Command, Response
-from minikafka.model import Endpoint
+from minikafka.model import NO_EPOCH, Endpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,12 @@ class RegisterBrokerResponse(Response):
 
 @dataclass(frozen=True, slots=True)
 class RegisterBroker(Command[RegisterBrokerResponse]):
-    """A broker process introduces itself; ``incarnation_id`` is new for each process.
+    """A broker process introduces itself; ``incarnation_id`` is new for each process, ``log_dirs`` are the ids of its
+    online log directories (KIP-858).
+
+    ``previous_broker_epoch`` names the registration under which what is on its disks was written, if nothing of it can
+    be lost: its process was stopped in order, or killed while the machine ran on. -1 after a power cut, or when it
+    cannot tell: it leaves ISRs and ELRs then (KIP-966).
 
     Errors: INCONSISTENT_CLUSTER_ID; DUPLICATE_BROKER_REGISTRATION while another incarnation's session lives.
     """
@@ -32,7 +38,8 @@ class RegisterBroker(Command[RegisterBrokerResponse]):
     incarnation_id: UUID
     listeners: Mapping[str, Endpoint]
     rack: str | None = None
-    log_dirs: tuple[str, ...] = ()
+    log_dirs: tuple[UUID, ...] = ()
+    previous_broker_epoch: int = NO_EPOCH
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +55,8 @@ class BrokerHeartbeatResponse(Response):
 @dataclass(frozen=True, slots=True)
 class BrokerHeartbeat(Command[BrokerHeartbeatResponse]):
     """A broker is alive. ``current_metadata_offset`` is the offset of the last metadata record it has replayed (its
-    image's ``offset``).
+    image's ``offset``). ``offline_log_dirs`` are ids of directories that failed since it registered: leaderships and
+    places in ISRs are taken from its replicas there, until it registers anew.
 
     Errors: STALE_BROKER_EPOCH when that registration is not the current one; the broker registers again.
     """
@@ -60,6 +68,7 @@ class BrokerHeartbeat(Command[BrokerHeartbeatResponse]):
     current_metadata_offset: int
     want_fence: bool = False
     want_shutdown: bool = False
+    offline_log_dirs: tuple[UUID, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,3 +91,63 @@ class FenceBroker(Command[FenceBrokerResponse]):
     broker_id: int
     broker_epoch: int
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UnregisterBrokerResponse(Response):
+    """``broker_epoch`` of the registration that is gone."""
+
+    broker_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnregisterBroker(Command[UnregisterBrokerResponse]):
+    """A broker is gone for good (Kafka API 64). Whatever it has is no longer counted on.
+
+    Errors: BROKER_ID_NOT_REGISTERED; INVALID_REQUEST while it is alive.
+    """
+
+    TYPE: ClassVar[int] = 12
+    RESPONSE: ClassVar[type[Response]] = UnregisterBrokerResponse
+    broker_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryAssignment:
+    """A replica of the calling broker, and the id of the log directory it is in."""
+
+    topic_id: UUID
+    partition: int
+    directory: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryAssignmentResult:
+    """What came of one assignment."""
+
+    topic_id: UUID
+    partition: int
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AssignReplicasToDirsResponse(Response):
+    """One result per assignment, in order."""
+
+    results: tuple[DirectoryAssignmentResult, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AssignReplicasToDirs(Command[AssignReplicasToDirsResponse]):
+    """A broker tells in which of its log directories replicas are (Kafka API 73, KIP-858).
+
+    Errors of the whole: STALE_BROKER_EPOCH. Of an assignment: UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION,
+    NOT_LEADER_OR_FOLLOWER (no replica of it is placed there), LOG_DIR_NOT_FOUND (it did not register the directory).
+    """
+
+    TYPE: ClassVar[int] = 13
+    RESPONSE: ClassVar[type[Response]] = AssignReplicasToDirsResponse
+    broker_id: int
+    broker_epoch: int
+    assignments: tuple[DirectoryAssignment, ...]

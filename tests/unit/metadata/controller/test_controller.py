@@ -12,7 +12,7 @@ from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.controller import commands as ask
 from minikafka.metadata.controller.controller import _TIMED, _UNTIMED, Controller
 from minikafka.metadata.image import EMPTY_IMAGE, MetadataImage
-from minikafka.metadata.records import ClusterIdRecord, MetadataVersionRecord
+from minikafka.metadata.records import METADATA_VERSION, ClusterIdRecord, MetadataVersionRecord
 
 
 def controller() -> Controller:
@@ -21,7 +21,7 @@ def controller() -> Controller:
 
 def test_a_new_cluster_begins_with_its_version_and_id() -> None:
     one = controller()
-    assert one.activate(EMPTY_IMAGE, 1, 0) == (MetadataVersionRecord(1), ClusterIdRecord("c"))
+    assert one.activate(EMPTY_IMAGE, 1, 0) == (MetadataVersionRecord(METADATA_VERSION), ClusterIdRecord("c"))
     assert controller().activate(one.image, 2, 0) == ()
 
 
