@@ -8,10 +8,10 @@ DEV := .venv/installed-dev
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test check sim up down lint types bench
+.PHONY: help install demo test planted schedules check sim up down lint types bench
 
 help:  ## list these verbs
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: $(APP)  ## make .venv with the package in it, so that .venv/bin/minikafka runs
 	@echo "ready: $(BIN)/minikafka --help"
@@ -21,6 +21,12 @@ demo: $(APP)  ## start three brokers, stream real files, kill the leader and the
 
 test: $(DEV)  ## run every test (ARGS='-k fetch' narrows it)
 	@$(BIN)/pytest $(ARGS)
+
+planted: $(DEV)  ## plant bugs one by one, show which suite catches each and how soon (SUITE='raft groups' narrows it)
+	@$(BIN)/python tests/planted $(SUITE)
+
+schedules: $(DEV)  ## sweep N random schedules of the pure protocol machines from SEED on (N=1 prints the one)
+	@SEED=$(or $(SEED),0) $(BIN)/python tests/planted/schedules.py $(or $(N),10000) $(SUITE)
 
 check: lint types test  ## what CI runs: lint, types, import contracts, tests
 

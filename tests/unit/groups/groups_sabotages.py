@@ -1,12 +1,12 @@
-"""Planted bugs: each breaks the coordinator in one place, in a way that is easy to get wrong. The schedules must notice
-every one; ``test_schedules.py`` says within how many.
-"""
+"""Planted bugs: each breaks the coordinator in one place, in a way that is easy to get wrong."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from typing import Any
+
+from groups_schedules import run, trace_of
+from planted.registry import Suite
 
 import minikafka.groups.commits as commits
 import minikafka.groups.joining as joining
@@ -18,32 +18,10 @@ from minikafka.errors import ErrorCode
 from minikafka.groups.group import Group, GroupState
 from minikafka.groups.shard import Shard
 
-SABOTAGES: dict[str, tuple[Any, str, Callable[..., Any]]] = {}
+SUITE = Suite("groups", "the group coordinator", run, 2_000, trace=trace_of)
 
 
-def replaces(owner: Any, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register the decorated function as the broken form of ``owner.name``."""
-
-    def register(broken: Callable[..., Any]) -> Callable[..., Any]:
-        SABOTAGES[broken.__name__] = (owner, name, broken)
-        return broken
-
-    return register
-
-
-@contextmanager
-def planted(name: str) -> Iterator[None]:
-    """The coordinator with this bug in it."""
-    owner, attribute, broken = SABOTAGES[name]
-    sound = getattr(owner, attribute)
-    setattr(owner, attribute, broken)
-    try:
-        yield
-    finally:
-        setattr(owner, attribute, sound)
-
-
-@replaces(commits, "_refusal")
+@SUITE.replaces(commits, "_refusal")
 def stale_generation_may_commit(shard: Shard, request: Any, version: int) -> ErrorCode:
     """The member is checked, its generation is not."""
     group = shard.groups.get(request.group_id)
@@ -55,7 +33,7 @@ _sound_on_member_timer = membership.on_member_timer
 _sound_prepare = rebalance.prepare_rebalance
 
 
-@replaces(membership, "heartbeat")
+@SUITE.replaces(membership, "heartbeat")
 def stale_generation_may_heartbeat(shard: Shard, request: Any, token: Any) -> None:
     """The generation of the group is taken for that of the member."""
     group = shard.groups.get(request.group_id)
@@ -67,14 +45,14 @@ def stale_generation_may_heartbeat(shard: Shard, request: Any, token: Any) -> No
 _sound_park = syncing._park
 
 
-@replaces(syncing, "_park")
+@SUITE.replaces(syncing, "_park", listed="two owners of one group member")
 def second_assignment_counts(shard: Shard, group: Group, *rest: Any) -> None:
     """The leader's repeated SyncGroup writes another assignment."""
     group.assignment_in_flight = False
     _sound_park(shard, group, *rest)
 
 
-@replaces(syncing, "_park")
+@SUITE.replaces(syncing, "_park")
 def assignment_before_commit(shard: Shard, group: Group, member: Any, request: Any, token: Any) -> None:
     """The assignment is given out when it is written, not when it is committed."""
     group.awaiting_sync[member.member_id] = token
@@ -89,7 +67,7 @@ def assignment_before_commit(shard: Shard, group: Group, member: Any, request: A
             syncing._answer(shard, group, group.members[member_id], waiting)
 
 
-@replaces(syncing, "_assignment_written")
+@SUITE.replaces(syncing, "_assignment_written")
 def assignment_of_another_generation(shard: Shard, group: Group, generation_id: int, error: ErrorCode) -> None:
     """A record that was committed late is applied to the generation of now."""
     if error is ErrorCode.NONE and group.is_in(GroupState.COMPLETING_REBALANCE) and group.persisted is not None:
@@ -107,7 +85,7 @@ def assignment_of_another_generation(shard: Shard, group: Group, generation_id: 
 _sound_commit_write = Shard.write
 
 
-@replaces(Shard, "write")
+@SUITE.replaces(Shard, "write")
 def offset_acknowledged_before_commit(shard: Shard, group: Group, records: Any, done: Any) -> None:
     """The committer is answered as soon as the record is written."""
     if getattr(done, "func", None) is commits._offsets_written:
@@ -116,7 +94,7 @@ def offset_acknowledged_before_commit(shard: Shard, group: Group, records: Any, 
     _sound_commit_write(shard, group, records, done)
 
 
-@replaces(Shard, "time_out_write")
+@SUITE.replaces(Shard, "time_out_write")
 def late_write_forgotten(shard: Shard, write_id: int) -> None:
     """A write that takes long is taken for failed, although it is in the log."""
     write = shard.writes.get(write_id)
@@ -125,7 +103,7 @@ def late_write_forgotten(shard: Shard, write_id: int) -> None:
         done(ErrorCode.REQUEST_TIMED_OUT)
 
 
-@replaces(rebalance, "answer_parked_join")
+@SUITE.replaces(rebalance, "answer_parked_join")
 def join_without_answer(shard: Shard, group: Group, member_id: str, error: ErrorCode) -> None:
     """Who is taken out of the group is not told."""
     group.awaiting_join.pop(member_id, None)
@@ -134,7 +112,7 @@ def join_without_answer(shard: Shard, group: Group, member_id: str, error: Error
 _sound_elect = Group.elect_joined_leader
 
 
-@replaces(Group, "elect_joined_leader")
+@SUITE.replaces(Group, "elect_joined_leader")
 def absent_leader_kept(group: Group) -> bool:
     """A static leader that has not rejoined goes on leading."""
     return group.leader_id in group.members or _sound_elect(group)
@@ -143,20 +121,20 @@ def absent_leader_kept(group: Group) -> bool:
 _sound_restore = loading._restore
 
 
-@replaces(loading, "_restore")
+@SUITE.replaces(loading, "_restore")
 def generation_not_restored(shard: Shard, group: Group, persisted: Any) -> None:
     """A new coordinator counts generations from the beginning."""
     _sound_restore(shard, group, persisted)
     group.generation_id = 1
 
 
-@replaces(Shard, "offsets_in_flight")
+@SUITE.replaces(Shard, "offsets_in_flight")
 def commits_on_their_way_overlooked(shard: Shard) -> Iterator[Any]:
     """Expiry and deletion look only at what is committed."""
     return iter(())
 
 
-@replaces(membership, "on_member_timer")
+@SUITE.replaces(membership, "on_member_timer")
 def session_timer_not_set_again(shard: Shard, group: Group, member_id: str) -> None:
     """A timer that fires before the deadline, which heartbeats have moved, is lost."""
     member = group.members.get(member_id)
@@ -164,7 +142,7 @@ def session_timer_not_set_again(shard: Shard, group: Group, member_id: str) -> N
         _sound_on_member_timer(shard, group, member_id)
 
 
-@replaces(rebalance, "prepare_rebalance")
+@SUITE.replaces(rebalance, "prepare_rebalance")
 def phase_without_end(shard: Shard, group: Group) -> None:
     """A rebalance waits for a member that is gone as long as its session lasts, or for ever."""
     _sound_prepare(shard, group)
@@ -172,13 +150,13 @@ def phase_without_end(shard: Shard, group: Group) -> None:
         shard.end_phase(group)
 
 
-@replaces(joining, "metadata_record")
+@SUITE.replaces(joining, "metadata_record")
 def new_id_not_persisted(shard: Shard, group: Group) -> Any:
     """The record of a static member's restart holds its assignment no more."""
     return rebalance.metadata_record(shard, group, {})
 
 
-@replaces(rebalance, "fail_parked_syncs")
+@SUITE.replaces(rebalance, "fail_parked_syncs")
 def syncs_left_parked(shard: Shard, group: Group, error: ErrorCode) -> None:
     """A rebalance forgets those who wait for the assignment that will not come."""
     group.awaiting_sync.clear()

@@ -33,6 +33,7 @@ from minikafka.wire.messages.consumer_protocol import ConsumerProtocolSubscripti
 
 GROUPS = ("g", "h")
 PARTITIONS = 4
+STEPS = 150
 SUBSCRIPTION = encode_subscription(ConsumerProtocolSubscription(topics=["t"]))
 REJOIN = (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION)
 
@@ -98,6 +99,13 @@ class World:
         group, version = self.random.choice(GROUPS[:1] * 4 + GROUPS), self.random.choice([2, 3, 5, 9])
         instance = f"i{len(self.clients)}" if version >= 5 and self.random.random() < 0.4 else None
         self.clients.append(Client(name, group, instance, version))
+
+    def run(self, steps: int = STEPS) -> None:
+        """Random steps, and then the end of all faults."""
+        for _ in range(steps):
+            self.step()
+        self.settle()
+        self.check_bounded()
 
     # steps
 
@@ -545,11 +553,18 @@ def membership(group: Group | None) -> Any:
     return group.generation_id, group.protocol_type, group.protocol_name, group.leader_id, group.static_members, members
 
 
-def run(seed: int, steps: int = 150) -> World:
+def run(seed: int, steps: int = STEPS) -> World:
     """One schedule; raises ViolationError, or AssertionError of the machine or the driver."""
     world = World(seed)
-    for _ in range(steps):
-        world.step()
-    world.settle()
-    world.check_bounded()
+    world.run(steps)
     return world
+
+
+def trace_of(seed: int) -> str:
+    """Every step of a schedule, with what it violated at its end."""
+    world = World(seed)
+    try:
+        world.run()
+    except AssertionError as violation:
+        world.note(f"VIOLATION: {violation}")
+    return "\n".join(world.trace)

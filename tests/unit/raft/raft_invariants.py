@@ -12,10 +12,15 @@ durability             a fetch claims no more than the sender's disk holds, in t
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from raft_simulation import Node, Packet, Record, Simulation
 
 import minikafka.raft.effects as fx
 from minikafka.raft.messages import FetchRequest, VoteRequest, VoteResponse
+
+Appended = fx.Append | fx.AppendLeaderChange | fx.AppendFetched
 
 
 class InvariantViolationError(AssertionError):
@@ -52,19 +57,24 @@ class CheckedSimulation(Simulation):
     # The machine has spoken
 
     def on_effects(self, node: Node, effects: list[fx.Effect]) -> None:
-        machine = node.machine
-        assert machine is not None
-        check(machine.epoch >= self.epochs[node.node_id], "monotonicity", f"epoch of node {node.node_id}")
-        self.epochs[node.node_id] = machine.epoch
+        assert node.machine is not None
+        epoch = node.machine.epoch
+        if epoch != self.epochs[node.node_id]:
+            check(epoch > self.epochs[node.node_id], "monotonicity", f"epoch of node {node.node_id}")
+            self.epochs[node.node_id] = epoch
         for effect in effects:
-            if isinstance(effect, fx.BecameLeader):
+            kind = type(effect)
+            if kind is fx.BecameLeader:
                 self._check_leader(node, effect.epoch)
-            elif isinstance(effect, fx.HighWatermark):
-                last = self.high_watermarks[node.node_id]
-                check(effect.offset > last, "monotonicity", f"high watermark of node {node.node_id}")
-                self.high_watermarks[node.node_id] = effect.offset
-                if machine.role == "leader":
-                    self._check_commit(node, effect.offset)
+            elif kind is fx.HighWatermark:
+                self._check_high_watermark(node, effect.offset)
+
+    def _check_high_watermark(self, node: Node, offset: int) -> None:
+        assert node.machine is not None
+        check(offset > self.high_watermarks[node.node_id], "monotonicity", f"high watermark of node {node.node_id}")
+        self.high_watermarks[node.node_id] = offset
+        if node.machine.role == "leader":
+            self._check_commit(node, offset)
 
     def _check_leader(self, node: Node, epoch: int) -> None:
         leader = self.leader_of.setdefault(epoch, node.node_id)
@@ -105,23 +115,17 @@ class CheckedSimulation(Simulation):
     # The driver has acted
 
     def on_done(self, node: Node, effect: fx.Effect) -> None:
-        if isinstance(effect, fx.Append | fx.AppendLeaderChange | fx.AppendFetched):
-            self._check_matching(node, effect.base_offset)
-        elif isinstance(effect, fx.HighWatermark | fx.InstallSnapshot):
-            self._check_applied(node)
-        elif isinstance(effect, fx.Respond):
-            self._check_vote(node, effect)
-        elif isinstance(effect, fx.Send):
-            self._check_sent(node, effect)
-        elif isinstance(effect, fx.RepairCompleted):
-            self.damaged -= 1
+        look = _LOOKS.get(type(effect))
+        if look is not None:
+            look(self, node, effect)
 
-    def _check_matching(self, node: Node, base_offset: int) -> None:
-        disk = node.disk
+    def _check_matching(self, node: Node, effect: Appended) -> None:
+        disk, base_offset = node.disk, effect.base_offset
         previous = self._epoch_before(node, base_offset)
         for offset, (epoch, value) in enumerate(disk.read(base_offset, disk.end_offset), base_offset):
-            found = self.before.setdefault((offset, epoch), (value, previous))
-            check(found == (value, previous), "log matching", f"node {node.node_id} at {offset} in epoch {epoch}")
+            this = value, previous
+            if self.before.setdefault((offset, epoch), this) != this:
+                check(False, "log matching", f"node {node.node_id} at {offset} in epoch {epoch}")
             previous = epoch
 
     def _epoch_before(self, node: Node, offset: int) -> int:
@@ -130,30 +134,47 @@ class CheckedSimulation(Simulation):
             return disk.read(offset - 1, offset)[0][0]
         return self.committed[offset - 1][0] if offset else 0
 
-    def _check_applied(self, node: Node) -> None:
+    def _check_applied(self, node: Node, _: fx.Effect) -> None:
         count = len(node.applied)
-        same = count <= len(self.committed) and node.applied[-8:] == self.committed[max(0, count - 8) : count]
-        check(same, "state machine safety", f"node {node.node_id} applied {count}: {node.applied[-8:]}")
+        if count > len(self.committed) or node.applied[-8:] != self.committed[max(0, count - 8) : count]:
+            check(False, "state machine safety", f"node {node.node_id} applied {count}: {node.applied[-8:]}")
+
+    def _note_repair(self, _node: Node, _effect: fx.RepairCompleted) -> None:
+        self.damaged -= 1
 
     def _check_vote(self, node: Node, effect: fx.Respond) -> None:
+        if type(effect.message) is not VoteResponse or not effect.message.vote_granted:
+            return
         packet = effect.token
         assert isinstance(packet, Packet)
         request = packet.message
-        granted = isinstance(effect.message, VoteResponse) and effect.message.vote_granted
-        if granted and isinstance(request, VoteRequest) and not request.pre_vote:
+        if isinstance(request, VoteRequest) and not request.pre_vote:
             self._check_one_vote(node.node_id, request)
 
     def _check_sent(self, node: Node, effect: fx.Send) -> None:
         message = effect.message
-        if isinstance(message, VoteRequest) and not message.pre_vote:
-            self._check_one_vote(node.node_id, message)
-        elif isinstance(message, FetchRequest):
+        if type(message) is VoteRequest:
+            if not message.pre_vote:
+                self._check_one_vote(node.node_id, message)
+        elif type(message) is FetchRequest:
             end = message.end
-            held = node.disk.flushed_offset >= end.offset and self._epoch_before(node, end.offset) == end.epoch
-            check(held, "durability", f"node {node.node_id} claims {end}, flushed {node.disk.flushed_offset}")
+            if node.disk.flushed_offset < end.offset or self._epoch_before(node, end.offset) != end.epoch:
+                check(False, "durability", f"node {node.node_id} claims {end}, flushed {node.disk.flushed_offset}")
 
     def _check_one_vote(self, voter: int, request: VoteRequest) -> None:
         key = (voter, request.epoch)
         given = self.votes.setdefault(key, request.candidate_id)
         detail = f"{voter} votes for {given} and {request.candidate_id} in epoch {request.epoch}"
         check(given == request.candidate_id, "one vote", detail)
+
+
+_LOOKS: dict[type, Callable[[CheckedSimulation, Node, Any], None]] = {
+    fx.Append: CheckedSimulation._check_matching,
+    fx.AppendLeaderChange: CheckedSimulation._check_matching,
+    fx.AppendFetched: CheckedSimulation._check_matching,
+    fx.HighWatermark: CheckedSimulation._check_applied,
+    fx.InstallSnapshot: CheckedSimulation._check_applied,
+    fx.Respond: CheckedSimulation._check_vote,
+    fx.Send: CheckedSimulation._check_sent,
+    fx.RepairCompleted: CheckedSimulation._note_repair,
+}

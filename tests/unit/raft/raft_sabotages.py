@@ -1,15 +1,15 @@
-"""Planted bugs: each breaks the machine, by replacing one method, in a way some Raft implementation has really been
-broken. The schedules must notice every one; ``test_sabotages.py`` says within how many.
-"""
+"""Planted bugs: each breaks the machine in a way some Raft implementation has really been broken."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
+
+from planted.registry import Suite
+from raft_schedules import run_schedule, run_stability, trace_of
 
 import minikafka.raft.effects as fx
 from minikafka.model import OffsetAndEpoch
+from minikafka.raft import CommittedDataLostError
 from minikafka.raft.candidate import Candidate
 from minikafka.raft.core import Core
 from minikafka.raft.follower import Follower
@@ -23,62 +23,49 @@ from minikafka.raft.role import ToCandidate, Transition
 from minikafka.raft.unattached import Unattached
 from minikafka.raft.voters import majority_value
 
-SABOTAGES: dict[str, tuple[type, str, Any]] = {}
-
-
-def replaces(owner: type, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    def register(broken: Callable[..., Any]) -> Callable[..., Any]:
-        is_property = isinstance(owner.__dict__[name], property)
-        SABOTAGES[broken.__name__] = (owner, name, property(broken) if is_property else broken)
-        return broken
-
-    return register
-
-
-@contextmanager
-def planted(name: str) -> Iterator[None]:
-    """The machine is broken as named while this lasts."""
-    owner, attribute, broken = SABOTAGES[name]
-    sound = owner.__dict__[attribute]
-    setattr(owner, attribute, broken)
-    try:
-        yield
-    finally:
-        setattr(owner, attribute, sound)
+VIOLATIONS = (AssertionError, CommittedDataLostError, ValueError)  # invariants, and what the machine itself refuses
+SUITE = Suite("raft", "the metadata quorum's machine", run_schedule, 50_000, VIOLATIONS, trace_of)
+STABILITY = Suite("raft stability", "the same, with one node that comes and goes", run_stability, 500, VIOLATIONS)
 
 
 # Votes and epochs
 
 
-@replaces(Core, "maybe_persist")
+@SUITE.replaces(Core, "maybe_persist", listed="vote not persisted", seed=808)
 def the_vote_is_not_persisted(core: Core) -> None:
+    """The epoch is written, for whom the node voted in it is not."""
     if core.election.epoch != core._persisted.epoch:
         core._persisted = core.election
         core._outbox.append(fx.PersistElection(core.election._replace(voted_for=None)))
 
 
-@replaces(Core, "emit")
+@SUITE.replaces(Core, "emit", listed="reply before persist")
 def the_answer_leaves_before_the_vote_is_durable(core: Core, effect: fx.Effect) -> None:
+    """A vote is answered, and forgotten by a crash before it was written."""
     core._outbox.append(effect)
 
 
-@replaces(RaftNode, "_is_up_to_date")
+@SUITE.replaces(RaftNode, "_is_up_to_date")
 def any_log_earns_a_vote(node: RaftNode, last: OffsetAndEpoch) -> bool:
+    """The candidate's log is not compared with the voter's."""
     return True
 
 
-@replaces(RaftNode, "_is_up_to_date")
+@SUITE.replaces(RaftNode, "_is_up_to_date")
 def logs_are_compared_by_length(node: RaftNode, last: OffsetAndEpoch) -> bool:
+    """A longer log earns a vote, although its last record is of an older epoch."""
     return last.offset >= node.log.log_end_offset
 
 
-@replaces(Poll, "count")
+@SUITE.replaces(Poll, "count")
 def votes_of_a_former_round_are_counted(poll: Poll, voter: int, request_id: int, response: Any) -> None:
+    """A vote that answers an earlier request counts in this election."""
     (poll.granted if response.vote_granted else poll.refused).add(voter)
 
 
-@replaces(QuorumState, "start")
+@SUITE.replaces(QuorumState, "start")
 def a_restarted_candidate_resumes_its_epoch(quorum: QuorumState, now_ms: int) -> None:
+    """Who voted for itself and crashed stands again in the same epoch, with another log."""
     core = quorum.core
     core.election = core.election._replace(leader=None)
     stood = core.election.voted_for == core.node_id
@@ -86,13 +73,15 @@ def a_restarted_candidate_resumes_its_epoch(quorum: QuorumState, now_ms: int) ->
     quorum.switch(quorum._role.enter(now_ms), now_ms)
 
 
-@replaces(Core, "may_campaign")
+@SUITE.replaces(Core, "may_campaign")
 def a_node_with_a_damaged_log_votes(core: Core) -> bool:
+    """A node that lost records it had confirmed votes before it has them again."""
     return core.is_voter
 
 
-@replaces(Follower, "_maybe_complete_repair")
+@SUITE.replaces(Follower, "_maybe_complete_repair", seed=4105)
 def repair_ends_at_a_new_leaders_old_high_watermark(follower: Follower) -> None:
+    """A damaged log is taken for whole at a high watermark from before the leader's own epoch."""
     core = follower.core
     if core.vote_disabled and follower._leader_high_watermark <= core.log.flushed_offset:
         core.complete_repair(follower.leader)
@@ -101,50 +90,58 @@ def repair_ends_at_a_new_leaders_old_high_watermark(follower: Follower) -> None:
 # Commits
 
 
-@replaces(Leader, "_maybe_commit")
+@SUITE.replaces(Leader, "_maybe_commit", seed=3469)
 def former_epochs_are_committed_by_counting(leader: Leader, now_ms: int) -> None:
+    """A record of a former epoch is committed because a majority has it (figure 8 of the Raft paper)."""
     if leader.core.advance_high_watermark(leader._majority_offset()):
         leader._release_parked(now_ms)
 
 
-@replaces(Leader, "_majority_offset")
+@SUITE.replaces(Leader, "_majority_offset")
 def the_leader_counts_what_it_has_not_flushed(leader: Leader) -> int:
+    """The leader is part of the majority before its own fsync."""
     return majority_value([leader.core.log.log_end_offset, *(p.end_offset for p in leader._voters.values())])
 
 
-@replaces(Leader, "_majority_offset")
+@SUITE.replaces(Leader, "_majority_offset")
 def a_minority_commits(leader: Leader) -> int:
+    """One node having a record commits it."""
     return max(leader.core.log.flushed_offset, *(p.end_offset for p in leader._voters.values()), 0)
 
 
-@replaces(LogSummary, "flushed")
+@SUITE.replaces(LogSummary, "flushed")
 def a_follower_claims_what_it_has_not_flushed(log: LogSummary) -> bool:
+    """A follower fetches from its log end, not from what it has flushed."""
     return True
 
 
 # Logs
 
 
-@replaces(Leader, "_divergence")
+@SUITE.replaces(Leader, "_divergence")
 def the_leader_skips_the_divergence_check(leader: Leader, end: OffsetAndEpoch) -> None:
+    """A follower with another log is sent records as if it had the leader's."""
     return None
 
 
-@replaces(Leader, "_divergence")
+@SUITE.replaces(Leader, "_divergence")
 def divergence_is_judged_by_offset(leader: Leader, end: OffsetAndEpoch) -> OffsetAndEpoch | None:
+    """Only a follower that is longer than the leader is told to cut."""
     log = leader.core.log
     return log.end if end.offset > log.log_end_offset else None
 
 
-@replaces(LogSummary, "truncation_point")
+@SUITE.replaces(LogSummary, "truncation_point")
 def a_follower_truncates_by_its_own_epochs(log: LogSummary, diverging: OffsetAndEpoch) -> int:
+    """A follower cuts to its own end of the epoch, though the leader's may be earlier."""
     return log.end_offset_for(diverging.epoch).offset
 
 
-@replaces(Follower, "on_response")
+@SUITE.replaces(Follower, "on_response")
 def a_follower_takes_answers_to_any_request(
     follower: Follower, peer: int, request_id: int, message: Any, now_ms: int
 ) -> Transition | None:
+    """An answer to an earlier fetch is applied as if it were one to the last."""
     follower._request_id = None
     if message.TAG == "FetchAnswer" and not message.error_code:
         follower._on_fetched(message, now_ms)
@@ -155,18 +152,21 @@ def a_follower_takes_answers_to_any_request(
 # Disruption
 
 
-@replaces(Follower, "may_pre_vote")
+@STABILITY.replaces(Follower, "may_pre_vote")
 def a_follower_grants_pre_votes_against_its_leader(follower: Follower, now_ms: int) -> bool:
+    """A node that cannot hear the leader deposes it with the help of those who can."""
     return True
 
 
-@replaces(Follower, "_leave_leader")
+@STABILITY.replaces(Follower, "_leave_leader")
 def a_follower_stands_without_a_pre_vote(follower: Follower) -> Transition:
+    """A node that was cut off comes back with a higher epoch, and the leader steps down."""
     return ToCandidate()
 
 
-@replaces(RaftNode, "_grants")
+@STABILITY.replaces(RaftNode, "_grants")
 def a_leader_grants_pre_votes(node: RaftNode, request: VoteRequest, now_ms: int) -> bool:
+    """The leader itself agrees to be deposed by whoever cannot hear it."""
     core, role = node._core, node._quorum.role
     if request.pre_vote:
         return True

@@ -12,11 +12,12 @@ import struct
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import minikafka.raft.effects as fx
 from minikafka.model import Endpoint, OffsetAndEpoch
 from minikafka.raft import BatchSpan, ElectionState, EpochEntry, LogSummary, RaftConfig, RaftNode, Snapshot, VoterSet
-from minikafka.raft.messages import Message, Request, Response, message_from_wire
+from minikafka.raft.messages import Message, message_from_wire
 
 RECORD = struct.Struct(">qiq")
 Record = tuple[int, int]
@@ -81,8 +82,7 @@ class Disk:
         return LogSummary.recovered(self.end_offset, epochs, self.start_offset, snapshots)
 
 
-@dataclass(frozen=True)
-class Packet:
+class Packet(NamedTuple):
     """A request (``message`` is to be answered with this packet as its token) or an answer to one."""
 
     source: int
@@ -144,7 +144,9 @@ class Node:
 
     def do_one(self) -> fx.Effect:
         effect = self.queue.popleft()
-        getattr(self, f"_do_{type(effect).__name__}", self._do_nothing)(effect)
+        act = _ACTS.get(type(effect))
+        if act is not None:
+            act(self, effect)
         self.simulation.on_done(self, effect)
         return effect
 
@@ -169,9 +171,6 @@ class Node:
         self.disk.snapshots[snapshot_id] = encode_records(0, self.applied[:offset])
         self.take(self.machine.on_snapshot_created(Snapshot(snapshot_id, len(self.disk.snapshots[snapshot_id]))))
         return True
-
-    def _do_nothing(self, effect: fx.Effect) -> None:
-        pass
 
     def _do_PersistElection(self, effect: fx.PersistElection) -> None:  # noqa: N802
         self.disk.election = effect.state
@@ -240,6 +239,11 @@ class Node:
         return encode_records(read.offset, self.disk.read(read.offset, read.offset + count))
 
 
+_ACTS: dict[type, Callable[[Node, Any], None]] = {
+    getattr(fx, name.removeprefix("_do_")): act for name, act in vars(Node).items() if name.startswith("_do_")
+}
+
+
 def over_the_wire(message: Message) -> Message:
     if not WIRE_CHECKED:
         return message
@@ -256,12 +260,18 @@ class Simulation:
 
     def __init__(self, voters: int, observers: int = 0, seed: int = 0, config: RaftConfig | None = None) -> None:
         self.rng = random.Random(seed)
+        self.random = self.rng.random
         self.config = config or RaftConfig()
         self.voters = VoterSet({n: Endpoint("n", 9000 + n) for n in range(1, voters + 1)})
         self.now_ms = 0
         self.wire: list[Packet] = []
         self.nodes = {n: Node(n, self) for n in range(1, voters + observers + 1)}
+        self.all_nodes = list(self.nodes.values())
         self.cuts: set[tuple[int, int]] = set()  # (from, to) that cannot reach
+
+    def below(self, bound: int) -> int:
+        """A random number below ``bound``."""
+        return int(self.random() * bound)
 
     def start(self) -> None:
         for node in self.nodes.values():
@@ -285,24 +295,23 @@ class Simulation:
             node.take(event(node.machine))
 
     def tick(self, node_id: int) -> None:
-        self.call(node_id, lambda machine: machine.tick(self.now_ms))
+        node = self.nodes[node_id]
+        if node.machine is not None:
+            node.take(node.machine.tick(self.now_ms))
 
     def deliver(self, packet: Packet) -> bool:
         """Hand a packet to its target; a request to a dead process breaks the sender's connection."""
-        message = packet.message
-        if self.nodes[packet.target].machine is None:
+        message: Any = packet.message
+        node = self.nodes[packet.target]
+        machine = node.machine
+        if machine is None:
             if packet.is_request:
                 self.break_connection(packet.source, packet.target)
             return False
         if packet.is_request:
-            request: Request = message  # type: ignore[assignment]
-            self.call(packet.target, lambda machine: machine.on_request(packet, request, self.now_ms))
+            node.take(machine.on_request(packet, message, self.now_ms))
         else:
-            response: Response = message  # type: ignore[assignment]
-            self.call(
-                packet.target,
-                lambda machine: machine.on_response(packet.source, packet.request_id, response, self.now_ms),
-            )
+            node.take(machine.on_response(packet.source, packet.request_id, message, self.now_ms))
         return True
 
     def break_connection(self, node_id: int, peer: int) -> None:
@@ -322,14 +331,16 @@ class Simulation:
     def deadlines(self) -> list[tuple[int, int]]:
         """(deadline, node id) of all running nodes, soonest first."""
         due = []
-        for node_id, node in self.nodes.items():
-            at = node.machine.next_deadline_ms() if node.machine is not None else None
-            if at is not None:
-                due.append((at, node_id))
-        return sorted(due)
+        for node in self.all_nodes:
+            if node.machine is not None:
+                at = node.machine.next_deadline_ms()
+                if at is not None:
+                    due.append((at, node.node_id))
+        due.sort()
+        return due
 
     def leaders(self) -> list[int]:
-        return [n for n, node in self.nodes.items() if node.machine is not None and node.machine.role == "leader"]
+        return [node.node_id for node in self.all_nodes if node.machine is not None and node.machine.role == "leader"]
 
     def run_fairly(self, done: Callable[[], bool], limit_ms: int) -> bool:
         """Do everything that can be done, in order; when nothing is left, let time pass; until done or out of time."""
@@ -347,10 +358,11 @@ class Simulation:
 
     def _run_out(self) -> None:
         for _ in range(10_000):
-            for node in self.nodes.values():
+            for node in self.all_nodes:
                 node.do_all()
-                node.flush()
-            if not self.wire and not any(node.queue for node in self.nodes.values()):
+                if node.appended is not None:
+                    node.flush()
+            if not self.wire and not any([node.queue for node in self.all_nodes]):  # noqa: C419
                 return
             packets, self.wire = self.wire, []
             for packet in packets:

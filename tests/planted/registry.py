@@ -1,0 +1,125 @@
+"""One form for every suite of schedules and for every planted bug."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, TypeVar
+
+from pytest import MonkeyPatch  # noqa: PT013
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# What published systems got wrong, each of which some sabotage must do.
+LISTED: Final = (
+    "truncate to the high watermark",
+    "skip OffsetForLeaderEpoch",
+    "unfenced fetch",
+    "eager ISR expand",
+    "vote not persisted",
+    "reply before persist",
+    "high watermark from the committed ISR only",
+    "stale ISR proposal accepted",
+    "epoch cache lost on restart",
+    "ack before ISR",
+    "sequence state lost on failover",
+    "two owners of one group member",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sabotage:
+    """One decision of the code, broken in a way that is easy to get wrong."""
+
+    name: str
+    breaks: str  # what is wrong with it, in a sentence
+    plant: Callable[[MonkeyPatch], None]
+    listed: str | None = None  # which of LISTED it is
+    seed: int | None = None  # known to notice a well-hidden one: tried first where time is short
+
+
+class Catch(NamedTuple):
+    """A violation, and how long it took to see it."""
+
+    seed: int
+    schedules: int
+    seconds: float  # of CPU
+    violation: BaseException
+
+
+@dataclass
+class Suite:
+    """Schedules, each made of a seed, that must not violate what the suite checks whatever the seed is."""
+
+    name: str
+    what: str  # is put to the test
+    run: Callable[[int], object]  # one schedule; raises one of ``violations``
+    bound: int  # schedules within which each sabotage must be noticed
+    violations: tuple[type[BaseException], ...] = (AssertionError,)
+    trace: Callable[[int], str] | None = None  # every step of a schedule, to be read
+    sabotages: dict[str, Sabotage] = field(default_factory=dict)
+
+    def plants(self, *, listed: str | None = None, seed: int | None = None) -> Callable[[F], F]:
+        """Register a function that plants a bug with pytest's ``MonkeyPatch``; its docstring says what that breaks."""
+
+        def register(plant: F) -> F:
+            self._add(plant, plant, listed, seed)
+            return plant
+
+        return register
+
+    def replaces(
+        self, owner: Any, name: str, *, listed: str | None = None, seed: int | None = None
+    ) -> Callable[[F], F]:
+        """Register a function as the broken form of ``owner.name``; its docstring says what that breaks."""
+
+        def register(broken: F) -> F:
+            is_property = isinstance(vars(owner)[name], property)
+            value = property(broken) if is_property else broken
+            self._add(broken, lambda patch: patch.setattr(owner, name, value), listed, seed)
+            return broken
+
+        return register
+
+    def _add(
+        self, broken: Callable[..., Any], plant: Callable[[MonkeyPatch], None], listed: str | None, seed: int | None
+    ) -> None:
+        name = broken.__name__
+        assert name not in self.sabotages
+        assert listed is None or listed in LISTED
+        breaks = " ".join((broken.__doc__ or "").split())
+        assert breaks, f"{name} does not say what it breaks"
+        self.sabotages[name] = Sabotage(name, breaks, plant, listed, seed)
+
+    def violation(self, seed: int) -> BaseException | None:
+        """Run one schedule; what it violated, or None."""
+        try:
+            self.run(seed)
+        except self.violations as violation:
+            return violation
+        return None
+
+    def catch(self, sabotage: Sabotage, seeds: Iterable[int]) -> Catch | None:
+        """The first of ``seeds`` whose schedule notices ``sabotage``; None when none does."""
+        began = time.process_time()
+        with MonkeyPatch.context() as patch:
+            sabotage.plant(patch)
+            for schedules, seed in enumerate(seeds, 1):
+                violation = self.violation(seed)
+                if violation is not None:
+                    return Catch(seed, schedules, time.process_time() - began, violation)
+        return None
+
+    def quick_catch(self, sabotage: Sabotage) -> Catch | None:
+        """As :meth:`catch`, beginning with the seed that is known to notice."""
+        known = () if sabotage.seed is None else (sabotage.seed,)
+        return self.catch(sabotage, (*known, *range(self.bound)))
+
+
+def wanted_seeds(count: int) -> range:
+    """``SCHEDULES=n`` in the environment asks for n schedules, ``SEED=n`` for those from n on (alone: for that one)."""
+    first = os.environ.get("SEED")
+    default = count if first is None else 1
+    return range(int(first or 0), int(first or 0) + int(os.environ.get("SCHEDULES", default)))
