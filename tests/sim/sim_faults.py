@@ -47,6 +47,7 @@ class Faults:
         self._faults = [name for name, weight in WEIGHTS.items() for _ in range(weight) if name not in without]
         self._mean_pause_s = mean_pause_s
         self._lost_power = False
+        self._is_active = False
         self._is_over = False
         cluster.on_exit = self._on_exit
         self.counts: dict[str, int] = {}
@@ -54,6 +55,7 @@ class Faults:
     async def run(self) -> None:
         """Until cancelled."""
         rng = self._cluster.rng
+        self._is_active = True
         while True:
             await asyncio.sleep(rng.expovariate(1 / self._mean_pause_s))
             self._do(rng.choice(self._faults))
@@ -81,6 +83,7 @@ class Faults:
 
     def mend(self) -> None:
         """Everything runs and reaches everything from now on; what was planned for later does not happen."""
+        self._is_active = False
         self._is_over = True
         cluster = self._cluster
         cluster.network.mend_all()
@@ -152,6 +155,13 @@ class Faults:
             machine.process.slowness = self._cluster.rng.choice((5.0, 30.0, 200.0))
             process = machine.process
             self._later(self._short(), lambda: setattr(process, "slowness", 1.0))
+
+    def on_election(self, machine: Machine) -> None:
+        """A node just began to lead something: now and then it dies of it."""
+        if self._is_active and self._cluster.rng.random() < 0.03:
+            self._count("kill at election")
+            self._later(0.005 * self._cluster.rng.random(), machine.kill)
+            self._restart_later(machine, 0.01 + self._short())
 
     # -- network ------------------------------------------------------------------------------------------------------
 

@@ -4,26 +4,31 @@
 * one leader per partition and leader epoch;
 * a high watermark is at most the log end, and what lies below it, on whichever replica, never changes: every replica
   has the same batches there (row P1, "log matching");
-* who becomes leader has everything that was ever below a high watermark ("leader completeness").
+* who becomes leader has everything that was ever below a high watermark ("leader completeness");
+* what is committed of the metadata log is the same on every node, and never changes.
 
-After the cluster has healed, :meth:`Invariants.check_healed` compares whole logs, and judges what ended by itself.
+After the cluster has healed, :meth:`Invariants.check_healed` compares whole logs, what the nodes know of the cluster,
+and which directories there are.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Final, NamedTuple
 from uuid import UUID
 
-from sim_cluster import Machine, SimulatedCluster
+from sim_cluster import LOG_DIR, Machine, SimulatedCluster
 
 from minikafka.broker.node import Node
 from minikafka.broker.partition import Partition
-from minikafka.model import TopicPartition
+from minikafka.model import CLUSTER_METADATA_TOPIC, CLUSTER_METADATA_TOPIC_ID, TopicPartition
 from minikafka.records.batch import parse_header
 from minikafka.testing.inodes import Directory, Inode
 from minikafka.testing.loop import Process
 
 Where = tuple[TopicPartition, UUID]
+METADATA: Final = (TopicPartition(CLUSTER_METADATA_TOPIC, 0), CLUSTER_METADATA_TOPIC_ID)
+METADATA_DIRECTORY: Final = f"{LOG_DIR}/{CLUSTER_METADATA_TOPIC}-0"
 Batch = tuple[int, int, int]
 
 
@@ -49,6 +54,8 @@ class Invariants:
         self._committed: dict[Where, dict[int, Batch]] = {}
         self._committed_end: dict[Where, int] = {}
         self._cursors: dict[tuple[int, int, Where], Cursor] = {}
+        self.on_election: Callable[[Machine], None] = lambda machine: None
+        """A node leads something in a new epoch: the quorum or a partition."""
         self.checked = 0
 
     def after_turn(self, process: Process) -> None:
@@ -63,7 +70,10 @@ class Invariants:
 
     def _check_quorum(self, machine: Machine, node: Node) -> None:
         raft = node.control_plane.raft.machine
+        self._maybe_compare(machine, METADATA_DIRECTORY, METADATA, raft.high_watermark)
         if raft.leader == machine.node_id:
+            if raft.epoch not in self._quorum_leaders:
+                self.on_election(machine)
             leader = self._quorum_leaders.setdefault(raft.epoch, machine.node_id)
             if leader != machine.node_id:
                 raise InvariantViolatedError(
@@ -81,10 +91,7 @@ class Invariants:
             )
         if partition.leader is not None:
             self._check_leader(machine, partition, where, log_end_offset)
-        key = (machine.node_id, machine.incarnation, where)
-        cursor = self._cursors.get(key)
-        if cursor is None or cursor.offset < high_watermark:
-            self._compare(machine, partition, where, high_watermark)
+        self._maybe_compare(machine, partition.log.directory, where, high_watermark)
 
     def _check_leader(self, machine: Machine, partition: Partition, where: Where, log_end_offset: int) -> None:
         me = (machine.node_id, machine.incarnation)
@@ -96,20 +103,26 @@ class Invariants:
                 f"nodes {leader[0]} and {machine.node_id} both lead {where[0]} in epoch {partition.leader_epoch}"
             )
         self._leaders[where, partition.leader_epoch] = me
+        self.on_election(machine)
         committed_end = self._committed_end.get(where, 0)
         if log_end_offset < committed_end:
             raise InvariantViolatedError(
                 f"{machine.host} leads {where[0]} in epoch {partition.leader_epoch} with a log that ends at "
                 f"{log_end_offset}, though {committed_end} was committed"
             )
-        self._compare(machine, partition, where, committed_end)
+        self._compare(machine, partition.log.directory, where, committed_end)
 
-    def _compare(self, machine: Machine, partition: Partition, where: Where, end: int) -> None:
+    def _maybe_compare(self, machine: Machine, directory: str, where: Where, end: int) -> None:
+        cursor = self._cursors.get((machine.node_id, machine.incarnation, where))
+        if cursor is None or cursor.offset < end:
+            self._compare(machine, directory, where, end)
+
+    def _compare(self, machine: Machine, directory: str, where: Where, end: int) -> None:
         """Compare the replica's batches below ``end`` with what is known to be committed; what is new is now known."""
         key = (machine.node_id, machine.incarnation, where)
         committed = self._committed.setdefault(where, {})
         cursor = self._cursors.get(key)
-        files = segments(machine, partition)
+        files = segments(machine, directory)
         if cursor is None or cursor.segment not in files:
             cursor = Cursor("", 0, 0)
         for name, file in files.items():
@@ -141,19 +154,42 @@ class Invariants:
         for machine, node in self._cluster.nodes():
             for partition in node.replicas:
                 where = (partition.topic_partition, partition.topic_id)
-                content = b"".join(bytes(file.content) for file in segments(machine, partition).values())
+                content = b"".join(bytes(file.content) for file in segments(machine, partition.log.directory).values())
                 other, expected = contents.setdefault(where, (machine, content))
                 if content != expected:
                     raise InvariantViolatedError(f"the logs of {where[0]} on {other.host} and {machine.host} differ")
+        self._check_images()
+        for machine, node in self._cluster.nodes():
+            self._check_directories(machine, node)
+
+    def _check_images(self) -> None:
+        nodes = list(self._cluster.nodes())
+        for machine, node in nodes[1:]:
+            first, other = nodes[0][1].image, node.image
+            if first.offset == other.offset and first != other:
+                raise InvariantViolatedError(
+                    f"{nodes[0][0].host} and {machine.host} make different clusters of the same metadata log"
+                )
+
+    def _check_directories(self, machine: Machine, node: Node) -> None:
+        """A directory for each replica, and none for anything else (row C5)."""
+        placed = {
+            f"{topic.name}-{number}"
+            for topic, number, partition in node.image.partitions()
+            if machine.node_id in partition.replicas
+        }
+        root = machine.disk.directory(LOG_DIR)
+        there = {name for name, entry in root.entries.items() if isinstance(entry, Directory)}
+        there.discard(METADATA_DIRECTORY.rpartition("/")[2])
+        if there != placed:
+            raise InvariantViolatedError(f"{machine.host} has {there - placed} too many and {placed - there} too few")
 
 
-def segments(machine: Machine, partition: Partition) -> dict[str, Inode]:
+def segments(machine: Machine, directory: str) -> dict[str, Inode]:
     """The segment files of a replica, in order, as the machine's disk has them."""
-    directory = machine.disk.find(partition.log.directory)
-    if not isinstance(directory, Directory):
+    found = machine.disk.find(directory)
+    if not isinstance(found, Directory):
         return {}
     return {
-        name: file
-        for name, file in sorted(directory.entries.items())
-        if name.endswith(".log") and isinstance(file, Inode)
+        name: file for name, file in sorted(found.entries.items()) if name.endswith(".log") and isinstance(file, Inode)
     }

@@ -84,6 +84,7 @@ def simulate(
     invariants = Invariants(cluster)
     faults = Faults(cluster, without=without)
     simulator.after_turn = invariants.after_turn
+    invariants.on_election = faults.on_election
     with _seeded_clients(simulator.rng), _logs_to(say):
         try:
             _drive(simulator, cluster, workload, faults, invariants, topic_settings, duration_s)
