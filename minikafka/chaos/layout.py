@@ -2,8 +2,8 @@
 
 ::
 
-    DIR/cluster.json              cluster id, base port, node ids, settings: written once, so that a restart finds the
-                                  same ids and ports
+    DIR/cluster.json              cluster id, base port, node ids, settings: so that a restart finds the same ids and
+                                  ports
     DIR/cluster.secret            what the nodes prove to one another (mode 0600)
     DIR/node-N/server.properties  written once; edit it to change a node
     DIR/node-N/data/              the node's log directory
@@ -11,7 +11,7 @@
     DIR/node-N/pid
 
 Node i (from 1) listens for clients on ``base port + i - 1``, for replicas 100 above that, for the controller quorum
-200 above.
+200 above. The nodes that a cluster is made with are its controller quorum; those added later have no vote.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import json
 import os
 import secrets
 import uuid
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -50,6 +50,10 @@ class ClusterLayout:
     base_port: int
     node_ids: list[int]
     settings: dict[str, str] = field(default_factory=dict)
+    voters: int = 0
+    """How many of the nodes, the first, are the controller quorum; 0: all of them."""
+    next_id: int = 0
+    """What the node that is added next will be called; 0: one more than the last."""
 
     @classmethod
     def create(cls, directory: Path, brokers: int, base_port: int, settings: dict[str, str]) -> ClusterLayout:
@@ -60,9 +64,9 @@ class ClusterLayout:
             raise ClusterError(f"{directory} has a comma in its name; choose another --dir")
         if directory.is_dir() and any(directory.iterdir()):
             raise ClusterError(f"{directory} is not empty and holds no cluster; choose another --dir")
-        layout = cls(directory, new_cluster_id(), base_port, list(range(1, brokers + 1)), settings)
+        layout = cls(directory, new_cluster_id(), base_port, list(range(1, brokers + 1)), settings, brokers)
         directory.mkdir(parents=True, exist_ok=True)
-        layout._save()
+        layout.save()
         return layout
 
     @classmethod
@@ -82,7 +86,22 @@ class ClusterLayout:
         """True when `directory` holds a cluster."""
         return directory.expanduser().joinpath("cluster.json").exists()
 
-    def _save(self) -> None:
+    def with_added_node(self) -> ClusterLayout:
+        """The same with one more node, a broker without a vote. Ids are not used twice."""
+        node_id = self.next_id or max(self.node_ids) + 1
+        check_size(node_id, self.base_port)
+        return replace(self, node_ids=[*self.node_ids, node_id], voters=len(self.voter_ids), next_id=node_id + 1)
+
+    def without_node(self, node_id: int) -> ClusterLayout:
+        """The same without a node that has no vote."""
+        if node_id in self.voter_ids:
+            raise ClusterError(
+                f"node {node_id} votes in the controller quorum, whose members do not change; "
+                f"it can be drained and stopped, but stays a node of the cluster"
+            )
+        return replace(self, node_ids=[other for other in self.node_ids if other != node_id])
+
+    def save(self) -> None:
         fields = asdict(self)
         del fields["directory"]
         unfinished = self.directory / "cluster.json.tmp"
@@ -109,6 +128,11 @@ class ClusterLayout:
         """The node's client, replication and controller port."""
         client_port = self.client_port(node_id)
         return client_port, client_port + REPLICATION_PORT_OFFSET, client_port + CONTROLLER_PORT_OFFSET
+
+    @property
+    def voter_ids(self) -> list[int]:
+        """The nodes of the controller quorum."""
+        return self.node_ids[: self.voters or None]
 
     @property
     def bootstrap_servers(self) -> str:
@@ -147,7 +171,7 @@ class ClusterLayout:
 
     def server_properties(self, node_id: int) -> str:
         """The text of the node's configuration file."""
-        rows = identity(self, node_id) | replication_defaults(len(self.node_ids)) | self.settings
+        rows = identity(self, node_id) | replication_defaults(len(self.voter_ids)) | self.settings
         head = f"# Node {node_id} of a local cluster; edit it freely, then: minikafka cluster restart {node_id}\n"
         return head + "".join(f"{name}={_escaped(value)}\n" for name, value in rows.items())
 
@@ -161,11 +185,12 @@ def identity(layout: ClusterLayout, node_id: int) -> dict[str, str]:
     client, replication, controller = layout.ports(node_id)
     return {
         "node.id": str(node_id),
+        "process.roles": "broker,controller" if node_id in layout.voter_ids else "broker",
         "cluster.id": layout.cluster_id,
         "cluster.secret.file": str(layout.secret_file),
         "log.dirs": str(layout.data_directory(node_id)),
         "listeners": f"CLIENT://{HOST}:{client},REPLICATION://{HOST}:{replication},CONTROLLER://{HOST}:{controller}",
-        "controller.quorum.voters": ",".join(f"{other}@{HOST}:{layout.ports(other)[2]}" for other in layout.node_ids),
+        "controller.quorum.voters": ",".join(f"{other}@{HOST}:{layout.ports(other)[2]}" for other in layout.voter_ids),
     }
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -115,9 +116,41 @@ class LocalCluster:
         self._check_node(node_id)
         if not self._spawn_missing([node_id]):
             raise ClusterError(f"node {node_id} is up already")
-        up = [other for other, process in self.running().items() if not process.paused]
-        if len(up) > len(self.node_ids) // 2:
+        if self._has_quorum():
             self.wait_ready([node_id], timeout_s)
+
+    def add_node(self, timeout_s: float = READY_TIMEOUT_S) -> int:
+        """Start one more node, a broker without a vote, beside those that run; its id, once it is a live member."""
+        if not self._has_quorum():
+            raise ClusterError("a node can join when most of the first nodes are up: minikafka cluster start")
+        before, self.layout = self.layout, self.layout.with_added_node()
+        node_id = self.layout.node_ids[-1]
+        try:
+            self._check_ports(node_id)
+            self.layout.save()
+            self.start_node(node_id, timeout_s)
+        except BaseException:
+            self.kill(*(self.running().keys() & {node_id}))
+            self._forget(before, node_id)
+            raise
+        return node_id
+
+    def remove_node(self, node_id: int) -> None:
+        """Forget a node that is down and has no vote, and delete its directory."""
+        self._check_node(node_id)
+        if self.process(node_id) is not None:
+            raise ClusterError(f"node {node_id} is up; stop it with: minikafka cluster stop {node_id}")
+        self._forget(self.layout.without_node(node_id), node_id)
+
+    def _forget(self, layout: ClusterLayout, node_id: int) -> None:
+        self.layout = layout
+        layout.save()
+        shutil.rmtree(layout.node_directory(node_id), ignore_errors=True)
+
+    def _has_quorum(self) -> bool:
+        voters = self.layout.voter_ids
+        up = [node_id for node_id, process in self.running().items() if not process.paused and node_id in voters]
+        return len(up) > len(voters) // 2
 
     def wait_ready(self, node_ids: Iterable[int] | None = None, timeout_s: float = READY_TIMEOUT_S) -> None:
         """Wait until each of these nodes (default: all) answers and sees all of them alive, and a controller."""

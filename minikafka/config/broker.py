@@ -149,7 +149,7 @@ def _check_roles(config: BrokerConfig) -> Iterator[str]:
     elif "controller" not in roles and not voters:
         yield "controller.quorum.voters is not set; with process.roles=broker it must name the controllers to follow"
     elif "controller" not in roles and config.node_id in voters:
-        yield f"process.roles = broker: node {config.node_id} is one of controller.quorum.voters, so it is a controller too"
+        yield f"process.roles = broker: node {config.node_id} is one of controller.quorum.voters, so a controller too"
 
 
 def _check_listeners(config: BrokerConfig) -> Iterator[str]:

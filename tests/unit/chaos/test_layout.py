@@ -74,6 +74,38 @@ def test_files_are_written_once_and_the_secret_is_private(layout: ClusterLayout)
     assert layout.data_directory(3).is_dir()
 
 
+def test_a_node_that_joins_later_is_a_broker_without_a_vote(layout: ClusterLayout) -> None:
+    joined = layout.with_added_node()
+    assert joined.node_ids == [1, 2, 3, 4]
+    assert joined.voter_ids == [1, 2, 3]
+    four = config(joined, 4)
+    assert four.process_roles == ("broker",)
+    assert four.controller_quorum_voters == config(joined, 1).controller_quorum_voters
+    assert list(four.controller_quorum_voters) == [1, 2, 3]
+    assert joined.server_properties(1) == layout.server_properties(1)
+    joined.save()
+    assert ClusterLayout.open(layout.directory) == joined
+
+
+def test_a_node_that_was_removed_never_lends_its_id_to_another(layout: ClusterLayout) -> None:
+    without = layout.with_added_node().without_node(4)
+    assert without.node_ids == [1, 2, 3]
+    assert without.with_added_node().node_ids == [1, 2, 3, 5]
+
+
+def test_a_voter_cannot_be_removed(layout: ClusterLayout) -> None:
+    with pytest.raises(ClusterError, match="node 2 votes in the controller quorum"):
+        layout.with_added_node().without_node(2)
+
+
+def test_a_layout_of_an_older_version_votes_with_all_its_nodes(layout: ClusterLayout) -> None:
+    file = layout.directory / "cluster.json"
+    fields = json.loads(file.read_text())
+    del fields["voters"], fields["next_id"]
+    file.write_text(json.dumps(fields))
+    assert ClusterLayout.open(layout.directory).voter_ids == [1, 2, 3]
+
+
 def test_a_directory_with_other_things_in_it_is_refused(tmp_path: Path) -> None:
     tmp_path.joinpath("thesis.txt").write_text("")
     with pytest.raises(ClusterError, match="not empty"):

@@ -61,6 +61,24 @@ def test_a_node_that_is_down_cannot_be_broken_further(cluster: LocalCluster, ver
         getattr(cluster, verb)(2)
 
 
+def test_a_node_joins_a_cluster_that_runs(cluster: LocalCluster) -> None:
+    with pytest.raises(ClusterError, match="a node can join when most of the first nodes are up"):
+        cluster.add_node()
+    assert cluster.node_ids == [1, 2, 3]
+
+
+def test_a_removed_node_is_forgotten_with_its_directory(cluster: LocalCluster) -> None:
+    cluster.layout = cluster.layout.with_added_node()
+    cluster.layout.write_files()
+    cluster.remove_node(4)
+    assert LocalCluster.open(cluster.layout.directory).node_ids == [1, 2, 3]
+    assert not cluster.layout.node_directory(4).exists()
+    with pytest.raises(ClusterError, match="there is no node 4"):
+        cluster.remove_node(4)
+    with pytest.raises(ClusterError, match="votes in the controller quorum"):
+        cluster.remove_node(1)
+
+
 def test_a_recycled_process_id_is_not_taken_for_a_node(cluster: LocalCluster) -> None:
     cluster.layout.write_files()
     cluster.layout.pid_file(1).write_text(f"{os.getpid()}\n")
