@@ -1,7 +1,8 @@
 """What is done to a simulated cluster: a seeded plan of faults that keeps within what the cluster promises to survive.
 
 Processes die in any number and at any moment, all at once too (P1). Power goes from one machine at a time, the next
-only when every replica is in sync again: ``min.insync.replicas`` is 2 (P2).
+only when every replica is in sync again, because ``min.insync.replicas`` is 2; where every write is synced before it is
+acknowledged it goes from any number at any moment (P2).
 """
 
 from __future__ import annotations
@@ -41,9 +42,15 @@ class Faults:
     """Breaks something every now and then. :meth:`run` is a task of a process of its own; :meth:`mend` ends it all."""
 
     def __init__(
-        self, cluster: SimulatedCluster, mean_pause_s: float = 3.0, without: Collection[str] = frozenset()
+        self,
+        cluster: SimulatedCluster,
+        mean_pause_s: float = 3.0,
+        without: Collection[str] = frozenset(),
+        *,
+        is_flushed: bool = False,
     ) -> None:
         self._cluster = cluster
+        self._is_flushed = is_flushed
         self._faults = [name for name, weight in WEIGHTS.items() for _ in range(weight) if name not in without]
         self._mean_pause_s = mean_pause_s
         self._lost_power = False
@@ -209,13 +216,18 @@ class Faults:
         self._any().wall_offset_s = self._cluster.rng.choice((-86_400.0, -60.0, 0.0, 60.0, 86_400.0))
 
     def lose_power(self) -> None:
-        if self._lost_power and not self._is_in_sync():
+        rng = self._cluster.rng
+        if self._is_flushed:
+            count = rng.randrange(1, 1 + len(self._cluster.machines))
+        elif self._lost_power and not self._is_in_sync():
             return
-        self._count("power loss")
+        else:
+            count = 1
         self._lost_power = True
-        machine = self._any()
-        machine.lose_power()
-        self._restart_later(machine, self._short())
+        self._count("power loss")
+        for machine in rng.sample(list(self._cluster.machines.values()), count):
+            machine.lose_power()
+            self._restart_later(machine, self._short())
 
     def _on_exit(self, machine: Machine) -> None:
         """A service manager starts it again."""

@@ -62,6 +62,8 @@ def settings_of(rng: random.Random) -> tuple[dict[str, object], dict[str, dict[s
         "leader.imbalance.check.interval.seconds": rng.choice((5, 300)),
         "log.message.timestamp.after.max.ms": 10 * 86_400_000,  # clocks jump by a day
     }
+    if rng.random() < 0.25:
+        nodes["log.flush.interval.messages"] = 1
     return nodes, {"t": {}, "flushed": {"flush.messages": "1"}}
 
 
@@ -82,7 +84,7 @@ def simulate(
     cluster = SimulatedCluster(simulator, node_settings, say=say)
     workload = Workload(cluster, {"t": 2, "flushed": 1}, rate=20.0)
     invariants = Invariants(cluster)
-    faults = Faults(cluster, without=without)
+    faults = Faults(cluster, without=without, is_flushed="log.flush.interval.messages" in node_settings)
     simulator.after_turn = invariants.after_turn
     invariants.on_election = faults.on_election
     with _seeded_clients(simulator.rng), _logs_to(say):
