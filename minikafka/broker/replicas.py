@@ -41,8 +41,8 @@ class Replicas:
         self._partitions: dict[TopicPartition, Partition] = {}
         self._staged: list[Partition] = []
         self._wall_ms = 0  # read once per read event; 0 between them
-        self._log_end_moved: set[TopicPartition] = set()
-        self._high_watermark_moved: set[TopicPartition] = set()
+        self._log_end_moved: dict[TopicPartition, None] = {}  # ordered sets: the order of waking is behaviour
+        self._high_watermark_moved: dict[TopicPartition, None] = {}
         self._wake_scheduled = False
         self._commit_scheduled = False
         self.high_watermark_listeners: dict[TopicPartition, Callable[[int], None]] = {}
@@ -248,9 +248,9 @@ class Replicas:
     def note_moved(self, where: TopicPartition, *, log_end: bool = False, high_watermark: bool = False) -> None:
         """Remember what moved; whoever waits for it is tried at the end of this loop iteration."""
         if log_end:
-            self._log_end_moved.add(where)
+            self._log_end_moved[where] = None
         if high_watermark:
-            self._high_watermark_moved.add(where)
+            self._high_watermark_moved[where] = None
         if (log_end or high_watermark) and not self._wake_scheduled:
             self._wake_scheduled = True
             asyncio.get_running_loop().call_soon(self._wake)
@@ -271,8 +271,8 @@ class Replicas:
 
     def _wake(self) -> None:
         self._wake_scheduled = False
-        log_end_moved, self._log_end_moved = self._log_end_moved, set()
-        high_watermark_moved, self._high_watermark_moved = self._high_watermark_moved, set()
+        log_end_moved, self._log_end_moved = self._log_end_moved, {}
+        high_watermark_moved, self._high_watermark_moved = self._high_watermark_moved, {}
         for where in log_end_moved:
             self.follower_fetches.check_and_complete(where)
         for where in high_watermark_moved:

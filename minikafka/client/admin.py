@@ -94,9 +94,14 @@ class Admin:
     """
 
     def __init__(
-        self, bootstrap_servers: str, *, client_id: str = "minikafka-admin", request_timeout_ms: int = 30_000
+        self,
+        bootstrap_servers: str,
+        *,
+        client_id: str = "minikafka-admin",
+        request_timeout_ms: int = 30_000,
+        rng: random.Random | None = None,
     ) -> None:
-        self._rng = random.Random()
+        self._rng = random.Random() if rng is None else rng
         self._timeout_ms = request_timeout_ms
         self._timeout_s = request_timeout_ms / 1000
         self._connections = Connections(

@@ -151,8 +151,9 @@ class Connections:
         )
         response = await self._call_once(request, MetadataResponse, METADATA_TIMEOUT_S, _check_described)
         known, self.cluster = self.cluster, self.cluster.merged_with(Cluster.of(response), every_topic=topics is None)
-        self._hang_up(set(known.brokers.values()) - set(self.cluster.brokers.values()))
-        self._hang_up(self._late() & known.leaders_replaced_in(self.cluster))
+        kept = set(self.cluster.brokers.values())
+        self._hang_up(endpoint for endpoint in known.brokers.values() if endpoint not in kept)
+        self._hang_up(sorted(self._late() & known.leaders_replaced_in(self.cluster)))
         return self.cluster
 
     # -- inside -----------------------------------------------------------------------------------------------------

@@ -69,12 +69,13 @@ class Consumer:
         check_crcs: bool = True,
         request_timeout_ms: int = 30_000,
         max_block_ms: int = 10_000,
+        rng: random.Random | None = None,
     ) -> None:
         if auto_offset_reset not in AUTO_OFFSET_RESET:
             raise ValueError(f"auto_offset_reset is {auto_offset_reset!r}; it must be earliest, latest or none")
         if fetch_max_wait_ms < 1:
             raise ValueError(f"fetch_max_wait_ms is {fetch_max_wait_ms}; it must be at least 1")
-        rng = self._rng = random.Random()
+        rng = self._rng = random.Random() if rng is None else rng
         self._topics = tuple(topics)
         self._auto_commit_s = auto_commit_interval_ms / 1000 if enable_auto_commit else None
         self._max_block_s = max_block_ms / 1000

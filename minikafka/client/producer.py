@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Final, Self
 
@@ -37,6 +37,7 @@ class Producer:
       record.
     - ``delivery_timeout_ms`` from ``send`` to the last attempt; ``request_timeout_ms`` of one attempt.
     - ``max_block_ms``: how long ``send`` waits for a topic to exist.
+    - ``rng`` for partitions and back-off, ``wall_s`` for the time stamps of records: to be told from outside in tests.
     """
 
     def __init__(
@@ -54,13 +55,16 @@ class Producer:
         request_timeout_ms: int = 30_000,
         delivery_timeout_ms: int = 120_000,
         max_block_ms: int = 10_000,
+        rng: random.Random | None = None,
+        wall_s: Callable[[], float] = time.time,
     ) -> None:
         if acks not in _ACKS:
             raise ValueError(f"acks is {acks!r}; it must be 'all', 1 or 0")
         is_idempotent = _ACKS[acks] == ALL_IN_SYNC if enable_idempotence is None else enable_idempotence
         if is_idempotent and _ACKS[acks] != ALL_IN_SYNC:
             raise ValueError("an idempotent producer needs acks='all'; set enable_idempotence=False for other acks")
-        rng = random.Random()
+        rng = random.Random() if rng is None else rng
+        self._wall_s = wall_s
         self._connections = Connections(
             bootstrap_servers, client_id=client_id, rng=rng, request_timeout_s=request_timeout_ms / 1000
         )
@@ -215,7 +219,7 @@ class Producer:
     ) -> Delivery:
         loop = asyncio.get_running_loop()
         delivery: Delivery = loop.create_future()
-        timestamp = int(time.time() * 1000) if timestamp_ms is None else timestamp_ms
+        timestamp = int(self._wall_s() * 1000) if timestamp_ms is None else timestamp_ms
         appended = self._accumulator.append(where, key, value, timestamp, headers, delivery, int(loop.time() * 1000))
         if appended.opened:
             self._sender.wake()

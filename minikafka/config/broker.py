@@ -161,7 +161,7 @@ def _check_listeners(config: BrokerConfig) -> Iterator[str]:
         ):
             yield f"listeners binds {name} to every address; name the one others use in advertised.listeners"
     bound = [endpoint for endpoint in config.listeners.values() if endpoint.port]
-    for endpoint in {endpoint for endpoint in bound if bound.count(endpoint) > 1}:
+    for endpoint in dict.fromkeys(endpoint for endpoint in bound if bound.count(endpoint) > 1):
         yield f"listeners: {endpoint} is given to two listeners"
 
 

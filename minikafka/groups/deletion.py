@@ -58,9 +58,9 @@ def forget_topics(shard: Shard, topics: Collection[str]) -> None:
 
 def sweep(shard: Shard) -> None:
     """Expire offsets and remove groups that are over; then wait for the next time."""
-    in_flight = set(shard.offsets_in_flight())
+    being_committed = set(shard.offsets_in_flight())
     for group in list(shard.groups.values()):
-        expired = [at for at in _expired_offsets(shard, group) if (group.group_id, at) not in in_flight]
+        expired = [at for at in _expired_offsets(shard, group) if (group.group_id, at) not in being_committed]
         records: list[GroupRecord] = [*tombstones(group, expired)]
         if len(expired) == len(group.offsets) and _is_over(group):
             records.append(_tombstone(group))

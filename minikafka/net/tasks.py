@@ -17,7 +17,7 @@ class TaskOwner:
     def __init__(self, name: str, on_failure: Callable[[str, BaseException], None]) -> None:
         self._name = name
         self._on_failure = on_failure
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: dict[asyncio.Task[Any], None] = {}  # an ordered set
         self._closed = False
 
     @property
@@ -31,7 +31,7 @@ class TaskOwner:
             coroutine.close()
             raise RuntimeError(f"{self._name} is closed and cannot start {name}")
         task = asyncio.get_running_loop().create_task(coroutine, name=f"{self._name}:{name}")
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(self._on_done)
         return task
 
@@ -47,6 +47,6 @@ class TaskOwner:
         return len(self._tasks)
 
     def _on_done(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
+        del self._tasks[task]
         if not task.cancelled() and (error := task.exception()) is not None:
             self._on_failure(task.get_name(), error)

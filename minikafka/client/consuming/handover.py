@@ -24,7 +24,7 @@ class Handover:
         self._clock_ms = clock_ms
         self._max_poll_interval_ms = max_poll_interval_ms
         self._give_up = give_up
-        self._held: set[Position] = set()
+        self._held: dict[Position, None] = {}  # an ordered set
         self._inside = 0  # calls of the user that wait for records
         self._seen_ms: int | None = None  # when the user was last inside
         self._came = asyncio.Event()
@@ -47,7 +47,7 @@ class Handover:
 
     def hold(self, position: Position) -> None:
         """Records of that partition were handed out."""
-        self._held.add(position)
+        self._held[position] = None
 
     def settle(self) -> None:
         """Everything that was handed out is processed."""

@@ -230,8 +230,8 @@ class Membership:
             message = f"the group divides by {joined.protocol_name!r}, which was not offered"
             raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, message)
         members = [_subscriber(member) for member in joined.members]
-        topics = {topic for member in members for topic in member.topics}
-        self._metadata.topics |= topics
+        topics = sorted({topic for member in members for topic in member.topics})
+        self._metadata.topics.update(topics)
         await self._connections.refresh(topics)
         self._counts = self._count_partitions(topics)
         known = {topic: count for topic, count in self._counts.items() if count}

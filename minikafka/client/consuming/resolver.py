@@ -174,7 +174,7 @@ class Resolver:
         missing = {where: time for where, time in timestamps.items() if where not in found}
         cluster = self._connections.cluster
         if any(cluster.leader_of(where) == NO_NODE for where in missing):
-            cluster = await self._connections.refresh({where.topic for where in missing})
+            cluster = await self._connections.refresh(sorted({where.topic for where in missing}))
         for where, timestamp in missing.items():
             by_leader[cluster.leader_of(where)][where] = TimeQuestion(timestamp)
         failure: KafkaError | None = None
@@ -183,7 +183,7 @@ class Resolver:
         for leader, questions in by_leader.items():
             failure = await self._ask_leader(leader, questions, found) or failure
         if failure is not None:
-            await self._connections.refresh({where.topic for where in missing})
+            await self._connections.refresh(sorted({where.topic for where in missing}))
             raise failure
 
     async def _ask_leader(

@@ -35,7 +35,7 @@ class Share:
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read exactly these from now on; where they were read before, go on."""
-        wanted = set(partitions)
+        wanted = dict.fromkeys(partitions)
         for where in [where for where in self.positions if where not in wanted]:
             self.positions.pop(where).drop()
         self.add(wanted)
