@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -47,6 +48,11 @@ def workers() -> int:
     return int(os.environ.get("JOBS") or len(os.sched_getaffinity(0)))
 
 
+def processes() -> ProcessPoolExecutor:
+    """Fresh interpreters: nothing that is planted here is planted there."""
+    return ProcessPoolExecutor(workers(), multiprocessing.get_context("spawn"))
+
+
 def sweep(suite: str, seeds: range, on_progress: Callable[[Sweep], None] = lambda _: None) -> Sweep:
     """Run the schedules of ``seeds``."""
     result = Sweep(suite)
@@ -62,12 +68,14 @@ def sweep(suite: str, seeds: range, on_progress: Callable[[Sweep], None] = lambd
 
 def _pieces(suite: str, seeds: range) -> Iterator[Piece]:
     work = [(suite, seeds[at : at + PIECE]) for at in range(0, len(seeds), PIECE)]
-    count = min(workers(), len(work))
-    if count <= 1:
+    if min(workers(), len(work)) <= 1:
         yield from map(_run_piece, work)
         return
-    with multiprocessing.get_context("spawn").Pool(count) as pool:
-        yield from pool.imap(_run_piece, work)
+    with processes() as pool:
+        try:
+            yield from pool.map(_run_piece, work)
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def _run_piece(work: tuple[str, range]) -> Piece:

@@ -31,7 +31,7 @@ STABILITY = Suite("raft stability", "the same, with one node that comes and goes
 # Votes and epochs
 
 
-@SUITE.replaces(Core, "maybe_persist", listed="vote not persisted", seed=808)
+@SUITE.replaces(Core, "maybe_persist", listed="vote not persisted", seed=414)
 def the_vote_is_not_persisted(core: Core) -> None:
     """The epoch is written, for whom the node voted in it is not."""
     if core.election.epoch != core._persisted.epoch:
@@ -39,7 +39,7 @@ def the_vote_is_not_persisted(core: Core) -> None:
         core._outbox.append(fx.PersistElection(core.election._replace(voted_for=None)))
 
 
-@SUITE.replaces(Core, "emit", listed="reply before persist")
+@SUITE.replaces(Core, "emit", listed="reply before persist", seed=1792)
 def the_answer_leaves_before_the_vote_is_durable(core: Core, effect: fx.Effect) -> None:
     """A vote is answered, and forgotten by a crash before it was written."""
     core._outbox.append(effect)
@@ -79,7 +79,7 @@ def a_node_with_a_damaged_log_votes(core: Core) -> bool:
     return core.is_voter
 
 
-@SUITE.replaces(Follower, "_maybe_complete_repair", seed=4105)
+@SUITE.replaces(Follower, "_maybe_complete_repair", seed=2494)
 def repair_ends_at_a_new_leaders_old_high_watermark(follower: Follower) -> None:
     """A damaged log is taken for whole at a high watermark from before the leader's own epoch."""
     core = follower.core
@@ -90,7 +90,7 @@ def repair_ends_at_a_new_leaders_old_high_watermark(follower: Follower) -> None:
 # Commits
 
 
-@SUITE.replaces(Leader, "_maybe_commit", seed=3469)
+@SUITE.replaces(Leader, "_maybe_commit", seed=12743)
 def former_epochs_are_committed_by_counting(leader: Leader, now_ms: int) -> None:
     """A record of a former epoch is committed because a majority has it (figure 8 of the Raft paper)."""
     if leader.core.advance_high_watermark(leader._majority_offset()):

@@ -1,8 +1,8 @@
 """Random protocol schedules: whatever can happen next, happens in any order.
 
-A schedule is a seed. It makes a cluster of 1, 3 or 5 voters and maybe an observer, and takes some hundred random
-steps: do a node's next effect, flush it, deliver a packet from anywhere on the wire (or drop or double it), let time
-pass, propose, crash (keeping any part of what was not flushed), restart, damage a disk, cut links, break connections,
+A schedule is a seed. It makes a cluster of 1, 3 or 5 voters and maybe an observer, and takes 100 or 500 random steps:
+do a node's next effect, flush it, deliver a packet from anywhere on the wire (or drop or double it), let time pass,
+propose, crash (keeping any part of what was not flushed), restart, damage a disk, cut links, break connections,
 resign, take a snapshot. The invariants are checked at every step. In the end everything is healed, and the cluster
 must elect a leader and agree within bounded time.
 """
@@ -17,7 +17,7 @@ from raft_simulation import RECORD, Node
 
 from minikafka.raft import RaftConfig
 
-STEPS = 200
+STEPS = (100, 100, 100, 100, 500)  # the short ones are cheap; some bugs take a history that only long ones have
 FETCH_TIMEOUT_MS = 60
 
 
@@ -47,6 +47,7 @@ class Schedule(CheckedSimulation):
         super().__init__(choice.choice(SIZES), choice.choice((0, 0, 0, 1)), seed, quick_config(choice.choice((1, 3))))
         self.trace: list[str] | None = None
         self.next_value = 0
+        self.steps = choice.choice(STEPS)
         self.weights = self._weights(choice)
 
     def _weights(self, choice: random.Random) -> tuple[list[Callable[[], object]], list[float]]:
@@ -80,11 +81,11 @@ class Schedule(CheckedSimulation):
 
     # Running
 
-    def run(self, steps: int) -> None:
+    def run(self) -> None:
         self.start()
         choices = self.rng.choices
         names, cumulative = self.weights
-        for step in choices(names, cum_weights=cumulative, k=steps):
+        for step in choices(names, cum_weights=cumulative, k=self.steps):
             if self.trace is not None:
                 self.trace.append(f"{self.now_ms:6} {step.__name__:14} wire={len(self.wire)} {self.summary()}")
             step()
@@ -270,7 +271,7 @@ def _summary(node: Node) -> str:
 
 def run_schedule(seed: int) -> None:
     """Run one schedule; an InvariantViolationError, or what the machine itself asserts."""
-    Schedule(seed).run(STEPS)
+    Schedule(seed).run()
 
 
 def run_stability(seed: int) -> None:
@@ -283,7 +284,7 @@ def trace_of(seed: int) -> str:
     schedule = Schedule(seed)
     schedule.trace = []
     try:
-        schedule.run(STEPS)
+        schedule.run()
     except Exception as violation:
         schedule.trace.append(f"VIOLATION: {violation!r}")
     return "\n".join(schedule.trace)

@@ -1,0 +1,84 @@
+"""Which suite notices which planted bug, and how soon."""
+
+from __future__ import annotations
+
+import os
+import time
+from concurrent.futures import as_completed
+from typing import NamedTuple
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from planted.found import suites
+from planted.sweep import processes
+
+
+class Verdict(NamedTuple):
+    """What became of one sabotage; ``schedules`` is None when none of them noticed."""
+
+    suite: str
+    name: str
+    schedules: int | None
+    seconds: float
+    violation: str
+
+
+def show_table(names: list[str]) -> int:
+    """Try every sabotage of the suites that are named, or of all; 1 when one is missed."""
+    found = suites()
+    if unknown := set(names) - set(found):
+        print(f"no such suite: {', '.join(sorted(unknown))}; there are {', '.join(found)}")
+        return 2
+    work = [(name, sabotage) for name in names or found for sabotage in found[name].sabotages]
+    verdicts: dict[tuple[str, str], Verdict] = {}
+    console = Console(width=max(150, Console().width))
+    began = time.monotonic()
+    with (
+        processes() as pool,
+        Live(_table(work, verdicts), console=console, refresh_per_second=2) as live,
+    ):
+        for future in as_completed([pool.submit(_try, one) for one in work]):
+            verdict = future.result()
+            verdicts[verdict.suite, verdict.name] = verdict
+            live.update(_table(work, verdicts))
+    missed = [verdict for verdict in verdicts.values() if verdict.schedules is None]
+    caught = f"{len(work) - len(missed)} of {len(work)} planted bugs caught"
+    console.print(f"{caught} in {time.monotonic() - began:.0f} s", style="red" if missed else "green", highlight=False)
+    for verdict in missed:
+        console.print(f"missed: {verdict.name} within {found[verdict.suite].bound:,} of {verdict.suite}", style="red")
+    return bool(missed)
+
+
+def _try(work: tuple[str, str]) -> Verdict:
+    suite = suites()[work[0]]
+    first = int(os.environ.get("SEED", "0"))
+    began = time.process_time()
+    catch = suite.catch(suite.sabotages[work[1]], range(first, first + suite.bound))
+    if catch is None:
+        return Verdict(*work, None, time.process_time() - began, "")
+    return Verdict(*work, catch.schedules, catch.seconds, _summary(catch.violation))
+
+
+def _summary(violation: BaseException) -> str:
+    lines = str(violation).splitlines() or [""]
+    return lines[0] or type(violation).__name__
+
+
+def _table(work: list[tuple[str, str]], verdicts: dict[tuple[str, str], Verdict]) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for column, justify in (("caught by", "left"), ("planted bug", "left"), ("schedules", "right"), ("s", "right")):
+        table.add_column(column, justify=justify, no_wrap=column != "planted bug")  # type: ignore[arg-type]
+    table.add_column("as", overflow="ellipsis", no_wrap=True, ratio=1)
+    for suite, name in work:
+        verdict = verdicts.get((suite, name))
+        breaks = suites()[suite].sabotages[name].breaks
+        if verdict is None:
+            table.add_row(f"[dim]{suite}", f"[dim]{breaks}", "", "", "")
+        elif verdict.schedules is None:
+            table.add_row("[bold red]missed[/]", breaks, f"> {suites()[suite].bound:,}", f"{verdict.seconds:.1f}", "")
+        else:
+            table.add_row(suite, breaks, f"{verdict.schedules:,}", f"{verdict.seconds:.1f}", verdict.violation)
+    return table
