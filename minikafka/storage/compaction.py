@@ -243,7 +243,7 @@ def complete(log: LogCore, job: CompactionJob) -> bool:
         job.discard()
         return False
     with log.guard("compact"):
-        log.checkpoint_recovery_point()
+        log.record_bounds()
         for old, new in job.groups:
             if all(segment in log.segments for segment in old):
                 _swap(log, old, new)

@@ -29,7 +29,7 @@ class LogHooks(NamedTuple):
     """What a log tells its directory."""
 
     on_failure: Callable[[StorageFailure], None] = lambda _failure: None
-    checkpoint_recovery_point: Callable[[], None] = lambda: None  # durably, before data below it is overwritten
+    record_bounds: Callable[[], None] = lambda: None  # recovery point and log start, durably, before they are cut
     discard: Callable[[Sequence[str]], None] | None = None  # files to unlink some time; None: at once
 
 
@@ -124,15 +124,16 @@ class LogCore:
         for path in paths:
             self.disk.unlink(path)
 
-    def lower_recovery_point(self, offset: int) -> None:
-        """What will be overwritten must not be taken for durable after a crash: tell the disk first."""
-        if offset < self.recovery_point:
-            self.recovery_point = offset
-            self.checkpoint_recovery_point()
+    def lower_bounds(self, offset: int) -> None:
+        """A crash must not take for durable what will be overwritten, nor let the log start behind it: tell the disk."""
+        if offset < self.recovery_point or offset < self.log_start_offset:
+            self.recovery_point = min(self.recovery_point, offset)
+            self.log_start_offset = min(self.log_start_offset, offset)
+            self.record_bounds()
 
-    def checkpoint_recovery_point(self) -> None:
-        """Record the recovery point durably, now."""
-        self._hooks.checkpoint_recovery_point()
+    def record_bounds(self) -> None:
+        """Record the recovery point and the log start durably, now."""
+        self._hooks.record_bounds()
 
     # -- failing ----------------------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ def truncate_to(log: LogCore, offset: int) -> None:
         restart_at(log, offset)
         return
     with log.guard("truncate"):
-        log.lower_recovery_point(offset)
+        log.lower_bounds(offset)
         while log.segments.active.base_offset > offset:
             _drop_last(log)
         active = log.segments.active
@@ -27,7 +27,7 @@ def truncate_to(log: LogCore, offset: int) -> None:
         found = active.find(offset)
         position = active.size if found is None else found[0]
         end_offset = offset if found is None else min(offset, found[1].base_offset)
-        log.lower_recovery_point(end_offset)
+        log.lower_bounds(end_offset)
         active.truncate(position, end_offset)
         _end_at(log, end_offset)
         _forget_producers_from(log, end_offset)
@@ -37,7 +37,7 @@ def truncate_to(log: LogCore, offset: int) -> None:
 def restart_at(log: LogCore, offset: int) -> None:
     """Drop everything; the log is empty and begins at ``offset``."""
     with log.guard("restart"):
-        log.lower_recovery_point(0)  # a crash on the way may leave the directory empty
+        log.lower_bounds(0)  # a crash on the way may leave the directory empty
         log.epochs.clear()
         log.epochs.store(log.disk, log.directory)
         log.snapshots.remove(below=offset + 1, above=offset)

@@ -90,7 +90,8 @@ def prepare(log: LogCore, *, is_last: bool = False) -> FlushJob:
     The epoch file is written by :func:`complete`, lest jobs that overlap write it out of order; by the job itself only
     when it is the last one of the log.
     """
-    segments = log.segments.since(log.recovery_point) if log.recovery_point < log.log_end_offset else []
+    is_stale = log.recovery_point < log.log_end_offset or log.is_directory_dirty
+    segments = log.segments.since(log.recovery_point) if is_stale else []
     sealed = (segment for segment in segments if not segment.is_active)
     paths = [segment.path(kind) for segment in sealed for kind in INDEX_SUFFIXES]
     job = FlushJob(

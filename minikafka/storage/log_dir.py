@@ -161,7 +161,7 @@ class LogDir:
             log_start_offset=log_start_offset,
             is_clean=is_clean,
             cache=self._cache,
-            hooks=LogHooks(self.fail, self.write_recovery_points, self._trash.extend),
+            hooks=LogHooks(self.fail, self.record_bounds, self._trash.extend),
         )
 
     # -- logs -------------------------------------------------------------------------------------------------------
@@ -216,9 +216,12 @@ class LogDir:
 
     # -- checkpoints ------------------------------------------------------------------------------------------------
 
-    def write_recovery_points(self) -> None:
-        """Record durably below which offsets the logs need no recovery."""
+    def record_bounds(self) -> None:
+        """Record durably below which offsets the logs need no recovery, and where they start."""
         self._recovery_points.write({where: log.recovery_point for where, log in self.logs.items()})
+        self._log_starts.write(
+            {where: log.log_start_offset for where, log in self.logs.items() if log.log_start_offset > 0}
+        )
 
     def write_checkpoints(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Record recovery points, log starts and high watermarks (row R22). Logs without one keep their last."""
@@ -228,11 +231,9 @@ class LogDir:
         self.high_watermarks = {
             where: self.high_watermarks[where] for where in self.logs if where in self.high_watermarks
         }
-        starts = {where: log.log_start_offset for where, log in self.logs.items() if log.log_start_offset > 0}
         first_dirty = {where: log.first_dirty_offset for where, log in self.logs.items() if log.first_dirty_offset > 0}
         try:
-            self.write_recovery_points()
-            self._log_starts.write(starts)
+            self.record_bounds()
             self._first_dirty.write(first_dirty)
             self._high_watermarks.write(self.high_watermarks)
         except OSError as error:

@@ -279,7 +279,7 @@ def test_a_crash_at_any_operation_leaves_the_old_or_the_new_segments(power: bool
         machine = Machine()
         checkpoint = [0]
         log = Log.open(machine.disk, "/t-0", where, config)
-        log._hooks = LogHooks(checkpoint_recovery_point=partial(_remember_recovery_point, log, checkpoint))
+        log._hooks = LogHooks(record_bounds=partial(_remember_recovery_point, log, checkpoint))
         machine.disk.fsync_dir("/")
         for at in range(30):
             put(log, b"%d" % (at % 4), b"%d" % at, epoch=at // 4)
