@@ -30,7 +30,7 @@ Brokers ask each other for Fetch, ListOffsets and OffsetForLeaderEpoch on the RE
 and SaslAuthenticate with the cluster's secret; followers' fetches are refused elsewhere.
 
 Not served, and therefore not announced: transactions (AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, TxnOffsetCommit),
-ACLs, quotas, SASL for clients, partition reassignment, ElectLeaders, DeleteRecords, log directories, delegation tokens,
+ACLs, quotas, SASL for clients, DeleteRecords, delegation tokens,
 telemetry, and the group protocols of KIP-848 and KIP-932.
 """
 

@@ -94,13 +94,13 @@ class Node:
         self.control_plane = control = build_control_plane(ports, self.store, self._advertised)
         self.data_plane = data = build_data_plane(ports, self.store, control)
         services = build_services(ports, control, data)
-        self.listeners = build_listeners(ports, control, self)
+        self.listeners = build_listeners(ports, control, services.quorum, self)
         # What handlers ask for, each by its name.
         self.metadata, self.controller = control.metadata, control.client
         self.replicas = data.replicas
         self.absences, self.groups = services.absences, services.groups
         self.fetch_sessions, self.producer_ids = services.fetch_sessions, services.producer_ids
-        self.topic_creation = services.topic_creation
+        self.topic_creation, self.quorum = services.topic_creation, services.quorum
         self.produced: list[PendingProduce] = []
         self.produce_responses = ProduceResponses()
         self.topic_encodings = TopicEncodings()

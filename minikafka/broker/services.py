@@ -17,6 +17,8 @@ from minikafka.broker.drivers.raft import METHOD as RAFT_METHOD
 from minikafka.broker.handlers import tables
 from minikafka.broker.ports import Ports
 from minikafka.broker.producer_ids import ProducerIds
+from minikafka.broker.quorum import METHOD as QUORUM_METHOD
+from minikafka.broker.quorum import Quorum
 from minikafka.broker.topic_creation import TopicCreation
 from minikafka.config.node import CLIENT, CONTROLLER, REPLICATION
 from minikafka.net.control import ControlServer, is_refused
@@ -37,6 +39,7 @@ class Services:
     fetch_sessions: FetchSessionCache
     topic_creation: TopicCreation
     producer_ids: ProducerIds
+    quorum: Quorum
 
 
 def build_services(ports: Ports, control: ControlPlane, data: DataPlane) -> Services:
@@ -61,6 +64,7 @@ def build_services(ports: Ports, control: ControlPlane, data: DataPlane) -> Serv
         FetchSessionCache(ports.rng, topic_name, max_slots=config.max_incremental_fetch_session_cache_slots),
         TopicCreation(config, control.client, metadata),
         ProducerIds(config.node_id, control.client, lambda: control.lifecycle.broker_epoch),
+        Quorum(config.node_id, control.raft, control.links, ports.clock),
     )
 
 
@@ -77,7 +81,7 @@ class Listeners:
         return iter((self.controller, self.replication, self.client))
 
 
-def build_listeners(ports: Ports, control: ControlPlane, node: Node) -> Listeners:
+def build_listeners(ports: Ports, control: ControlPlane, quorum: Quorum, node: Node) -> Listeners:
     """Who is let in, what they may ask, and who answers; bound later."""
     config = ports.config
     limits = ListenerLimits(
@@ -89,7 +93,11 @@ def build_listeners(ports: Ports, control: ControlPlane, node: Node) -> Listener
     control_limits = replace(peer_limits, max_frame_bytes=CONTROL_FRAME_SIZE_MAX)
     calls = ControlServer(
         ports.identity,
-        {RAFT_METHOD: control.raft.handle_call, CONTROLLER_METHOD: control.controller.handle_call},
+        {
+            RAFT_METHOD: control.raft.handle_call,
+            CONTROLLER_METHOD: control.controller.handle_call,
+            QUORUM_METHOD: quorum.handle_call,
+        },
         ports.tasks,
         control.controller.on_peer_lost,
     )

@@ -50,6 +50,7 @@ class ApiKey(IntEnum):
     OFFSET_DELETE = 47
     DESCRIBE_QUORUM = 55
     DESCRIBE_CLUSTER = 60
+    UNREGISTER_BROKER = 64
     DESCRIBE_TOPIC_PARTITIONS = 75
 
     @property
@@ -88,11 +89,12 @@ SUPPORTED: Final[dict[ApiKey, VersionRange]] = {
     ApiKey.DELETE_GROUPS: VersionRange(0, 2),
     ApiKey.ELECT_LEADERS: VersionRange(0, 2),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: VersionRange(0, 1),
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: VersionRange(0, 0),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: VersionRange(0, 1),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: VersionRange(0, 0),
     ApiKey.OFFSET_DELETE: VersionRange(0, 0),
-    ApiKey.DESCRIBE_QUORUM: VersionRange(0, 1),
+    ApiKey.DESCRIBE_QUORUM: VersionRange(0, 2),
     ApiKey.DESCRIBE_CLUSTER: VersionRange(0, 2),
+    ApiKey.UNREGISTER_BROKER: VersionRange(0, 0),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: VersionRange(0, 0),
 }
 """The versions that minikafka's messages and handlers are made for."""
@@ -132,6 +134,7 @@ FIRST_FLEXIBLE: Final[dict[int, int]] = {
     ApiKey.OFFSET_DELETE: VERSION_MAX,
     ApiKey.DESCRIBE_QUORUM: 0,
     ApiKey.DESCRIBE_CLUSTER: 0,
+    ApiKey.UNREGISTER_BROKER: 0,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: 0,
 }
 """The first version with compact lengths and tagged fields (KIP-482); VERSION_MAX when there is none."""

@@ -85,12 +85,13 @@ def _wanted_topic(wanted: MetadataRequestTopic, errors: dict[str, ErrorCode], co
     elif wanted.name is None:
         missing = MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=wanted.topic_id)
     else:
-        error = errors.get(wanted.name) or _why_missing(wanted.name)
+        error = errors.get(wanted.name) or why_missing(wanted.name)
         missing = MetadataResponseTopic(error_code=error, name=wanted.name, topic_id=ZERO_TOPIC_ID)
     return encode(missing, context.version)
 
 
-def _why_missing(name: str) -> ErrorCode:
+def why_missing(name: str) -> ErrorCode:
+    """The error for a topic that is not there: its name may be none that a topic can have."""
     try:
         check_topic_name(name)
     except KafkaError as error:

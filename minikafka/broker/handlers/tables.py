@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from minikafka.broker.handlers import (
+    alter_partition_reassignments,
     create_partitions,
     create_topics,
     delete_groups,
@@ -13,6 +14,9 @@ from minikafka.broker.handlers import (
     describe_cluster,
     describe_configs,
     describe_groups,
+    describe_quorum,
+    describe_topic_partitions,
+    elect_leaders,
     fetch,
     find_coordinator,
     heartbeat,
@@ -22,6 +26,7 @@ from minikafka.broker.handlers import (
     leave_group,
     list_groups,
     list_offsets,
+    list_partition_reassignments,
     metadata,
     offset_commit,
     offset_delete,
@@ -30,6 +35,7 @@ from minikafka.broker.handlers import (
     produce,
     sasl,
     sync_group,
+    unregister_broker,
 )
 from minikafka.wire.api import ApiKey
 
@@ -52,9 +58,15 @@ CLIENT_HANDLERS: Final[Mapping[ApiKey, Callable[..., Any]]] = {
     ApiKey.DESCRIBE_CONFIGS: describe_configs.handle,
     ApiKey.CREATE_PARTITIONS: create_partitions.handle,
     ApiKey.DELETE_GROUPS: delete_groups.handle,
+    ApiKey.ELECT_LEADERS: elect_leaders.handle,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: incremental_alter_configs.handle,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: alter_partition_reassignments.handle,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: list_partition_reassignments.handle,
     ApiKey.OFFSET_DELETE: offset_delete.handle,
+    ApiKey.DESCRIBE_QUORUM: describe_quorum.handle,
     ApiKey.DESCRIBE_CLUSTER: describe_cluster.handle,
+    ApiKey.UNREGISTER_BROKER: unregister_broker.handle,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions.handle,
 }
 CLIENT_DIRECT: Final = {ApiKey.PRODUCE: produce.handle, ApiKey.FETCH: fetch.handle}
 

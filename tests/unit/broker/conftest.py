@@ -13,11 +13,12 @@ import uvloop
 sys.path.insert(0, str(Path(__file__).parent))
 
 from broker_client import Client
-from broker_node import Cluster, make_node, wait_until_ready
+from broker_node import SECRET, Cluster, listener_of, make_node, wait_until_ready
 
 from minikafka.broker.node import Node
 
 StartNode = Callable[..., Awaitable[Node]]
+Join = Callable[[Node], Awaitable[Node]]
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -48,6 +49,30 @@ async def start_node(tmp_path: Path) -> AsyncIterator[StartNode]:
 @pytest.fixture
 async def node(start_node: StartNode) -> Node:
     return await start_node()
+
+
+@pytest.fixture
+async def join(tmp_path: Path) -> AsyncIterator[Join]:
+    """Starts node 2 beside a voter; it is stopped first, while somebody can give it leave."""
+    joined: list[Node] = []
+
+    async def start(voter: Node) -> Node:
+        voters = f"1@{listener_of(voter, 'CONTROLLER').endpoint}"
+        node = make_node(
+            tmp_path / "joins",
+            node_id=2,
+            process_roles="broker",
+            controller_quorum_voters=voters,
+            cluster_secret=SECRET.decode(),
+        )
+        joined.append(node)
+        await node.start()
+        await wait_until_ready(node)
+        return node
+
+    yield start
+    for node in joined:
+        await node.stop()
 
 
 @pytest.fixture

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 
 import pytest
 from broker_client import Client, values_in
-from broker_node import SECRET, create_topic, eventually, listener_of, make_node, wait_until_ready
+from broker_node import create_topic, eventually, wait_until_ready
 
 from minikafka.broker import node as node_module
 from minikafka.broker.drivers import metadata as metadata_module
@@ -16,30 +15,6 @@ from minikafka.broker.node import Node
 StartNode = Callable[..., Awaitable[Node]]
 Join = Callable[[Node], Awaitable[Node]]
 Dial = Callable[..., Awaitable[Client]]
-
-
-@pytest.fixture
-async def join(tmp_path: Path) -> AsyncIterator[Join]:
-    """Starts node 2 beside a voter; it is stopped first, while somebody can give it leave."""
-    joined: list[Node] = []
-
-    async def start(voter: Node) -> Node:
-        voters = f"1@{listener_of(voter, 'CONTROLLER').endpoint}"
-        node = make_node(
-            tmp_path / "joins",
-            node_id=2,
-            process_roles="broker",
-            controller_quorum_voters=voters,
-            cluster_secret=SECRET.decode(),
-        )
-        joined.append(node)
-        await node.start()
-        await wait_until_ready(node)
-        return node
-
-    yield start
-    for node in joined:
-        await node.stop()
 
 
 @pytest.mark.spec("C2")

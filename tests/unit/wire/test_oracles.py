@@ -33,7 +33,7 @@ Messages = Callable[..., st.SearchStrategy[Message]]
 @cache
 def kafka_python_class(name: str) -> Any:
     packages = (getattr(kafka.protocol, package) for package in ("admin", "consumer", "metadata", "producer", "sasl"))
-    return next(getattr(package, name) for package in packages if hasattr(package, name))
+    return next((getattr(package, name) for package in packages if hasattr(package, name)), None)
 
 
 @cache
@@ -65,6 +65,9 @@ def test_kafka_python_reads_the_same_values_and_writes_the_same_bytes(
     message_class: type[Message], version: int, messages: Messages, data: st.DataObject
 ) -> None:
     cls = kafka_python_class(message_class.__name__)
+    if cls is None:
+        assert message_class.__name__.startswith("UnregisterBroker")
+        return  # kafka-python does not have it; kio does
     message = data.draw(messages(message_class, version, tame=True))
     if isinstance(message, ApiVersionsResponse):
         message.error_code = 0  # with an error it takes any version for version 0

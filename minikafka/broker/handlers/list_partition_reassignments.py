@@ -1,0 +1,47 @@
+"""ListPartitionReassignments (key 46), version 0: what is being reassigned (KIP-455, row A4).
+
+``replicas`` are all that there are while a reassignment is under way: the target's first, then those that will go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from minikafka.broker.context import RequestContext
+from minikafka.metadata.image import MetadataImage
+from minikafka.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
+
+
+def handle(request: ListPartitionReassignmentsRequest, context: RequestContext) -> ListPartitionReassignmentsResponse:
+    """Answer from this node's image; partitions that are not being reassigned, or do not exist, are left out."""
+    image = context.node.image
+    if request.topics is None:
+        wanted: dict[str, list[int] | None] = dict.fromkeys(sorted(image.topics_by_name))
+    else:
+        wanted = {topic.name: topic.partition_indexes for topic in request.topics}
+    topics = [
+        OngoingTopicReassignment(name=name, partitions=partitions)
+        for name, indexes in wanted.items()
+        if (partitions := list(_ongoing(image, name, indexes)))
+    ]
+    return ListPartitionReassignmentsResponse(topics=topics, error_message=None)
+
+
+def _ongoing(image: MetadataImage, name: str, indexes: list[int] | None) -> Iterator[OngoingPartitionReassignment]:
+    topic = image.topic(name)
+    if topic is None:
+        return
+    for index in sorted(topic.partitions if indexes is None else topic.partitions.keys() & set(indexes)):
+        partition = topic.partitions[index]
+        if partition.is_reassigning:
+            yield OngoingPartitionReassignment(
+                partition_index=index,
+                replicas=list(partition.replicas),
+                adding_replicas=list(partition.adding_replicas),
+                removing_replicas=list(partition.removing_replicas),
+            )
