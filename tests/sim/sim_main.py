@@ -29,8 +29,6 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes of a sweep")
     parser.add_argument("--without", action="append", default=[], choices=sorted(WEIGHTS), help="leave this fault out")
     options = parser.parse_args()
-    if os.environ.get("PYTHONHASHSEED") != "0":  # the order of sets is part of a run
-        os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | {"PYTHONHASHSEED": "0"})
     gc.disable()
     if options.seed is not None:
         return _replay(options.seed, options.duration, options.without)

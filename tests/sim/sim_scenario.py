@@ -1,6 +1,6 @@
 """One seed: a cluster of real nodes, clients, faults, invariants after every turn, and the judgement at the end.
 
-The same seed is the same run, as long as the order of sets is the same (``PYTHONHASHSEED=0``): the fingerprint tells.
+The same seed is the same run, in every process: the fingerprint tells.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def simulate(
     faults = Faults(cluster, without=without, is_flushed="log.flush.interval.messages" in node_settings)
     simulator.after_turn = invariants.after_turn
     invariants.on_election = faults.on_election
-    with _seeded_clients(simulator.rng), _logs_to(say):
+    with _logs_to(say):
         try:
             _drive(simulator, cluster, workload, faults, invariants, topic_settings, duration_s)
             report.verdict = check(workload.history.events)
@@ -196,16 +196,6 @@ def _judge(verdict: Verdict, duration_s: float) -> None:
         raise InvariantViolatedError(
             f"only {verdict.acknowledged} records were acknowledged: a dead cluster proves nothing"
         )
-
-
-@contextmanager
-def _seeded_clients(rng: random.Random) -> Iterator[None]:
-    real = random.Random
-    random.Random = lambda *seed: real(*seed or (rng.getrandbits(64),))
-    try:
-        yield
-    finally:
-        random.Random = real
 
 
 @contextmanager

@@ -42,12 +42,20 @@ class Workload:
         """A client's process, on a machine of its own."""
         return self._cluster.network.process(name)
 
+    def rng(self) -> random.Random:
+        """Randomness for a client."""
+        return random.Random(self._cluster.rng.getrandbits(64))
+
+    def wall_s(self) -> float:
+        """What the clients' clocks say."""
+        return WALL_START_S + self._cluster.simulator.now
+
     async def create_topics(self, configs: dict[str, dict[str, str]]) -> None:
         """Make the topics; the cluster may still be starting."""
         await patiently(self._create_topics, configs)
 
     async def _create_topics(self, configs: dict[str, dict[str, str]]) -> None:
-        async with Admin(self._cluster.bootstrap_servers) as admin:
+        async with Admin(self._cluster.bootstrap_servers, rng=self.rng()) as admin:
             existing = {view.name for view in await admin.list_topics()}
             for topic, count in self._topics.items():
                 if topic not in existing:
@@ -55,14 +63,14 @@ class Workload:
 
     async def churn(self, name: str) -> None:
         """Make topics, change them, write a little to them and delete them, until cancelled."""
-        rng = random.Random(self._cluster.rng.getrandbits(64))
+        rng = self.rng()
         number = 0
         while True:
             await asyncio.sleep(rng.expovariate(0.3))
             number += 1
             topic = f"{name}-{number}"
             try:
-                async with Admin(self._cluster.bootstrap_servers, client_id=name) as admin:
+                async with Admin(self._cluster.bootstrap_servers, client_id=name, rng=self.rng()) as admin:
                     await admin.create_topic(topic, partitions=rng.randrange(1, 4), replication_factor=3)
                     if rng.random() < 0.5:
                         await admin.create_partitions(topic, 5)
@@ -76,7 +84,9 @@ class Workload:
                 self._cluster.say(name, f"{topic}: {error}")
 
     async def _write_some(self, topic: str) -> None:
-        async with Producer(self._cluster.bootstrap_servers, delivery_timeout_ms=5_000) as producer:
+        async with Producer(
+            self._cluster.bootstrap_servers, delivery_timeout_ms=5_000, rng=self.rng(), wall_s=self.wall_s
+        ) as producer:
             for number in range(10):
                 await producer.send(topic, str(number).encode())
 
@@ -93,7 +103,7 @@ class Workload:
                 await asyncio.sleep(BACKOFF_S)
 
     async def _produce(self, name: str) -> None:
-        rng = random.Random(self._cluster.rng.getrandbits(64))
+        rng = self.rng()
         partitions = self.partitions
         async with Producer(
             self._cluster.bootstrap_servers,
@@ -101,6 +111,8 @@ class Workload:
             batch_bytes=8 << 10,
             delivery_timeout_ms=60_000,
             max_block_ms=60_000,
+            rng=self.rng(),
+            wall_s=self.wall_s,
         ) as producer:
             number = 0
             while not self.is_finishing:
@@ -109,8 +121,7 @@ class Workload:
                 identity = f"{name}:{number}"
                 value = identity.encode() + b" " * rng.choice((0, 0, 50, 300, 2000))
                 self.history.append(name, "invoke", "send", [(str(where), identity)])
-                wall_ms = int((WALL_START_S + self._cluster.simulator.now) * 1000)
-                delivery = await producer.send(where.topic, value, partition=where.partition, timestamp_ms=wall_ms)
+                delivery = await producer.send(where.topic, value, partition=where.partition)
                 self.produced += 1
                 delivery.add_done_callback(lambda done, w=where, i=identity: self._on_delivery(name, str(w), i, done))
                 await asyncio.sleep(rng.expovariate(self._rate))
@@ -136,7 +147,9 @@ class Workload:
                 await asyncio.sleep(BACKOFF_S)
 
     async def _consume(self, name: str) -> None:
-        async with Consumer(self._cluster.bootstrap_servers, client_id=name, auto_offset_reset="earliest") as consumer:
+        async with Consumer(
+            self._cluster.bootstrap_servers, client_id=name, auto_offset_reset="earliest", rng=self.rng()
+        ) as consumer:
             consumer.assign(self.partitions)
             self.history.append(name, "ok", "assign", [str(where) for where in self.partitions])
             while True:
@@ -160,6 +173,7 @@ class Workload:
             client_id=name,
             auto_offset_reset="earliest",
             auto_commit_interval_ms=500,
+            rng=self.rng(),
         ) as consumer:
             until = self._cluster.simulator.now + self._cluster.rng.choice((5.0, 20.0, 100.0))
             while self._cluster.simulator.now < until:  # members come and go
@@ -172,7 +186,9 @@ class Workload:
 
     async def read_back(self, name: str = "reader") -> None:
         """Read everything from the beginning to the end as it is now."""
-        async with Consumer(self._cluster.bootstrap_servers, client_id=name, auto_offset_reset="earliest") as consumer:
+        async with Consumer(
+            self._cluster.bootstrap_servers, client_id=name, auto_offset_reset="earliest", rng=self.rng()
+        ) as consumer:
             consumer.assign(self.partitions)
             ends = await consumer.end_offsets(self.partitions)
             self.history.append(name, "ok", "assign", [str(where) for where in self.partitions])
