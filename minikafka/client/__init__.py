@@ -3,7 +3,7 @@
 =========================  ========================================================================================
 ``producer``               records in, their fate out; made of the parts in ``producing/``
 ``consumer``               records out; made of the parts in ``consuming/``
-``admin``                  topics, settings, groups, the cluster
+``admin``                  topics, settings, groups, replicas, the cluster
 ``cluster``                what the last Metadata responses said (pure)
 ``metadata``               keeps that current: at once when it proved wrong, else now and then
 ``connections``            one per broker and purpose, opened on demand; which broker is asked when any will do

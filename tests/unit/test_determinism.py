@@ -39,7 +39,7 @@ COMPOSITION_ROOTS = {
     "broker/clock.py": {"time.time"},  # the default wall clock
     "client/producer.py": {"random.Random()", "time.time"},
     "client/consumer.py": {"random.Random()"},
-    "client/admin.py": {"random.Random()"},
+    "client/admin/base.py": {"random.Random()"},
 }
 
 

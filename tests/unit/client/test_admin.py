@@ -8,7 +8,7 @@ import pytest
 from scripted_cluster import HANG_UP, ScriptedCluster
 
 from minikafka.client import Admin
-from minikafka.client import admin as admin_module
+from minikafka.client.admin import base as admin_module
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import TopicPartition
 from minikafka.wire.api import ApiKey

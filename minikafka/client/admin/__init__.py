@@ -1,0 +1,35 @@
+"""The admin client: one class, its calls by what they are about.
+
+============  ==================================================================================================
+``base``      connections, attempts, time-outs
+``topics``    the cluster and its topics
+``configs``   settings of topics and brokers
+``groups``    consumer groups
+``replicas``  where replicas are and who leads: reassignment, elections, log directories, brokers that are gone
+============  ==================================================================================================
+"""
+
+from __future__ import annotations
+
+from minikafka.client.admin.configs import ConfigCalls, ConfigEntry
+from minikafka.client.admin.groups import GroupCalls, GroupMember, GroupView
+from minikafka.client.admin.replicas import LogDirectory, Reassignment, ReplicaCalls, ReplicaSize
+from minikafka.client.admin.topics import TopicCalls
+
+__all__ = [
+    "Admin",
+    "ConfigEntry",
+    "GroupMember",
+    "GroupView",
+    "LogDirectory",
+    "Reassignment",
+    "ReplicaSize",
+]
+
+
+class Admin(TopicCalls, ConfigCalls, GroupCalls, ReplicaCalls):
+    """``async with Admin("127.0.0.1:19092") as admin: await admin.create_topic("t", partitions=3)``.
+
+    Every method raises KafkaError with the cluster's reason. What may pass (no leader yet, a broker that died) is tried
+    again for ``request_timeout_ms``.
+    """

@@ -1,0 +1,99 @@
+"""Consumer groups."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from minikafka.client.admin.base import AdminCalls, check
+from minikafka.client.consuming.coordinator import Coordinator
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import TopicPartition
+from minikafka.wire.consumer_protocol import PROTOCOL_TYPE, decode_assignment
+from minikafka.wire.errors import WireError
+from minikafka.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from minikafka.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from minikafka.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+
+DEAD: Final = "Dead"
+
+
+class GroupMember(NamedTuple):
+    """One member of a group and what it reads."""
+
+    member_id: str
+    client_id: str
+    client_host: str
+    group_instance_id: str | None
+    assignment: tuple[TopicPartition, ...]
+
+
+class GroupView(NamedTuple):
+    """One group. ``state`` is Empty, PreparingRebalance, CompletingRebalance, Stable or Dead."""
+
+    group_id: str
+    state: str
+    protocol_type: str
+    assignor: str
+    members: tuple[GroupMember, ...]
+
+
+class GroupCalls(AdminCalls):
+    """Calls about groups."""
+
+    async def list_groups(self) -> list[tuple[str, str]]:
+        """Every group as (id, state), by id: each broker is asked for those it coordinates."""
+
+        async def attempt() -> dict[str, str]:
+            found: dict[str, str] = {}
+            for node_id in sorted((await self._connections.refresh([])).brokers):
+                connection = await self._connections.to_node(node_id)
+                answer = await connection.call(ListGroupsRequest(), ListGroupsResponse, timeout_s=self._answer_s)
+                check(answer.error_code, None, f"listing the groups of broker {node_id}")
+                found |= {group.group_id: group.group_state for group in answer.groups}
+            return found
+
+        return sorted((await self._retrying(attempt, "listing groups")).items())
+
+    async def describe_group(self, group_id: str) -> GroupView:
+        """A group and its members. GROUP_ID_NOT_FOUND when there is none."""
+        coordinator = Coordinator(self._connections, group_id)
+
+        async def attempt() -> GroupView:
+            answer = await coordinator.call(DescribeGroupsRequest(groups=[group_id]), DescribeGroupsResponse)
+            coordinator.check(answer.groups[0].error_code, "describing it")
+            return _group_view(answer.groups[0])
+
+        found = await self._retrying(attempt, f"describing group {group_id!r}")
+        if found.state == DEAD:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id!r}")
+        return found
+
+    async def delete_group(self, group_id: str) -> None:
+        """Delete a group that has no members, with its offsets. NON_EMPTY_GROUP or GROUP_ID_NOT_FOUND otherwise."""
+        coordinator = Coordinator(self._connections, group_id)
+
+        async def attempt() -> None:
+            answer = await coordinator.call(DeleteGroupsRequest(groups_names=[group_id]), DeleteGroupsResponse)
+            coordinator.check(answer.results[0].error_code, "deleting it")
+
+        await self._retrying(attempt, f"deleting group {group_id!r}")
+
+
+def _group_view(group: DescribedGroup) -> GroupView:
+    members = []
+    for member in group.members:
+        partitions: tuple[TopicPartition, ...] = ()
+        if group.protocol_type == PROTOCOL_TYPE and member.member_assignment:
+            partitions = _read_partitions(member.member_assignment)
+        members.append(
+            GroupMember(member.member_id, member.client_id, member.client_host, member.group_instance_id, partitions)
+        )
+    return GroupView(group.group_id, group.group_state, group.protocol_type, group.protocol_data, tuple(members))
+
+
+def _read_partitions(assignment: bytes) -> tuple[TopicPartition, ...]:
+    try:
+        topics = decode_assignment(assignment).assigned_partitions
+    except WireError:
+        return ()
+    return tuple(TopicPartition(topic.topic, index) for topic in topics for index in topic.partitions)
