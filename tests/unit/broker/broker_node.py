@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import itertools
 import os
 import random
 import socket
@@ -25,6 +26,7 @@ from minikafka.storage.disk import Disk, File, OsDisk, OsFile
 T = TypeVar("T")
 
 PATIENCE_S = 30.0
+SEEDS = itertools.count(1)  # no two nodes, and no two incarnations of one, draw the same
 SECRET = b"a secret of some length"
 CLUSTER_ID = "test-cluster"
 ANY_PORTS = "CLIENT://127.0.0.1:0,REPLICATION://127.0.0.1:0,CONTROLLER://127.0.0.1:0"
@@ -59,7 +61,6 @@ def make_node(
     wall_s: Callable[[], float] | None = None,
     secret: bytes = SECRET,
     cluster_id: str = CLUSTER_ID,
-    seed: int = 1,
     **settings: object,
 ) -> Node:
     """A node that is not started."""
@@ -72,7 +73,7 @@ def make_node(
         secret=secret,
         disk=disk or HastyDisk(),
         clock=Clock(loop) if wall_s is None else Clock(loop, wall_s),
-        rng=random.Random(seed),
+        rng=random.Random(next(SEEDS)),
     )
 
 
@@ -216,7 +217,6 @@ class Cluster:
                 f",CONTROLLER://127.0.0.1:{controller}",
                 "replica_fetch_backoff_ms": 20,
                 "replica_lag_time_max_ms": 2000,
-                "seed": node_id,
                 **self._settings,
                 **settings,
             }

@@ -1,0 +1,238 @@
+"""How group coordinators come to a node and leave it; what they do in between is tested in tests/unit/groups."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+from broker_client import Client, batch
+from broker_node import FailingDisk, create_topic, eventually, in_time, led, turns
+
+from minikafka.broker.drivers import groups
+from minikafka.broker.node import Node
+from minikafka.errors import ErrorCode
+from minikafka.groups.coordinator import Phase
+from minikafka.metadata.controller.commands import DeleteTopics, TopicReference
+from minikafka.model import TopicPartition
+from minikafka.records.batch import parse_header
+from minikafka.wire.messages.heartbeat import HeartbeatRequest
+from minikafka.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from minikafka.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from minikafka.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+
+Dial = Callable[..., Awaitable[Client]]
+StartNode = Callable[..., Awaitable[Node]]
+SHARD = TopicPartition("__consumer_offsets", 0)
+
+SETTINGS = {
+    "offsets_topic_num_partitions": 1,
+    "offsets_topic_replication_factor": 1,
+    "group_initial_rebalance_delay_ms": 0,
+}
+
+
+async def with_groups(node: Node) -> Node:
+    """The node, once its groups are loaded."""
+    await node.topic_creation.create_offsets_topic()
+    await loaded(node)
+    return node
+
+
+async def loaded(node: Node) -> None:
+    def is_loaded() -> bool:
+        phases = [shard.coordinator.phase for shard in node.groups]
+        return bool(phases) and all(phase is Phase.ACTIVE for phase in phases)
+
+    await eventually(is_loaded, "the groups to be loaded")
+
+
+def commit(group: str, offset: int, topic: str = "orders") -> OffsetCommitRequest:
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+    return OffsetCommitRequest(group_id=group, topics=[OffsetCommitRequestTopic(name=topic, partitions=[partition])])
+
+
+async def committed(client: Client, group: str) -> tuple[int, dict[str, int]]:
+    """(error, offsets)."""
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)])
+    found = (await client.ask(request)).groups[0]
+    return found.error_code, {topic.name: topic.partitions[0].committed_offset for topic in found.topics}
+
+
+async def join(client: Client, group: str) -> str:
+    """A first member's id; its session is half a minute."""
+    answer = await client.ask(
+        JoinGroupRequest(
+            group_id=group,
+            session_timeout_ms=30_000,
+            rebalance_timeout_ms=30_000,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+        ),
+        3,
+    )
+    assert not answer.error_code
+    member: str = answer.member_id
+    return member
+
+
+async def test_groups_and_offsets_are_there_after_a_restart(start_node: StartNode, dial: Dial) -> None:
+    node = await with_groups(await start_node(**SETTINGS))
+    await create_topic(node, "orders")
+    client = await dial(node)
+    for number in range(50):
+        await client.ask(commit(f"group-{number}", number))
+    await node.stop()
+    node = await start_node(**SETTINGS)
+    await loaded(node)
+    client = await dial(node)
+    for number in range(50):
+        assert await committed(client, f"group-{number}") == (0, {"orders": number})
+
+
+async def test_loading_goes_on_in_chunks(start_node: StartNode, dial: Dial, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups, "LOAD_CHUNK_BYTES", 200)
+    node = await with_groups(await start_node(**SETTINGS))
+    await create_topic(node, "orders")
+    client = await dial(node)
+    for number in range(20):
+        await client.ask(commit("g", number))
+    partition = led(node, SHARD)
+    node.groups.on_leading(partition)
+    assert await committed(client, "g") == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, {})
+    refused = await client.ask(HeartbeatRequest(group_id="g", member_id="m"))
+    assert refused.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    await loaded(node)
+    assert await committed(client, "g") == (0, {"orders": 19})
+
+
+async def test_a_damaged_record_is_skipped(start_node: StartNode, dial: Dial) -> None:
+    node = await with_groups(await start_node(**SETTINGS))
+    await create_topic(node, "orders")
+    client = await dial(node)
+    await client.ask(commit("g", 1))
+    for key in (None, b"", b"\0", b"\0\1\xff\xff", b"\x7f\xff"):
+        junk = memoryview(batch(b"junk", keys=(key,)))
+        node.replicas.stage(led(node, SHARD), junk, parse_header(junk))
+    node.replicas.commit_staged()
+    await client.ask(commit("h", 2))
+    node.groups.on_leading(led(node, SHARD))
+    await loaded(node)
+    assert await committed(client, "g") == (0, {"orders": 1})
+    assert await committed(client, "h") == (0, {"orders": 2})
+    assert node.failure is None
+
+
+async def test_a_coordinator_that_is_led_elsewhere_sends_everybody_away(start_node: StartNode, dial: Dial) -> None:
+    node = await with_groups(await start_node(**SETTINGS))
+    await create_topic(node, "orders")
+    client = await dial(node)
+    member = await join(client, "g")
+    (shard,) = node.groups
+    assert shard._alarms
+    partition = led(node, SHARD)
+    partition.become_follower(2, 5)
+    node.groups.on_leading_no_more(SHARD)
+    assert not shard._alarms, "its timers are forgotten"
+    assert SHARD not in node.replicas.high_watermark_listeners
+    answer = await client.ask(HeartbeatRequest(group_id="g", generation_id=1, member_id=member))
+    assert answer.error_code == ErrorCode.NOT_COORDINATOR
+    node.groups.on_leading_no_more(SHARD)
+    node.groups.on_leading_no_more(TopicPartition("orders", 0))
+
+
+async def test_loading_ends_when_leadership_does(start_node: StartNode) -> None:
+    node = await with_groups(await start_node(**SETTINGS))
+    partition = led(node, SHARD)
+    node.groups.on_leading(partition)
+    (shard,) = node.groups
+    assert shard.coordinator.phase is Phase.LOADING
+    node.groups.on_leading_no_more(SHARD)
+    await turns(5)
+    assert shard.coordinator.phase is Phase.RESIGNED
+    assert SHARD not in node.replicas.high_watermark_listeners
+
+
+async def test_a_commit_waits_for_replication(start_node: StartNode, dial: Dial) -> None:
+    node = await with_groups(await start_node(**SETTINGS))
+    await create_topic(node, "orders")
+    client = await dial(node)
+    partition = led(node, SHARD)
+    leader = partition.leader
+    assert leader is not None
+    leader.on_metadata((1, 2), 50, (1, 2), node.clock.monotonic_ms())  # another replica that has yet to fetch
+    waiting = client.send(commit("g", 7))
+    await eventually(lambda: next(iter(node.groups))._writes, "the write")
+    await asyncio.sleep(0.01)
+    assert not waiting.done()
+    assert (await committed(await dial(node), "g"))[1] == {}, "not shown before it is committed"
+    end = partition.log.log_end_offset
+    node.replicas.on_follower_fetch(partition, 2, 1, end, 0, node.clock.monotonic_ms())
+    answer = await in_time(waiting)
+    assert answer.topics[0].partitions[0].error_code == 0
+
+
+async def test_what_a_former_leader_left_uncommitted_is_not_served_before_it_is(
+    start_node: StartNode, dial: Dial
+) -> None:
+    node = await with_groups(await start_node(**SETTINGS))
+    await create_topic(node, "orders")
+    client = await dial(node)
+    await client.ask(commit("g", 7))
+    partition = led(node, SHARD)
+    leader = partition.leader
+    assert leader is not None
+    leader.on_metadata((1, 2), 50, (1, 2), node.clock.monotonic_ms())
+    leader.high_watermark = 0
+    node.groups.on_leading(partition)
+    await turns(10)
+    assert (await committed(client, "g"))[0] == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    end = partition.log.log_end_offset
+    node.replicas.on_follower_fetch(partition, 2, 1, end, 0, node.clock.monotonic_ms())
+    await loaded(node)
+    assert await committed(client, "g") == (0, {"orders": 7})
+
+
+async def test_a_commit_that_cannot_be_written_is_refused(start_node: StartNode, dial: Dial) -> None:
+    node = await with_groups(await start_node(**SETTINGS))
+    await create_topic(node, "orders")
+    client = await dial(node)
+    partition = led(node, SHARD)
+    leader = partition.leader
+    assert leader is not None
+    leader.is_under_min_isr = True
+    refused = await client.ask(commit("g", 7))
+    assert refused.topics[0].partitions[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    leader.is_under_min_isr = False
+    partition.leader_epoch += 1  # another epoch began, and the shard of this one has not heard of it
+    refused = await client.ask(commit("g", 7))
+    assert refused.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
+
+
+async def test_a_full_disk_under_the_groups_halts_the_node(start_node: StartNode, dial: Dial) -> None:
+    disk = FailingDisk()
+    node = await with_groups(await start_node(disk=disk, **SETTINGS))
+    await create_topic(node, "orders")
+    client = await dial(node)
+    disk.refuse("append", "__consumer_offsets-0")
+    unanswered = client.send(commit("g", 7))
+    await eventually(node.stopped.is_set, "the node to halt")
+    await turns(5)
+    assert not unanswered.done() or unanswered.result().topics[0].partitions[0].error_code
+    unanswered.cancel()
+
+
+async def test_nobody_deletes_the_offsets_topic_or_writes_to_it(start_node: StartNode, dial: Dial) -> None:
+    node = await with_groups(await start_node(**SETTINGS))
+    await create_topic(node, "orders")
+    client = await dial(node)
+    await client.ask(commit("g", 7))
+    answer = await node.controller.call(DeleteTopics((TopicReference("__consumer_offsets"),)), timeout_s=10)
+    assert answer.topics[0].error is ErrorCode.INVALID_REQUEST
+    refused = await client.produce("__consumer_offsets", b"x")
+    assert refused.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert await committed(client, "g") == (0, {"orders": 7})

@@ -1,0 +1,238 @@
+"""What metadata makes of the local replicas, on real nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from broker_client import Client, values_in
+from broker_node import Cluster, create_topic, eventually, in_time, led, make_node
+
+from minikafka.broker.drivers.partitions import PartitionRoles
+from minikafka.broker.node import Node
+from minikafka.metadata.controller.commands import (
+    ConfigAlteration,
+    ConfigOperation,
+    DeleteTopics,
+    IncrementalAlterConfigs,
+    TopicReference,
+)
+from minikafka.metadata.image import EMPTY_IMAGE, MetadataImage
+from minikafka.model import TopicPartition
+
+Dial = Callable[..., Awaitable[Client]]
+StartNode = Callable[..., Awaitable[Node]]
+
+ORDERS = TopicPartition("orders", 0)
+TOPIC, BROKER = 2, 4
+
+
+async def alter(node: Node, kind: int, name: str, setting: str, value: str) -> None:
+    alteration = ConfigAlteration(kind, name, (ConfigOperation(setting, 0, value),))
+    answer = await node.controller.call(IncrementalAlterConfigs((alteration,), False), timeout_s=10)
+    assert not answer.resources[0].error, answer
+
+
+@pytest.mark.spec("R9")
+async def test_replicas_are_made_led_and_followed_as_metadata_says(cluster: Cluster) -> None:
+    await cluster.start()
+    await cluster.ready()
+    await create_topic(cluster.controller, "orders", replicas=[[1, 2], [2, 3], [3, 1]])
+    roles = {1: {0: 1, 2: 3}, 2: {0: 1, 1: 2}, 3: {1: 2, 2: 3}}  # by node: partition -> leader
+    for node_id, expected in roles.items():
+        node = cluster.nodes[node_id]
+        await eventually(lambda node=node: len(node.replicas) == 2, "two replicas")  # type: ignore[misc]
+        assert {each.topic_partition.partition: each.leader_id for each in node.replicas} == expected
+        for each in node.replicas:
+            assert (each.leader is not None) == (each.leader_id == node_id)
+
+
+async def test_roles_wait_for_the_registration_of_this_incarnation(start_node: StartNode, tmp_path: Path) -> None:
+    """Decision 0004: the replayed past is not acted on."""
+    node = await start_node()
+    await create_topic(node, "orders")
+    await node.stop()
+    node = make_node(tmp_path / "data")
+    node.control_plane.lifecycle.on_registered = lambda: None
+    taken_up: list[int] = []
+    begin = node.data_plane.roles.begin
+
+    def note_when(image: MetadataImage) -> None:
+        taken_up.append(node.metadata.applied_offset)
+        begin(image)
+
+    node.data_plane.roles.begin = note_when  # type: ignore[method-assign]
+    await node.start()
+    await eventually(lambda: node.data_plane.roles.has_begun, "the roles")
+    assert taken_up[0] > node.control_plane.lifecycle.broker_epoch >= 0
+    assert led(node, ORDERS).leader_epoch >= 1, "the leadership of the former incarnation had been taken away"
+    await node.stop()
+
+
+@pytest.mark.spec("R18")
+async def test_who_may_join_an_isr(cluster: Cluster) -> None:
+    await cluster.start()
+    await cluster.ready()
+    node = cluster.controller
+    epochs = {node_id: each.control_plane.lifecycle.broker_epoch for node_id, each in cluster.nodes.items()}
+    roles = node.data_plane.roles
+    for node_id, epoch in epochs.items():
+        assert roles.is_eligible(node_id, epoch)
+        assert roles.is_eligible(node_id, -1)
+        assert not roles.is_eligible(node_id, epoch - 1)
+    assert not roles.is_eligible(99, -1)
+    gone = next(node_id for node_id in cluster.node_ids if node_id != node.config.node_id)
+    await cluster.kill(gone)
+    await eventually(lambda: not node.image.is_live(gone), "it to be fenced")
+    assert not roles.is_eligible(gone, epochs[gone])
+
+
+@pytest.mark.spec("R14")
+async def test_whoever_waits_is_sent_away_when_leadership_moves(cluster: Cluster, dial: Dial) -> None:
+    await cluster.start()
+    await cluster.ready()
+    await create_topic(cluster.controller, "orders", replicas=[[1, 2]], min_insync_replicas=1)
+    node = cluster.nodes[1]
+    await eventually(lambda: node.replicas.get(ORDERS), "the replica")
+    client = await dial(node)
+    fetching = client.send_fetch("orders", 0, max_wait_ms=20_000, min_bytes=1)
+    await eventually(lambda: node.replicas.consumer_fetches.delayed, "the fetch to wait")
+    leaders: list[bool] = []
+    node.data_plane.roles.on_leading_no_more = lambda where: leaders.append(where == ORDERS)
+    node.control_plane.lifecycle.begin_shutdown()  # the controller moves its leaderships away
+    answer = await in_time(fetching)
+    assert answer.responses[0].partitions[0].error_code == 6
+    assert leaders == [True]
+    await eventually(lambda: _leads(cluster.nodes[2]), "the next leader")
+
+
+def _leads(node: Node) -> bool:
+    partition = node.replicas.get(ORDERS)
+    return partition is not None and partition.leader is not None
+
+
+async def test_settings_of_topics_and_nodes_reach_their_logs(node: Node) -> None:
+    where = await create_topic(node, "orders")
+    own = await create_topic(node, "own", retention_ms=77)
+    partition, other = led(node, where), led(node, own)
+    await alter(node, TOPIC, "orders", "segment.bytes", "2048")
+    await eventually(lambda: partition.log.config.segment_bytes == 2048, "the topic's setting")
+    assert other.log.config.segment_bytes != 2048
+    await alter(node, BROKER, "", "log.retention.ms", "5000")
+    await eventually(lambda: partition.log.config.retention_ms == 5000, "the cluster's setting")
+    assert other.log.config.retention_ms == 77
+    later = await create_topic(node, "later")
+    assert led(node, later).log.config.retention_ms == 5000
+    await alter(node, TOPIC, "orders", "min.insync.replicas", "2")
+    leader = partition.leader
+    assert leader is not None
+    await eventually(lambda: partition.config.min_insync_replicas == 2, "the topic's setting")
+    assert not leader.is_under_min_isr, "a topic with one replica needs no second"
+
+
+async def test_a_smaller_min_isr_shows_what_waited_for_it(cluster: Cluster, dial: Dial) -> None:
+    await cluster.start()
+    await cluster.ready()
+    await create_topic(cluster.controller, "orders", replicas=[[1, 2]], min_insync_replicas=2)
+    node = cluster.nodes[1]
+    await eventually(lambda: node.replicas.get(ORDERS), "the replica")
+    client = await dial(node)
+    await cluster.kill(2)
+    leader = led(node, ORDERS).leader
+    assert leader is not None
+    await eventually(lambda: leader.isr == (1,), "the ISR to shrink")
+    await client.produce("orders", b"x", acks=1)
+    fetching = client.send_fetch("orders", 0, max_wait_ms=20_000, min_bytes=1)
+    await eventually(lambda: node.replicas.consumer_fetches.delayed, "the fetch to wait")
+    controller = await cluster.wait_for_controller()
+    await alter(controller, TOPIC, "orders", "min.insync.replicas", "1")
+    answer = await in_time(fetching)
+    assert values_in(answer.responses[0].partitions[0].records) == [b"x"]
+
+
+async def test_a_topic_made_again_while_this_node_was_away_starts_empty(cluster: Cluster, dial: Dial) -> None:
+    await cluster.start()
+    await cluster.ready()
+    await create_topic(cluster.controller, "orders", replicas=[[1, 2]])
+    await eventually(lambda: _leads(cluster.nodes[1]), "the leader")
+    await (await dial(cluster.nodes[1])).produce("orders", b"old")
+    await cluster.kill(2)
+    controller = await cluster.wait_for_controller()
+    await eventually(lambda: not controller.image.is_live(2), "it to be fenced")
+    await controller.controller.call(DeleteTopics((TopicReference("orders"),)), timeout_s=10)
+    await create_topic(controller, "orders", replicas=[[1]])
+    await create_topic(controller, "other", replicas=[[1]])
+    await cluster.start(2)
+    await cluster.ready()
+    back = cluster.nodes[2]
+    await eventually(lambda: back.store.get(ORDERS) is None, "the old log to go")
+    assert back.replicas.get(ORDERS) is None
+
+
+async def test_an_epoch_that_did_not_change_changes_nothing(node: Node) -> None:
+    where = await create_topic(node, "orders")
+    partition = led(node, where)
+    leader = partition.leader
+    led_again: list[object] = []
+    node.data_plane.roles.on_leading = led_again.append
+    state = node.image.partition(where)
+    assert state is not None
+    node.data_plane.roles._apply_partition(where, state, node.image)
+    assert partition.leader is leader
+    assert led_again == []
+
+
+async def test_a_replica_that_failed_is_left_alone(node: Node) -> None:
+    where = await create_topic(node, "orders")
+    partition = led(node, where)
+    partition.is_failed = True
+    state = node.image.partition(where)
+    assert state is not None
+    epoch = partition.leader_epoch
+    node.data_plane.roles._apply_partition(where, replace(state, leader=2, leader_epoch=9), node.image)
+    assert partition.leader_epoch == epoch
+
+
+async def test_damage_is_fetched_again_and_forgotten(cluster: Cluster, dial: Dial) -> None:
+    await cluster.start()
+    await cluster.ready()
+    await create_topic(cluster.controller, "orders", replicas=[[1, 2, 3]], min_insync_replicas=1)
+    await eventually(lambda: _leads(cluster.nodes[1]), "the leader")
+    client = await dial(cluster.nodes[1])
+    for number in range(5):
+        await client.produce("orders", b"%d" % number)
+    directory = cluster._directory / "node-2" / "orders-0"
+    await cluster.nodes.pop(2).stop()
+    segment = directory / "00000000000000000000.log"
+    data = bytearray(segment.read_bytes())
+    data[100] ^= 0xFF
+    segment.write_bytes(data)
+    (cluster._directory / "node-2" / ".kafka_cleanshutdown").unlink(missing_ok=True)  # so that it is looked at
+    await cluster.start(2)
+    await cluster.ready()
+    back = cluster.nodes[2].replicas
+    await eventually(lambda: back.get(ORDERS), "the replica")
+    partition = back.get(ORDERS)
+    assert partition is not None
+    await eventually(lambda: partition.log.log_end_offset == 5, "everything to be fetched again")
+    await eventually(lambda: partition.log.corruption is None, "the damage to be forgotten")
+    whole = (cluster._directory / "node-1" / "orders-0" / "00000000000000000000.log").read_bytes()
+    assert b"".join(each.read_bytes() for each in sorted(directory.glob("*.log"))) == whole
+
+
+async def test_before_anything_is_known_nothing_is_done(node: Node) -> None:
+    roles = PartitionRoles(
+        node.config,
+        node.store,
+        node.replicas,
+        node.data_plane.fetchers,
+        node.clock,
+        lambda: node.control_plane.lifecycle.broker_epoch,
+    )
+    assert not roles.has_begun
+    roles.apply(None)  # type: ignore[arg-type]  # not looked at
+    assert not roles.is_eligible(1, -1)
+    roles.begin(EMPTY_IMAGE)
+    assert roles.has_begun
