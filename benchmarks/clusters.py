@@ -17,11 +17,11 @@ BROKERS = 3
 
 
 @contextmanager
-def running_cluster() -> Iterator[LocalCluster]:
-    """Three nodes with the settings that ``minikafka cluster start`` gives them; killed at the end."""
+def running_cluster(settings: dict[str, str] | None = None) -> Iterator[LocalCluster]:
+    """Three nodes as ``minikafka cluster start`` makes them, with `settings` besides; killed at the end."""
     with tempfile.TemporaryDirectory(prefix="minikafka-bench-") as directory:
         cluster = LocalCluster.create(
-            Path(directory) / "cluster", brokers=BROKERS, base_port=free_base_port(BROKERS), settings={}
+            Path(directory) / "cluster", brokers=BROKERS, base_port=free_base_port(BROKERS), settings=settings
         )
         try:
             cluster.start()
