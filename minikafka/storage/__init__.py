@@ -22,6 +22,7 @@
 ``log_dir``          one log directory: lock, identity, checkpoints, its logs
 ``log_store``        all logs of a node, in one or several directories
 ``meta``             ``meta.properties`` and ``partition.metadata``
+``registration``     under which registration of its broker a directory was written
 ``dump``             what the files hold, for people
 ===================  ===============================================================================================
 

@@ -125,7 +125,7 @@ class LogCore:
             self.disk.unlink(path)
 
     def lower_bounds(self, offset: int) -> None:
-        """A crash must not take for durable what will be overwritten, nor let the log start behind it: tell the disk."""
+        """After a crash, what is to be cut must not pass for durable, nor the log start behind it: tell the disk."""
         if offset < self.recovery_point or offset < self.log_start_offset:
             self.recovery_point = min(self.recovery_point, offset)
             self.log_start_offset = min(self.log_start_offset, offset)

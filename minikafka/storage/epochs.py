@@ -113,8 +113,9 @@ class LeaderEpochCache:
 
     def clear(self) -> None:
         """The log was replaced."""
-        self._cut_end(0)
-        self._changed()
+        if self._epochs:
+            self._cut_end(0)
+            self._changed()
 
     def _cut_end(self, keep: int) -> None:
         del self._epochs[keep:]

@@ -84,6 +84,7 @@ class _Loader:
         self.snapshots = SnapshotFiles(disk, directory)
         self.corruption = read_refetch_mark(disk, directory)
         self.epochs = LeaderEpochCache()
+        self.known_from = 0  # what went from the epochs went from the log, though no log start was recorded yet
         self.scanned_epoch = NO_EPOCH  # of the last batch that was verified
         self.segments: list[Segment] = []
 
@@ -92,7 +93,8 @@ class _Loader:
         self._find_segments()
         is_believed = bool(self.segments) and is_clean and self._load_epochs() and self._activate_believed()
         if not self.segments:
-            self._add_empty(self.log_start_offset)
+            self._load_epochs()
+            self._begin_anew()
         elif not is_believed:
             self._recover()
         self._check_end()
@@ -101,9 +103,8 @@ class _Loader:
     def _loaded(self, is_believed: bool) -> LoadedLog:
         segments = Segments(self.segments)
         end_offset = segments.active.next_offset
+        log_start_offset = max(self.log_start_offset, segments[0].base_offset, min(self.known_from, end_offset))
         self.epochs.truncate_from_end(end_offset)
-        # What was dropped from the epochs was dropped from the log, though its start may not have been recorded yet.
-        log_start_offset = max(self.log_start_offset, segments[0].base_offset, self.epochs.start_offset)
         self.epochs.truncate_from_start(log_start_offset)
         self.snapshots.remove(above=end_offset)
         producers = self.snapshots.load(segments, log_start_offset, end_offset)
@@ -132,8 +133,11 @@ class _Loader:
             size=size,
         )
 
-    def _add_empty(self, base_offset: int) -> None:
-        segment = self._segment(base_offset, 0)
+    def _begin_anew(self) -> None:
+        """The log holds nothing, and has no history: it begins at its start."""
+        self.epochs.clear()
+        self.epochs.store(self.disk, self.directory)
+        segment = self._segment(self.log_start_offset, 0)
         segment.create()
         self.segments.append(segment)
 
@@ -147,9 +151,7 @@ class _Loader:
                 for path in segment.detach():
                     self.disk.unlink(path)
             self.segments.clear()
-            self.epochs.clear()
-            self.epochs.store(self.disk, self.directory)
-            self._add_empty(self.log_start_offset)
+            self._begin_anew()
 
     # -- an orderly stop --------------------------------------------------------------------------------------------
 
@@ -158,6 +160,7 @@ class _Loader:
         epochs = LeaderEpochCache.load(self.disk, self.directory)
         if epochs is not None:
             self.epochs = epochs
+            self.known_from = epochs.start_offset
         return epochs is not None or not any(segment.size for segment in self.segments)
 
     def _activate_believed(self) -> bool:
