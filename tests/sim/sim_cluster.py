@@ -153,9 +153,20 @@ class Machine:
 
 
 class SimulatedCluster:
-    """Three machines or so with the network between them. ``settings`` are those of every node."""
+    """Machines with the network between them. The first ``voters`` are the controller quorum, the others brokers only.
 
-    def __init__(self, simulator: Simulator, settings: Mapping[str, object], brokers: int = 3, say: Say | None = None):
+    ``settings`` are those of every node.
+    """
+
+    def __init__(
+        self,
+        simulator: Simulator,
+        settings: Mapping[str, object],
+        *,
+        brokers: int = 4,
+        voters: int = 3,
+        say: Say | None = None,
+    ) -> None:
         self.simulator = simulator
         self.rng = simulator.rng
         self.network = Network(simulator)
@@ -163,6 +174,7 @@ class SimulatedCluster:
         self.on_exit: Callable[[Machine], None] = lambda machine: None
         """A node ended by itself."""
         self._settings = dict(settings)
+        self._voters = range(1, voters + 1)
         self.machines = {node_id: Machine(self, node_id) for node_id in range(1, brokers + 1)}
 
     @property
@@ -174,10 +186,11 @@ class SimulatedCluster:
         """A node's settings."""
         host = self.machines[node_id].host
         listeners = f"CLIENT://{host}:{CLIENT_PORT},REPLICATION://{host}:9091,CONTROLLER://{host}:9090"
-        voters = ",".join(f"{machine.node_id}@{machine.host}:9090" for machine in self.machines.values())
+        voters = ",".join(f"{voter}@{self.machines[voter].host}:9090" for voter in self._voters)
         return BrokerConfig(
             {
                 "node.id": node_id,
+                "process.roles": "broker,controller" if node_id in self._voters else "broker",
                 "cluster.id": CLUSTER_ID,
                 "cluster.secret": SECRET,
                 "log.dirs": LOG_DIR,

@@ -121,11 +121,11 @@ def _drive(
     consumers = [workload.process(f"client-{n}") for n in (3, 4, 5)]
     reading = [consumers[0].spawn(workload.consume(consumers[0].host))]
     reading += [process.spawn(workload.share(process.host)) for process in consumers[1:]]
-    changing = admin.spawn(workload.churn("churn"))
+    changing = [admin.spawn(workload.churn("churn")), admin.spawn(workload.move("move"))]
     breaking = workload.process("faults").spawn(faults.run())
     simulator.run(simulator.now + duration_s)
-    breaking.cancel()
-    changing.cancel()
+    for task in (breaking, *changing):
+        task.cancel()
     cluster.say("faults", "mend")
     faults.mend()
     simulator.run(simulator.now + 1.0)

@@ -83,6 +83,25 @@ class Workload:
             except KafkaError as error:
                 self._cluster.say(name, f"{topic}: {error}")
 
+    async def move(self, name: str) -> None:
+        """Reassign partitions to other brokers, or stop doing so, and have leaders elected, until cancelled."""
+        rng = self.rng()
+        while True:
+            await asyncio.sleep(rng.expovariate(0.25))
+            where = rng.choice(self.partitions)
+            target = None if rng.random() < 0.15 else rng.sample(sorted(self._cluster.machines), 3)
+            try:
+                async with Admin(self._cluster.bootstrap_servers, client_id=name, rng=self.rng()) as admin:
+                    if rng.random() < 0.2:
+                        await admin.elect_leaders("preferred")
+                        continue
+                    outcomes = await admin.alter_partition_reassignments({where: target})
+                    self._cluster.say(name, f"{where} to {target}: {outcomes[where] or 'begun'}")
+                    for each, state in (await admin.list_partition_reassignments()).items():
+                        self._cluster.say(name, f"{each} is being moved: {state}")
+            except KafkaError as error:
+                self._cluster.say(name, f"{where} to {target}: {error}")
+
     async def _write_some(self, topic: str) -> None:
         async with Producer(
             self._cluster.bootstrap_servers, delivery_timeout_ms=5_000, rng=self.rng(), wall_s=self.wall_s

@@ -1,0 +1,156 @@
+"""Planted bugs for whole clusters: each breaks one decision of a node, of its storage or of our client."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from planted.registry import Suite
+from sim_invariants import InvariantViolatedError
+from sim_scenario import simulate
+
+from minikafka.broker.drivers.metadata_log import MetadataLog
+from minikafka.broker.drivers.partitions import PartitionRoles
+from minikafka.broker.partition import Partition
+from minikafka.broker.replicas import Replicas
+from minikafka.client.producing.accumulator import Accumulator
+from minikafka.model import Isolation
+from minikafka.raft.effects import PersistElection
+from minikafka.replication.leader import LeaderState
+from minikafka.storage.epochs import LeaderEpochCache
+from minikafka.storage.producer_state import ProducerState
+from minikafka.testing.disk import MountedFile
+
+DURATION_S = 30.0
+
+
+def run(seed: int) -> None:
+    """One seed; InvariantViolatedError when it fails."""
+    report = simulate(seed, DURATION_S)
+    if not report.ok:
+        raise InvariantViolatedError(report.violation)
+
+
+def trace_of(seed: int) -> str:
+    """Everything that happens with one seed."""
+    return "\n".join(simulate(seed, DURATION_S, tracing=True).trace)
+
+
+SUITE = Suite("cluster", "whole clusters of real nodes, simulated", run, 2_000, (InvariantViolatedError,), trace_of)
+
+
+# What is acknowledged, and what is shown
+
+
+@SUITE.replaces(Replicas, "await_acks", listed="ack before ISR")
+def acknowledged_by_the_leader_alone(
+    replicas: Replicas, results: Sequence[Any], acks: int, timeout_ms: int, done: Any
+) -> None:
+    """acks=all is answered as soon as the leader has the batch."""
+    done(results)
+
+
+@SUITE.replaces(Partition, "read_limit")
+def consumers_read_what_is_not_committed(partition: Partition, isolation: Isolation) -> int:
+    """Consumers are shown the log up to its end."""
+    return partition.log.log_end_offset
+
+
+@SUITE.replaces(LeaderState, "maybe_advance_high_watermark")
+def the_high_watermark_is_the_log_end(leader: LeaderState, now_ms: int) -> bool:
+    """The leader waits for nobody."""
+    moved = leader.high_watermark < leader.log_end_offset
+    leader.high_watermark = leader.log_end_offset
+    return moved
+
+
+# Logs and their epochs
+
+
+@SUITE.plants(listed="epoch cache lost on restart")
+def epochs_are_lost_on_restart(patch: Any) -> None:
+    """The leader-epoch checkpoint is not read, and what the log knows is not rebuilt."""
+    patch.setattr(LeaderEpochCache, "load", classmethod(lambda cls, disk, directory: cls()))
+
+
+@SUITE.plants(listed="sequence state lost on failover")
+def followers_do_not_count_sequences(patch: Any) -> None:
+    """A replica that becomes leader knows no producer's batches."""
+    patch.setattr("minikafka.storage.appending.replay", lambda *_: None)
+
+
+@SUITE.replaces(ProducerState, "check")
+def duplicates_are_not_recognised(manager: ProducerState, header: Any) -> None:
+    """A batch that is sent again is written again."""
+
+
+# Disks
+
+
+@SUITE.plants()
+def writes_wait_in_the_process(patch: Any) -> None:
+    """Appends are buffered by the process, as by a buffered file object, until the next sync: kill -9 loses them."""
+    append, fsync, pread = MountedFile.append, MountedFile.fsync, MountedFile.pread
+    waiting: dict[MountedFile, list[bytes]] = {}
+
+    def append_later(file: MountedFile, buffers: Sequence[Any]) -> None:
+        waiting.setdefault(file, []).extend(bytes(buffer) for buffer in buffers)
+        if sum(map(len, waiting[file])) > 8192:
+            append(file, waiting.pop(file))
+
+    def flush(file: MountedFile) -> None:
+        if file in waiting:
+            append(file, waiting.pop(file))
+
+    def fsync_all(file: MountedFile) -> None:
+        flush(file)
+        fsync(file)
+
+    def pread_all(file: MountedFile, size: int, position: int) -> bytes:
+        flush(file)
+        return pread(file, size, position)
+
+    patch.setattr(MountedFile, "append", append_later)
+    patch.setattr(MountedFile, "fsync", fsync_all)
+    patch.setattr(MountedFile, "pread", pread_all)
+
+
+@SUITE.replaces(MetadataLog, "persist_election", listed="vote not persisted")
+async def votes_are_kept_in_memory(log: MetadataLog, state: PersistElection) -> None:
+    """What was promised to a candidate is forgotten by a restart."""
+
+
+@SUITE.replaces(MetadataLog, "flush")
+async def the_metadata_log_is_not_synced(log: MetadataLog) -> None:
+    """Metadata counts as durable while it is in the page cache."""
+
+
+@SUITE.plants()
+def flush_messages_is_ignored(patch: Any) -> None:
+    """What should be synced before it is acknowledged is not."""
+    patch.setattr(Partition, "needs_flush", property(lambda partition: False))
+
+
+# Roles
+
+
+@SUITE.plants()
+def roles_are_taken_up_before_registration(patch: Any) -> None:
+    """A restarted node leads what its old incarnation led (see docs/decisions/0004)."""
+    patch.setattr(PartitionRoles, "has_begun", property(lambda roles: True))
+
+
+# The client
+
+
+@SUITE.replaces(Accumulator, "retry")
+def a_retry_is_a_new_batch(
+    accumulator: Accumulator[Any], batch: Any, not_before_ms: int, failed_leader_epoch: int | None = None
+) -> None:
+    """What is sent again gets new sequence numbers, so that nobody recognises it."""
+    del accumulator._in_flight[batch.where]
+    batch.not_before_ms = not_before_ms
+    batch.failed_leader_epoch = failed_leader_epoch
+    batch.stamp = None
+    accumulator._queues.setdefault(batch.where, deque()).appendleft(batch)
