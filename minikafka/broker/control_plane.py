@@ -20,6 +20,7 @@ from minikafka.net.control import ControlLink
 from minikafka.raft import RaftConfig, RaftNode, VoterSet
 from minikafka.storage.config import NEVER, UNLIMITED, LogConfig
 from minikafka.storage.log_store import LogStore
+from minikafka.storage.registration import Registrations
 
 METADATA_PARTITION: Final = TopicPartition(CLUSTER_METADATA_TOPIC, 0)
 METADATA_LOG_CONFIG: Final = LogConfig(retention_ms=UNLIMITED, retention_bytes=UNLIMITED, segment_ms=NEVER)
@@ -65,7 +66,7 @@ def build_control_plane(ports: Ports, store: LogStore, advertised: Callable[[], 
         client,
         lambda: metadata.applied_offset - 1,
         ports.rng,
-        ports.boot_id,
+        Registrations(ports.disk, store, ports.boot_id),
     )
     return ControlPlane(links, raft, metadata, controller, client, lifecycle)
 

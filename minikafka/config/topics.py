@@ -40,6 +40,12 @@ class TopicDefaultSettings(SettingGroup):
     leader_imbalance_check_interval_seconds = Setting(
         long(1), 300, doc="How often leadership is given back to first replicas."
     )
+    leader_imbalance_per_broker_percentage = Setting(
+        integer(0),
+        10,
+        doc="""Leadership is given back to a broker that does not lead more than this share of the partitions whose first
+        replica it has.""",
+    )
     message_max_bytes = Setting(
         integer(0), 1_048_588, dynamic=True, doc="Largest record batch accepted, as compressed by its producer."
     )

@@ -348,12 +348,12 @@ class ImageBuilder:
         return self._partitions[topic.name]
 
 
-_CHANGEABLE: Final = tuple(each.name for each in fields(PartitionChangeRecord))[2:]
+CHANGEABLE: Final = tuple(each.name for each in fields(PartitionChangeRecord))[2:]
 
 
 def _changed(partition: PartitionImage, change: PartitionChangeRecord) -> PartitionImage:
     """Each change is a new partition epoch; naming a leader is a new leader epoch."""
-    given = {name: value for name in _CHANGEABLE if (value := getattr(change, name)) is not None}
+    given = {name: value for name in CHANGEABLE if (value := getattr(change, name)) is not None}
     return replace(
         partition,
         partition_epoch=partition.partition_epoch + 1,

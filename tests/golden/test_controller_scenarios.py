@@ -22,7 +22,7 @@ from minikafka.metadata.controller import commands as ask
 from minikafka.metadata.controller.controller import Controller
 from minikafka.metadata.delta import apply_records
 from minikafka.metadata.image import EMPTY_IMAGE, MetadataImage
-from minikafka.metadata.records import Record
+from minikafka.metadata.records import PartitionChangeRecord, Record
 from minikafka.model import NO_EPOCH, Endpoint, OffsetAndEpoch, TopicPartition
 
 SCENARIOS = sorted(Path(__file__).with_name("controller").glob("*.txt"))
@@ -34,6 +34,8 @@ HEARTBEAT_MS = 500
 @pytest.mark.spec("C3")
 @pytest.mark.spec("C4")
 @pytest.mark.spec("R20")
+@pytest.mark.spec("A3")
+@pytest.mark.spec("P1")
 def test_scenario(path: Path) -> None:
     played = play(path.read_text())
     if os.environ.get("REWRITE_GOLDEN"):
@@ -87,25 +89,38 @@ class Scenario:
         self.now_ms += 1
         return self.append(self.controller.activate(self.image, self.epoch, self.now_ms))
 
-    def do_register(self, broker: str, rack: str | None = None, same: str = "", cluster: str = CLUSTER) -> list[str]:
+    def do_register(
+        self, broker: str, *how: str, rack: str | None = None, same: str = "", cluster: str = CLUSTER, dirs: str = ""
+    ) -> list[str]:
+        """A process starts. It continues the registration before unless it returns after ``power-loss``."""
         self.incarnations += not same
         endpoint = Endpoint("localhost", 9000 + int(broker))
-        command = ask.RegisterBroker(int(broker), cluster, UUID(int=self.incarnations), {"CLIENT": endpoint}, rack)
+        command = ask.RegisterBroker(
+            int(broker),
+            cluster,
+            UUID(int=self.incarnations),
+            {"CLIENT": endpoint},
+            rack,
+            directories(dirs),
+            NO_EPOCH if "power-loss" in how else self.epochs.get(int(broker), NO_EPOCH),
+        )
         outcome = self.controller.handle(command, self.now_ms)
         self.epochs[int(broker)] = outcome.response.broker_epoch
         return self.shown(outcome)
 
-    def do_heartbeat(self, broker: str, *wishes: str, at: str = "", epoch: str = "") -> list[str]:
+    def do_heartbeat(self, broker: str, *wishes: str, at: str = "", epoch: str = "", failed: str = "") -> list[str]:
         offset = int(at) if at else self.image.offset
         broker_epoch = int(epoch) if epoch else self.epochs[int(broker)]
         return self.handle(
-            ask.BrokerHeartbeat(int(broker), broker_epoch, offset, "fence" in wishes, "shutdown" in wishes)
+            ask.BrokerHeartbeat(
+                int(broker), broker_epoch, offset, "fence" in wishes, "shutdown" in wishes, directories(failed)
+            )
         )
 
-    def do_join(self, *brokers: str) -> list[str]:
-        """Register and unfence brokers, in rack r<id>; quietly."""
+    def do_join(self, *brokers: str, dirs: str = "") -> list[str]:
+        """Register and unfence brokers, in rack r<id>; quietly. ``dirs`` with a ``*`` for the id."""
         for broker in brokers:
-            self.do_register(broker, rack=f"r{broker}")
+            self.do_register(broker, rack=f"r{broker}", dirs=dirs.replace("*", broker))
             self.do_heartbeat(broker)
         return []
 
@@ -167,13 +182,47 @@ class Scenario:
         wheres = tuple(TopicPartition(name, int(i)) for name, _, i in (one.rpartition("-") for one in partitions))
         return self.handle(ask.ElectLeaders(ask.ElectionType[election_type.upper()], wheres or None))
 
+    def do_reassign(self, *partitions: str, rf: str = "free") -> list[str]:
+        """``t-0:1,2,3`` begins or replaces a reassignment, ``t-0:cancel`` ends it; ``rf=kept`` forbids another one."""
+        topics = []
+        for one in partitions:
+            where, _, replicas = one.partition(":")
+            name, _, index = where.rpartition("-")
+            wish = None if replicas == "cancel" else tuple(int(each) for each in replicas.split(",") if each)
+            topics.append(ask.ReassignTopic(name, (ask.ReassignPartition(int(index), wish),)))
+        self.now_ms += 1
+        command = ask.AlterPartitionReassignments(tuple(topics), rf != "kept")
+        outcome = self.controller.handle(command, self.now_ms)
+        results = [one for topic in outcome.response.results for one in topic.partitions]
+        return [*self.append(outcome.records), *map(self.result, results)]
+
+    def do_unregister(self, broker: str) -> list[str]:
+        return self.handle(ask.UnregisterBroker(int(broker)))
+
+    def do_place(self, broker: str, where: str, directory: str) -> list[str]:
+        """The broker tells in which directory its replica is."""
+        name, _, index = where.rpartition("-")
+        topic_id = self.image.topics_by_name[name].topic_id
+        assignment = ask.DirectoryAssignment(topic_id, int(index), *directories(directory))
+        return self.handle(ask.AssignReplicasToDirs(int(broker), self.epochs[int(broker)], (assignment,)))
+
     def do_producer_ids(self, broker: str) -> list[str]:
         return self.handle(ask.AllocateProducerIds(int(broker), self.epochs[int(broker)]))
 
     def do_show(self, *topics: str) -> list[str]:
         return [
-            f"{name}-{index}: leader {one.leader} in {one.leader_epoch}, isr {ids(one.isr)} of {ids(one.replicas)}, "
-            f"partition epoch {one.partition_epoch}"
+            f"{name}-{index}: leader {one.leader} in {one.leader_epoch}, isr {ids(one.isr) or 'none'} of {ids(one.replicas)}, "
+            + "".join(
+                f"{what} {ids(some)}, "
+                for what, some in (
+                    ("elr", one.elr),
+                    ("last leader", one.last_known_elr),
+                    ("adding", one.adding_replicas),
+                    ("removing", one.removing_replicas),
+                )
+                if some
+            )
+            + f"partition epoch {one.partition_epoch}"
             for name in topics
             for index, one in self.image.topics_by_name[name].partitions.items()
         ]
@@ -199,14 +248,18 @@ class Scenario:
         shown = [type(record).__name__.removesuffix("Record")]
         for field in fields(record):
             value = getattr(record, field.name)
-            if value is not None and value not in ((), {}) and field.name not in ("listeners", "incarnation_id"):
+            if value is None or (value == () and not isinstance(record, PartitionChangeRecord)):
+                continue
+            if field.name not in ("listeners", "incarnation_id"):
                 shown.append(f"{field.name}={self.value(value)}")
         return " ".join(shown)
 
     def value(self, value: Any) -> str:
         if isinstance(value, UUID):
             return self.names.get(value, str(value))
-        return ids(value) if isinstance(value, tuple) else getattr(value, "name", str(value))
+        if isinstance(value, tuple):
+            return ids(tuple(one.int if isinstance(one, UUID) else one for one in value)) or "none"
+        return getattr(value, "name", str(value))
 
     def responses(self, response: ask.Response) -> list[str]:
         value = getattr(response, fields(response)[0].name)
@@ -223,6 +276,10 @@ class Scenario:
             if (value := getattr(result, field.name)) is not None and field.name not in ("error", "topic_id")
         ]
         return "> " + " ".join(shown)
+
+
+def directories(numbers: str) -> tuple[UUID, ...]:
+    return tuple(UUID(int=int(number)) for number in numbers.split(",") if number)
 
 
 def ids(numbers: tuple[Any, ...]) -> str:

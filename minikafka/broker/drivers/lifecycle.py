@@ -1,4 +1,8 @@
-"""This broker's standing with the controller: registration, heartbeats, unfencing, controlled shutdown (row C3)."""
+"""This broker's standing with the controller: registration, heartbeats, unfencing, controlled shutdown (row C3).
+
+With its registration it tells which former one it continues (KIP-966) and which log directories it has, with its
+heartbeats which of them failed (KIP-858).
+"""
 
 from __future__ import annotations
 
@@ -17,6 +21,7 @@ from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.controller.commands import BrokerHeartbeat, BrokerHeartbeatResponse, RegisterBroker
 from minikafka.model import Endpoint
 from minikafka.net.channel import ChannelClosedError
+from minikafka.storage.registration import Registrations
 
 log = structlog.get_logger(__name__)
 
@@ -35,7 +40,7 @@ class Lifecycle:
         controller: ControllerClient,
         metadata_offset: Callable[[], int],
         rng: random.Random,
-        boot_id: str | None = None,
+        registrations: Registrations,
     ) -> None:
         self._config = config
         self._cluster_id = cluster_id
@@ -44,7 +49,7 @@ class Lifecycle:
         self._controller = controller
         self._metadata_offset = metadata_offset
         self._rng = rng
-        self._boot_id = boot_id
+        self._registrations = registrations
         self._wants_shutdown = False
         self._nudge = asyncio.Event()
         self.broker_epoch = -1
@@ -92,7 +97,8 @@ class Lifecycle:
             incarnation_id=self._incarnation_id,
             listeners=self._listeners(),
             rack=self._config.broker_rack,
-            log_dirs=(),
+            log_dirs=self._registrations.online_directories(),
+            previous_broker_epoch=self._registrations.previous_broker_epoch,
         )
         backoff = Backoff(self._rng, first_ms=20, last_ms=500)
         while True:
@@ -106,6 +112,8 @@ class Lifecycle:
             except (OSError, TimeoutError, ChannelClosedError) as error:
                 log.debug("controller not reached", why=one_line(error))
             else:
+                # Before anything is written as this registration: else a start after a crash would claim too much.
+                self._registrations.write(answer.broker_epoch)
                 self.broker_epoch = answer.broker_epoch
                 self.is_fenced = True
                 log.info("registered", broker_epoch=self.broker_epoch)
@@ -120,6 +128,7 @@ class Lifecycle:
             current_metadata_offset=self._metadata_offset(),
             want_fence=False,
             want_shutdown=self._wants_shutdown,
+            offline_log_dirs=self._registrations.failed_directories(),
         )
         async with asyncio.timeout(CALL_TIMEOUT_S):
             answer = await self._controller.call_once(command)

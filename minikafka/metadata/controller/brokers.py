@@ -12,6 +12,11 @@ serves, but its leaderships have moved and it is out of ISRs; it may stop when t
 A registration is named by its broker epoch, the offset of its record in the metadata log: it grows over all
 incarnations and controllers, and "caught up" means to have replayed up to one's own registration. Whatever carries an
 older epoch comes from a process that has been replaced, and is refused (KIP-903).
+
+Each registration says which one it continues (KIP-966). When that is the one before, or the one that the one before
+continued (the broker died before it could write down its last epoch, and with it before it did anything), nothing that
+was written under it is lost: ISRs and ELRs count on it as before. Otherwise its machine may have lost power, or its
+disks were changed: it has no place in them until it has caught up with a leader.
 """
 
 from __future__ import annotations
@@ -26,12 +31,16 @@ from minikafka.metadata.controller.commands import (
     FenceBrokerResponse,
     RegisterBroker,
     RegisterBrokerResponse,
+    UnregisterBroker,
+    UnregisterBrokerResponse,
 )
+from minikafka.metadata.controller.directories import check_directories, fail_directories, have_all_failed
 from minikafka.metadata.controller.partitions import settle
 from minikafka.metadata.controller.sessions import Session
 from minikafka.metadata.controller.state import ControllerState
 from minikafka.metadata.image import BrokerImage
-from minikafka.metadata.records import BrokerChangeRecord, RegisterBrokerRecord
+from minikafka.metadata.records import BrokerChangeRecord, RegisterBrokerRecord, UnregisterBrokerRecord
+from minikafka.model import NO_EPOCH
 
 
 def register(state: ControllerState, command: RegisterBroker, now_ms: int) -> RegisterBrokerResponse:
@@ -42,6 +51,7 @@ def register(state: ControllerState, command: RegisterBroker, now_ms: int) -> Re
         if _is_repeated(existing, command):
             return RegisterBrokerResponse(existing.broker_epoch)
         _check_not_alive(state, existing, command)
+    continues = _continues(existing, command.previous_broker_epoch)
     broker_epoch = state.next_offset
     state.write(
         RegisterBrokerRecord(
@@ -52,10 +62,11 @@ def register(state: ControllerState, command: RegisterBroker, now_ms: int) -> Re
             command.rack,
             command.log_dirs,
             fenced=True,
+            previous_broker_epoch=command.previous_broker_epoch if continues else NO_EPOCH,
         )
     )
     state.sessions.start(command.broker_id, now_ms)
-    settle(state, [command.broker_id])
+    settle(state, [command.broker_id], unsynced=() if continues else [command.broker_id])
     return RegisterBrokerResponse(broker_epoch)
 
 
@@ -68,6 +79,13 @@ def _check_registration(state: ControllerState, command: RegisterBroker) -> None
         )
     if command.broker_id < 0 or not command.listeners:
         raise KafkaError(ErrorCode.INVALID_REGISTRATION, "a broker registers with an id from 0 and its listeners")
+    check_directories(state, command)
+
+
+def _continues(existing: BrokerImage | None, previous_broker_epoch: int) -> bool:
+    if existing is None or previous_broker_epoch == NO_EPOCH:
+        return False
+    return previous_broker_epoch in (existing.broker_epoch, existing.previous_broker_epoch)
 
 
 def _is_repeated(existing: BrokerImage, command: RegisterBroker) -> bool:
@@ -95,15 +113,19 @@ def heartbeat(state: ControllerState, command: BrokerHeartbeat, now_ms: int) -> 
     if broker.fenced and broker.in_controlled_shutdown:
         return BrokerHeartbeatResponse(is_caught_up, is_fenced=True, should_shut_down=True)  # said so before
     session, is_first = state.sessions.hear(command.broker_id, now_ms, command.current_metadata_offset)
+    if is_first:
+        settle(state, [broker.broker_id])
+    broker = fail_directories(state, broker, command.offline_log_dirs)
     may_stop = False
     if command.want_shutdown:
         may_stop = _stop(state, broker, session)
+    elif have_all_failed(broker, command.offline_log_dirs):
+        fence(state, [broker])
+        settle(state, [broker.broker_id], unsynced=[broker.broker_id])
     elif command.want_fence:
         fence(state, [broker])
     elif broker.fenced and is_caught_up:
         _unfence(state, broker)
-    elif is_first:
-        settle(state, [broker.broker_id])
     return BrokerHeartbeatResponse(is_caught_up, not state.image.is_live(broker.broker_id), may_stop)
 
 
@@ -113,6 +135,22 @@ def fence_broker(state: ControllerState, command: FenceBroker) -> FenceBrokerRes
     state.sessions.end(broker.broker_id)
     fence(state, [broker])
     return FenceBrokerResponse(broker.fenced)
+
+
+def unregister(state: ControllerState, command: UnregisterBroker) -> UnregisterBrokerResponse:
+    """The broker does not come back: nothing that it has is counted on any more."""
+    broker = state.image.broker(command.broker_id)
+    if broker is None:
+        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {command.broker_id} is not registered")
+    if not broker.fenced:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"broker {command.broker_id} is alive; stop it first, or it would register again at once",
+        )
+    state.sessions.end(broker.broker_id)
+    state.write(UnregisterBrokerRecord(broker.broker_id, broker.broker_epoch))
+    settle(state, [broker.broker_id], gone=[broker.broker_id])
+    return UnregisterBrokerResponse(broker.broker_epoch)
 
 
 def expire_sessions(state: ControllerState, now_ms: int) -> None:

@@ -1,10 +1,16 @@
-"""Settings of topics and dynamic settings of brokers (KIP-339)."""
+"""Settings of topics and dynamic settings of brokers (KIP-339).
+
+``min.insync.replicas`` is more than a setting: leaders may commit by it, and the controller says by it who may lead
+later (``partition_change``). Both must use the same. So it is never one node's own: what nodes are configured with is
+made a setting of the whole cluster by the first controller that has one. And when it is raised every partition that it
+is for gets a new partition epoch, in the same batch: a leader that has not heard of it cannot change an ISR any more.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, Final
 
 from minikafka.config import BrokerConfig, ConfigError, TopicConfig
 from minikafka.config.broker import parse_dynamic_setting
@@ -20,12 +26,15 @@ from minikafka.metadata.controller.commands import (
     ConfigOperation,
     IncrementalAlterConfigs,
 )
-from minikafka.metadata.controller.partitions import settle_topics
+from minikafka.metadata.controller.partitions import renew_partition_epochs, settle_topics
 from minikafka.metadata.controller.state import ControllerState
-from minikafka.metadata.image import ConfigResource
+from minikafka.metadata.effective import EVERY_BROKER
+from minikafka.metadata.image import ConfigResource, TopicImage
 from minikafka.metadata.records import ConfigRecord, ConfigResourceType
 
-UNCLEAN = TopicConfig.unclean_leader_election_enable.name
+MIN_INSYNC_REPLICAS: Final = TopicConfig.min_insync_replicas.name
+DECISIVE: Final = {TopicConfig.unclean_leader_election_enable.name, MIN_INSYNC_REPLICAS}
+"""What the controller goes by when it names leaders."""
 
 
 def canonical_topic_setting(name: str, value: str) -> str:
@@ -74,16 +83,35 @@ def _alter(state: ControllerState, alteration: ConfigAlteration, validate_only: 
     if validate_only:
         return
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-    state.write(*(ConfigRecord(*resource, name, after.get(name)) for name in changed))
-    if UNCLEAN in changed:
-        _settle(state, resource)
+    records = [ConfigRecord(*resource, name, after.get(name)) for name in changed]
+    if DECISIVE.isdisjoint(changed):
+        state.write(*records)
+        return
+    is_topic = resource.resource_type is ConfigResourceType.TOPIC
+    _write_decisive(state, records, [state.topic(resource.name)] if is_topic else list(state.image.topics()))
+    if not is_topic:
+        share_min_insync_replicas(state)
 
 
-def _settle(state: ControllerState, resource: ConfigResource) -> None:
-    if resource.resource_type is ConfigResourceType.TOPIC:
-        settle_topics(state, [state.topic(resource.name)])
-    else:
-        settle_topics(state, list(state.image.topics()))
+def _write_decisive(state: ControllerState, records: Iterable[ConfigRecord], topics: Collection[TopicImage]) -> None:
+    """Change settings of these topics that leaders are named by, and act on it."""
+    before = {topic.name: _minimum(state, topic) for topic in topics}
+    state.write(*records)
+    settle_topics(state, topics)
+    renew_partition_epochs(state, [topic for topic in topics if _minimum(state, topic) > before[topic.name]])
+
+
+def _minimum(state: ControllerState, topic: TopicImage) -> int:
+    return state.topic_config(topic.name).min_insync_replicas
+
+
+def share_min_insync_replicas(state: ControllerState) -> None:
+    """What this node alone is configured with goes for all, unless something does."""
+    minimum = state.static_config.min_insync_replicas
+    is_shared = MIN_INSYNC_REPLICAS in state.image.config_of(EVERY_BROKER)
+    if not is_shared and minimum != BrokerConfig.min_insync_replicas.default:
+        state.write(ConfigRecord(*EVERY_BROKER, MIN_INSYNC_REPLICAS, str(minimum)))
+        renew_partition_epochs(state, state.image.topics())
 
 
 def _resource(state: ControllerState, alteration: ConfigAlteration) -> ConfigResource:
@@ -111,6 +139,10 @@ def _operate(
     is_topic = resource.resource_type is ConfigResourceType.TOPIC
     canonical = canonical_topic_setting if is_topic else canonical_broker_setting
     name, value = operation.name, operation.value
+    if name == MIN_INSYNC_REPLICAS and resource.resource_type is ConfigResourceType.BROKER and resource != EVERY_BROKER:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG, f"{name} is the same on every broker; name none, or set it of topics"
+        )
     if operation.op == AlterConfigOp.DELETE:
         if name not in before:
             _check_known(is_topic, name)

@@ -24,11 +24,22 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 
 from minikafka.config import BrokerConfig
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.metadata.controller import brokers, configs, elections, partitions, producer_ids, topics
+from minikafka.metadata.controller import (
+    brokers,
+    configs,
+    directories,
+    elections,
+    partitions,
+    producer_ids,
+    reassignments,
+    topics,
+)
 from minikafka.metadata.controller.assignment import Rng
 from minikafka.metadata.controller.commands import (
     AllocateProducerIds,
     AlterPartition,
+    AlterPartitionReassignments,
+    AssignReplicasToDirs,
     BrokerHeartbeat,
     Command,
     CreatePartitions,
@@ -39,6 +50,7 @@ from minikafka.metadata.controller.commands import (
     IncrementalAlterConfigs,
     RegisterBroker,
     Response,
+    UnregisterBroker,
 )
 from minikafka.metadata.controller.state import NO_LIMIT, ControllerState
 from minikafka.metadata.image import MetadataImage
@@ -53,7 +65,10 @@ _TIMED: Final[dict[type[Command[Any]], Callable[[ControllerState, Any, int], Res
 
 _UNTIMED: Final[dict[type[Command[Any]], Callable[[ControllerState, Any], Response]]] = {
     FenceBroker: brokers.fence_broker,
+    UnregisterBroker: brokers.unregister,
+    AssignReplicasToDirs: directories.assign_replicas_to_dirs,
     AlterPartition: partitions.alter_partition,
+    AlterPartitionReassignments: reassignments.alter_partition_reassignments,
     ElectLeaders: elections.elect_leaders,
     CreateTopics: topics.create_topics,
     DeleteTopics: topics.delete_topics,
@@ -121,6 +136,7 @@ class Controller:
             state.write(MetadataVersionRecord(METADATA_VERSION))
         if not image.cluster_id:
             state.write(ClusterIdRecord(self._cluster_id))
+        configs.share_min_insync_replicas(state)
         return state.take_written()
 
     def deactivate(self) -> None:

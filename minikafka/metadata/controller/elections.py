@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
+from dataclasses import replace
 from itertools import islice
 from typing import Final
 
@@ -13,8 +15,10 @@ from minikafka.metadata.controller.commands import (
     ElectLeadersResponse,
     ElectLeadersResult,
 )
-from minikafka.metadata.controller.partitions import change_record, settled
-from minikafka.metadata.controller.state import ControllerState, Standing
+from minikafka.metadata.controller.partition_change import settled
+from minikafka.metadata.controller.partitions import change_records
+from minikafka.metadata.controller.standing import Standing
+from minikafka.metadata.controller.state import ControllerState
 from minikafka.metadata.image import PartitionImage, TopicImage
 from minikafka.metadata.records import PartitionChangeRecord
 from minikafka.model import NO_NODE, TopicPartition
@@ -37,17 +41,14 @@ def _elect(state: ControllerState, where: TopicPartition, election_type: Electio
         partition = topic.partitions.get(where.partition)
         if partition is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {where}")
-        elect = _preferred if election_type is ElectionType.PREFERRED else _any_live
-        leader, isr = elect(state, where, partition)
+        elect = _preferred if election_type is ElectionType.PREFERRED else _unclean
+        elect(state, topic, where, partition)
     except KafkaError as error:
         return ElectLeadersResult(where.topic, where.partition, error.code, error.message)
-    change = change_record(topic, where.partition, partition, leader, isr)
-    assert change is not None
-    state.write(change)
     return ElectLeadersResult(where.topic, where.partition)
 
 
-def _preferred(state: ControllerState, where: TopicPartition, partition: PartitionImage) -> tuple[int, tuple[int, ...]]:
+def _preferred(state: ControllerState, topic: TopicImage, where: TopicPartition, partition: PartitionImage) -> None:
     preferred = partition.preferred_leader
     if partition.leader == preferred:
         raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, f"{where} is led by its preferred leader {preferred}")
@@ -55,33 +56,56 @@ def _preferred(state: ControllerState, where: TopicPartition, partition: Partiti
         raise KafkaError(
             ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, f"broker {preferred} is not alive and in sync for {where}"
         )
-    return preferred, partition.isr
+    state.write(*_led_by_preferred(state, topic, where.partition, partition))
 
 
-def _any_live(state: ControllerState, where: TopicPartition, partition: PartitionImage) -> tuple[int, tuple[int, ...]]:
+def _unclean(state: ControllerState, topic: TopicImage, where: TopicPartition, partition: PartitionImage) -> None:
     if partition.leader != NO_NODE:
         raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, f"{where} is led by broker {partition.leader}")
-    leader, isr = settled(partition, state.standing, lambda: True)
-    if leader == NO_NODE:
+    around = state.circumstances(topic, partition, unclean=True)
+    if settled(partition, partition, around).leader == NO_NODE:
         raise KafkaError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, f"no replica of {where} is alive")
-    return leader, isr
+    state.write(*change_records(topic, where.partition, partition, partition, around))
 
 
 def _can_take_over(state: ControllerState, partition: PartitionImage) -> bool:
+    """The preferred leader is in sync, alive, not stopping, on a directory that works, and not about to go."""
     preferred = partition.preferred_leader
-    return preferred in partition.isr and state.standing(preferred) is Standing.AVAILABLE
+    return (
+        preferred in partition.isr
+        and preferred not in partition.removing_replicas
+        and state.standing(preferred) is Standing.AVAILABLE
+        and not state.is_offline(partition, preferred)
+    )
 
 
 def rebalance_leaders(state: ControllerState) -> None:
-    """Give leadership to every preferred leader that can take it, a bounded number at a time."""
-    state.write(*islice(_takeovers(state), ELECTIONS_PER_REBALANCE_MAX))
+    """Give leadership to the preferred leaders that can take it, a bounded number at a time; of a broker only when it
+    lacks more of its leaderships than ``leader.imbalance.per.broker.percentage``."""
+    imbalanced = _imbalanced(state)
+    state.write(*islice(_takeovers(state, imbalanced), ELECTIONS_PER_REBALANCE_MAX))
 
 
-def _takeovers(state: ControllerState) -> Iterator[PartitionChangeRecord]:
+def _imbalanced(state: ControllerState) -> frozenset[int]:
+    """The brokers that others lead too much for."""
+    preferred: Counter[int] = Counter()
+    lacking: Counter[int] = Counter()
+    for _, _, partition in state.image.partitions():
+        preferred[partition.preferred_leader] += 1
+        lacking[partition.preferred_leader] += partition.leader != partition.preferred_leader
+    percentage = state.config.leader_imbalance_per_broker_percentage
+    return frozenset(one for one, count in lacking.items() if count * 100 > percentage * preferred[one])
+
+
+def _takeovers(state: ControllerState, imbalanced: Collection[int]) -> Iterator[PartitionChangeRecord]:
     for topic, index, partition in state.image.partitions():
-        if partition.leader != partition.preferred_leader and _can_take_over(state, partition):
-            yield _led_by_preferred(topic, index, partition)
+        preferred = partition.preferred_leader
+        if preferred in imbalanced and partition.leader != preferred and _can_take_over(state, partition):
+            yield from _led_by_preferred(state, topic, index, partition)
 
 
-def _led_by_preferred(topic: TopicImage, index: int, partition: PartitionImage) -> PartitionChangeRecord:
-    return PartitionChangeRecord(topic.topic_id, index, leader=partition.preferred_leader)
+def _led_by_preferred(
+    state: ControllerState, topic: TopicImage, index: int, partition: PartitionImage
+) -> Iterator[PartitionChangeRecord]:
+    wanted = replace(partition, leader=partition.preferred_leader)
+    return change_records(topic, index, partition, wanted, state.circumstances(topic, partition))

@@ -1,30 +1,15 @@
-"""Leaders and ISRs of partitions (rows C4, R20).
+"""Leaders and ISRs of partitions (rows C4, R20): when the rule of ``partition_change`` is applied, and to what.
 
-Theory. Two parties change a partition. Its leader proposes the ISR it observes (:func:`alter_partition`); the
-controller acts when the standing of a broker changes (:func:`settle`). Each change is a new partition epoch, and a
-proposal made from an older one is refused, so neither overwrites what it has not seen. Naming a leader is a new leader
-epoch, which fences everything the leader before may still send.
-
-Invariants, whatever happens:
-
-* the ISR is a subset of the replicas and never empty;
-* the leader is a member of the ISR that was not fenced when it was named, or -1;
-* leader epoch and partition epoch never go back;
-* outside the ISR a leader is named only by unclean election, allowed or asked for.
-
-:func:`settled` is the whole rule. Members of the ISR have every committed record, and keep it when only their process
-dies. So while no member is available the ISR stays as it is, fenced members and all: whichever returns first leads.
-Once one is available the unavailable ones leave, so that writes need not wait for them. After a crash of all nodes
-this needs no particular order of return, and the partition is served again as soon as one ISR member is back.
-
-(A machine that loses power may lose what its processes wrote. Telling such a return from this one, and eligible
-leader replicas, KIP-966, come with the fields ``elr`` and ``last_known_elr``.)
+Two parties change a partition. Its leader proposes the ISR it observes (:func:`alter_partition`); the controller acts
+when the standing of a broker, a log directory or a setting changes (:func:`settle`). Each change is a new partition
+epoch, and a proposal made from an older one is refused, so neither overwrites what it has not seen. Naming a leader is
+a new leader epoch, which fences everything the leader before may still send.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.controller.commands import (
@@ -34,75 +19,75 @@ from minikafka.metadata.controller.commands import (
     IsrChange,
     IsrMember,
 )
-from minikafka.metadata.controller.state import ControllerState, Standing
+from minikafka.metadata.controller.partition_change import (
+    NOBODY,
+    Circumstances,
+    change_record,
+    completed,
+    settled,
+)
+from minikafka.metadata.controller.state import ControllerState
 from minikafka.metadata.image import PartitionImage, TopicImage
 from minikafka.metadata.records import PartitionChangeRecord
-from minikafka.model import NO_EPOCH, NO_NODE
+from minikafka.model import NO_EPOCH
+
+FoundPartition = tuple[TopicImage, int, PartitionImage]
 
 # -- the controller's own changes -------------------------------------------------------------------------------------
 
 
-def settle(state: ControllerState, brokers: Iterable[int]) -> None:
-    """The standing of ``brokers`` changed: give every partition they have a replica of its leader and ISR."""
+def settle(
+    state: ControllerState,
+    brokers: Iterable[int],
+    *,
+    unsynced: Collection[int] = NOBODY,
+    gone: Collection[int] = NOBODY,
+) -> None:
+    """The standing of ``brokers`` changed: give every partition they have a replica of its leader, ISR and ELR.
+
+    Those that are ``unsynced`` may have lost records that they had not synced, those that are ``gone`` all.
+    """
     changed = frozenset(brokers)
     affected = (found for found in state.image.partitions() if not changed.isdisjoint(found[2].replicas))
-    _settle_all(state, affected)
+    _settle_all(state, affected, unsynced, gone)
 
 
 def settle_topics(state: ControllerState, topics: Iterable[TopicImage]) -> None:
-    """What unclean election may do changed for these topics."""
+    """What decides over the partitions of these topics changed."""
     _settle_all(state, ((topic, index, one) for topic in topics for index, one in topic.partitions.items()))
 
 
-def _settle_all(state: ControllerState, found: Iterable[tuple[TopicImage, int, PartitionImage]]) -> None:
-    changes = []
+def _settle_all(
+    state: ControllerState,
+    found: Iterable[FoundPartition],
+    unsynced: Collection[int] = NOBODY,
+    gone: Collection[int] = NOBODY,
+) -> None:
+    records: list[PartitionChangeRecord] = []
     for topic, index, partition in found:
-        leader, isr = settled(partition, state.standing, partial(_is_unclean_allowed, state, topic))
-        change = change_record(topic, index, partition, leader, isr)
-        if change is not None:
-            changes.append(change)
-    state.write(*changes)
+        around = state.circumstances(topic, partition, unsynced=unsynced, gone=gone)
+        records += change_records(topic, index, partition, partition, around)
+    state.write(*records)
 
 
-def settled(
-    partition: PartitionImage, standing: Callable[[int], Standing], unclean_allowed: Callable[[], bool]
-) -> tuple[int, tuple[int, ...]]:
-    """The leader and ISR a partition should have."""
-    in_sync = [replica for replica in partition.replicas if replica in partition.isr]
-    available = [replica for replica in in_sync if standing(replica) is Standing.AVAILABLE]
-    isr = partition.isr
-    if available:
-        isr = tuple(replica for replica in isr if standing(replica) is not Standing.UNAVAILABLE)
-    if partition.leader in isr and standing(partition.leader) is not Standing.UNAVAILABLE:
-        return partition.leader, isr
-    if available:
-        return available[0], isr
-    # A presumed member of the ISR may turn out to be there: nothing is lost by waiting for its session.
-    waits = any(standing(replica) is Standing.PRESUMED for replica in in_sync)
-    if not waits and unclean_allowed():
-        for replica in partition.replicas:
-            if standing(replica) is Standing.AVAILABLE:
-                return replica, (replica,)
-    return NO_NODE, isr
+def renew_partition_epochs(state: ControllerState, topics: Iterable[TopicImage]) -> None:
+    """Void what leaders of these topics propose until they have heard of everything that was written up to now."""
+    state.write(*(PartitionChangeRecord(topic.topic_id, index) for topic in topics for index in topic.partitions))
 
 
-def _is_unclean_allowed(state: ControllerState, topic: TopicImage) -> bool:
-    """Whether the topic prefers availability to its acknowledged records."""
-    return state.topic_config(topic.name).unclean_leader_election_enable
-
-
-def change_record(
-    topic: TopicImage, index: int, partition: PartitionImage, leader: int, isr: tuple[int, ...]
-) -> PartitionChangeRecord | None:
-    """The record that gives a partition that leader and ISR; None when it has them."""
-    if leader == partition.leader and isr == partition.isr:
-        return None
-    return PartitionChangeRecord(
-        topic.topic_id,
-        index,
-        isr=isr if isr != partition.isr else None,
-        leader=leader if leader != partition.leader else None,
-    )
+def change_records(
+    topic: TopicImage, index: int, before: PartitionImage, wanted: PartitionImage, around: Circumstances
+) -> Iterator[PartitionChangeRecord]:
+    """What makes ``wanted`` of ``before`` as far as the rule allows, and completes a reassignment that this ends."""
+    after = settled(before, wanted, around)
+    change = change_record(topic.topic_id, index, before, after)
+    if change is not None:
+        yield change
+    complete = completed(after, around)
+    if complete is not None:
+        completion = change_record(topic.topic_id, index, after, complete)
+        assert completion is not None
+        yield completion
 
 
 # -- what leaders propose ---------------------------------------------------------------------------------------------
@@ -127,17 +112,23 @@ def _alter_one(state: ControllerState, proposer: int, change: IsrChange) -> Alte
         return AlterPartitionResult(change.topic_id, change.partition, error.code, error.message)
     proposed = {member.broker_id for member in change.new_isr}
     isr = tuple(replica for replica in partition.replicas if replica in proposed)
+    around = state.circumstances(topic, partition)
+    after = settled(partition, replace(partition, isr=isr), around)
     # Also when nothing changes: the new partition epoch voids proposals that are still on their way. A leader that got
     # no answer to one asks for this before it goes back to counting the committed ISR alone.
-    state.write(PartitionChangeRecord(topic.topic_id, change.partition, isr=isr))
-    partition = state.topic_by_id(change.topic_id).partitions[change.partition]
+    record = change_record(topic.topic_id, change.partition, partition, after)
+    state.write(record or PartitionChangeRecord(topic.topic_id, change.partition))
+    altered = state.topic_by_id(change.topic_id).partitions[change.partition]
+    # A reassignment that this lets complete does so in a change of its own, of which the leader is not told here: until
+    # it has the new assignment from the metadata, it proposes nothing that is accepted.
+    state.write(*change_records(topic, change.partition, altered, altered, around))
     return AlterPartitionResult(
         change.topic_id,
         change.partition,
-        leader=partition.leader,
-        leader_epoch=partition.leader_epoch,
-        isr=partition.isr,
-        partition_epoch=partition.partition_epoch,
+        leader=altered.leader,
+        leader_epoch=altered.leader_epoch,
+        isr=altered.isr,
+        partition_epoch=altered.partition_epoch,
     )
 
 
@@ -170,11 +161,14 @@ def _check_proposal(state: ControllerState, proposer: int, partition: PartitionI
 
 
 def _ineligible(state: ControllerState, partition: PartitionImage, member: IsrMember) -> str | None:
+    """Why a broker may not be in the ISR; above all, that it is not the process that the leader saw (KIP-903)."""
     broker = state.image.broker(member.broker_id)
     if broker is None or broker.fenced:
         return "is fenced"
     if broker.in_controlled_shutdown:
         return "is stopping"
+    if state.is_offline(partition, member.broker_id):
+        return "has its replica in a log directory that failed"
     if member.broker_epoch == NO_EPOCH and member.broker_id in partition.isr:
         return None
     if member.broker_epoch != broker.broker_epoch:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from enum import Enum
+from collections.abc import Collection
 from typing import Final
 from uuid import UUID
 
@@ -11,24 +11,16 @@ from minikafka.config import BrokerConfig, TopicConfig
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata import effective
 from minikafka.metadata.controller.assignment import Rng
+from minikafka.metadata.controller.partition_change import NOBODY, Circumstances
 from minikafka.metadata.controller.sessions import Sessions
+from minikafka.metadata.controller.standing import Standing
 from minikafka.metadata.delta import replay_records
-from minikafka.metadata.image import BrokerImage, MetadataImage, TopicImage
+from minikafka.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from minikafka.metadata.records import Record
-from minikafka.model import OffsetAndEpoch
+from minikafka.model import UNASSIGNED_DIRECTORY, OffsetAndEpoch
 
 NO_LIMIT: Final = sys.maxsize
-
-
-class Standing(Enum):
-    """What a broker is good for, in the eyes of this controller."""
-
-    AVAILABLE = "available"
-    """Unfenced, not stopping, and heard from: may be given leaderships."""
-    PRESUMED = "presumed"
-    """Unfenced in the image but not heard from yet: keeps what it has, gets nothing."""
-    UNAVAILABLE = "unavailable"
-    """Fenced, stopping or unknown: keeps neither leadership nor, while another is in sync, its place in an ISR."""
+FLUSH_MESSAGES: Final = TopicConfig.flush_messages.name
 
 
 class ControllerState:
@@ -50,7 +42,7 @@ class ControllerState:
         self.epoch = epoch
         self.replicas_per_broker_max = replicas_per_broker_max
         self.sessions = Sessions(config.broker_session_timeout_ms, now_ms)
-        self._static_config = config
+        self.static_config = config
         self._written: list[Record] = []
 
     # -- writing ----------------------------------------------------------------------------------------------------
@@ -77,11 +69,11 @@ class ControllerState:
     @property
     def config(self) -> BrokerConfig:
         """This node's settings, with the dynamic ones of the cluster."""
-        return effective.broker_config(self.image, self._static_config)
+        return effective.broker_config(self.image, self.static_config)
 
     def topic_config(self, topic: str) -> TopicConfig:
         """A topic's settings, as this node sees them."""
-        return effective.topic_config(self.image, topic, self._static_config)
+        return effective.topic_config(self.image, topic, self.static_config)
 
     def standing(self, broker_id: int) -> Standing:
         """What the broker is good for now."""
@@ -89,6 +81,50 @@ class ControllerState:
         if broker is None or broker.fenced or broker.in_controlled_shutdown:
             return Standing.UNAVAILABLE
         return Standing.AVAILABLE if self.sessions.is_heard(broker_id) else Standing.PRESUMED
+
+    def is_offline(self, partition: PartitionImage, replica: int) -> bool:
+        """True when the replica's log directory failed (KIP-858)."""
+        broker = self.image.broker(replica)
+        return broker is not None and not broker.is_online(partition.directory_of(replica))
+
+    def circumstances(
+        self,
+        topic: TopicImage,
+        partition: PartitionImage,
+        *,
+        unsynced: Collection[int] = NOBODY,
+        gone: Collection[int] = NOBODY,
+        unclean: bool = False,
+    ) -> Circumstances:
+        """What decides over a partition. Brokers that are ``unsynced`` may have lost what they did not sync, those that
+        are ``gone`` have lost everything; ``unclean``: it was asked for."""
+        config = self.topic_config(topic.name)
+        offline = frozenset(replica for replica in partition.replicas if self.is_offline(partition, replica))
+        return Circumstances(
+            standing=lambda one: Standing.UNAVAILABLE if one in offline else self.standing(one),
+            min_insync_replicas=config.min_insync_replicas,
+            is_unclean_allowed=lambda: unclean or config.unclean_leader_election_enable,
+            lost=NOBODY if self.is_synced(topic) else offline.union(unsynced),
+            gone=gone,
+        )
+
+    def directory_for(self, broker_id: int) -> UUID:
+        """Where a new replica on the broker will be: known beforehand only when it has but one log directory."""
+        broker = self.image.broker(broker_id)
+        return broker.log_dirs[0] if broker is not None and len(broker.log_dirs) == 1 else UNASSIGNED_DIRECTORY
+
+    def why_not_usable(self, broker_id: int) -> str | None:
+        """Why a broker cannot be given a replica that it is to fetch now; None when it can."""
+        broker = self.image.broker(broker_id)
+        if broker is None:
+            return "is not registered"
+        if broker.fenced:
+            return "is not alive"
+        return "is stopping" if broker.in_controlled_shutdown else None
+
+    def is_synced(self, topic: TopicImage) -> bool:
+        """True when the topic's records are synced before they are acknowledged: losing power loses none of them."""
+        return self.image.topic_overrides(topic.name).get(FLUSH_MESSAGES) == "1"
 
     def registered(self, broker_id: int, broker_epoch: int) -> BrokerImage:
         """The broker's current registration; STALE_BROKER_EPOCH when it is not the one named."""

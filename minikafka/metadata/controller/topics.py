@@ -25,6 +25,7 @@ from minikafka.metadata.controller.commands import (
     TopicReference,
 )
 from minikafka.metadata.controller.configs import canonical_topic_setting
+from minikafka.metadata.controller.partition_change import directories_of
 from minikafka.metadata.controller.state import ControllerState
 from minikafka.metadata.image import BrokerImage, TopicImage
 from minikafka.metadata.records import ConfigRecord, ConfigResourceType, PartitionRecord, RemoveTopicRecord, TopicRecord
@@ -192,7 +193,8 @@ def _new_partitions(
     for index, replicas in enumerate(assignments, start=first):
         isr = tuple(broker_id for broker_id in replicas if _is_usable(state.image.brokers[broker_id]))
         assert isr, "a new partition has a usable replica"
-        yield PartitionRecord(topic_id, index, tuple(replicas), isr, leader=isr[0])
+        directories = directories_of(map(state.directory_for, replicas))
+        yield PartitionRecord(topic_id, index, tuple(replicas), isr, leader=isr[0], directories=directories)
 
 
 # -- deletion ---------------------------------------------------------------------------------------------------------
@@ -252,7 +254,7 @@ def _extend(request: _Request, wanted: NewPartitions, validate_only: bool) -> No
             ErrorCode.INVALID_PARTITIONS, f"topic {topic.name} has {present} partitions; {wanted.count} is not more"
         )
     request.take(wanted.count - present)
-    existing = [partition.replicas for _, partition in sorted(topic.partitions.items())]
+    existing = [partition.target_replicas for _, partition in sorted(topic.partitions.items())]
     factor = len(existing[0])
     if wanted.assignments is None:
         assignments: Sequence[Sequence[int]] = assign_replicas(

@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
@@ -23,6 +23,7 @@ from minikafka.metadata.controller.commands import (
 )
 from minikafka.model import Endpoint
 from minikafka.net.channel import ChannelClosedError
+from minikafka.storage.registration import Registrations
 
 
 class Script:
@@ -53,10 +54,27 @@ class Script:
         return BrokerHeartbeatResponse(True, self.is_fenced, command.want_shutdown)
 
 
+class Files:
+    """Registrations, as a directory would keep them."""
+
+    def __init__(self) -> None:
+        self.previous_broker_epoch = -1
+        self.failed: tuple[UUID, ...] = ()
+
+    def write(self, broker_epoch: int) -> None:
+        self.previous_broker_epoch = broker_epoch
+
+    def online_directories(self) -> tuple[UUID, ...]:
+        return (UUID(int=5), UUID(int=6))
+
+    def failed_directories(self) -> tuple[UUID, ...]:
+        return self.failed
+
+
 class Broker:
     """A lifecycle that runs, and what it told the node."""
 
-    def __init__(self, script: Script, **settings: object) -> None:
+    def __init__(self, script: Script, files: Files, **settings: object) -> None:
         config = BrokerConfig({"broker.heartbeat.interval.ms": "5", **settings})
         client = ControllerClient(1, script, {}, lambda: 1, random.Random(1))
         self.lifecycle = Lifecycle(
@@ -67,6 +85,7 @@ class Broker:
             client,
             lambda: 77,
             random.Random(1),
+            cast(Registrations, files),
         )
         self.fatal: list[KafkaError] = []
         self.registered = 0
@@ -84,11 +103,16 @@ def script() -> Script:
 
 
 @pytest.fixture
-async def start(script: Script) -> AsyncIterator[Callable[..., Broker]]:
+def files() -> Files:
+    return Files()
+
+
+@pytest.fixture
+async def start(script: Script, files: Files) -> AsyncIterator[Callable[..., Broker]]:
     started: list[Broker] = []
 
     def start(**settings: object) -> Broker:
-        started.append(Broker(script, **settings))
+        started.append(Broker(script, files, **settings))
         return started[-1]
 
     yield start
@@ -112,6 +136,19 @@ async def test_it_registers_and_keeps_its_session(script: Script, start: Start) 
     assert (beat.broker_epoch, beat.current_metadata_offset, beat.want_shutdown) == (101, 77, False)
     assert not broker.lifecycle.is_fenced
     assert broker.lifecycle.broker_epoch == 101
+
+
+@pytest.mark.spec("P2")
+async def test_it_says_which_registration_it_continues(script: Script, start: Start, files: Files) -> None:
+    files.previous_broker_epoch = 55
+    script.on_heartbeat = [KafkaError(ErrorCode.STALE_BROKER_EPOCH, "gone")]
+    start()
+    await eventually(lambda: len(script.registrations) == 2 and len(script.heartbeats) >= 2, "registered anew")
+    assert [one.previous_broker_epoch for one in script.registrations] == [55, 101]
+    assert script.registrations[0].log_dirs == (UUID(int=5), UUID(int=6))
+    assert script.heartbeats[-1].offline_log_dirs == ()
+    files.failed = (UUID(int=6),)
+    await eventually(lambda: script.heartbeats[-1].offline_log_dirs == (UUID(int=6),), "told of the failure")
 
 
 async def test_registration_is_tried_until_it_succeeds(script: Script, start: Start) -> None:

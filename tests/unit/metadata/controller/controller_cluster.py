@@ -72,6 +72,7 @@ class Cluster:
             "incarnation_id": UUID(int=self.incarnations),
             "listeners": {"CLIENT": Endpoint("localhost", 9000 + number)},
             "rack": rack,
+            "previous_broker_epoch": self.epochs.get(number, -1),
         }
         broker_epoch: int = self.ask(ask.RegisterBroker(**(fields | changes))).broker_epoch
         self.epochs[number] = broker_epoch

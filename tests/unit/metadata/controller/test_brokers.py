@@ -111,7 +111,7 @@ def test_brokers_whose_sessions_end_together_leave_nothing_to_each_other(cluster
     cluster.wait(3100, 3)
     assert [broker.broker_id for broker in cluster.image.live_brokers()] == [3]
     assert (cluster.partition().leader, cluster.partition().isr) == (3, (3,))
-    assert (cluster.partition(topic="u").leader, cluster.partition(topic="u").isr) == (-1, (1, 2))
+    assert (cluster.partition(topic="u").leader, cluster.partition(topic="u").elr) == (-1, (1, 2))
     cluster.heartbeat(2)
     assert (cluster.partition(topic="u").leader, cluster.partition(topic="u").isr) == (2, (2,))
 

@@ -33,7 +33,9 @@ from minikafka.model import Endpoint, TopicPartition
 COMMANDS = [
     RegisterBroker(1, "c", UUID(int=5), {"CLIENT": Endpoint("h", 1)}, None, (UUID(int=6),), previous_broker_epoch=7),
     BrokerHeartbeat(1, 2, 3, want_shutdown=True, offline_log_dirs=(UUID(int=6),)),
-    AlterPartitionReassignments((ReassignTopic("t", (ReassignPartition(0, (1, 2)), ReassignPartition(1, None))),), False),
+    AlterPartitionReassignments(
+        (ReassignTopic("t", (ReassignPartition(0, (1, 2)), ReassignPartition(1, None))),), False
+    ),
     UnregisterBroker(1),
     AssignReplicasToDirs(1, 2, (DirectoryAssignment(UUID(int=5), 0, UUID(int=6)),)),
     CreateTopics((NewTopic("t", -1, -1, (ReplicaAssignment(0, (1, 2)),), (ConfigValue("a", None),)),), True),

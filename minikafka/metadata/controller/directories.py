@@ -1,0 +1,108 @@
+"""In which log directory each replica is (KIP-858).
+
+A broker tells: the ids of its online directories when it registers, those that failed with its heartbeats, and in which
+one a replica is when it has placed or moved it. Replicas in a directory that failed can neither lead nor be in sync,
+and are no longer counted on; the broker's others go on. A broker with a single directory has nothing to tell: its
+replicas are taken to be there from the beginning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from uuid import UUID
+
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.metadata.controller.commands import (
+    AssignReplicasToDirs,
+    AssignReplicasToDirsResponse,
+    DirectoryAssignment,
+    DirectoryAssignmentResult,
+    RegisterBroker,
+)
+from minikafka.metadata.controller.partition_change import directories_of
+from minikafka.metadata.controller.partitions import change_records, settle
+from minikafka.metadata.controller.state import ControllerState
+from minikafka.metadata.image import BrokerImage, PartitionImage
+from minikafka.metadata.records import BrokerChangeRecord
+from minikafka.model import UNASSIGNED_DIRECTORY
+
+
+def check_directories(state: ControllerState, command: RegisterBroker) -> None:
+    """Ids are what tells directories apart, in the whole cluster."""
+    named = command.log_dirs
+    if len(set(named)) != len(named) or UNASSIGNED_DIRECTORY in named:
+        raise KafkaError(
+            ErrorCode.INVALID_REGISTRATION,
+            f"the log directories of broker {command.broker_id} have ids {list(map(str, named))}; each needs its own",
+        )
+    for other in state.image.brokers.values():
+        shared = set(named) & set(other.log_dirs) if other.broker_id != command.broker_id else None
+        if shared:
+            raise KafkaError(
+                ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+                f"log directory {min(shared)} of broker {command.broker_id} is registered by broker {other.broker_id}; "
+                "it was copied, and meta.properties with it",
+            )
+
+
+def fail_directories(state: ControllerState, broker: BrokerImage, failed: Collection[UUID]) -> BrokerImage:
+    """Directories of a broker are offline: take from it what is in them. The broker as it is then."""
+    left = tuple(one for one in broker.log_dirs if one not in failed)
+    if not left or left == broker.log_dirs:
+        return broker
+    state.write(BrokerChangeRecord(broker.broker_id, broker.broker_epoch, log_dirs=left))
+    settle(state, [broker.broker_id])
+    return state.image.brokers[broker.broker_id]
+
+
+def have_all_failed(broker: BrokerImage, failed: Collection[UUID]) -> bool:
+    """True when no directory is left. The image keeps the last ones, and the broker is fenced instead."""
+    return bool(broker.log_dirs) and set(broker.log_dirs) <= set(failed)
+
+
+def assign_replicas_to_dirs(state: ControllerState, command: AssignReplicasToDirs) -> AssignReplicasToDirsResponse:
+    """Each assignment on its own; one that is known already changes nothing."""
+    broker = state.registered(command.broker_id, command.broker_epoch)
+    return AssignReplicasToDirsResponse(tuple(_result(state, broker, one) for one in command.assignments))
+
+
+def _result(state: ControllerState, broker: BrokerImage, assignment: DirectoryAssignment) -> DirectoryAssignmentResult:
+    try:
+        _assign(state, broker, assignment)
+    except KafkaError as error:
+        return DirectoryAssignmentResult(assignment.topic_id, assignment.partition, error.code, error.message)
+    return DirectoryAssignmentResult(assignment.topic_id, assignment.partition)
+
+
+def _assign(state: ControllerState, broker: BrokerImage, assignment: DirectoryAssignment) -> None:
+    topic = state.topic_by_id(assignment.topic_id)
+    partition = topic.partitions.get(assignment.partition)
+    if partition is None:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic.name} has no partition {assignment.partition}"
+        )
+    if broker.broker_id not in partition.replicas:
+        raise KafkaError(
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            f"broker {broker.broker_id} has no replica of {topic.name}-{assignment.partition}",
+        )
+    if assignment.directory not in broker.log_dirs:
+        raise KafkaError(
+            ErrorCode.LOG_DIR_NOT_FOUND,
+            f"broker {broker.broker_id} has no online log directory {assignment.directory}",
+        )
+    # A replica is not moved out of a directory that failed, but made anew, and empty.
+    gone = [broker.broker_id] if state.is_offline(partition, broker.broker_id) else ()
+    wanted = _placed(partition, broker.broker_id, assignment.directory)
+    around = state.circumstances(topic, wanted, gone=gone)
+    state.write(*change_records(topic, assignment.partition, partition, wanted, around))
+
+
+def _placed(partition: PartitionImage, broker_id: int, directory: UUID) -> PartitionImage:
+    return replace(
+        partition,
+        directories=directories_of(
+            directory if replica == broker_id else partition.directory_of(replica) for replica in partition.replicas
+        ),
+    )

@@ -1,0 +1,125 @@
+"""Partitions move from brokers to brokers (KIP-455, rows A2-A4).
+
+Theory. All state is in the partition: ``replicas``, ``adding_replicas`` and ``removing_replicas``. Of the phases of row
+A3 the controller takes two, each a durable record: here it puts the target in front of what is there, by which brokers
+begin to follow; when the leaders' proposals have brought the whole target into the ISR, ``partition_change.completed``
+leaves only the target, by which the others delete their replicas. Whatever else happens to the partition in between,
+and whichever controller sees it, needs to know nothing more. A reassignment that replaces another, or the cancelling of
+it, starts from the same original: replicas that were only being added are dropped.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.metadata.controller.assignment import Load
+from minikafka.metadata.controller.commands import (
+    AlterPartitionReassignments,
+    AlterPartitionReassignmentsResponse,
+    ReassignPartition,
+    ReassignPartitionResult,
+    ReassignTopic,
+    ReassignTopicResult,
+)
+from minikafka.metadata.controller.partition_change import reassigned, settled
+from minikafka.metadata.controller.partitions import change_records
+from minikafka.metadata.controller.state import ControllerState
+from minikafka.metadata.image import PartitionImage, TopicImage
+from minikafka.model import CLUSTER_METADATA_TOPIC, TopicPartition
+
+
+def alter_partition_reassignments(
+    state: ControllerState, command: AlterPartitionReassignments
+) -> AlterPartitionReassignmentsResponse:
+    """Each partition on its own; one that is refused does not keep the others from being reassigned."""
+    request = _Request(state, command)
+    return AlterPartitionReassignmentsResponse(tuple(map(request.topic, command.topics)))
+
+
+class _Request:
+    """What the partitions of one command share."""
+
+    def __init__(self, state: ControllerState, command: AlterPartitionReassignments) -> None:
+        self._state = state
+        self._allow_replication_factor_change = command.allow_replication_factor_change
+        self._named = Counter((topic.name, one.index) for topic in command.topics for one in topic.partitions)
+        self._load = Load(partition.replicas for _, _, partition in state.image.partitions())
+
+    def topic(self, topic: ReassignTopic) -> ReassignTopicResult:
+        return ReassignTopicResult(topic.name, tuple(self._result(topic.name, one) for one in topic.partitions))
+
+    def _result(self, name: str, wish: ReassignPartition) -> ReassignPartitionResult:
+        where = TopicPartition(name, wish.index)
+        try:
+            if self._named[name, wish.index] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"{where} is named more than once")
+            self._reassign(where, wish.replicas)
+        except KafkaError as error:
+            return ReassignPartitionResult(wish.index, error.code, error.message)
+        return ReassignPartitionResult(wish.index)
+
+    def _reassign(self, where: TopicPartition, replicas: Sequence[int] | None) -> None:
+        topic, partition = self._find(where)
+        if replicas is None:
+            if not partition.is_reassigning:
+                raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, f"{where} is not being reassigned")
+            replicas = partition.original_replicas
+        else:
+            self._check_target(where, partition, replicas)
+        wanted = reassigned(partition, replicas, self._state.directory_for)
+        around = self._state.circumstances(topic, partition)
+        after = settled(partition, wanted, around)
+        if not after.isr and not after.elr and (partition.isr or partition.elr):
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"{where}: acknowledged records are only on {list(partition.isr or partition.elr)}, of which none "
+                "would be left; wait until others are in sync",
+            )
+        self._check_room(where, partition, wanted)
+        self._state.write(*change_records(topic, where.partition, partition, wanted, around))
+
+    def _find(self, where: TopicPartition) -> tuple[TopicImage, PartitionImage]:
+        if where.topic == CLUSTER_METADATA_TOPIC:
+            raise KafkaError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"{where} is the metadata log; it is on the voters (controller.quorum.voters) and is not reassigned",
+            )
+        topic = self._state.topic(where.topic)
+        partition = topic.partitions.get(where.partition)
+        if partition is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {where}")
+        return topic, partition
+
+    def _check_target(self, where: TopicPartition, partition: PartitionImage, replicas: Sequence[int]) -> None:
+        """Row A2."""
+        if not replicas:
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{where} is given no replicas")
+        if len(set(replicas)) != len(replicas):
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{where}: replicas {list(replicas)} name a broker twice"
+            )
+        for broker_id in replicas:
+            problem = self._state.why_not_usable(broker_id)
+            if problem is not None:
+                raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{where}: broker {broker_id} {problem}")
+        present = len(partition.original_replicas)
+        if len(replicas) != present and not self._allow_replication_factor_change:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                f"{where} has {present} replicas, {list(replicas)} are {len(replicas)}, and the request does not allow "
+                "another replication factor",
+            )
+
+    def _check_room(self, where: TopicPartition, partition: PartitionImage, wanted: PartitionImage) -> None:
+        limit = self._state.replicas_per_broker_max
+        added = [replica for replica in wanted.replicas if replica not in partition.replicas]
+        for broker_id in added:
+            if self._load.replicas[broker_id] >= limit:
+                raise KafkaError(
+                    ErrorCode.POLICY_VIOLATION,
+                    f"{where}: broker {broker_id} has {limit} replicas, as many as its limit of open files allows; "
+                    "raise the limit (ulimit -n), or choose another broker",
+                )
+        self._load.replicas.update(added)

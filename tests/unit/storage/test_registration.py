@@ -1,0 +1,129 @@
+"""Which registration a start continues: after an orderly stop, after a kill, after a power cut."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from minikafka.model import TopicPartition
+from minikafka.storage.config import LogConfig
+from minikafka.storage.damage import Corruption
+from minikafka.storage.disk import OsDisk
+from minikafka.storage.log_store import LogStore
+from minikafka.storage.registration import (
+    REGISTRATION_FILE,
+    Registration,
+    Registrations,
+    read_registration,
+    write_registration,
+)
+
+DISK = OsDisk()
+
+
+class Machine:
+    """A node's disks, from one start to the next."""
+
+    def __init__(self, path: Path, directories: int = 1) -> None:
+        self.paths = [str(path / f"d{number}") for number in range(directories)]
+        self.boot_id: str | None = "boot-1"
+        self.ids = iter(range(1, 99))
+
+    def start(self) -> Registrations:
+        self.store = LogStore.open(
+            DISK, self.paths, node_id=1, cluster_id="c", new_uuid=lambda: UUID(int=next(self.ids))
+        )
+        return Registrations(DISK, self.store, self.boot_id)
+
+    def kill(self) -> None:
+        self.store.abandon()
+
+    def stop(self, broker_epoch: int) -> None:
+        self.store.close({}, broker_epoch=broker_epoch)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def test_the_first_start_continues_nothing(machine: Machine) -> None:
+    assert machine.start().previous_broker_epoch == -1
+
+
+@pytest.mark.spec("P1")
+def test_a_kill_loses_nothing_while_the_machine_runs_on(machine: Machine) -> None:
+    machine.start().write(41)
+    machine.kill()
+    assert machine.start().previous_broker_epoch == 41
+    machine.kill()  # before it registered
+    assert machine.start().previous_broker_epoch == 41
+
+
+@pytest.mark.spec("P2")
+@pytest.mark.parametrize("boot_id", ["boot-2", None])
+def test_a_machine_that_started_anew_may_have_lost_records(machine: Machine, boot_id: str | None) -> None:
+    machine.start().write(41)
+    machine.kill()
+    machine.boot_id = boot_id
+    assert machine.start().previous_broker_epoch == -1
+
+
+def test_an_unknown_boot_is_never_the_same(machine: Machine) -> None:
+    machine.boot_id = None
+    machine.start().write(41)
+    machine.kill()
+    assert machine.start().previous_broker_epoch == -1
+
+
+def test_an_orderly_stop_loses_nothing_whatever_the_machine_does(machine: Machine) -> None:
+    machine.start().write(41)
+    machine.stop(41)
+    machine.boot_id = "boot-2"
+    assert machine.start().previous_broker_epoch == 41
+
+
+def test_the_same_process_continues_itself(machine: Machine) -> None:
+    registrations = machine.start()
+    registrations.write(41)
+    assert registrations.previous_broker_epoch == 41
+
+
+@pytest.mark.spec("P5")
+def test_damaged_bytes_are_lost_records(machine: Machine) -> None:
+    machine.start().write(41)
+    log = machine.store.create(TopicPartition("t", 0), UUID(int=7), LogConfig())
+    log.corruption = Corruption("x", 0, 0, "bad checksum", None)
+    assert Registrations(DISK, machine.store, machine.boot_id).previous_broker_epoch == -1
+    log.corruption = None
+    assert Registrations(DISK, machine.store, machine.boot_id).previous_broker_epoch == 41
+
+
+def test_of_several_directories_the_newest_tells(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, directories=2)
+    machine.start().write(41)
+    write_registration(DISK, machine.paths[0], Registration(40, "boot-0"))
+    machine.kill()
+    registrations = machine.start()
+    assert registrations.previous_broker_epoch == 41
+    assert len(set(registrations.online_directories())) == 2
+    assert registrations.failed_directories() == ()
+
+
+def test_a_directory_that_refuses_goes_offline(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, directories=2)
+    registrations = machine.start()
+    (tmp_path / "d1" / REGISTRATION_FILE).mkdir()
+    registrations.write(41)
+    assert len(registrations.online_directories()) == 1
+    assert len(registrations.failed_directories()) == 1
+    assert read_registration(DISK, machine.paths[0]) == Registration(41, "boot-1")
+
+
+@pytest.mark.parametrize("text", ["", "x", "version=1\nbroker.epoch=1\nboot.id=a\n", "version=0\nboot.id=a\n", "\xff"])
+def test_what_cannot_be_understood_is_not_there(tmp_path: Path, text: str) -> None:
+    (tmp_path / REGISTRATION_FILE).write_bytes(text.encode("latin-1"))
+    assert read_registration(DISK, str(tmp_path)) is None
+    assert read_registration(DISK, str(tmp_path / "none")) is None
