@@ -294,10 +294,10 @@ async def test_a_leader_that_is_not_registered_is_waited_for(cluster: Cluster, d
     leader = await started(cluster, 1, 2)
     node = cluster.nodes[2]
     follower = await follows(node, 0)
-    endpoint_of = node.data_plane.fetchers._endpoint_of
-    node.data_plane.fetchers._endpoint_of = lambda _node_id: None
     (fetcher,) = node.data_plane.fetchers._fetchers.values()
     connection = await eventually(lambda: fetcher._connection, "its connection")
+    endpoint_of = node.data_plane.fetchers._endpoint_of
+    node.data_plane.fetchers._endpoint_of = lambda _node_id: None
     connection.close()
     writing = (await dial(leader)).send_produce("orders", b"x")
     await turns(10)
