@@ -4,8 +4,8 @@ A failover takes the cluster a few hundredths of a second. Told what is committe
 makes up to two seconds of it:
 
 * It asks for metadata within a millisecond after its connection broke. The broker that died is a leader still then;
-  librdkafka believes it, and looks again when a timer of one second fires. So answers to metadata requests wait while
-  a broker has vanished and the controller has not decided what follows (:meth:`wait_until_decided`).
+  librdkafka believes it, and looks again when a timer of one second fires. So an answer that names a leader waits
+  while that broker has vanished and the controller has not decided what follows (:meth:`wait_until_decided`).
 * It forgets partitions that move away from a broker in the very answer that lists the broker no more, until that timer
   fires again. So a broker that was fenced is listed in one more answer on each connection (:meth:`listed`). In one
   only: a client that keeps it goes on trying to connect, ever less often, and is slow to when it is back.
@@ -16,14 +16,14 @@ Nothing but metadata for clients rests on this. A broker that is paused or cut o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 from weakref import WeakSet
 
 from minikafka.config.node import REPLICATION
 from minikafka.metadata.delta import MetadataDelta
-from minikafka.metadata.image import EMPTY_IMAGE, BrokerImage, MetadataImage
-from minikafka.model import Endpoint
+from minikafka.metadata.image import EMPTY_IMAGE, BrokerImage, MetadataImage, TopicImage
+from minikafka.model import NO_NODE, Endpoint
 from minikafka.net.connection import Connection
 from minikafka.net.tasks import TaskOwner
 
@@ -50,11 +50,15 @@ class Absences:
         self._departures: dict[int, _Departure] = {}
         self._undecided: dict[int, asyncio.Event] = {}  # by broker that vanished; set when its fate is known
 
-    async def wait_until_decided(self) -> None:
-        """Return when nobody has vanished whose fate is open."""
+    async def wait_until_decided(self, topics: Sequence[TopicImage]) -> None:
+        """Return when no leader of these topics has vanished whose fate is open; at once when this node leads all."""
+        if all(leader in (self._node_id, NO_NODE) for leader in _leaders(topics)):
+            return
         await asyncio.sleep(NOTICE_S)
-        for decided in list(self._undecided.values()):
-            await decided.wait()
+        if self._undecided:
+            for leader in dict.fromkeys(_leaders(topics)):
+                if leader in self._undecided:
+                    await self._undecided[leader].wait()
 
     def listed(self, connection: Connection) -> list[BrokerImage]:
         """The brokers that an answer on this connection is to list: see the module."""
@@ -105,3 +109,7 @@ class Absences:
             if REPLICATION in broker.listeners and await self._is_refused(broker.listeners[REPLICATION]):
                 return True
         return False
+
+
+def _leaders(topics: Sequence[TopicImage]) -> Iterator[int]:
+    return (partition.leader for topic in topics for partition in topic.partitions.values())

@@ -43,10 +43,10 @@ class TopicEncodings:
 async def handle(request: MetadataRequest, context: RequestContext) -> None:
     """Answer from this node's image; a missing topic is created first where client and configuration allow it."""
     node = context.node
-    await node.absences.wait_until_decided()
     wanted = request.topics
     if wanted is not None and not wanted and context.version == 0:
         wanted = None  # version 0 had no null: an empty list asked for all topics
+    await node.absences.wait_until_decided(_named(wanted, node.image))
     if wanted is None:
         topics = [_encoded(topic, context) for topic in node.image.topics()]
     else:
@@ -70,14 +70,24 @@ async def handle(request: MetadataRequest, context: RequestContext) -> None:
     context.send_body(encode_metadata_response(response, context.version, topics))
 
 
+def _named(wanted: list[MetadataRequestTopic] | None, image: MetadataImage) -> list[TopicImage]:
+    """The topics of a request that are there."""
+    if wanted is None:
+        return list(image.topics())
+    return [found for topic in wanted if (found := _find(topic, image)) is not None]
+
+
+def _find(wanted: MetadataRequestTopic, image: MetadataImage) -> TopicImage | None:
+    return image.topic_by_id(wanted.topic_id) if wanted.name is None else image.topic(wanted.name)
+
+
 def _encoded(topic: TopicImage, context: RequestContext) -> bytes:
     node = context.node
     return node.topic_encodings.encoded(node.image, topic, context.version, context.listener)
 
 
 def _wanted_topic(wanted: MetadataRequestTopic, errors: dict[str, ErrorCode], context: RequestContext) -> bytes:
-    image = context.node.image
-    topic = image.topic_by_id(wanted.topic_id) if wanted.name is None else image.topic(wanted.name)
+    topic = _find(wanted, context.node.image)
     if topic is not None:
         return _encoded(topic, context)
     if wanted.name is None and context.version < FIRST_VERSION_WITHOUT_NAMES:

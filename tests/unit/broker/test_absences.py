@@ -11,7 +11,7 @@ import pytest
 
 from minikafka.broker.absences import Absences
 from minikafka.metadata.delta import apply_records
-from minikafka.metadata.image import EMPTY_IMAGE, MetadataImage
+from minikafka.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionImage, TopicImage
 from minikafka.metadata.records import BrokerChangeRecord, Record, RegisterBrokerRecord
 from minikafka.model import Endpoint, OffsetAndEpoch
 from minikafka.net.connection import Connection, FrameHandler
@@ -62,6 +62,14 @@ async def node() -> AsyncIterator[Node]:
 def registered(broker_id: int, *, epoch: int | None = None, fenced: bool = False) -> RegisterBrokerRecord:
     listeners = {name: Endpoint("h", port) for port, name in enumerate(("CLIENT", "REPLICATION"), 1)}
     return RegisterBrokerRecord(broker_id, UUID(int=epoch or broker_id), epoch or broker_id, listeners, fenced=fenced)
+
+
+def led_by(*leaders: int) -> TopicImage:
+    partitions = {index: PartitionImage((1, 2, 3), (1, 2, 3), leader, 1, 1) for index, leader in enumerate(leaders)}
+    return TopicImage("orders", UUID(int=1), partitions)
+
+
+LED_BY_ALL = led_by(1, 2, 3)
 
 
 async def is_answered(waiting: Awaitable[None]) -> bool:
@@ -116,35 +124,60 @@ async def test_what_a_node_learns_before_it_is_live_is_long_past(node: Node) -> 
 
 
 async def test_answers_do_not_wait_while_nobody_has_vanished(node: Node) -> None:
-    assert await is_answered(node.absences.wait_until_decided())
+    assert await is_answered(node.absences.wait_until_decided([LED_BY_ALL]))
 
 
 @pytest.mark.parametrize("decision", [FENCED, registered(3, epoch=4, fenced=True)], ids=["fenced", "back already"])
 async def test_answers_wait_while_a_broker_has_vanished_until_it_is_decided(node: Node, decision: Record) -> None:
     node.absences.on_connection_lost(3)
     node.absences.on_connection_lost(3)  # by another fetcher
-    assert not await is_answered(node.absences.wait_until_decided())
+    assert not await is_answered(node.absences.wait_until_decided([LED_BY_ALL]))
     assert node.looks == 1
     node.apply(decision)
-    assert await is_answered(node.absences.wait_until_decided())
+    assert await is_answered(node.absences.wait_until_decided([LED_BY_ALL]))
+
+
+@pytest.mark.parametrize("leader", [1, 2, -1])
+async def test_answers_about_others_do_not_wait(node: Node, leader: int) -> None:
+    node.absences.on_connection_lost(3)
+    assert await is_answered(node.absences.wait_until_decided([led_by(leader)]))
+    assert await is_answered(node.absences.wait_until_decided([]))
+    assert not await is_answered(node.absences.wait_until_decided([led_by(leader), led_by(3)]))
+
+
+@pytest.mark.parametrize("leader", [1, -1])
+async def test_answers_that_name_no_other_node_are_given_at_once(node: Node, leader: int) -> None:
+    for topics in ([], [led_by(leader)]):
+        with pytest.raises(StopIteration):
+            node.absences.wait_until_decided(topics).send(None)
+
+
+async def test_other_answers_wait_until_this_node_could_have_noticed(node: Node) -> None:
+    """The client's connection may break before this node's."""
+    waiting = asyncio.get_running_loop().create_task(node.absences.wait_until_decided([led_by(3)]))
+    await asyncio.sleep(0)
+    node.absences.on_connection_lost(3)
+    assert not await is_answered(asyncio.shield(waiting))
+    node.apply(FENCED)
+    assert await is_answered(waiting)
 
 
 async def test_another_broker_s_change_decides_nothing(node: Node) -> None:
     node.absences.on_connection_lost(3)
     node.apply(BrokerChangeRecord(2, 2, fenced=True))
-    assert not await is_answered(node.absences.wait_until_decided())
+    assert not await is_answered(node.absences.wait_until_decided([LED_BY_ALL]))
 
 
 async def test_a_broker_whose_port_accepts_has_not_vanished(node: Node) -> None:
     node.refuses = False
     node.absences.on_connection_lost(3)
-    assert await is_answered(node.absences.wait_until_decided())
+    assert await is_answered(node.absences.wait_until_decided([LED_BY_ALL]))
 
 
 async def test_answers_do_not_wait_for_ever(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("minikafka.broker.absences.DECISION_TIMEOUT_S", 0.01)
     node.absences.on_connection_lost(3)
-    assert await is_answered(node.absences.wait_until_decided())
+    assert await is_answered(node.absences.wait_until_decided([LED_BY_ALL]))
 
 
 async def test_a_broker_that_is_known_to_be_gone_does_not_vanish(node: Node) -> None:
