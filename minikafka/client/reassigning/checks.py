@@ -1,0 +1,89 @@
+"""A plan against the cluster as it is: what cannot be is refused before anything changes (row A2)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from minikafka.client.admin import LogDirectory
+from minikafka.client.cluster import Cluster, PartitionView
+from minikafka.client.reassigning.plan import Placement, Plan, PlanError
+from minikafka.model import TopicPartition
+
+
+def check_plan(plan: Plan, cluster: Cluster, *, allow_replication_factor_change: bool = True) -> None:
+    """PlanError naming the first entry with an unknown partition, a broker that is not alive, or another replication
+    factor where that may not be."""
+    for where, placement in plan.items():
+        partition = _partition(where, cluster)
+        for broker in placement.replicas:
+            if broker not in cluster.brokers:
+                raise PlanError(f"{where}: broker {broker} is not alive; {_live(cluster.brokers)}")
+        before = len(partition.replicas)
+        if not allow_replication_factor_change and len(placement.replicas) != before:
+            raise PlanError(
+                f"{where}: {len(placement.replicas)} replicas instead of {before}, and "
+                "--disallow-replication-factor-change was given"
+            )
+
+
+def check_nothing_under_way(ongoing: Collection[TopicPartition]) -> None:
+    """PlanError while anything is being reassigned."""
+    if ongoing:
+        names = ", ".join(map(str, sorted(ongoing)[:5])) + (", ..." if len(ongoing) > 5 else "")
+        raise PlanError(
+            f"a reassignment is in progress ({names}); --additional begins another beside it, or replaces it where "
+            "both name a partition, and --cancel ends it"
+        )
+
+
+def check_directories(plan: Plan, directories: Mapping[int, Iterable[LogDirectory]]) -> None:
+    """PlanError naming the first log directory that its broker does not have, or that cannot be used."""
+    for where, placement in plan.items():
+        for broker, path in placement.directories():
+            usable = [each.path for each in directories.get(broker, ()) if not each.error]
+            if path not in usable:
+                raise PlanError(
+                    f"{where}: broker {broker} has no usable log directory {path}; it has {', '.join(usable)}"
+                )
+
+
+def current_assignment(cluster: Cluster, topics: Iterable[str]) -> dict[TopicPartition, tuple[int, ...]]:
+    """Where the partitions of these topics are. PlanError naming one that is not there."""
+    assignment = {}
+    for name in topics:
+        topic = cluster.topics.get(name)
+        if topic is None or topic.error:
+            raise PlanError(f"there is no topic {name!r}")
+        for index, partition in sorted(topic.partitions.items()):
+            assignment[TopicPartition(name, index)] = partition.replicas
+    return assignment
+
+
+def check_brokers(brokers: Iterable[int], cluster: Cluster) -> None:
+    """PlanError naming the first broker that is not alive, or is named twice."""
+    seen: set[int] = set()
+    for broker in brokers:
+        if broker not in cluster.brokers:
+            raise PlanError(f"broker {broker} is not alive; {_live(cluster.brokers)}")
+        if broker in seen:
+            raise PlanError(f"broker {broker} is named twice")
+        seen.add(broker)
+
+
+def in_plan(plan: Mapping[TopicPartition, Placement], assignment: Mapping[TopicPartition, tuple[int, ...]]) -> Plan:
+    """The part of an assignment that a plan names, as a plan: what would undo it."""
+    return {where: Placement(assignment[where]) for where in plan}
+
+
+def _partition(where: TopicPartition, cluster: Cluster) -> PartitionView:
+    topic = cluster.topics.get(where.topic)
+    if topic is None or topic.error:
+        raise PlanError(f"{where}: there is no topic {where.topic!r}")
+    partition = topic.partitions.get(where.partition)
+    if partition is None:
+        raise PlanError(f"{where}: topic {where.topic!r} has partitions 0 to {len(topic.partitions) - 1}")
+    return partition
+
+
+def _live(brokers: Iterable[int]) -> str:
+    return f"live brokers are {', '.join(map(str, sorted(brokers)))}"
