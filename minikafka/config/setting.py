@@ -14,6 +14,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
+from functools import cache
 from typing import Any, Generic, NamedTuple, NoReturn, TypeVar, overload
 
 from minikafka.config.kinds import ConfigType, Kind
@@ -107,8 +108,9 @@ class SettingGroup:
         raise AttributeError(f"{type(self).__name__} does not change; {name} cannot be set")
 
     @classmethod
+    @cache
     def rows(cls) -> dict[str, Setting[Any]]:
-        """Every declared setting by its name, in the order of declaration."""
+        """Every declared setting by its name, in the order of declaration. Not to be changed."""
         found: dict[str, Setting[Any]] = {}
         for owner in reversed(cls.__mro__):
             found |= {row.name: row for row in vars(owner).values() if isinstance(row, Setting)}

@@ -13,7 +13,7 @@ from minikafka.raft.quorum import LEGAL_TRANSITIONS, QuorumState
 @pytest.mark.spec("C1")
 @pytest.mark.spec("P1")
 def test_random_schedules_keep_the_invariants() -> None:
-    result = sweep("raft", wanted_seeds(20_000))
+    result = sweep("raft", wanted_seeds(25_000))
     assert not result.violations, result
 
 

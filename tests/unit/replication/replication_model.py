@@ -53,6 +53,7 @@ from minikafka.wire.messages.offset_for_leader_epoch import (
 )
 
 STEPS = 200
+SETTLE_ROUNDS = 100
 WHERE = TopicPartition("t", 0)
 NODES = (0, 1, 2)
 LAG_TIME_MAX_MS = 40
@@ -68,6 +69,7 @@ class Metadata:
     """One committed version of the partition and of the brokers' liveness."""
 
     __slots__ = ("broker_epochs", "fenced", "isr", "leader", "leader_epoch", "partition_epoch")
+    replicas = NODES
 
     def __init__(self, leader_id, leader_epoch, partition_epoch, isr, fenced, broker_epochs):
         self.leader = leader_id
@@ -103,7 +105,7 @@ class Controller:
     def now(self):
         return self.log[-1]
 
-    def alter_partition(self, proposal):
+    def alter_partition(self, proposal, _proposer, _broker_epoch):
         """(error, isr, partition epoch), as the real controller's validation (row R20, KIP-903)."""
         now = self.now
         if proposal.leader_epoch != now.leader_epoch:
@@ -169,7 +171,7 @@ class Node:
         self.rng = rng
         self.alive = True
         self.broker_epoch = 1
-        self.applied = 0
+        self.applied = 0  # how much of the committed metadata it has taken up
         self.metadata = None
         self.reset()
 
@@ -185,6 +187,7 @@ class Cluster:
     """One schedule."""
 
     controller_type = Controller
+    node_ids = NODES
     first_offset = 0
 
     def __init__(self, seed):
@@ -193,7 +196,7 @@ class Cluster:
         self.now_ms = 1000
         self.min_insync_replicas = self.rng.choice((1, 2, 2))
         self.controller = self.controller_type()
-        self.nodes = [Node(node_id, MemoryLog(log_start_offset=self.first_offset), self.rng) for node_id in NODES]
+        self.nodes = [Node(node_id, self.new_log(), self.rng) for node_id in self.node_ids]
         self.network = []  # (handler, argument, ...) in flight
         self.committed = []  # what was ever below a presumed leader's high watermark
         self.high_watermarks = {}  # by (node, incarnation, leader epoch)
@@ -201,13 +204,13 @@ class Cluster:
         self.next_value = 0
         self.next_token = 0
         self.trace = None
-        self.actions, self.weights = self._swarm()
+        self.actions, self.weights = self._cumulative(self._swarm())
         for node in self.nodes:
             self.apply_metadata(node)
 
     def _swarm(self):
         """Each schedule favours some faults and leaves out others: rare combinations become likely somewhere."""
-        actions = {
+        return {
             self.deliver: 40,
             self.produce: self._weight(2, 16),
             self.learn: self._weight(2, 20),
@@ -221,6 +224,9 @@ class Cluster:
             self.lose_connection: self._fault(8),
             self.give_up_proposal: self._fault(30),
         }
+
+    @staticmethod
+    def _cumulative(actions):
         total, cumulative = 0.0, []
         for weight in actions.values():
             total += weight
@@ -232,6 +238,9 @@ class Cluster:
 
     def _fault(self, high):
         return self._weight(high / 20, high) if self.random() < 0.6 else 0
+
+    def new_log(self):
+        return MemoryLog(log_start_offset=self.first_offset)
 
     def run(self, steps=STEPS):
         choices = self.rng.choices
@@ -366,7 +375,7 @@ class Cluster:
     def lead(self, node, metadata):
         log = node.log
         if node.leader is not None and node.leader.leader_epoch == metadata.leader_epoch:
-            if node.leader.on_metadata(metadata.isr, metadata.partition_epoch, NODES, self.now_ms):
+            if node.leader.on_metadata(metadata.isr, metadata.partition_epoch, metadata.replicas, self.now_ms):
                 self.on_high_watermark(node)
             return
         high_watermark = self.high_watermark_of(node)
@@ -377,7 +386,7 @@ class Cluster:
             node.id,
             metadata.leader_epoch,
             leader_epoch_start_offset=log.log_end_offset,
-            replicas=NODES,
+            replicas=metadata.replicas,
             isr=metadata.isr,
             partition_epoch=metadata.partition_epoch,
             high_watermark=high_watermark,
@@ -386,10 +395,13 @@ class Cluster:
             now_ms=self.now_ms,
             min_insync_replicas=self.min_insync_replicas,
             local_broker_epoch=node.broker_epoch,
-            is_eligible=lambda replica_id, _epoch: replica_id not in node.metadata.fenced,
+            is_eligible=lambda replica_id, broker_epoch: self.is_eligible(node, replica_id, broker_epoch),
         )
         self.say(f"n{node.id} leads epoch {metadata.leader_epoch} from {log.log_end_offset}, ISR {set(metadata.isr)}")
         self.on_high_watermark(node)
+
+    def is_eligible(self, node, replica_id, _broker_epoch):
+        return replica_id not in node.metadata.fenced
 
     def follow(self, node, metadata):
         if node.leader is not None:
@@ -549,7 +561,7 @@ class Cluster:
             self.network.append((self.serve_proposal, node, node.broker_epoch, proposal))
 
     def serve_proposal(self, node, incarnation, proposal):
-        result = self.controller.alter_partition(proposal)
+        result = self.controller.alter_partition(proposal, node.id, incarnation)
         self.say(f"controller: {[member.broker_id for member in proposal.new_isr]} of n{node.id}: {result[0].name}")
         self.network.append((self.receive_verdict, node, incarnation, proposal, *result))
 
@@ -595,16 +607,19 @@ class Cluster:
         """Everybody comes up, everything is delivered in order: the replicas must become one."""
         self.records_per_fetch = 1000
         for node in self.nodes:
-            if not node.alive:
-                self.start(node)
-            elif node.id in self.controller.now.fenced:
-                self.controller.unfence(node.id)
-        for _ in range(100):
+            self.bring_up(node)
+        for _ in range(SETTLE_ROUNDS):
             self.settle_round()
             self.check()
             if self.is_settled():
                 return
         raise ViolationError(f"no rest: {self.describe()}")
+
+    def bring_up(self, node):
+        if not node.alive:
+            self.start(node)
+        elif node.id in self.controller.now.fenced:
+            self.controller.unfence(node.id)
 
     def settle_round(self):
         for node in self.nodes:
@@ -627,9 +642,9 @@ class Cluster:
         state = self.nodes[now.leader].leader if now.leader != NO_NODE else None
         return (
             state is not None
-            and state.isr == NODES
+            and set(state.isr) == set(now.replicas)
             and state.high_watermark == state.log_end_offset
-            and all(node.log.records == self.committed for node in self.nodes)
+            and all(self.nodes[replica].log.records == self.committed for replica in now.replicas)
         )
 
     def describe(self):

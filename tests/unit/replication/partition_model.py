@@ -1,0 +1,362 @@
+"""Random schedules of a partition among four brokers, with the real controller: replication_model.py, whole.
+
+What was modelled there is real here, too: registration and fencing, elections, the checks on ISR proposals, eligible
+leader replicas (KIP-966), reassignment (KIP-455), and controllers that take over from one another. Machines lose power:
+a replica loses any part of its log, and nobody knows before its broker registers again (or is fenced meanwhile).
+
+Promise P2 bounds that: at most ``min.insync.replicas`` - 1 brokers lose power at a time. "At a time" ends when the ISR,
+without them, has the minimum again. Processes may be killed at any time, in any number (P1).
+
+Invariants, beside those of replication_model.py:
+
+* everybody in the controller's ISR **and** ELR has every committed record, unless it lost power and has not registered
+  since;
+* a leader is in the ISR; there is no ELR while the ISR has the minimum; epochs do not go back;
+* in the end the reassignment that was asked for last is complete, and all its replicas are equal.
+"""
+
+from __future__ import annotations
+
+import random
+from uuid import UUID
+
+from replication_model import Cluster, ViolationError
+
+from minikafka.config import BrokerConfig
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.metadata.controller import commands as ask
+from minikafka.metadata.controller.controller import Controller
+from minikafka.metadata.image import EMPTY_IMAGE
+from minikafka.model import NO_EPOCH, NO_NODE, Endpoint, TopicPartition
+
+BROKERS = (0, 1, 2, 3)
+FIRST_REPLICAS = (0, 1, 2)
+WHERE = TopicPartition("t", 0)
+LISTENERS = {"CLIENT": Endpoint("h", 1)}
+CONFIG = BrokerConfig({})
+TARGETS = ((0, 1, 2), (1, 2, 3), (3, 0, 1), (2, 3, 0), (0, 1), (3, 2), (2, 1), (3,), (0,))
+
+
+class View:
+    """One committed image, as brokers look at it."""
+
+    __slots__ = ("brokers", "image", "partition", "stopping")
+
+    def __init__(self, image):
+        self.image = image
+        self.partition = image.topics_by_name["t"].partitions[0]
+        self.brokers = image.brokers
+
+    leader = property(lambda self: self.partition.leader)
+    leader_epoch = property(lambda self: self.partition.leader_epoch)
+    partition_epoch = property(lambda self: self.partition.partition_epoch)
+    isr = property(lambda self: self.partition.isr)
+    replicas = property(lambda self: self.partition.replicas)
+
+    @property
+    def fenced(self):
+        return {broker_id for broker_id, broker in self.brokers.items() if broker.fenced}
+
+
+def _first_images():
+    """What every schedule begins with, by ``min.insync.replicas``: four live brokers, and a partition on three."""
+    images = {}
+    for minimum in (1, 2):
+        controller = RealController(EMPTY_IMAGE)
+        for broker_id in BROKERS:
+            controller.register(broker_id, NO_EPOCH)
+            controller.heartbeat(broker_id, controller.image.broker(broker_id).broker_epoch, controller.image.offset)
+        assignment = ask.ReplicaAssignment(0, FIRST_REPLICAS)
+        config = (ask.ConfigValue("min.insync.replicas", str(minimum)),)
+        topic = ask.NewTopic("t", assignments=(assignment,), configs=config)
+        result = controller.ask(ask.CreateTopics((topic,))).topics[0]
+        assert not result.error, result
+        images[minimum] = controller.image
+    return images
+
+
+class RealController:
+    """The controller with its log of committed images. What it writes is committed at once."""
+
+    def __init__(self, image):
+        self.image = image
+        self.log = []
+        self.incarnations = image.offset + 100  # none that the image has
+        self.epoch = image.epoch
+        self.now_ms = 0
+        self.take_over()
+
+    @property
+    def now(self):
+        return self.log[-1]
+
+    def take_over(self):
+        """Another controller becomes active, from what is committed."""
+        self.epoch += 1
+        self.machine = Controller(1, "c", CONFIG, random.Random(self.epoch))
+        self.machine.activate(self.image, self.epoch, self.now_ms)
+        self._commit()
+
+    def ask(self, command):
+        self.now_ms += 1
+        response = self.machine.handle(command, self.now_ms).response
+        self._commit()
+        return response
+
+    def _commit(self):
+        if self.machine.image is not self.image or not self.log:
+            self.image = self.machine.image
+            if "t" in self.image.topics_by_name:
+                self.log.append(View(self.image))
+
+    def register(self, broker_id, previous_broker_epoch):
+        """The new broker epoch."""
+        self.incarnations += 1
+        incarnation = UUID(int=self.incarnations)
+        command = ask.RegisterBroker(
+            broker_id, "c", incarnation, LISTENERS, previous_broker_epoch=previous_broker_epoch
+        )
+        return self.ask(command).broker_epoch
+
+    def heartbeat(self, broker_id, broker_epoch, offset, **wishes):
+        return self.ask(ask.BrokerHeartbeat(broker_id, broker_epoch, offset, **wishes))
+
+    def fence(self, broker_id):
+        self.ask(ask.FenceBroker(broker_id, self.image.broker(broker_id).broker_epoch))
+
+    def move_leader(self, _node_id):
+        self.ask(ask.ElectLeaders(ask.ElectionType.PREFERRED, (WHERE,)))
+
+    def reassign(self, replicas):
+        partition = ask.ReassignPartition(0, replicas)
+        command = ask.AlterPartitionReassignments((ask.ReassignTopic("t", (partition,)),))
+        return self.ask(command).results[0].partitions[0].error
+
+    def alter_partition(self, proposal, proposer, broker_epoch):
+        """(error, isr, partition epoch)."""
+        members = tuple(ask.IsrMember(*member) for member in proposal.new_isr)
+        topic_id = self.image.topics_by_name["t"].topic_id
+        change = ask.IsrChange(topic_id, 0, proposal.leader_epoch, proposal.partition_epoch, members)
+        try:
+            result = self.ask(ask.AlterPartition(proposer, broker_epoch, (change,))).partitions[0]
+        except KafkaError as error:
+            return error.code, None, None
+        return result.error, result.isr, result.partition_epoch
+
+
+FIRST_IMAGES = _first_images()
+
+
+class PartitionCluster(Cluster):
+    """One schedule."""
+
+    node_ids = BROKERS
+
+    def __init__(self, seed):
+        self.powerless = set()  # lost power and have not registered since
+        self.lost = set()  # lost power since the ISR had the minimum without them
+        self.checked = None
+        super().__init__(seed)
+
+    def controller_type(self):
+        controller = RealController(FIRST_IMAGES[self.min_insync_replicas])
+        for node_id in BROKERS:
+            controller.heartbeat(node_id, controller.image.broker(node_id).broker_epoch, controller.image.offset)
+        return controller
+
+    def _swarm(self):
+        for node in self.nodes:
+            node.applied = 0
+            node.broker_epoch = self.controller.image.broker(node.id).broker_epoch
+        return {
+            **super()._swarm(),
+            self.reassign: self._fault(3),
+            self.cancel_reassignment: self._fault(2),
+            self.change_controller: self._fault(3),
+            self.heartbeat: self._weight(4, 16),
+            self.shut_down: self._fault(3),
+        }
+
+    # -- actions ----------------------------------------------------------------------------------------------------
+
+    def reassign(self):
+        target = self.pick([target for target in TARGETS if len(target) >= self.min_insync_replicas])
+        error = self.controller.reassign(target)
+        self.say(f"reassign to {target}: {error.name}")
+
+    def cancel_reassignment(self):
+        error = self.controller.reassign(None)
+        self.say(f"cancel the reassignment: {error.name}")
+
+    def change_controller(self):
+        self.say("the controller is replaced")
+        self.controller.take_over()
+
+    def heartbeat(self):
+        """A broker says how far it is with the metadata."""
+        node = self.pick([node for node in self.nodes if node.alive])
+        if node is not None:
+            self.beat(node)
+
+    def beat(self, node, **wishes):
+        offset = self.controller.log[node.applied].image.offset
+        return self.controller.heartbeat(node.id, node.broker_epoch, offset, **wishes)
+
+    def shut_down(self):
+        """A broker asks to be stopped, again and again until it may."""
+        node = self.pick([node for node in self.nodes if node.alive])
+        if node is not None and self.beat(node, want_shutdown=True).should_shut_down:
+            self.say(f"n{node.id} stops in order")
+            self.end(node)
+            node.checkpoint = node.log.high_watermark
+
+    def session_expires(self):
+        """The controller has not heard of a broker for too long, dead or not."""
+        node = self.pick([node for node in self.nodes if node.id not in self.controller.now.fenced])
+        if node is not None and (not node.alive or self.random() < 0.3):
+            self.say(f"n{node.id} is fenced")
+            self.controller.fence(node.id)
+
+    def crash(self):
+        """The process is killed; its log stays, its high watermark is as old as the checkpoint."""
+        node = self.pick([node for node in self.nodes if node.alive])
+        if node is not None:
+            self.say(f"n{node.id} crashes")
+            node.checkpoint = int(self.random() * (self.high_watermark_of(node) + 1))
+            self.end(node)
+
+    def lose_power(self):
+        """A machine stops, with any part of its log; as many of them as P2 allows."""
+        more = len(self.lost) < self.min_insync_replicas - 1
+        node = self.pick([node for node in self.nodes if node.alive and (more or node.id in self.lost)])
+        if node is not None:
+            self.lost.add(node.id)
+            self.powerless.add(node.id)
+            node.log.truncate_to(int(self.random() * (node.log.log_end_offset + 1)))
+            node.checkpoint = 0
+            self.end(node)
+            self.checked = None
+            self.say(f"n{node.id} loses power, its log now ends at {node.log.log_end_offset}")
+
+    @staticmethod
+    def end(node):
+        node.alive = False
+        node.reset()
+
+    def start(self, node):
+        """It registers, if its former process is not believed alive, and acts on metadata from its registration on."""
+        previous = NO_EPOCH if node.id in self.powerless else node.broker_epoch
+        try:
+            node.broker_epoch = self.controller.register(node.id, previous)
+        except KafkaError as error:
+            if error.code is not ErrorCode.DUPLICATE_BROKER_REGISTRATION:
+                raise
+            return
+        self.powerless.discard(node.id)
+        node.alive = True
+        node.log.high_watermark = min(node.checkpoint, node.log.log_end_offset)
+        node.applied = len(self.controller.log) - 1
+        self.say(f"n{node.id} starts, epoch {node.broker_epoch}")
+        self.apply_metadata(node)
+
+    # -- roles ------------------------------------------------------------------------------------------------------
+
+    def apply_metadata(self, node):
+        if node.id in self.controller.log[node.applied].replicas:
+            super().apply_metadata(node)
+            return
+        node.metadata = self.controller.log[node.applied]
+        if node.leader is not None or node.fetcher is not None or node.log.records:
+            self.say(f"n{node.id} deletes its replica")
+            node.leader = node.fetcher = node.token = node.proposing = None
+            node.log = self.new_log()
+            node.checkpoint = 0
+            self.checked = None
+
+    def is_eligible(self, node, replica_id, broker_epoch):
+        broker = node.metadata.brokers[replica_id]
+        return not broker.fenced and not broker.in_controlled_shutdown and broker_epoch in (-1, broker.broker_epoch)
+
+    def carry_out(self, node, effects):
+        self.checked = None
+        super().carry_out(node, effects)
+
+    # -- invariants -------------------------------------------------------------------------------------------------
+
+    def check(self):
+        now, committed = self.controller.now, self.committed
+        length = len(committed)
+        if self.checked == (now, length):
+            return
+        self.checked = now, length
+        self.check_controller(now.partition)
+        for node_id in now.isr + now.partition.elr:
+            if node_id not in self.powerless and self.nodes[node_id].log.records[:length] != committed:
+                place = "ISR" if node_id in now.isr else "ELR"
+                raise ViolationError(f"n{node_id} is in the true {place} and lacks committed records")
+        if len([member for member in now.isr if member not in self.powerless]) >= self.minimum(now.partition):
+            self.lost &= self.powerless
+
+    def minimum(self, partition):
+        return min(self.min_insync_replicas, len(partition.original_replicas))
+
+    def check_controller(self, partition):
+        if partition.leader != NO_NODE and partition.leader not in partition.isr:
+            raise ViolationError(f"n{partition.leader} leads and is not in the ISR {partition.isr}")
+        if partition.elr and len(partition.isr) >= self.minimum(partition):
+            raise ViolationError(f"ELR {partition.elr} beside the ISR {partition.isr}")
+        if not {*partition.isr, *partition.elr} <= {*partition.replicas}:
+            raise ViolationError(f"ISR {partition.isr} or ELR {partition.elr} beyond the replicas {partition.replicas}")
+        before = self.controller.log[-2].partition if len(self.controller.log) > 1 else partition
+        if before.is_reassigning and not partition.is_reassigning:
+            self.say(f"the controller completes the reassignment to {partition.replicas}")
+        if partition.leader in before.elr:
+            self.say(f"n{partition.leader} is elected from the ELR")
+        if (partition.leader_epoch, partition.partition_epoch) < (before.leader_epoch, before.partition_epoch):
+            raise ViolationError("epochs go back")
+
+    # -- the end ----------------------------------------------------------------------------------------------------
+
+    def bring_up(self, node):
+        if not node.alive:
+            self.controller.fence(node.id)  # the session of its former process ends
+            self.start(node)
+
+    def settle_round(self):
+        for node in self.nodes:
+            while node.applied < len(self.controller.log) - 1:
+                node.applied += 1
+                self.apply_metadata(node)
+            self.settle_heartbeat(node)
+        super().settle_round()
+
+    def settle_heartbeat(self, node):
+        broker = self.controller.image.broker(node.id)
+        if broker.in_controlled_shutdown:  # nobody stops any more: it starts anew instead
+            self.crash_of(node)
+            self.controller.fence(node.id)
+            self.start(node)
+        self.beat(node)
+
+    def crash_of(self, node):
+        node.checkpoint = self.high_watermark_of(node)
+        self.end(node)
+
+    def is_settled(self):
+        return not self.controller.now.partition.is_reassigning and super().is_settled()
+
+
+def run(seed):
+    """Run one schedule; raises what it violated."""
+    PartitionCluster(seed).run()
+
+
+def trace_of(seed):
+    """Every step of a schedule, with what it violated at its end."""
+    cluster = PartitionCluster(seed)
+    cluster.trace = []
+    try:
+        cluster.run()
+    except AssertionError as violation:
+        cluster.say("VIOLATION:", violation)
+    return "\n".join(cluster.trace)
