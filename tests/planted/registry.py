@@ -59,6 +59,7 @@ class Suite:
     bound: int  # schedules within which each sabotage must be noticed
     violations: tuple[type[BaseException], ...] = (AssertionError,)
     trace: Callable[[int], str] | None = None  # every step of a schedule, to be read
+    is_slow: bool = False  # with every test run only the sabotages are tried that a known seed notices
     sabotages: dict[str, Sabotage] = field(default_factory=dict)
 
     def plants(self, *, listed: str | None = None, seed: int | None = None) -> Callable[[F], F]:
@@ -92,6 +93,10 @@ class Suite:
         breaks = " ".join((broken.__doc__ or "").split())
         assert breaks, f"{name} does not say what it breaks"
         self.sabotages[name] = Sabotage(name, breaks, plant, listed, seed)
+
+    def quick_sabotages(self) -> list[Sabotage]:
+        """Those that are tried with every test run."""
+        return [each for each in self.sabotages.values() if not self.is_slow or each.seed is not None]
 
     def violation(self, seed: int) -> BaseException | None:
         """Run one schedule; what it violated, or None."""

@@ -37,7 +37,9 @@ def trace_of(seed: int) -> str:
     return "\n".join(simulate(seed, DURATION_S, tracing=True).trace)
 
 
-SUITE = Suite("cluster", "whole clusters of real nodes, simulated", run, 2_000, (InvariantViolatedError,), trace_of)
+SUITE = Suite(
+    "cluster", "whole clusters of real nodes, simulated", run, 2_000, (InvariantViolatedError,), trace_of, is_slow=True
+)
 
 
 # What is acknowledged, and what is shown
