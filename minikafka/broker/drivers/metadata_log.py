@@ -54,6 +54,7 @@ class MetadataLog:
 
     def recover(self) -> tuple[LogSummary, ElectionState, bool]:
         """What the machine starts from, and whether this node must not vote until its log is repaired."""
+        self._log.flush()  # the name of the directory too: a vote in a directory that is lost was not given
         damage = self._log.corruption
         if damage is not None:
             log.error("the metadata log is damaged; it is fetched again from there on", why=str(damage))

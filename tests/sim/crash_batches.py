@@ -1,0 +1,94 @@
+"""Batches that lives write, and what they remember of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from random import Random
+from typing import NamedTuple
+
+from minikafka.records.batch import BatchHeader, iter_batches, parse_header
+from minikafka.records.build import build_batch
+from minikafka.records.record import Record
+from minikafka.storage.log import Log
+
+NOW_MS = 1_700_000_000_000
+PRODUCERS = (-1, 7, 8)
+
+
+class Written(NamedTuple):
+    """A batch as it was, or was just about to be, written."""
+
+    base_offset: int
+    next_offset: int
+    epoch: int
+    data: bytes
+
+
+class Producers:
+    """The sequence numbers of some idempotent producers; they go by what the log holds."""
+
+    def __init__(self, written: Iterable[Written] = ()) -> None:
+        self._next = {producer: 0 for producer in PRODUCERS if producer >= 0}
+        for batch in written:
+            header = parse_header(batch.data)
+            if header.producer_id >= 0:
+                self._next[header.producer_id] = header.last_sequence + 1
+
+    def batch(self, rng: Random) -> bytearray:
+        """One to three records by one of the producers."""
+        producer, count = rng.choice(PRODUCERS), rng.randint(1, 3)
+        records = [
+            Record(index, NOW_MS + rng.randrange(100), b"%d" % rng.randrange(5), rng.randbytes(rng.randrange(150)))
+            for index in range(count)
+        ]
+        if producer < 0:
+            return build_batch(records)
+        sequence = self._next[producer]
+        self._next[producer] += count
+        return build_batch(records, producer_id=producer, producer_epoch=0, base_sequence=sequence)
+
+
+def read_all(log: Log) -> bytes:
+    """All batches of a log, segment after segment."""
+    parts, offset = [], log.log_start_offset
+    while offset < log.log_end_offset:
+        data = log.read(offset, 1 << 30).read()
+        assert data, "every offset between the start and the end of a log can be read"
+        parts.append(data)
+        offset = headers(data)[-1].next_offset
+    return b"".join(parts)
+
+
+def headers(data: bytes) -> list[BatchHeader]:
+    """The headers of whole batches."""
+    return [header for _position, header in iter_batches(data)]
+
+
+def check_producers(log: Log, found: Sequence[BatchHeader]) -> None:
+    """The state of each producer is that of its last batch in the log."""
+    last = {header.producer_id: header for header in found if header.producer_id >= 0}
+    for entry in log.producers.entries:
+        header = last.pop(entry.producer_id, None)
+        if header is None:
+            assert entry.last_offset < log.log_start_offset, "no producer is known by what the log does not hold"
+        else:
+            state = entry.epoch, entry.last_sequence, entry.last_offset
+            expected = header.producer_epoch, header.last_sequence, header.last_offset
+            assert state == expected, "a producer goes on where its last batch in the log ended"
+    assert not last, (
+        f"every producer that the log holds a batch of is known {last} {log.log_start_offset} {log.segments[0].base_offset} {log.producers.entries} {log.disk.listdir(log.directory)} {log.recovery_point}"
+    )
+
+
+def check_epochs(log: Log, found: Sequence[BatchHeader]) -> None:
+    """The leader epochs of the log are those of its batches."""
+    for header in found:
+        if header.base_offset >= log.log_start_offset:
+            assert log.epoch_for_offset(header.base_offset) == header.leader_epoch, (
+                f"epochs are those of the batches: {log.epoch_entries} {log.log_start_offset} {log.log_end_offset} {log.recovery_point} {[(h.base_offset, h.leader_epoch) for h in found]}"
+            )
+    bases = {header.base_offset for header in found}
+    for entry in log.epoch_entries[1:]:
+        assert entry.start_offset in bases or entry.start_offset == log.log_end_offset, (
+            "an epoch begins with a batch of the log"
+        )

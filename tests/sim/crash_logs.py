@@ -1,0 +1,315 @@
+"""A life that works on one log of a store: appends, rolls, flushes, truncations, checkpoints, retention, stops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from random import Random
+from uuid import UUID
+
+from crash_batches import (
+    NOW_MS,
+    Producers,
+    Written,
+    check_epochs,
+    check_producers,
+    headers,
+    read_all,
+)
+
+from minikafka.model import TopicPartition
+from minikafka.records.batch import parse_header
+from minikafka.storage.config import LogConfig
+from minikafka.storage.log import Log
+from minikafka.storage.log_store import LogStore
+from minikafka.testing.disk import MountedDisk
+
+WHERE = TopicPartition("orders", 0)
+TOPIC_ID = UUID(int=7)
+CONFIG = LogConfig(segment_bytes=700, index_interval_bytes=150)
+ROOT = "/data"
+
+MIXES: dict[str, dict[str, int]] = {
+    "appends and rolls": {"append": 6, "flush": 2, "roll": 2, "new_epoch": 1, "flush_under_appends": 1},
+    "truncation": {"append": 6, "flush": 2, "truncate": 3, "new_epoch": 1, "checkpoint": 1, "flush_while_cut": 2},
+    "restarts of the log": {"append": 5, "flush": 2, "start_at": 2, "checkpoint": 1, "new_epoch": 1},
+    "checkpoints": {"append": 4, "flush": 2, "checkpoint": 4, "drop": 1, "new_epoch": 1, "truncate": 1},
+    "retention": {"append": 6, "flush": 2, "roll": 2, "drop": 4, "checkpoint": 1, "clear_away": 2, "truncate": 1},
+    "orderly stops": {"append": 5, "flush": 1, "stop_and_start": 3, "roll": 1, "drop": 1, "truncate": 1},
+}
+
+
+class LogLife:
+    """One process with one log. Offsets up to ``committed`` survive a kill, up to ``durable`` a power cut."""
+
+    def __init__(self, disk: MountedDisk, rng: Random, mix: str, steps: int) -> None:
+        self.disk = disk
+        self.rng = rng
+        self.mix = mix
+        self.steps = steps
+        self.store: LogStore | None = None
+        self.written: list[Written] = []
+        self.producers = Producers()
+        self.epoch = 0
+        self.committed = 0
+        self.durable = 0
+        self.start = 0  # the log may begin there, not later
+        self.recorded_start = 0  # and not earlier than there
+        self.high_watermarks = {0}  # what the checkpoint may say
+        self.is_created = False
+        self.is_damaged = False
+        self.is_stopping = False
+        self.is_flushed = False
+        self.doing = "start"
+
+    # -- promises -----------------------------------------------------------------------------------------------------
+
+    def promises(self) -> Hashable:
+        return (
+            hash(tuple(self.written)),
+            self.committed,
+            self.durable,
+            self.start,
+            self.recorded_start,
+            tuple(sorted(self.high_watermarks)),
+            self.is_created,
+            self.is_damaged,
+            self.is_stopping,
+        )
+
+    def view(self) -> Hashable:
+        log = self.log
+        if log is None:
+            return None
+        entries = [
+            (entry.producer_id, entry.last_sequence, entry.last_offset)
+            for entry in log.producers.entries
+            if entry.last_offset >= log.log_start_offset
+        ]
+        ends = log.log_start_offset, log.log_end_offset, log.corruption is None, self.store_.high_watermark(WHERE)
+        epochs = tuple(entry for entry in log.epoch_entries if entry.start_offset < log.log_end_offset)
+        return read_all(log), epochs, tuple(sorted(entries)), ends
+
+    def restarted(self, disk: MountedDisk, *, lost_power: bool) -> LogLife:
+        life = LogLife(disk, self.rng, self.mix, 6)
+        life.store = open_store(disk, self.rng)
+        assert self.is_stopping or not life.store.was_clean, "a crash is never taken for an orderly stop"
+        must_end = self.durable if lost_power else self.committed
+        log = life.log
+        if log is None:
+            assert must_end == 0, "a log that was flushed is there"
+            assert lost_power or not self.is_created, "a log that was made is there"
+            return life
+        if log.topic_id != TOPIC_ID:
+            assert must_end == 0, "the topic id is durable with the first flush"
+            assert lost_power or not self.is_created, "a log that was made has its topic id"
+            return life
+        self._check(log, must_end, may_be_damaged=lost_power or self.is_damaged)
+        high_watermark = life.store_.high_watermark(WHERE)
+        bounded = {max(log.log_start_offset, min(offset, log.log_end_offset)) for offset in self.high_watermarks}
+        assert high_watermark in bounded, "the high watermark is the one that was recorded"
+        life._inherit(self, log)
+        return life
+
+    def _check(self, log: Log, must_end: int, *, may_be_damaged: bool) -> None:
+        served = read_all(log)
+        found = headers(served)
+        first = found[0].base_offset if found else log.log_start_offset
+        expected = b"".join(batch.data for batch in self.written if batch.base_offset >= first)
+        assert expected.startswith(served), f"nothing is served but what was written, in its order, without a gap {[(h.base_offset,h.leader_epoch) for h in found]} {[(w.base_offset,w.epoch) for w in self.written]}"
+        bases = {header.base_offset for header in found}
+        for batch in self.written:
+            if self.start < batch.next_offset <= must_end:
+                assert batch.base_offset in bases, "what was promised is there"
+        assert log.log_end_offset >= must_end, "the log ends where it did, or behind"
+        assert self.recorded_start <= log.log_start_offset <= self.start, (
+            f"the log starts between {self.recorded_start} and {self.start}, as was said: {log.log_start_offset} {log.epoch_entries} {[s.base_offset for s in log.segments]} {log.recovery_point} {log.log_end_offset} {self.durable}"
+        )
+        assert log.recovery_point <= log.log_end_offset, "nothing beyond the log's end is taken for durable"
+        if log.corruption is not None:
+            assert may_be_damaged, "a kill damages nothing"
+            assert self.is_damaged or log.corruption.offset >= must_end, "what was promised is not taken for damaged"
+        check_epochs(log, found)
+        check_producers(log, found)
+        self._check_lookups(log, found)
+
+    def _check_lookups(self, log: Log, found: list) -> None:
+        if not found or self.rng.random() > 0.2:
+            return
+        offset = self.rng.randrange(log.log_start_offset, log.log_end_offset)
+        first = headers(log.read(offset, 1).read())[0]
+        assert first.base_offset <= offset <= first.last_offset, "an offset is found in its batch"
+        newest = max(header.max_timestamp for header in found)
+        assert log.offset_for_timestamp(newest + 1) is None, "no timestamp is found that the log does not hold"
+        if found[0].base_offset >= log.log_start_offset:
+            assert log.offset_for_timestamp(newest) is not None, "the newest timestamp is found"
+
+    def _inherit(self, former: LogLife, log: Log) -> None:
+        end = log.log_end_offset
+        self.written = [batch for batch in former.written if batch.next_offset <= end]
+        self.producers = Producers(batch for batch in self.written)
+        self.epoch = max(former.epoch, log.latest_epoch) + 1
+        self.committed = end
+        self.durable = min(former.durable, end)
+        self.start = log.log_start_offset
+        self.recorded_start = former.recorded_start
+        self.high_watermarks = {self.store_.directories[0].high_watermarks.get(WHERE, 0)}
+        self.is_created = True
+        self.is_flushed = former.is_flushed
+        self.is_damaged = log.corruption is not None
+
+    # -- work ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def store_(self) -> LogStore:
+        assert self.store is not None
+        return self.store
+
+    @property
+    def log(self) -> Log | None:
+        return None if self.store is None else self.store.get(WHERE)
+
+    @property
+    def log_(self) -> Log:
+        log = self.log
+        assert log is not None
+        return log
+
+    def work(self) -> None:
+        if self.store is None:
+            self.store = open_store(self.disk, self.rng)
+        if self.log is not None and self.log.topic_id != TOPIC_ID:  # the node takes it for another topic's
+            self.store.delete(WHERE)
+        if self.log is None:
+            self.store.create(WHERE, TOPIC_ID, CONFIG)
+            self.is_created = True
+        if self.is_damaged:
+            self.refetch()
+        acts: list[Callable[[], None]] = [getattr(self, act) for act in MIXES[self.mix]]
+        for act in self.rng.choices(acts, list(MIXES[self.mix].values()), k=self.steps):
+            self.doing = act.__name__
+            act()
+
+    def append(self) -> None:
+        log = self.log_
+        for _ in range(self.rng.randint(1, 3)):
+            data = self.producers.batch(self.rng)
+            info = log.stage(memoryview(data), parse_header(data), leader_epoch=self.epoch, wall_ms=NOW_MS)
+            self.written.append(Written(info.base_offset, info.last_offset + 1, self.epoch, bytes(data)))
+        log.commit()
+        self.committed = log.log_end_offset
+
+    def new_epoch(self) -> None:
+        self.epoch += 1
+
+    def roll(self) -> None:
+        self.log_.roll()
+
+    def flush(self) -> None:
+        self.log_.flush()
+        self.durable = self.log_.recovery_point
+        self.is_flushed = True
+
+    def flush_under_appends(self) -> None:
+        """The log grows while a thread syncs."""
+        job = self.log_.prepare_flush()
+        self.append()
+        job.run()
+        self.log_.complete_flush(job)
+        self.durable = max(self.durable, job.up_to_offset)
+
+    def flush_while_cut(self) -> None:
+        """The log is cut, and grows again, while a thread syncs."""
+        job = self.log_.prepare_flush()
+        job.run()
+        self.truncate()
+        self.append()
+        self.log_.complete_flush(job)
+        self.durable = self.log_.recovery_point
+
+    def truncate(self) -> None:
+        if self.written:
+            batch = self.rng.choice(self.written)
+            self._cut(batch.base_offset, self.rng.randrange(batch.base_offset, batch.next_offset))
+
+    def start_at(self) -> None:
+        """The leader's log begins behind the end of this one."""
+        offset = self.log_.log_end_offset + self.rng.randrange(1, 50)
+        self.committed = self.durable = self.recorded_start = 0
+        self.start = offset
+        self.log_.truncate_fully_and_start_at(offset)
+        self._began_at(offset)
+
+    def _cut(self, end: int, offset: int) -> None:
+        log = self.log_
+        restarts = offset < log.segments[0].base_offset
+        low = 0 if restarts else min(end, offset)
+        self.committed, self.durable = min(self.committed, low), min(self.durable, low)
+        self.recorded_start = min(self.recorded_start, low)
+        if restarts:
+            self.start = max(self.start, offset)
+        log.truncate_to(offset)
+        if restarts:
+            self._began_at(offset)
+        else:
+            self.written = [batch for batch in self.written if batch.base_offset < end]
+            self.start = min(self.start, log.log_end_offset)
+            self.committed = log.log_end_offset
+        self.producers = Producers(self.written)
+        self.epoch += 1
+
+    def _began_at(self, offset: int) -> None:
+        self.written = []
+        self.producers = Producers()
+        self.start = self.committed = offset
+        self.durable = self.recorded_start = offset if self.is_flushed else 0
+
+    def drop(self) -> None:
+        """DeleteRecords or retention: the log begins later."""
+        log = self.log_
+        offset = self.rng.randint(log.log_start_offset, log.log_end_offset)
+        self.start = max(self.start, offset)
+        log.maybe_increment_log_start_offset(offset)
+        log.delete_old_segments(log.log_end_offset, NOW_MS)
+
+    def clear_away(self) -> None:
+        trash = self.store_.take_trash()
+        if trash is not None:
+            trash()
+
+    def checkpoint(self) -> None:
+        log = self.log_
+        high_watermark = self.rng.randint(log.log_start_offset, log.log_end_offset)
+        self.high_watermarks.add(high_watermark)
+        self.store_.write_checkpoints({WHERE: high_watermark})
+        self.high_watermarks = {high_watermark}
+        self.recorded_start = log.log_start_offset
+
+    def stop_and_start(self) -> None:
+        self.is_stopping = True
+        self.store_.close({})
+        self.durable = self.committed
+        self.recorded_start = self.start
+        self.store = open_store(self.disk, self.rng)
+        self.is_stopping = False
+
+    def refetch(self) -> None:
+        log = self.log_
+        assert log.corruption is not None
+        offset = log.corruption.offset
+        if offset < log.log_end_offset:
+            self._cut(min((batch.base_offset for batch in self.written if batch.next_offset > offset), default=offset), offset)
+        self.append()
+        log.refetched()
+        self.is_damaged = False
+
+
+def open_store(disk: MountedDisk, rng: Random) -> LogStore:
+    """The store of a node, as its start opens it."""
+    return LogStore.open(
+        disk,
+        [ROOT],
+        node_id=1,
+        cluster_id="cluster",
+        new_uuid=lambda: UUID(int=rng.getrandbits(128)),
+        config_for=lambda _where: CONFIG,
+    )

@@ -1,0 +1,319 @@
+"""A life of the metadata quorum's files: records, votes, snapshots, as a node's driver writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Generator, Hashable
+from random import Random
+from typing import Any, Generic, NamedTuple, TypeVar
+from uuid import UUID
+
+from crash_batches import NOW_MS
+
+from minikafka.broker.drivers.metadata_log import MetadataLog
+
+from minikafka.model import CLUSTER_METADATA_TOPIC, CLUSTER_METADATA_TOPIC_ID, OffsetAndEpoch, TopicPartition
+from minikafka.raft import ElectionState
+from minikafka.raft import effects as do
+from minikafka.records.build import build_batch
+from minikafka.records.record import Record
+from minikafka.storage.config import NEVER, UNLIMITED, LogConfig
+from minikafka.storage.log import Log
+from minikafka.storage.log_store import LogStore
+from minikafka.testing.disk import MountedDisk
+
+T = TypeVar("T")
+
+METADATA_PARTITION = TopicPartition(CLUSTER_METADATA_TOPIC, 0)
+CONFIG = LogConfig(
+    retention_ms=UNLIMITED, retention_bytes=UNLIMITED, segment_ms=NEVER, segment_bytes=600, index_interval_bytes=150
+)
+MIXES: dict[str, dict[str, int]] = {
+    "records of the quorum": {"append": 6, "fetch": 3, "flush": 4, "truncate": 2, "vote": 1, "checkpoint": 1},
+    "votes": {"vote": 6, "append": 2, "flush": 1, "stop_and_start": 1},
+    "snapshots": {"append": 6, "flush": 3, "snapshot": 3, "cut_start": 2, "install": 1, "checkpoint": 1, "vote": 1},
+}
+
+
+class Entry(NamedTuple):
+    """A metadata record."""
+
+    offset: int
+    epoch: int
+    value: bytes
+
+
+class Done(Generic[T]):
+    """Awaited, it has a result at once: there is no thread."""
+
+    def __init__(self, result: T) -> None:
+        self._result = result
+
+    def __await__(self) -> Generator[None, None, T]:
+        return self._result
+        yield
+
+
+def result_of(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run what waits for nothing."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+    raise AssertionError("it waits")
+
+
+def state_at(offset: int) -> list[bytes]:
+    """The values of a snapshot's records."""
+    return [b"state %d.%d" % (offset, part) + bytes(200 * part) for part in range(3)]
+
+
+class MetadataLife:
+    """See the module. Records below ``promised`` were reported durable; those below ``committed`` survive a kill."""
+
+    def __init__(self, disk: MountedDisk, rng: Random, mix: str, steps: int) -> None:
+        self.disk = disk
+        self.rng = rng
+        self.mix = mix
+        self.steps = steps
+        self.doing = "start"
+        self.files: MetadataLog | None = None
+        self.store: LogStore | None = None
+        self.records: list[Entry] = []
+        self.committed = 0
+        self.promised = 0
+        self.high_watermark = 0
+        self.epoch = 0
+        self.votes = {ElectionState()}  # what quorum-state may say
+        self.snapshots: dict[OffsetAndEpoch, bool] = {}  # True: it was reported durable
+        self.start = 0  # the log may begin there, not later
+        self.must_repair = False
+        self.repaired_from = 0  # a node whose log needs repair is not counted on for more
+
+    def promises(self) -> Hashable:
+        return (
+            hash(tuple(self.records)),
+            self.committed,
+            self.promised,
+            self.start,
+            self.must_repair,
+            tuple(sorted(map(str, self.votes))),
+            tuple(self.snapshots.items()),
+        )
+
+    def view(self) -> Hashable:
+        log = self.log
+        records = list(self.files_.records(log.log_start_offset, log.log_end_offset))
+        snapshot = self.files_.latest_snapshot()
+        return tuple(records), str(snapshot), tuple(self.votes), log.log_start_offset, log.log_end_offset
+
+    # -- restarts -----------------------------------------------------------------------------------------------------
+
+    def restarted(self, disk: MountedDisk, *, lost_power: bool) -> MetadataLife:
+        life = MetadataLife(disk, self.rng, self.mix, 6)
+        election, must_repair = life.open()
+        assert election in self.votes, "a vote that was answered is remembered"
+        if must_repair:
+            assert lost_power or self.must_repair, "a kill does not make the log need repair"
+            assert life.log.corruption is not None or self.must_repair, "nothing but damage makes the log need repair"
+        self._check_snapshots(life)
+        must_end = self.promised if lost_power else self.committed
+        self._check_records(life, min(must_end, self.repaired_from) if self.must_repair else must_end)
+        life._inherit(self, election, must_repair)
+        return life
+
+    def _check_snapshots(self, life: MetadataLife) -> None:
+        found = life.files_.latest_snapshot()
+        if found is not None:
+            assert found[0] in self.snapshots, "a snapshot is one that was taken"
+            assert found[1] == state_at(found[0].offset), "a snapshot is whole or absent"
+        newest = max((snapshot.offset for snapshot, is_promised in self.snapshots.items() if is_promised), default=0)
+        assert newest <= (0 if found is None else found[0].offset), "a snapshot that was reported is there"
+
+    def _check_records(self, life: MetadataLife, must_end: int) -> None:
+        log = life.log
+        start, end = log.log_start_offset, log.log_end_offset
+        found = life.files_.latest_snapshot()
+        covered = 0 if found is None else found[0].offset
+        expected = [record for record in self.records if start <= record.offset < end]
+        served = [Entry(*record) for record in life.files_.records(start, end)]
+        assert served == expected, "the records of the log are those that were written"
+        assert start == 0 or start <= covered <= end, "what is not in the log is in a snapshot that joins it"
+        assert max(covered, end) >= must_end, "what was promised is there"
+        assert start <= max(self.start, covered), "no record is gone that no snapshot replaces"
+        if found is not None and start < covered:
+            assert log.epoch_for_offset(covered - 1) == found[0].epoch, "snapshot and log agree"
+
+    def _inherit(self, former: MetadataLife, election: ElectionState, must_repair: bool) -> None:
+        log = self.log
+        end = log.log_end_offset
+        self.records = [record for record in former.records if log.log_start_offset <= record.offset < end]
+        self.committed = self.promised = end  # the machine takes what a start finds for synced
+        self.high_watermark = min(former.high_watermark, end)
+        self.epoch = max(election.epoch, log.latest_epoch, 0)
+        self.votes = {election}
+        newest = self.files_.latest_snapshot()
+        self.snapshots = {} if newest is None else {newest[0]: True}
+        self.start = log.log_start_offset
+        self.must_repair = must_repair
+        self.repaired_from = end
+
+    def open(self) -> tuple[ElectionState, bool]:
+        """Start as a node does; the vote it remembers, and whether it must not vote."""
+        self.store = LogStore.open(
+            self.disk,
+            ["/data"],
+            node_id=1,
+            cluster_id="cluster",
+            new_uuid=lambda: UUID(int=self.rng.getrandbits(128)),
+            config_for=lambda _where: CONFIG,
+        )
+        log = self.store.get(METADATA_PARTITION)
+        if log is None:
+            log = self.store.create(METADATA_PARTITION, CLUSTER_METADATA_TOPIC_ID, CONFIG)
+        self.files = MetadataLog(log.directory, log, self.disk, self._in_thread, lambda: NOW_MS)
+        _summary, election, must_repair = self.files.recover()
+        return election, must_repair
+
+    def _in_thread(self, act: Callable[[], Any]) -> Any:
+        """Sometimes the node goes on with other work before the thread gets its turn."""
+        if self.doing == "flush" and self.rng.random() < 0.3:
+            self.append()
+        return Done(act())
+
+    @property
+    def files_(self) -> MetadataLog:
+        assert self.files is not None
+        return self.files
+
+    @property
+    def log(self) -> Log:
+        assert self.store is not None
+        log = self.store.get(METADATA_PARTITION)
+        assert log is not None
+        return log
+
+    # -- work ---------------------------------------------------------------------------------------------------------
+
+    def work(self) -> None:
+        if self.files is None:
+            self.open()
+        if self.must_repair:
+            self.repair()
+        mix = MIXES[self.mix]
+        acts: list[Callable[[], None]] = [getattr(self, act) for act in mix]
+        for act in self.rng.choices(acts, list(mix.values()), k=self.steps):
+            self.doing = act.__name__
+            act()
+
+    def vote(self) -> None:
+        """In a new epoch; or for a leader that has become known."""
+        self.epoch += 1
+        state = ElectionState(self.epoch, self.rng.choice([None, 1, 2, 3]), None)
+        self.votes.add(state)
+        result_of(self.files_.persist_election(state))
+        self.votes = {state}
+
+    def _values(self) -> tuple[bytes, ...]:
+        return tuple(self.rng.randbytes(self.rng.randrange(1, 120)) for _ in range(self.rng.randint(1, 3)))
+
+    def append(self) -> None:
+        """As leader of the present epoch."""
+        if not self.epoch:
+            self.vote()
+        base, values = self.log.log_end_offset, self._values()
+        self.records += [Entry(base + at, self.epoch, value) for at, value in enumerate(values)]
+        self.files_.append(do.Append(base, self.epoch, values))
+        self.committed = self.log.log_end_offset
+
+    def fetch(self) -> None:
+        """As follower: two batches in one write."""
+        if not self.epoch:
+            self.vote()
+        base, data = self.log.log_end_offset, b""
+        for _ in range(2):
+            values = self._values()
+            offset = self.records[-1].offset + 1 if self.records and self.records[-1].offset >= base else base
+            self.records += [Entry(offset + at, self.epoch, value) for at, value in enumerate(values)]
+            batch = [Record(at, NOW_MS, None, value) for at, value in enumerate(values)]
+            data += build_batch(batch, base_offset=offset, leader_epoch=self.epoch)
+        end = OffsetAndEpoch(self.records[-1].offset + 1, self.epoch)
+        self.files_.append(do.AppendFetched(base, data, end))
+        self.committed = self.log.log_end_offset
+
+    def flush(self) -> None:
+        end = self.log.log_end_offset
+        result_of(self.files_.flush())
+        self.promised = max(self.promised, end)
+        self.high_watermark = max(self.high_watermark, self.rng.randint(self.high_watermark, self.promised))
+
+    def truncate(self) -> None:
+        """What was not committed contradicts the leader's log."""
+        bases = [record.offset for record in self.records if record.offset >= self.high_watermark]
+        if not bases:
+            return
+        offset = self.rng.choice(bases)
+        found = self.log.segments[self.log.segments.index_of(offset)].find(offset)
+        low = offset if found is None else min(offset, found[1].base_offset)
+        self.committed, self.promised = min(self.committed, low), min(self.promised, low)
+        self.high_watermark = min(self.high_watermark, low)
+        result_of(self.files_.truncate_to(offset))
+        self.records = [record for record in self.records if record.offset < self.log.log_end_offset]
+        self.committed = self.promised = self.log.log_end_offset
+        self.vote()
+
+    def snapshot(self) -> None:
+        """Of what is committed."""
+        offset = self.high_watermark
+        epoch = self.files_.epoch_before(offset)
+        if offset <= self.log.log_start_offset or epoch < 0:
+            return
+        snapshot_id = OffsetAndEpoch(offset, epoch)
+        self.snapshots.setdefault(snapshot_id, False)
+        result_of(self.files_.write_snapshot(snapshot_id, state_at(offset)))
+        self.snapshots[snapshot_id] = True
+
+    def cut_start(self) -> None:
+        """The log begins at the newest snapshot."""
+        offset = max((snapshot.offset for snapshot, is_promised in self.snapshots.items() if is_promised), default=0)
+        self.start = max(self.start, offset)
+        if offset:
+            self.files_.advance_log_start(offset)
+
+    def install(self) -> None:
+        """The leader's log begins behind the end of this one."""
+        offset = self.log.log_end_offset + self.rng.randrange(1, 20)
+        self.epoch += 1
+        snapshot_id = OffsetAndEpoch(offset, self.epoch)
+        self.vote()
+        data = bytearray()
+        for at, value in enumerate(state_at(offset)):
+            data += build_batch([Record(0, NOW_MS, None, value)], base_offset=at)
+        half = len(data) // 2
+        self.files_.write_snapshot_part(do.WriteSnapshot(snapshot_id, 0, bytes(data[:half])))
+        self.files_.write_snapshot_part(do.WriteSnapshot(snapshot_id, half, bytes(data[half:])))
+        self.snapshots[snapshot_id] = False
+        self.start = offset
+        result_of(self.files_.install_snapshot(snapshot_id))
+        self.snapshots[snapshot_id] = True
+        self.records = []
+        self.committed = self.promised = self.high_watermark = offset
+
+    def checkpoint(self) -> None:
+        assert self.store is not None
+        self.store.write_checkpoints({METADATA_PARTITION: self.high_watermark})
+
+    def stop_and_start(self) -> None:
+        assert self.store is not None
+        self.store.close({})
+        election, must_repair = self.open()
+        assert election in self.votes, "a vote that was answered is remembered"
+        assert not must_repair, "an orderly stop does not make the log need repair"
+
+    def repair(self) -> None:
+        """The leader's records took the place of what was damaged."""
+        if not self.epoch:
+            self.vote()
+        self.append()
+        result_of(self.files_.flush())
+        result_of(self.files_.remove_repair_mark())
+        self.must_repair = False
