@@ -2,28 +2,35 @@
 
 A broker writes it, durably, between registering and doing anything as that registration. When it starts anew it reads
 it to say which registration it continues. What a process wrote survives when that process is killed, but not when its
-machine loses power; the machine's boot id tells one from the other.
+machine loses power; the machine's boot id tells one from the other. And a disk that was taken away, or failed, takes
+what was synced with it; so each file names all the directories there were.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from contextlib import suppress
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from minikafka.model import CLUSTER_METADATA_TOPIC, NO_EPOCH
 from minikafka.storage.disk import Disk
 from minikafka.storage.errors import StorageFailure
+from minikafka.storage.log_dir import LogDir
 from minikafka.storage.log_store import LogStore
+from minikafka.storage.meta import format_uuid, parse_uuid
 
-REGISTRATION_FILE = "registration"
-REGISTRATION_VERSION = 0
+REGISTRATION_FILE: Final = "registration"
+REGISTRATION_VERSION: Final = 0
+ANYTHING_LOST: Final = -2
+"""Instead of an epoch: not even what was synced is sure to be there (-1: only that is)."""
 
 
 class Registration(NamedTuple):
-    """Who wrote last; ``boot_id`` is None where the machine does not tell."""
+    """Who wrote last, and in which directories; ``boot_id`` is None where the machine does not tell."""
 
     broker_epoch: int
     boot_id: str | None
+    directories: tuple[UUID, ...]
 
 
 def read_registration(disk: Disk, directory: str) -> Registration | None:
@@ -33,7 +40,8 @@ def read_registration(disk: Disk, directory: str) -> Registration | None:
         rows = dict(line.split("=", 1) for line in text.splitlines() if not line.startswith("#"))
         if int(rows["version"]) != REGISTRATION_VERSION:
             return None
-        return Registration(int(rows["broker.epoch"]), rows["boot.id"] or None)
+        directories = tuple(parse_uuid(one) for one in rows["directories"].split(",") if one)
+        return Registration(int(rows["broker.epoch"]), rows["boot.id"] or None, directories)
     except (FileNotFoundError, KeyError, ValueError):
         return None
 
@@ -44,6 +52,7 @@ def write_registration(disk: Disk, directory: str, registration: Registration) -
         "#\n"
         f"boot.id={registration.boot_id or ''}\n"
         f"broker.epoch={registration.broker_epoch}\n"
+        f"directories={','.join(map(format_uuid, registration.directories))}\n"
         f"version={REGISTRATION_VERSION}\n"
     )
     disk.write_atomic(f"{directory}/{REGISTRATION_FILE}", text.encode())
@@ -52,8 +61,8 @@ def write_registration(disk: Disk, directory: str, registration: Registration) -
 class Registrations:
     """What the log directories of a node know of its registrations.
 
-    ``previous_broker_epoch`` is the one whose records are all there: it goes to the controller. -1 when some may be
-    lost, or when there was none.
+    ``previous_broker_epoch`` is the one whose records are all there: it goes to the controller. -1 when what was not
+    synced may be lost, ANYTHING_LOST when more may be, or when nothing is known.
     """
 
     def __init__(self, disk: Disk, store: LogStore, boot_id: str | None) -> None:
@@ -63,32 +72,42 @@ class Registrations:
         self.previous_broker_epoch = self._read()
 
     def _read(self) -> int:
-        """Of several directories the newest tells. An older one was offline: the cluster counts on nothing in it."""
+        found = {_id_of(one): read_registration(self._disk, one.path) for one in self._store.online}
+        newest = max((one for one in found.values() if one is not None), default=None, key=lambda one: one.broker_epoch)
+        if newest is None or any(found.get(directory) is None for directory in newest.directories):
+            return ANYTHING_LOST
         replicas = (log for log in self._store if log.topic_partition.topic != CLUSTER_METADATA_TOPIC)
         if any(log.corruption is not None for log in replicas):
-            return NO_EPOCH  # damaged bytes are lost records
-        if self._store.was_clean and self._store.clean_shutdown_broker_epoch != NO_EPOCH:
-            return self._store.clean_shutdown_broker_epoch
-        found = [read_registration(self._disk, directory.path) for directory in self._store.online]
-        newest = max((one for one in found if one is not None), default=None, key=lambda one: one.broker_epoch)
-        if newest is None or newest.boot_id is None or newest.boot_id != self._boot_id:
-            return NO_EPOCH
-        return newest.broker_epoch
+            return ANYTHING_LOST
+        is_same_boot = newest.boot_id is not None and newest.boot_id == self._boot_id
+        return newest.broker_epoch if is_same_boot or self._store.was_clean else NO_EPOCH
 
     def write(self, broker_epoch: int) -> None:
         """The controller has registered this process. Durable on return; a directory that refuses goes offline."""
+        registration = Registration(broker_epoch, self._boot_id, self.online_directories())
         for directory in self._store.online:
             try:
-                write_registration(self._disk, directory.path, Registration(broker_epoch, self._boot_id))
+                write_registration(self._disk, directory.path, registration)
             except OSError as error:
                 directory.fail(StorageFailure(f"could not write {REGISTRATION_FILE} in {directory.path}: {error}"))
         self.previous_broker_epoch = broker_epoch
 
+    def forget(self, directory: LogDir) -> None:
+        """The directory failed: what its kernel still shows may not be on its disk, whatever a later start finds."""
+        with suppress(OSError):
+            self._disk.unlink(f"{directory.path}/{REGISTRATION_FILE}")
+            self._disk.fsync_dir(directory.path)
+
     def online_directories(self) -> tuple[UUID, ...]:
         """Ids of the directories that work (KIP-858)."""
-        return tuple(one.meta.directory_id for one in self._store.online if one.meta is not None)
+        return tuple(map(_id_of, self._store.online))
 
     def failed_directories(self) -> tuple[UUID, ...]:
         """Ids of those that failed since the start."""
         directories = self._store.directories
         return tuple(one.meta.directory_id for one in directories if one.meta is not None and one.failure is not None)
+
+
+def _id_of(directory: LogDir) -> UUID:
+    assert directory.meta is not None, f"{directory.path} is not this node's yet"
+    return directory.meta.directory_id

@@ -66,7 +66,12 @@ def register(state: ControllerState, command: RegisterBroker, now_ms: int) -> Re
         )
     )
     state.sessions.start(command.broker_id, now_ms)
-    settle(state, [command.broker_id], unsynced=() if continues else [command.broker_id])
+    if continues:
+        settle(state, [command.broker_id])
+    elif command.previous_broker_epoch < NO_EPOCH:
+        settle(state, [command.broker_id], lost=[command.broker_id])
+    else:
+        settle(state, [command.broker_id], unsynced=[command.broker_id])
     return RegisterBrokerResponse(broker_epoch)
 
 
@@ -83,7 +88,7 @@ def _check_registration(state: ControllerState, command: RegisterBroker) -> None
 
 
 def _continues(existing: BrokerImage | None, previous_broker_epoch: int) -> bool:
-    if existing is None or previous_broker_epoch == NO_EPOCH:
+    if existing is None or previous_broker_epoch < 0:
         return False
     return previous_broker_epoch in (existing.broker_epoch, existing.previous_broker_epoch)
 
@@ -121,7 +126,7 @@ def heartbeat(state: ControllerState, command: BrokerHeartbeat, now_ms: int) -> 
         may_stop = _stop(state, broker, session)
     elif have_all_failed(broker, command.offline_log_dirs):
         fence(state, [broker])
-        settle(state, [broker.broker_id], unsynced=[broker.broker_id])
+        settle(state, [broker.broker_id], lost=[broker.broker_id])
     elif command.want_fence:
         fence(state, [broker])
     elif broker.fenced and is_caught_up:

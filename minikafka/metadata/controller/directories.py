@@ -1,9 +1,9 @@
 """In which log directory each replica is (KIP-858).
 
 A broker tells: the ids of its online directories when it registers, those that failed with its heartbeats, and in which
-one a replica is when it has placed or moved it. Replicas in a directory that failed can neither lead nor be in sync,
-and are no longer counted on; the broker's others go on. A broker with a single directory has nothing to tell: its
-replicas are taken to be there from the beginning.
+one a replica is when it has placed or moved it, be it one that has failed since. Replicas in a directory that failed
+can neither lead nor be in sync, and are no longer counted on; the broker's others go on. A broker with a single
+directory has nothing to tell: its replicas are taken to be there from the beginning.
 """
 
 from __future__ import annotations
@@ -86,11 +86,6 @@ def _assign(state: ControllerState, broker: BrokerImage, assignment: DirectoryAs
         raise KafkaError(
             ErrorCode.NOT_LEADER_OR_FOLLOWER,
             f"broker {broker.broker_id} has no replica of {topic.name}-{assignment.partition}",
-        )
-    if assignment.directory not in broker.log_dirs:
-        raise KafkaError(
-            ErrorCode.LOG_DIR_NOT_FOUND,
-            f"broker {broker.broker_id} has no online log directory {assignment.directory}",
         )
     # A replica is not moved out of a directory that failed, but made anew, and empty.
     gone = [broker.broker_id] if state.is_offline(partition, broker.broker_id) else ()

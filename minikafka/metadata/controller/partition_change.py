@@ -213,8 +213,8 @@ def change_record(
     """The record that makes one of the other; None when they are the same.
 
     Where a replica goes the leader is named anew, for the sake of a new leader epoch. A removed replica that comes back
-    may not have heard of either yet: what it still fetches from the log that it is about to delete must not count, or it
-    joins the ISR with nothing.
+    may not have heard of either yet: what it still fetches from the log that it is about to delete must not count, or
+    it joins the ISR with nothing.
     """
     changed = {name: value for name in CHANGEABLE if (value := getattr(after, name)) != getattr(before, name)}
     if not set(before.replicas) <= set(after.replicas):

@@ -41,15 +41,17 @@ def settle(
     brokers: Iterable[int],
     *,
     unsynced: Collection[int] = NOBODY,
+    lost: Collection[int] = NOBODY,
     gone: Collection[int] = NOBODY,
 ) -> None:
     """The standing of ``brokers`` changed: give every partition they have a replica of its leader, ISR and ELR.
 
-    Those that are ``unsynced`` may have lost records that they had not synced, those that are ``gone`` all.
+    Those that are ``unsynced`` may have lost records that they had not synced, those that are ``lost`` any, and those
+    that are ``gone`` have none left.
     """
     changed = frozenset(brokers)
     affected = (found for found in state.image.partitions() if not changed.isdisjoint(found[2].replicas))
-    _settle_all(state, affected, unsynced, gone)
+    _settle_all(state, affected, unsynced, lost, gone)
 
 
 def settle_topics(state: ControllerState, topics: Iterable[TopicImage]) -> None:
@@ -61,11 +63,12 @@ def _settle_all(
     state: ControllerState,
     found: Iterable[FoundPartition],
     unsynced: Collection[int] = NOBODY,
+    lost: Collection[int] = NOBODY,
     gone: Collection[int] = NOBODY,
 ) -> None:
     records: list[PartitionChangeRecord] = []
     for topic, index, partition in found:
-        around = state.circumstances(topic, partition, unsynced=unsynced, gone=gone)
+        around = state.circumstances(topic, partition, unsynced=unsynced, lost=lost, gone=gone)
         records += change_records(topic, index, partition, partition, around)
     state.write(*records)
 

@@ -93,18 +93,19 @@ class ControllerState:
         partition: PartitionImage,
         *,
         unsynced: Collection[int] = NOBODY,
+        lost: Collection[int] = NOBODY,
         gone: Collection[int] = NOBODY,
         unclean: bool = False,
     ) -> Circumstances:
         """What decides over a partition. Brokers that are ``unsynced`` may have lost what they did not sync, those that
-        are ``gone`` have lost everything; ``unclean``: it was asked for."""
+        are ``lost`` more, those that are ``gone`` have nothing left; ``unclean``: it was asked for."""
         config = self.topic_config(topic.name)
         offline = frozenset(replica for replica in partition.replicas if self.is_offline(partition, replica))
         return Circumstances(
             standing=lambda one: Standing.UNAVAILABLE if one in offline else self.standing(one),
             min_insync_replicas=config.min_insync_replicas,
             is_unclean_allowed=lambda: unclean or config.unclean_leader_election_enable,
-            lost=NOBODY if self.is_synced(topic) else offline.union(unsynced),
+            lost=frozenset(lost) if self.is_synced(topic) else offline.union(unsynced, lost),
             gone=gone,
         )
 

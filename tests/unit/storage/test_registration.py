@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shutil import rmtree
 from uuid import UUID
 
 import pytest
@@ -13,6 +14,7 @@ from minikafka.storage.damage import Corruption
 from minikafka.storage.disk import OsDisk
 from minikafka.storage.log_store import LogStore
 from minikafka.storage.registration import (
+    ANYTHING_LOST,
     REGISTRATION_FILE,
     Registration,
     Registrations,
@@ -50,7 +52,7 @@ def machine(tmp_path: Path) -> Machine:
 
 
 def test_the_first_start_continues_nothing(machine: Machine) -> None:
-    assert machine.start().previous_broker_epoch == -1
+    assert machine.start().previous_broker_epoch == ANYTHING_LOST
 
 
 @pytest.mark.spec("P1")
@@ -96,7 +98,7 @@ def test_damaged_bytes_are_lost_records(machine: Machine) -> None:
     machine.start().write(41)
     log = machine.store.create(TopicPartition("t", 0), UUID(int=7), LogConfig())
     log.corruption = Corruption("x", 0, 0, "bad checksum", None)
-    assert Registrations(DISK, machine.store, machine.boot_id).previous_broker_epoch == -1
+    assert Registrations(DISK, machine.store, machine.boot_id).previous_broker_epoch == ANYTHING_LOST
     log.corruption = None
     assert Registrations(DISK, machine.store, machine.boot_id).previous_broker_epoch == 41
 
@@ -104,12 +106,25 @@ def test_damaged_bytes_are_lost_records(machine: Machine) -> None:
 def test_of_several_directories_the_newest_tells(tmp_path: Path) -> None:
     machine = Machine(tmp_path, directories=2)
     machine.start().write(41)
-    write_registration(DISK, machine.paths[0], Registration(40, "boot-0"))
+    write_registration(DISK, machine.paths[0], Registration(40, "boot-0", ()))
     machine.kill()
     registrations = machine.start()
     assert registrations.previous_broker_epoch == 41
     assert len(set(registrations.online_directories())) == 2
     assert registrations.failed_directories() == ()
+
+
+def test_a_disk_that_was_replaced_or_failed_has_taken_what_was_synced(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, directories=2)
+    machine.start().write(41)
+    machine.stop(41)
+    rmtree(machine.paths[1])
+    registrations = machine.start()
+    assert registrations.previous_broker_epoch == ANYTHING_LOST
+    registrations.write(42)
+    registrations.forget(machine.store.directories[0])
+    machine.kill()
+    assert machine.start().previous_broker_epoch == ANYTHING_LOST
 
 
 def test_a_directory_that_refuses_goes_offline(tmp_path: Path) -> None:
@@ -119,7 +134,9 @@ def test_a_directory_that_refuses_goes_offline(tmp_path: Path) -> None:
     registrations.write(41)
     assert len(registrations.online_directories()) == 1
     assert len(registrations.failed_directories()) == 1
-    assert read_registration(DISK, machine.paths[0]) == Registration(41, "boot-1")
+    found = read_registration(DISK, machine.paths[0])
+    assert found is not None
+    assert (found.broker_epoch, found.boot_id, len(found.directories)) == (41, "boot-1", 2)
 
 
 @pytest.mark.parametrize("text", ["", "x", "version=1\nbroker.epoch=1\nboot.id=a\n", "version=0\nboot.id=a\n", "\xff"])

@@ -25,8 +25,9 @@ class RegisterBroker(Command[RegisterBrokerResponse]):
     online log directories (KIP-858).
 
     ``previous_broker_epoch`` names the registration under which what is on its disks was written, if nothing of it can
-    be lost: its process was stopped in order, or killed while the machine ran on. -1 after a power cut, or when it
-    cannot tell: it leaves ISRs and ELRs then (KIP-966).
+    be lost: its process was stopped in order, or killed while the machine ran on. -1 when what was not synced may be
+    lost, by a power cut: it leaves ISRs and ELRs then, but of topics that sync what they acknowledge (KIP-966). Less
+    when anything may be lost: disks were changed, or are damaged.
 
     Errors: INCONSISTENT_CLUSTER_ID; DUPLICATE_BROKER_REGISTRATION while another incarnation's session lives.
     """
@@ -142,8 +143,10 @@ class AssignReplicasToDirsResponse(Response):
 class AssignReplicasToDirs(Command[AssignReplicasToDirsResponse]):
     """A broker tells in which of its log directories replicas are (Kafka API 73, KIP-858).
 
+    A directory that is not online takes the replica offline.
+
     Errors of the whole: STALE_BROKER_EPOCH. Of an assignment: UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION,
-    NOT_LEADER_OR_FOLLOWER (no replica of it is placed there), LOG_DIR_NOT_FOUND (it did not register the directory).
+    NOT_LEADER_OR_FOLLOWER (no replica of it is placed there).
     """
 
     TYPE: ClassVar[int] = 13
