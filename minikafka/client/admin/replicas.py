@@ -167,20 +167,28 @@ class ReplicaCalls(AdminCalls):
         return outcomes
 
     async def describe_log_dirs(self, brokers: Iterable[int] | None = None) -> dict[int, list[LogDirectory]]:
-        """The log directories of brokers (default: of all that are live), and the replicas in them with their sizes."""
+        """The log directories of brokers (default: of all), and the replicas in them with their sizes. A broker that
+        is not alive is left out."""
         found: dict[int, list[LogDirectory]] = {}
-        cluster = await self._live_brokers()
-        for broker_id in sorted(cluster if brokers is None else brokers):
-
-            async def attempt(broker_id: int = broker_id) -> list[LogDirectory]:
-                connection = await self._connections.to_node(broker_id)
-                request = DescribeLogDirsRequest(topics=None)
-                answer = await connection.call(request, DescribeLogDirsResponse, timeout_s=self._answer_s)
-                check(answer.error_code, None, f"describing the log directories of broker {broker_id}")
-                return [_log_directory(result) for result in answer.results]
-
-            found[broker_id] = await self._retrying(attempt, f"describing the log directories of broker {broker_id}")
+        for broker_id in sorted(await self._live_brokers() if brokers is None else brokers):
+            described = await self._describe_log_dirs(broker_id)
+            if described is not None:
+                found[broker_id] = described
         return found
+
+    async def _describe_log_dirs(self, broker_id: int) -> list[LogDirectory] | None:
+        doing = f"describing the log directories of broker {broker_id}"
+
+        async def attempt() -> list[LogDirectory] | None:
+            if broker_id not in await self._live_brokers():
+                return None
+            connection = await self._connections.to_node(broker_id)
+            request = DescribeLogDirsRequest(topics=None)
+            answer = await connection.call(request, DescribeLogDirsResponse, timeout_s=self._answer_s)
+            check(answer.error_code, None, doing)
+            return [_log_directory(result) for result in answer.results]
+
+        return await self._retrying(attempt, doing)
 
     async def alter_replica_log_dirs(self, broker_id: int, paths: Mapping[TopicPartition, str]) -> Outcomes:
         """Have a broker move replicas of its own to these directories; a replica that it does not have yet is to be

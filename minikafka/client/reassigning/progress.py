@@ -79,7 +79,7 @@ def measure(
             partitions[where] = State.IN_PROGRESS
         else:
             partitions[where] = State.COMPLETE if replicas[where] == placement.replicas else State.DIFFERENT
-    placed = {move: _directory_state(move, directories) for move in directory_moves(plan)}
+    placed = {move: _directory_state(move, ongoing, directories) for move in directory_moves(plan)}
     replicas_total = replicas_done = bytes_total = bytes_done = 0
     for where, broker in moves:
         view = cluster.partition(where)
@@ -105,12 +105,14 @@ def directory_moves(plan: Plan) -> Iterator[DirectoryMove]:
             yield DirectoryMove(where, broker, path)
 
 
-def _directory_state(move: DirectoryMove, directories: Directories) -> State:
+def _directory_state(
+    move: DirectoryMove, ongoing: Mapping[TopicPartition, Reassignment], directories: Directories
+) -> State:
     for directory in directories.get(move.broker, ()):
         replica = directory.replicas.get(move.where)
         if replica is not None and directory.path == move.path:
             return State.IN_PROGRESS if replica.is_future else State.COMPLETE
-    return State.DIFFERENT
+    return State.IN_PROGRESS if move.where in ongoing else State.DIFFERENT
 
 
 def _size(directories: Directories, broker: int, where: TopicPartition, *, future: bool = False) -> int:

@@ -37,6 +37,7 @@ def propose_without(current: Assignment, brokers: Racks) -> dict[TopicPartition,
     proposal = _Proposal(current, brokers)
     proposal.place_missing()
     proposal.even_out(only_new=True)
+    proposal.replace_leaders()
     return {where: replicas for where, replicas in proposal.result().items() if replicas != tuple(current[where])}
 
 
@@ -82,8 +83,7 @@ class _Proposal:
     # -- replicas -----------------------------------------------------------------------------------------------------
 
     def place_missing(self) -> None:
-        """Fill up each partition, from the brokers with the fewest replicas. A lost leadership goes on where it was
-        first: to the next replica."""
+        """Fill up each partition, from the brokers with the fewest replicas."""
         for where, replicas in self._replicas.items():
             while len(replicas) < len(self._current[where]):
                 candidates = [broker for broker in self._racks if self._may_place(where, broker)]
@@ -159,6 +159,17 @@ class _Proposal:
         self._in_topic[where.topic, broker] -= 1
 
     # -- leaders ------------------------------------------------------------------------------------------------------
+
+    def replace_leaders(self) -> None:
+        """Where the preferred leader left, prefer the replica whose broker leads least."""
+        orphans = [where for where in self._replicas if self._current[where][0] not in self._racks]
+        leads = Counter(replicas[0] for where, replicas in self._replicas.items() if where not in orphans)
+        for where in orphans:
+            replicas = self._replicas[where]
+            leader = min(replicas, key=lambda broker: leads[broker])
+            replicas.remove(leader)
+            replicas.insert(0, leader)
+            leads[leader] += 1
 
     def spread_leaders(self) -> None:
         """Pass leaderships on along chains of brokers, each of which has a replica of what the one before leads."""

@@ -98,6 +98,12 @@ def test_draining_moves_only_what_is_there() -> None:
     assert loads(after, brokers(1, 2, 3)) == [4, 4, 4]
 
 
+def test_leaderships_of_a_drained_broker_go_to_those_that_lead_least() -> None:
+    current = topic((1, 2), (1, 2), (2, 3), (2, 3), (3, 2))
+    drained = propose_without(current, brokers(2, 3))
+    assert [drained[TopicPartition("t", index)] for index in (0, 1)] == [(3, 2), (2, 3)]
+
+
 def random_case(rng: random.Random) -> tuple[Assignment, dict[int, str | None], dict[int, str | None]]:
     """(current, all brokers, chosen brokers)"""
     size = rng.randrange(2, 8)
