@@ -26,6 +26,8 @@ from minikafka.testing.loop import Simulator
 DURATION_S: Final = 60.0
 HEALING_S: Final = 120.0
 MIN_ACKNOWLEDGED_PER_S: Final = 0.3
+EXCUSES: Final = ("no space left on device", "disk failure")
+"""Why a node may stop."""
 
 
 @dataclass
@@ -87,9 +89,11 @@ def simulate(
     faults = Faults(cluster, without=without, is_flushed="log.flush.interval.messages" in node_settings)
     simulator.after_turn = invariants.after_turn
     invariants.on_election = faults.on_election
-    with _logs_to(say):
+    with _logs_to(say) as failures:
         try:
             _drive(simulator, cluster, workload, faults, invariants, topic_settings, duration_s)
+            if failures:
+                raise InvariantViolatedError(failures[0])
             report.verdict = check(workload.history.events)
             _judge(report.verdict, duration_s)
         except InvariantViolatedError as violation:
@@ -199,22 +203,26 @@ def _judge(verdict: Verdict, duration_s: float) -> None:
 
 
 @contextmanager
-def _logs_to(say: Any) -> Iterator[None]:
-    """The nodes' own log lines become part of the trace."""
+def _logs_to(say: Any) -> Iterator[list[str]]:
+    """The nodes' own log lines become part of the trace. Yields those that tell of a bug: it fills as they come."""
     before = structlog.get_config()
+    failures: list[str] = []
 
     def capture(_logger: Any, level: str, event: MutableMapping[str, Any]) -> Any:
-        loop = events._get_running_loop()
+        host = getattr(events._get_running_loop(), "host", "-")
         error = event.pop("exc_info", None)
         text = " ".join(f"{name}={value}" for name, value in event.items() if name != "event")
-        say(getattr(loop, "host", "-"), f"[{level}] {event.get('event')} {text}")
+        line = f"[{level}] {event.get('event')} {text}"
+        say(host, line)
         if isinstance(error, BaseException):
-            for line in "".join(traceback.format_exception(error)).splitlines():
-                say("", line)
+            for each in "".join(traceback.format_exception(error)).splitlines():
+                say("", each)
+        if (error or level == "critical") and not any(excuse in line for excuse in EXCUSES):
+            failures.append(f"{host}: {line}")
         raise structlog.DropEvent
 
     structlog.configure(processors=[capture], cache_logger_on_first_use=False)
     try:
-        yield
+        yield failures
     finally:
         structlog.configure(**before)
