@@ -11,6 +11,11 @@ class GroupSettings(SettingGroup):
 
     group_min_session_timeout_ms = Setting(integer(1), 6000, doc="Shortest session a group member may ask for.")
     group_max_session_timeout_ms = Setting(integer(1), 1_800_000, doc="Longest session a group member may ask for.")
+    group_max_size = Setting(
+        integer(1),
+        2_147_483_647,
+        doc="Most members of a group, those that are joining included; more are refused with GROUP_MAX_SIZE_REACHED.",
+    )
     group_initial_rebalance_delay_ms = Setting(
         integer(0),
         0,
@@ -32,4 +37,11 @@ class GroupSettings(SettingGroup):
     )
     offsets_retention_minutes = Setting(
         integer(1), 10_080, doc="Committed offsets of a group without members are dropped after so long."
+    )
+    offsets_retention_check_interval_ms = Setting(
+        integer(1), 600_000, doc="How often coordinators look for offsets to drop."
+    )
+    offset_metadata_max_bytes = Setting(integer(0), 4096, doc="Longest metadata that may be committed with an offset.")
+    offsets_commit_timeout_ms = Setting(
+        integer(1), 5000, doc="How long a commit, or any other write about a group, may wait for its replicas."
     )

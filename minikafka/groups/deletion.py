@@ -57,15 +57,25 @@ def forget_topics(shard: Shard, topics: Collection[str]) -> None:
 
 
 def sweep(shard: Shard) -> None:
-    """Expire offsets and remove groups that are over; then wait for the next time."""
+    """Expire offsets and remove groups that are over, in as many steps as it takes; then wait for the next time."""
+    unswept, settings = shard.unswept, shard.settings
+    if not unswept:
+        unswept.extend(shard.groups)
     being_committed = set(shard.offsets_in_flight())
-    for group in list(shard.groups.values()):
-        expired = [at for at in _expired_offsets(shard, group) if (group.group_id, at) not in being_committed]
-        records: list[GroupRecord] = [*tombstones(group, expired)]
-        if len(expired) == len(group.offsets) and _is_over(group):
-            records.append(_tombstone(group))
-        _write_in_parts(shard, group, records)
-    shard.set_timer(RetentionTimer(), shard.now_ms + shard.settings.offsets_retention_check_interval_ms)
+    for _ in range(min(len(unswept), settings.groups_per_sweep_step)):
+        group = shard.groups.get(unswept.popleft())
+        if group is not None:
+            _sweep_group(shard, group, being_committed)
+    delay_ms = settings.sweep_pause_ms if unswept else settings.offsets_retention_check_interval_ms
+    shard.set_timer(RetentionTimer(), shard.now_ms + delay_ms)
+
+
+def _sweep_group(shard: Shard, group: Group, being_committed: Collection[tuple[str, TopicPartition]]) -> None:
+    expired = [at for at in _expired_offsets(shard, group) if (group.group_id, at) not in being_committed]
+    records: list[GroupRecord] = [*tombstones(group, expired)]
+    if len(expired) == len(group.offsets) and _is_over(group):
+        records.append(_tombstone(group))
+    _write_in_parts(shard, group, records)
 
 
 def _is_over(group: Group) -> bool:

@@ -7,6 +7,7 @@ they are replayed, in the order of the log, and only then does its `done` run an
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -52,6 +53,8 @@ class Shard:
     now_ms: int = 0
     groups: dict[str, Group] = field(default_factory=dict)
     writes: dict[int, PendingWrite] = field(default_factory=dict)
+    unswept: deque[str] = field(default_factory=deque)
+    """Groups that the retention sweep under way has yet to look at."""
     _effects: list[Effect] = field(default_factory=list)
     _next_write_id: int = 0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from groups_driver import Driver
 
-from minikafka.groups.effects import Write
+from minikafka.groups.effects import RetentionTimer, Write
 from minikafka.wire.consumer_protocol import encode_subscription
 from minikafka.wire.messages.consumer_protocol import ConsumerProtocolSubscription
 
@@ -86,3 +86,45 @@ def test_a_commit_after_the_group_became_empty_counts_from_then(driver: Driver) 
     driver.commit({("t", 0): 1})
     driver.advance(5 * DAY_MS)
     assert driver.fetch() == {("t", 0): 1}
+
+
+def sweep_step(driver: Driver) -> int:
+    """Let time pass up to the next step of a sweep; how many writes it made."""
+    driver.advance(driver.timers[RetentionTimer()] - driver.now_ms)
+    return sum(isinstance(effect, Write) for effect in driver.effects)
+
+
+def pause_ms(driver: Driver) -> int:
+    return driver.timers[RetentionTimer()] - driver.now_ms
+
+
+def test_many_groups_expire_in_steps() -> None:
+    """However many there are, no step keeps others from the loop for long."""
+    driver = Driver(groups_per_sweep_step=10, offsets_retention_ms=DAY_MS)
+    for number in range(25):
+        driver.commit({("t", 0): number}, group=f"g{number}")
+    driver.advance(DAY_MS - 1000)
+    driver.commit({("t", 0): 2}, group="young")
+    while not (first := sweep_step(driver)):
+        pass
+    steps = [first]
+    while pause_ms(driver) < 600_000:
+        assert pause_ms(driver) == 20
+        driver.commit({("u", 0): 1}, group="between")  # others have their turn
+        steps.append(sweep_step(driver))
+    assert steps == [10, 10, 5]
+    assert driver.fetch(group="g24") == {}
+    assert driver.fetch(group="young") == {("t", 0): 2}
+    assert driver.fetch(group="between") == {("u", 0): 1}
+
+
+def test_a_group_that_goes_before_its_turn_is_passed_over() -> None:
+    driver = Driver(groups_per_sweep_step=1, offsets_retention_ms=DAY_MS)
+    for group in "ab":
+        driver.commit({("t", 0): 1}, group=group)
+    driver.advance(DAY_MS)
+    while not sweep_step(driver):
+        pass
+    assert driver.delete_group("b").error_code == 0
+    assert (sweep_step(driver), pause_ms(driver)) == (0, 600_000)
+    assert not driver.coordinator.shard.groups

@@ -236,3 +236,28 @@ async def test_nobody_deletes_the_offsets_topic_or_writes_to_it(start_node: Star
     refused = await client.produce("__consumer_offsets", b"x")
     assert refused.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert await committed(client, "g") == (0, {"orders": 7})
+
+
+async def test_the_nodes_settings_are_the_coordinators(start_node: StartNode, dial: Dial) -> None:
+    node = await with_groups(
+        await start_node(
+            **SETTINGS,
+            group_max_size=7,
+            group_min_session_timeout_ms=100,
+            group_max_session_timeout_ms=9_000,
+            offsets_retention_minutes=3,
+            offsets_retention_check_interval_ms=4_000,
+            offset_metadata_max_bytes=10,
+            offsets_commit_timeout_ms=2_000,
+        )
+    )
+    (shard,) = node.groups
+    settings = shard.coordinator.shard.settings
+    assert (settings.max_size, settings.min_session_timeout_ms, settings.max_session_timeout_ms) == (7, 100, 9_000)
+    assert (settings.offsets_retention_ms, settings.offsets_retention_check_interval_ms) == (180_000, 4_000)
+    assert (settings.offset_metadata_max_bytes, settings.offsets_commit_timeout_ms) == (10, 2_000)
+    await create_topic(node, "orders")
+    request = commit("g", 7)
+    request.topics[0].partitions[0].committed_metadata = "x" * 11
+    refused = await (await dial(node)).ask(request)
+    assert refused.topics[0].partitions[0].error_code == ErrorCode.OFFSET_METADATA_TOO_LARGE
