@@ -62,11 +62,6 @@ class LeaderEpochCache:
         """A copy of the entries, oldest first."""
         return list(map(EpochEntry, self._epochs, self._starts))
 
-    @property
-    def start_offset(self) -> int:
-        """Where the oldest known epoch begins; 0 while none is known."""
-        return self._starts[0] if self._starts else 0
-
     def assign(self, epoch: int, start_offset: int) -> None:
         """``epoch`` begins at ``start_offset``; entries that contradict it are dropped. No effect for the latest."""
         if epoch == self.latest_epoch:

@@ -84,7 +84,6 @@ class _Loader:
         self.snapshots = SnapshotFiles(disk, directory)
         self.corruption = read_refetch_mark(disk, directory)
         self.epochs = LeaderEpochCache()
-        self.known_from = 0  # what went from the epochs went from the log, though no log start was recorded yet
         self.scanned_epoch = NO_EPOCH  # of the last batch that was verified
         self.segments: list[Segment] = []
 
@@ -103,7 +102,7 @@ class _Loader:
     def _loaded(self, is_believed: bool) -> LoadedLog:
         segments = Segments(self.segments)
         end_offset = segments.active.next_offset
-        log_start_offset = max(self.log_start_offset, segments[0].base_offset, min(self.known_from, end_offset))
+        log_start_offset = max(self.log_start_offset, segments[0].base_offset)
         self.epochs.truncate_from_end(end_offset)
         self.epochs.truncate_from_start(log_start_offset)
         self.snapshots.remove(above=end_offset)
@@ -144,7 +143,7 @@ class _Loader:
     def _check_end(self) -> None:
         """The log must reach the recovery point; one that ends before its start begins anew there."""
         last = self.segments[-1]
-        if last.next_offset < self.recovery_point and self.corruption is None:
+        if max(last.next_offset, self.log_start_offset) < self.recovery_point and self.corruption is None:
             self._report(last, last.size, "records that were durable are missing", None)
         if last.next_offset < self.log_start_offset:
             for segment in reversed(self.segments):
@@ -160,7 +159,6 @@ class _Loader:
         epochs = LeaderEpochCache.load(self.disk, self.directory)
         if epochs is not None:
             self.epochs = epochs
-            self.known_from = epochs.start_offset
         return epochs is not None or not any(segment.size for segment in self.segments)
 
     def _activate_believed(self) -> bool:
@@ -173,7 +171,7 @@ class _Loader:
     # -- any other stop ---------------------------------------------------------------------------------------------
 
     def _recover(self) -> None:
-        from_offset = self.recovery_point if self._load_epochs() else 0
+        from_offset = self.recovery_point if self._load_epochs() and self._knows_epochs() else 0
         first = 0
         while first + 1 < len(self.segments) and self.segments[first + 1].base_offset <= from_offset:
             first += 1
@@ -185,6 +183,11 @@ class _Loader:
                 self._cut(at, bad)
                 break
         self.segments[-1].activate()
+
+    def _knows_epochs(self) -> bool:
+        """False when records came back whose epochs were forgotten: the log start was not recorded when they went."""
+        start = max(self.log_start_offset, self.segments[0].base_offset)
+        return self.recovery_point <= start or self.epochs.epoch_for(start) != NO_EPOCH
 
     def _check(self, segment: Segment) -> BadBatchError | None:
         """Verify every batch and index what is good; where the first bad one is."""
