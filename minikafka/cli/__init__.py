@@ -3,9 +3,13 @@
 * ``main``     the application and the one place where an error becomes a line on stderr and an exit code
 * ``broker``   ``minikafka broker``: run one broker in the foreground
 * ``cluster``  ``minikafka cluster ...``: a cluster of background processes on this machine, and faults on demand
+* ``membership``  ``minikafka cluster add``, ``drain`` and ``remove``: brokers that come and go
 * ``topic``    ``minikafka topic ...``
 * ``produce``  ``minikafka produce``
 * ``consume``  ``minikafka consume``
+* ``reassign``  ``minikafka reassign``: where replicas are
+* ``elect_leaders``, ``log_dirs``  ``minikafka elect-leaders``, ``minikafka log-dirs``
+* ``progress``  the bar for replicas that move
 * ``log``      ``minikafka log ...``: look into files on disk
 * ``demo``     ``minikafka demo``
 * ``options``  what several verbs take, in the same words

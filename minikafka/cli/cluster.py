@@ -67,7 +67,7 @@ def status(directory: Directory = None, as_json: AsJson = False) -> None:
     """Show every node: its process, ports and memory, what it leads, and what is under-replicated."""
     from minikafka.chaos.cluster_status import cluster_status
 
-    cluster = _open(directory)
+    cluster = open_cluster(directory)
     seen = cluster_status(cluster)
     if as_json:
         print_json(_status_as_json(cluster, seen))
@@ -92,9 +92,19 @@ def status(directory: Directory = None, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def stop(directory: Directory = None) -> None:
-    """Stop every node in an orderly way; its data stays."""
-    cluster = _open(directory)
+def stop(
+    nodes: Annotated[
+        list[int] | None, typer.Argument(metavar="[N]...", help="All if none is named.", show_default=False)
+    ] = None,
+    directory: Directory = None,
+) -> None:
+    """Stop nodes in an orderly way: leaderships move first; the data stays."""
+    cluster = open_cluster(directory)
+    if nodes:
+        for node_id in nodes:
+            was_stubborn = cluster.stop_node(node_id)
+            print_line(f"stopped node {node_id}" + ("; it did not end in time and got SIGKILL" if was_stubborn else ""))
+        return
     running = cluster.running()
     killed = cluster.stop()
     print_line(f"stopped {_names(running)}" if running else "nothing was running")
@@ -108,34 +118,34 @@ def kill(nodes: Nodes, directory: Directory = None) -> None:
 
     Example, all at once: [bold]minikafka cluster kill 1 2 3[/]
     """
-    _open(directory).kill(*nodes)
+    open_cluster(directory).kill(*nodes)
     print_line(f"killed {_names(nodes)}")
 
 
 @app.command()
 def pause(nodes: Nodes, directory: Directory = None) -> None:
     """Freeze nodes with SIGSTOP: their connections stay open and nothing answers."""
-    _open(directory).pause(*nodes)
+    open_cluster(directory).pause(*nodes)
     print_line(f"paused {_names(nodes)}; go on with: minikafka cluster resume {' '.join(map(str, nodes))}")
 
 
 @app.command()
 def resume(nodes: Nodes, directory: Directory = None) -> None:
     """Let paused nodes go on (SIGCONT), as if no time had passed for them."""
-    _open(directory).resume(*nodes)
+    open_cluster(directory).resume(*nodes)
     print_line(f"resumed {_names(nodes)}")
 
 
 @app.command()
 def restart(nodes: Nodes, directory: Directory = None) -> None:
     """Start nodes that are down, and stop and start those that are up, one after the other."""
-    cluster = _open(directory)
+    cluster = open_cluster(directory)
     for node_id in nodes:
         cluster.restart(node_id)
         print_line(f"node {node_id} is up")
 
 
-def _open(directory: Path | None) -> LocalCluster:
+def open_cluster(directory: Path | None) -> LocalCluster:
     from minikafka.chaos.local_cluster import LocalCluster
 
     return LocalCluster.open(cluster_directory(directory))

@@ -8,7 +8,20 @@ import typer
 from typer.core import TyperGroup
 
 import minikafka
-from minikafka.cli import broker, cluster, consume, demo, log, output, produce, topic
+from minikafka.cli import (
+    broker,
+    cluster,
+    consume,
+    demo,
+    elect_leaders,
+    log,
+    log_dirs,
+    membership,
+    output,
+    produce,
+    reassign,
+    topic,
+)
 
 HELP = """A Kafka-compatible broker cluster that you can install, watch and break.
 
@@ -26,11 +39,14 @@ To begin:
 """
 
 
+MOVING = ("reassign", "elect-leaders", "log-dirs")
+
+
 class _InOrder(TyperGroup):
     """Lists the verbs in the order in which one meets them."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return ["cluster", "topic", "produce", "consume", "log", "broker", "demo"]
+        return ["cluster", "topic", "produce", "consume", *MOVING, "log", "broker", "demo"]
 
 
 app = typer.Typer(
@@ -42,10 +58,16 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+cluster.app.command("add")(membership.add)
+cluster.app.command("drain")(membership.drain)
+cluster.app.command("remove")(membership.remove)
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(topic.app, name="topic")
 app.command("produce")(produce.produce)
 app.command("consume")(consume.consume)
+app.command("reassign")(reassign.reassign)
+app.command("elect-leaders")(elect_leaders.elect_leaders)
+app.command("log-dirs")(log_dirs.log_dirs)
 app.add_typer(log.app, name="log")
 app.command("broker")(broker.broker)
 app.command("demo")(demo.demo)
@@ -80,9 +102,10 @@ def _is_expected(error: Exception) -> bool:
     """True for errors whose message tells the user what to do; anything else is a bug and shows its traceback."""
     from minikafka.chaos.layout import ClusterError
     from minikafka.cli.lines import LineError
+    from minikafka.client.reassigning.plan import PlanError
     from minikafka.errors import KafkaError
 
-    return isinstance(error, ClusterError | KafkaError | LineError | OSError)
+    return isinstance(error, ClusterError | KafkaError | LineError | PlanError | OSError)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""``minikafka topic``: create, list, describe, delete."""
+"""``minikafka topic``: create, list, describe, alter, delete."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from minikafka.cli.run import run
 if TYPE_CHECKING:
     from minikafka.client.cluster import PartitionView, TopicView
 
-app = typer.Typer(no_args_is_help=True, help="Topics: create, list, describe, delete.")
+app = typer.Typer(no_args_is_help=True, help="Topics: create, list, describe, alter, delete.")
 
 Name = Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)]
 WithInternal = Annotated[bool, typer.Option("--internal", help="Include the topics that the cluster keeps for itself.")]
@@ -118,6 +118,56 @@ def describe(
             print_json(rows)
         else:
             print_table(("topic", "partition#", "leader", "epoch#", "replicas", "isr", ""), map(_cells, rows))
+
+    run(verb())
+
+
+@app.command()
+def alter(
+    name: Name,
+    partitions: Annotated[
+        int | None,
+        typer.Option(
+            "--partitions", "-p", min=1, help="How many in all; there can only be more.", show_default="as many as now"
+        ),
+    ] = None,
+    configs: Annotated[
+        list[str] | None,
+        typer.Option("--config", "-c", metavar="NAME=VALUE", help="Change a setting; may be repeated."),
+    ] = None,
+    delete_configs: Annotated[
+        list[str] | None,
+        typer.Option("--delete-config", metavar="NAME", help="Take a setting back to its default; may be repeated."),
+    ] = None,
+    bootstrap: Bootstrap = None,
+    directory: Directory = None,
+) -> None:
+    """Give a topic more partitions, or change its settings. Replicas are moved by [bold]minikafka reassign[/].
+
+    Examples:
+
+    [bold]minikafka topic alter events --partitions 6[/]
+
+    [bold]minikafka topic alter events --config retention.ms=60000 --delete-config cleanup.policy[/]
+    """
+    changes: dict[str, str | None] = dict(parse_assignments(configs, "--config"))
+    for setting in delete_configs or ():
+        if setting in changes:
+            raise typer.BadParameter(f"{setting} is also in --config", param_hint="--delete-config")
+        changes[setting] = None
+    if partitions is None and not changes:
+        raise typer.BadParameter("say what: --partitions, --config or --delete-config", param_hint="topic alter")
+
+    async def verb() -> None:
+        from minikafka.client import Admin
+
+        async with Admin(bootstrap_servers(bootstrap, directory)) as admin:
+            if changes:
+                await admin.alter_configs(name, changes)
+                print_line(f"changed {', '.join(changes)} of {name}")
+            if partitions is not None:
+                await admin.create_partitions(name, partitions)
+                print_line(f"{name} has {partitions} partitions")
 
     run(verb())
 

@@ -56,6 +56,17 @@ def parse_topics(text: str) -> list[str]:
     return names
 
 
+def parse_partitions(text: str) -> list[TopicPartition]:
+    """The partitions of an election file: ``{"partitions": [{"topic": "foo", "partition": 0}]}``."""
+    partitions: list[TopicPartition] = []
+    for index, entry in enumerate(_entries(text, "partitions")):
+        where = _partition(entry, f"partitions[{index}]")
+        if where in partitions:
+            raise PlanError(f"partitions[{index}] ({where}): the partition is named twice")
+        partitions.append(where)
+    return partitions
+
+
 def placed(assignment: Mapping[TopicPartition, Sequence[int]]) -> dict[TopicPartition, Placement]:
     """An assignment as a plan, in any log directory."""
     return {where: Placement(tuple(replicas)) for where, replicas in assignment.items()}

@@ -83,6 +83,10 @@ class Reassigner:
         proposed = propose_without(relevant, racks)
         return placed({where: proposed[where] for where in affected})
 
+    async def live_brokers(self) -> list[int]:
+        """The ids of all live brokers."""
+        return sorted((await self._admin.describe_cluster()).brokers)
+
     # -- carrying out -------------------------------------------------------------------------------------------------
 
     async def execute(
@@ -157,6 +161,10 @@ class Reassigner:
             if not progress.is_under_way:
                 return progress
             await asyncio.sleep(POLL_INTERVAL_S)
+
+    async def ongoing(self) -> dict[TopicPartition, Reassignment]:
+        """Everything that is being reassigned, in order."""
+        return dict(sorted((await self._admin.list_partition_reassignments()).items()))
 
     async def cancel(self, plan: Plan, *, preserve_throttles: bool = False) -> dict[TopicPartition, Reassignment]:
         """End what is under way of the plan's partitions: they go back to where they were. What was cancelled."""

@@ -1,0 +1,103 @@
+"""``minikafka elect-leaders``: give leaderships to preferred replicas, or to any where nobody leads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from minikafka.cli.options import Bootstrap, Directory, bootstrap_servers
+from minikafka.cli.output import print_line
+from minikafka.cli.run import run
+from minikafka.model import TopicPartition
+
+
+class ElectionType(StrEnum):
+    """As Kafka's tool writes it; in any case."""
+
+    PREFERRED = "preferred"
+    UNCLEAN = "unclean"
+
+
+def elect_leaders(
+    election_type: Annotated[
+        ElectionType,
+        typer.Option(
+            case_sensitive=False,
+            help="preferred: the first replica, if it is in sync. unclean: any live one where there is no leader; "
+            "what it lacks is lost.",
+        ),
+    ] = ElectionType.PREFERRED,
+    all_topic_partitions: Annotated[
+        bool, typer.Option("--all-topic-partitions", help="Every partition that needs it.")
+    ] = False,
+    topic: Annotated[str | None, typer.Option(help="One topic.", show_default=False)] = None,
+    partition: Annotated[
+        int | None, typer.Option(min=0, help="One partition of --topic.", show_default="all of them")
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--path-to-json-file",
+            exists=True,
+            dir_okay=False,
+            help='{"partitions": [{"topic": "events", "partition": 0}]}',
+            show_default=False,
+        ),
+    ] = None,
+    bootstrap: Bootstrap = None,
+    directory: Directory = None,
+) -> None:
+    """Elect leaders, after a broker came back or where none is left.
+
+    Examples:
+
+    [bold]minikafka elect-leaders --all-topic-partitions[/]
+
+    [bold]minikafka elect-leaders --election-type unclean --topic events --partition 0[/]
+    """
+    if [all_topic_partitions, topic is not None, file is not None].count(True) != 1:
+        message = "say one of --all-topic-partitions, --topic and --path-to-json-file"
+        raise typer.BadParameter(message, param_hint="elect-leaders")
+    if partition is not None and topic is None:
+        raise typer.BadParameter("of which --topic?", param_hint="--partition")
+    text = None if file is None else file.read_text()
+    run(_elect(bootstrap_servers(bootstrap, directory), election_type, topic, partition, text))
+
+
+async def _elect(
+    servers: str, election_type: ElectionType, topic: str | None, partition: int | None, text: str | None
+) -> None:
+    from minikafka.client import Admin
+    from minikafka.client.reassigning.checks import current_assignment
+    from minikafka.client.reassigning.plan import parse_partitions
+    from minikafka.errors import ErrorCode
+
+    async with Admin(servers) as admin:
+        wanted: list[TopicPartition] | None = None
+        if text is not None:
+            wanted = parse_partitions(text)
+        elif topic is not None and partition is not None:
+            wanted = [TopicPartition(topic, partition)]
+        elif topic is not None:
+            wanted = list(current_assignment(await admin.describe_cluster(), [topic]))
+        outcomes = await admin.elect_leaders(election_type.value, wanted)
+    name = election_type.name
+    elected = [where for where, error in outcomes.items() if error is None]
+    right = [where for where, error in outcomes.items() if error and error.code is ErrorCode.ELECTION_NOT_NEEDED]
+    if elected:
+        print_line(f"Successfully completed leader election ({name}) for partitions {_names(elected)}")
+    if right or not outcomes:
+        print_line(f"Valid replica already elected for {f'partitions {_names(right)}' if right else 'all partitions'}")
+    failed = {where: error for where, error in outcomes.items() if error and where not in right}
+    for where, error in sorted(failed.items()):
+        print_line(f"Error completing leader election ({name}) for partition: {where}: {error}")
+    if failed:
+        raise typer.Exit(1)
+
+
+def _names(partitions: Iterable[TopicPartition]) -> str:
+    return ", ".join(map(str, sorted(partitions)))

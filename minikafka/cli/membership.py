@@ -1,0 +1,134 @@
+"""``minikafka cluster add``, ``drain`` and ``remove``: brokers of a local cluster that come and go while it runs."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from minikafka.cli.cluster import open_cluster
+from minikafka.cli.options import Directory
+from minikafka.cli.output import print_line
+from minikafka.cli.run import run
+
+if TYPE_CHECKING:
+    from minikafka.chaos.local_cluster import LocalCluster
+
+FENCING_TIMEOUT_S: Final = 15.0
+RETRY_S: Final = 0.1
+
+Node = Annotated[int, typer.Argument(metavar="N", help="Node id.", show_default=False)]
+
+
+def add(directory: Directory = None) -> None:
+    """Start one more node, which joins the running cluster as a broker.
+
+    It has no vote in the controller quorum, and no replicas until topics are created or moved to it:
+    [bold]minikafka reassign --generate[/] proposes what.
+    """
+    began = time.monotonic()
+    cluster = open_cluster(directory)
+    node_id = cluster.add_node()
+    print_line(f"node {node_id} joined after {time.monotonic() - began:.1f} s")
+    print_line(f"bootstrap.servers={cluster.bootstrap_servers}")
+
+
+def drain(
+    node: Node,
+    throttle: Annotated[
+        int | None,
+        typer.Option(
+            metavar="BYTES/S",
+            min=1,
+            help="Move at most so many bytes a second from and to each broker.",
+            show_default="none",
+        ),
+    ] = None,
+    directory: Directory = None,
+) -> None:
+    """Move every replica off a node, to those that have fewest. It runs on, and can be stopped then.
+
+    Example:
+
+    [bold]minikafka cluster drain 4[/]
+
+    [bold]minikafka cluster remove 4[/]
+    """
+    cluster = open_cluster(directory)
+    _check_node(cluster, node)
+    run(_drain(cluster, node, throttle))
+
+
+def remove(node: Node, directory: Directory = None) -> None:
+    """Stop a node that was added and has no replicas any more, and forget it with its directory."""
+    cluster = open_cluster(directory)
+    _check_node(cluster, node)
+    cluster.layout.without_node(node)  # raises for one that must stay
+    run(_leave(cluster, node))
+    print_line(f"node {node} is gone")
+
+
+async def _drain(cluster: LocalCluster, node: int, throttle: int | None) -> None:
+    from minikafka.cli.reassign import follow_to_end, print_cleared
+    from minikafka.client import Admin
+    from minikafka.client.reassigning.tool import Reassigner
+
+    async with Admin(cluster.bootstrap_servers) as admin:
+        tool = Reassigner(admin)
+        plan = await tool.drain(node)
+        if plan:
+            print_line(f"moving {_replicas(len(plan))} off node {node}")
+            begun = await tool.execute(plan, throttle=throttle)
+            await follow_to_end(tool, begun, "minikafka reassign --list")
+            if begun.throttle.brokers:
+                print_cleared(await tool.clear_throttles(plan))
+        left = await tool.drain(node)
+    if left:
+        raise _error(f"node {node} has {_replicas(len(left))} still; drain it again")
+    what = "remove" if node not in cluster.layout.voter_ids else "stop"
+    print_line(f"node {node} has no replicas; it can go: minikafka cluster {what} {node}")
+
+
+async def _leave(cluster: LocalCluster, node: int) -> None:
+    import asyncio
+
+    from minikafka.client import Admin
+    from minikafka.errors import ErrorCode, KafkaError
+
+    async with Admin(cluster.bootstrap_servers) as admin:
+        topics = (await admin.describe_cluster()).topics.values()
+        count = sum(node in partition.replicas for topic in topics for partition in topic.partitions.values())
+        if count:
+            raise _error(f"node {node} has {_replicas(count)}; move them first: minikafka cluster drain {node}")
+        if cluster.process(node) is not None:
+            cluster.stop_node(node)
+        deadline = time.monotonic() + FENCING_TIMEOUT_S
+        while True:
+            try:
+                await admin.unregister_broker(node)
+                break
+            except KafkaError as error:
+                if error.code is ErrorCode.BROKER_ID_NOT_REGISTERED:
+                    break
+                # Until the controller has noticed that its process is gone.
+                if error.code is not ErrorCode.INVALID_REQUEST or time.monotonic() > deadline:
+                    raise
+            await asyncio.sleep(RETRY_S)
+    cluster.remove_node(node)
+
+
+def _check_node(cluster: LocalCluster, node: int) -> None:
+    if node not in cluster.node_ids:
+        names = ", ".join(map(str, cluster.node_ids))
+        raise _error(f"there is no node {node}; the nodes of this cluster are {names}")
+
+
+def _replicas(count: int) -> str:
+    return "1 replica" if count == 1 else f"{count} replicas"
+
+
+def _error(message: str) -> Exception:
+    from minikafka.chaos.layout import ClusterError
+
+    return ClusterError(message)

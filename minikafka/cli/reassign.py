@@ -1,0 +1,298 @@
+"""``minikafka reassign``: move partitions between brokers and log directories, in the words of Kafka's own tool."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Coroutine, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from minikafka.cli.options import Bootstrap, Directory, bootstrap_servers
+from minikafka.cli.output import print_line, print_note
+from minikafka.cli.run import run
+
+if TYPE_CHECKING:
+    from minikafka.client.reassigning.progress import Progress
+    from minikafka.client.reassigning.throttles import Throttle
+    from minikafka.client.reassigning.tool import Begun, Reassigner
+
+STDIN: Final = "-"
+
+File = Annotated[
+    Path | None, typer.Argument(metavar="[FILE]", help="A JSON file; - reads standard input.", show_default=False)
+]
+PlanFile = Annotated[Path | None, typer.Option("--reassignment-json-file", help="FILE, by the name of Kafka's tool.")]
+TopicsFile = Annotated[
+    Path | None, typer.Option("--topics-to-move-json-file", help="FILE of --generate, by the name of Kafka's tool.")
+]
+BrokerList = Annotated[
+    str | None,
+    typer.Option(metavar="1,2,3", help="--generate: the brokers to place partitions on.", show_default=False),
+]
+Throttled = Annotated[
+    int | None,
+    typer.Option(
+        "--throttle",
+        metavar="BYTES/S",
+        min=1,
+        help="--execute: move at most so many bytes a second from and to each broker.",
+        show_default="none",
+    ),
+]
+LogDirThrottled = Annotated[
+    int | None,
+    typer.Option(
+        "--replica-alter-log-dirs-throttle",
+        metavar="BYTES/S",
+        min=1,
+        help="--execute: the same between directories of a broker.",
+        show_default="none",
+    ),
+]
+
+
+def reassign(
+    file: File = None,
+    generate: Annotated[
+        bool, typer.Option("--generate", help="Propose a balanced plan for the topics of FILE; changes nothing.")
+    ] = False,
+    execute: Annotated[bool, typer.Option("--execute", help="Carry out the plan in FILE.")] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="How far the plan is; when it is complete, remove its throttles.")
+    ] = False,
+    cancel: Annotated[bool, typer.Option("--cancel", help="End what is under way of the plan, and go back.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="Everything that is being reassigned.")] = False,
+    broker_list: BrokerList = None,
+    disable_rack_aware: Annotated[
+        bool, typer.Option("--disable-rack-aware", help="--generate: do not look at racks.")
+    ] = False,
+    throttle: Throttled = None,
+    log_dir_throttle: LogDirThrottled = None,
+    additional: Annotated[
+        bool,
+        typer.Option("--additional", help="--execute: beside what is under way already, or in place of it."),
+    ] = False,
+    disallow_replication_factor_change: Annotated[
+        bool,
+        typer.Option("--disallow-replication-factor-change", help="--execute: refuse more or fewer replicas."),
+    ] = False,
+    preserve_throttles: Annotated[
+        bool, typer.Option("--preserve-throttles", help="--verify, --cancel: leave throttles as they are.")
+    ] = False,
+    wait: Annotated[
+        bool | None,
+        typer.Option(
+            "--wait/--no-wait",
+            help="Show progress until it is complete.",
+            show_default="--wait with --execute, --no-wait with --verify",
+        ),
+    ] = None,
+    reassignment_json_file: PlanFile = None,
+    topics_to_move_json_file: TopicsFile = None,
+    bootstrap: Bootstrap = None,
+    directory: Directory = None,
+) -> None:
+    """Move partitions to other brokers or log directories.
+
+    A plan is Kafka's JSON, and so is what is printed. Write one, or have it proposed:
+
+    [bold]echo '{"version": 1, "topics": [{"topic": "events"}]}' > topics.json[/]
+
+    [bold]minikafka reassign --generate topics.json --broker-list 1,2,3,4[/]
+
+    Save the proposed line as plan.json, then:
+
+    [bold]minikafka reassign --execute plan.json --throttle 50000000[/]
+
+    --execute first prints where everything is now: executing that is the way back. It then shows progress until all is
+    moved, and removes the throttle; Ctrl-C leaves the cluster to it, and --verify looks again. --verify ends with exit
+    code 1 while the plan is not complete.
+    """
+    actions = {"--generate": generate, "--execute": execute, "--verify": verify, "--cancel": cancel, "--list": list_}
+    _check_one(actions)
+    path = file or reassignment_json_file or topics_to_move_json_file
+    if list_:
+        run(_with_admin(bootstrap, directory, _list))
+        return
+    if path is None:
+        raise typer.BadParameter(f"{next(name for name in actions if actions[name])} needs a FILE", param_hint="FILE")
+    text = _read(path)
+    if generate:
+        run(_with_admin(bootstrap, directory, lambda tool: _generate(tool, text, broker_list, not disable_rack_aware)))
+    elif execute:
+        how = {
+            "throttle": throttle,
+            "log_dir_throttle": log_dir_throttle,
+            "additional": additional,
+            "allow_replication_factor_change": not disallow_replication_factor_change,
+        }
+        follow = wait is not False
+        run(_with_admin(bootstrap, directory, lambda tool: _execute(tool, text, path, how, follow)))
+    elif verify:
+        follow = wait is True
+        run(_with_admin(bootstrap, directory, lambda tool: _verify(tool, text, preserve_throttles, follow)))
+    else:
+        run(_with_admin(bootstrap, directory, lambda tool: _cancel(tool, text, preserve_throttles)))
+
+
+def _check_one(actions: dict[str, bool]) -> None:
+    chosen = [name for name, given in actions.items() if given]
+    if len(chosen) != 1:
+        given = f", not {' and '.join(chosen)}" if chosen else ""
+        raise typer.BadParameter(f"say one of {', '.join(actions)}{given}", param_hint="reassign")
+
+
+def _read(path: Path) -> str:
+    return sys.stdin.read() if str(path) == STDIN else path.read_text()
+
+
+async def _with_admin(
+    bootstrap: str | None, directory: Path | None, verb: Callable[[Reassigner], Coroutine[Any, Any, None]]
+) -> None:
+    from minikafka.client import Admin
+    from minikafka.client.reassigning.tool import Reassigner
+
+    async with Admin(bootstrap_servers(bootstrap, directory)) as admin:
+        await verb(Reassigner(admin))
+
+
+async def _generate(tool: Reassigner, text: str, broker_list: str | None, rack_aware: bool) -> None:
+    from minikafka.client.reassigning.plan import parse_topics, to_json
+
+    topics = parse_topics(text)
+    brokers = parse_brokers(broker_list) if broker_list is not None else await tool.live_brokers()
+    current, proposed = await tool.generate(topics, brokers, rack_aware=rack_aware)
+    print_line(f"Current partition replica assignment\n{to_json(current)}\n")
+    print_line(f"Proposed partition reassignment configuration\n{to_json(proposed)}")
+
+
+def parse_brokers(text: str) -> list[int]:
+    """``1,2,3`` as broker ids."""
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a list of broker ids", param_hint="--broker-list") from None
+
+
+async def _execute(tool: Reassigner, text: str, path: Path, how: dict[str, Any], follow: bool) -> None:
+    from minikafka.client.reassigning.plan import Plan, parse_plan, to_json
+
+    plan = parse_plan(text)
+
+    def print_rollback(rollback: Plan) -> None:
+        print_line(f"Current partition replica assignment\n\n{to_json(rollback)}\n")
+        print_line("Save this to use as the --reassignment-json-file option during rollback")
+        sys.stdout.flush()  # before anything changes
+
+    begun = await tool.execute(plan, **how, on_checked=print_rollback)
+    if how["throttle"] is not None:
+        print_line(f"The inter-broker throttle limit was set to {how['throttle']} B/s")
+    print_line(f"Successfully started partition reassignments for {_names(plan)}")
+    sys.stdout.flush()
+    verify = f"minikafka reassign --verify {path}"
+    if not follow:
+        is_throttled = bool(begun.throttle.brokers)
+        print_note(f"follow it{', and have the throttle removed,' if is_throttled else ''} with: {verify}")
+        return
+    progress = await follow_to_end(tool, begun, verify)
+    if begun.throttle.brokers or begun.throttle.topics:
+        print_cleared(await tool.clear_throttles(plan))
+    for line in _status(plan, progress):
+        print_line(line)
+    if not progress.is_complete:
+        raise typer.Exit(1)
+
+
+async def follow_to_end(tool: Reassigner, begun: Begun, resume: str) -> Progress:
+    """A progress bar until nothing moves any more; ``resume`` is how to look again after Ctrl-C."""
+    import asyncio
+
+    from minikafka.cli.progress import MoveBar
+
+    with MoveBar() as bar:
+        try:
+            return await tool.wait(begun.plan, begun.moves, bar.show)
+        except asyncio.CancelledError:
+            print_note(f"\nthe cluster goes on by itself; look again with: {resume}")
+            raise
+
+
+async def _verify(tool: Reassigner, text: str, preserve_throttles: bool, follow: bool) -> None:
+    from minikafka.cli.progress import MoveBar
+    from minikafka.client.reassigning.plan import parse_plan
+
+    plan = parse_plan(text)
+    if follow:
+        with MoveBar() as bar:
+            progress = await tool.wait(plan, None, bar.show)
+    else:
+        progress = await tool.progress(plan)
+    print_line("Status of partition reassignment:")
+    for line in _status(plan, progress):
+        print_line(line)
+    if not progress.is_under_way and not preserve_throttles:
+        print_cleared(await tool.clear_throttles(plan))
+    if not progress.is_complete:
+        raise typer.Exit(1)
+
+
+async def _cancel(tool: Reassigner, text: str, preserve_throttles: bool) -> None:
+    from minikafka.client.reassigning.plan import parse_plan
+
+    plan = parse_plan(text)
+    cancelled = await tool.cancel(plan, preserve_throttles=preserve_throttles)
+    if cancelled:
+        print_line(f"Successfully cancelled partition reassignments for: {_names(cancelled)}")
+    else:
+        print_line("None of the specified partition reassignments are in progress.")
+
+
+async def _list(tool: Reassigner) -> None:
+    ongoing = await tool.ongoing()
+    if not ongoing:
+        print_line("No partition reassignments found.")
+        return
+    print_line("Current partition reassignments:")
+    for where, each in ongoing.items():
+        adding = f" adding: {_ids(each.adding)}." if each.adding else ""
+        removing = f" removing: {_ids(each.removing)}." if each.removing else ""
+        print_line(f"{where}: replicas: {_ids(each.replicas)}.{adding}{removing}")
+
+
+def _status(plan: Any, progress: Progress) -> Iterable[str]:
+    from minikafka.client.reassigning.progress import State
+
+    for where, state in progress.partitions.items():
+        if state is State.COMPLETE:
+            yield f"Reassignment of partition {where} is completed."
+        elif state is State.IN_PROGRESS:
+            yield f"Reassignment of partition {where} is still in progress."
+        else:
+            sets = f"replica set is {_ids(progress.replicas[where])} rather than {_ids(plan[where].replicas)}"
+            yield f"There is no active reassignment of partition {where}, but {sets}."
+    for move, state in progress.directories.items():
+        replica = f"{move.where}-{move.broker}"
+        if state is State.COMPLETE:
+            yield f"Reassignment of replica {replica} completed successfully."
+        elif state is State.IN_PROGRESS:
+            yield f"Reassignment of replica {replica} is still in progress."
+        else:
+            yield f"Partition {move.where} on broker {move.broker} is not being moved to log dir {move.path}."
+
+
+def print_cleared(removed: Throttle) -> None:
+    """Say which throttles were removed, as Kafka's tool does."""
+    if removed.brokers:
+        print_line(f"Clearing broker-level throttles on brokers {_ids(removed.brokers)}")
+    if removed.topics:
+        print_line(f"Clearing topic-level throttles on topics {','.join(removed.topics)}")
+
+
+def _names(partitions: Iterable[object]) -> str:
+    return ",".join(map(str, sorted(partitions)))  # type: ignore[type-var]
+
+
+def _ids(brokers: Iterable[int]) -> str:
+    return ",".join(map(str, brokers))
