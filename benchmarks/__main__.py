@@ -27,6 +27,7 @@ NAMES: Final = (
     "replication",
     "small_requests",
     "fetching",
+    "purgatory",
     "demo",
 )
 

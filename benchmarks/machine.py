@@ -34,6 +34,11 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
 
 
+def rss_bytes() -> int:
+    """Memory of this process that is resident."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE_SIZE
+
+
 def own_cpu_seconds() -> float:
     """CPU time of this process, of its children that have ended and were waited for, and of what was adopted."""
     usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]

@@ -203,6 +203,8 @@ class _Fetch:
                 partition = self._partition(cached)
             except KafkaError:
                 return True
+            if partition.diverging_epoch(asked.fetch_offset, asked.last_fetched_epoch) is not None:
+                return True
             log_ = partition.log
             limit = log_.log_end_offset if self._is_follower else partition.read_limit(self._isolation)
             if asked.fetch_offset > log_.log_end_offset or asked.fetch_offset < log_.log_start_offset:

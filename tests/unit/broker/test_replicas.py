@@ -99,6 +99,7 @@ async def test_acks_1_is_answered_after_the_append(rig: Rig) -> None:
 
 @pytest.mark.spec("R23")
 @pytest.mark.spec("D4")
+@pytest.mark.spec("D6")
 async def test_acks_all_is_answered_when_every_replica_in_sync_has_it(rig: Rig) -> None:
     partition = rig.led(replicas=(ME, FOLLOWER, OTHER))
     result = rig.stage(partition, b"a", b"b")

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from collections.abc import Callable
 
 import pytest
@@ -35,6 +37,18 @@ class Operation(DelayedOperation):
 
     def on_expiration(self) -> None:
         self.calls.append("expiration")
+
+
+class Waiting(DelayedOperation):
+    """Waits for its time-out."""
+
+    __slots__ = ()
+
+    def try_complete(self) -> bool:
+        return False
+
+    def on_complete(self) -> None:
+        pass
 
 
 @pytest.fixture
@@ -167,6 +181,28 @@ def test_memory_is_bounded_by_what_waits(purgatory: Purgatory[str]) -> None:
             assert purgatory.check_and_complete("shared") == 1
     assert purgatory._watchers == {}
     assert (purgatory.watched, purgatory.delayed, len(purgatory._wheel)) == (0, 0, 0)
+
+
+@pytest.mark.spec("D2")
+@pytest.mark.spec("D3")
+def test_many_pending_operations_cost_a_bounded_memory_each_and_leave_none() -> None:
+    """``benchmarks/purgatory.py`` has a million of them."""
+    purgatory: Purgatory[int] = Purgatory(TimingWheel())
+    count = 50_000
+    operations = [Waiting(60_000) for _ in range(count)]
+    gc.collect()
+    tracemalloc.start()
+    for index, operation in enumerate(operations):
+        assert not purgatory.try_complete_else_watch(operation, (index % 100,), index % 7_000)
+    used, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert used / count < 200  # bytes, besides the operation itself
+    assert (purgatory.delayed, purgatory.watched) == (count, count)
+    for operation in operations[: count // 2]:
+        operation.force_complete()
+    assert purgatory.advance(70_000) == count // 2
+    assert (purgatory.delayed, purgatory.watched, len(purgatory._wheel)) == (0, 0, 0)
+    assert purgatory._watchers == {}
 
 
 class TestReentrancy:

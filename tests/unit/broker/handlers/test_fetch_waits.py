@@ -1,0 +1,51 @@
+"""What ends a wait for bytes though the leader is still here: another epoch, and a log that became another."""
+
+from __future__ import annotations
+
+import pytest
+from broker_client import Client, batch, fetch_request
+from broker_node import create_topic, eventually, in_time, led
+
+from minikafka.broker.node import Node
+from minikafka.errors import ErrorCode
+from minikafka.model import TopicPartition
+from minikafka.records.batch import parse_header
+
+ORDERS = TopicPartition("orders", 0)
+LONG_MS = 20_000
+
+
+@pytest.fixture
+async def orders(node: Node, client: Client) -> None:
+    """Topic orders with three batches of one record, in epoch 0."""
+    await create_topic(node, "orders")
+    for value in (b"a", b"b", b"c"):
+        await client.produce("orders", value)
+
+
+@pytest.mark.spec("D5")
+@pytest.mark.usefixtures("orders")
+async def test_a_new_leader_epoch_fences_a_waiting_fetch(node: Node, client: Client) -> None:
+    waiting = client.send(fetch_request("orders", 3, current_leader_epoch=0, max_wait_ms=LONG_MS, min_bytes=1), 12)
+    await eventually(lambda: node.replicas.consumer_fetches.delayed == 1, "the fetch to be parked")
+    led(node, ORDERS).leader_epoch = 1
+    node.replicas.release_waiting(ORDERS)
+    fetched = (await in_time(waiting)).responses[0].partitions[0]
+    assert fetched.error_code == ErrorCode.FENCED_LEADER_EPOCH
+
+
+@pytest.mark.spec("D5")
+@pytest.mark.usefixtures("orders")
+async def test_a_waiting_fetch_learns_that_its_log_left_the_leaders(node: Node, client: Client) -> None:
+    asked = fetch_request("orders", 3, last_fetched_epoch=0, max_wait_ms=LONG_MS, min_bytes=1 << 20)
+    waiting = client.send(asked, 12)
+    await eventually(lambda: node.replicas.consumer_fetches.delayed == 1, "the fetch to be parked")
+    log = led(node, ORDERS).log
+    log.truncate_to(2)
+    for _ in range(2):
+        records = batch(b"another")
+        log.stage(records, parse_header(records), leader_epoch=3, wall_ms=0)
+    log.commit()
+    node.replicas.release_waiting(ORDERS)
+    fetched = (await in_time(waiting)).responses[0].partitions[0]
+    assert (fetched.diverging_epoch.epoch, fetched.diverging_epoch.end_offset) == (0, 2)
