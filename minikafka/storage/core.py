@@ -65,6 +65,7 @@ class LogCore:
         self.unsynced_paths: list[str] = []  # small files that the next flush takes along
         self.last_flush_ms = NO_TIMESTAMP
         self.disk = disk
+        self._is_believed = loaded.is_believed
         self._loaded_end_offset = self.log_end_offset
         self._config = config
         self._cache = cache
@@ -84,7 +85,8 @@ class LogCore:
     @property
     def has_changed(self) -> bool:
         """False while the files are exactly as an orderly stop left them."""
-        return self.is_directory_dirty or self.log_end_offset != self._loaded_end_offset or self.generation > 0
+        is_rebuilt = self.is_directory_dirty or not self._is_believed
+        return is_rebuilt or self.log_end_offset != self._loaded_end_offset or self.generation > 0
 
     # -- segments ---------------------------------------------------------------------------------------------------
 
