@@ -129,12 +129,13 @@ def batches_on_disk(cluster: LocalCluster, node_id: int, topic: str, partition: 
 
 def assert_replicas_equal(cluster: LocalCluster, topic: str, partition: int = 0) -> list[DumpedBatch]:
     """Once writing has ended and all are in sync, all replicas are byte-equal; answers the batches of one."""
+    replicas = partition_view(cluster, topic, partition).replicas
 
     def read() -> list[list[bytes]]:
-        return [[batch.data for batch in batches_on_disk(cluster, n, topic, partition)] for n in cluster.node_ids]
+        return [[batch.data for batch in batches_on_disk(cluster, n, topic, partition)] for n in replicas]
 
     cluster.wait_in_sync(PATIENCE_S)
     eventually(lambda: len({len(replica) for replica in read()}) == 1, f"equal lengths of {topic}-{partition}")
     first, *others = read()
     assert all(other == first for other in others), f"replicas of {topic}-{partition} differ"
-    return batches_on_disk(cluster, cluster.node_ids[0], topic, partition)
+    return batches_on_disk(cluster, replicas[0], topic, partition)

@@ -1,0 +1,164 @@
+"""Partitions that move between brokers, brokers that come and go, elections: by the command line, on real processes.
+
+A broker that is paused cannot catch up, so a reassignment to it stays under way for as long as a test wants it to.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from cluster_cli import CommandLine
+from cluster_load import TOPIC, Load
+from live_cluster import (
+    PATIENCE_S,
+    controller_of,
+    eventually,
+    leader_of,
+    partition_directories,
+    partition_view,
+    wait_until_known,
+)
+
+from minikafka.chaos.local_cluster import LocalCluster
+
+StartCluster = Callable[..., LocalCluster]
+
+LONG_SESSION = {"broker_session_timeout_ms": "60000"}  # a paused broker stays a member
+
+
+def json_lines(printed: bytes) -> list[str]:
+    return [line for line in printed.decode().splitlines() if line.startswith("{")]
+
+
+def plan_file(path: Path, topic: str, *replicas: list[int]) -> str:
+    partitions = [{"topic": topic, "partition": index, "replicas": each} for index, each in enumerate(replicas)]
+    path.write_text(json.dumps({"version": 1, "partitions": partitions}))
+    return str(path)
+
+
+def servers(cluster: LocalCluster, *without: int) -> str:
+    return ",".join(f"127.0.0.1:{cluster.layout.client_port(node)}" for node in cluster.node_ids if node not in without)
+
+
+@pytest.fixture
+def cluster(start_cluster: StartCluster) -> LocalCluster:
+    return start_cluster(**LONG_SESSION)
+
+
+@pytest.mark.spec("A1", "A3", "A4", "A6", "C2", "P1")
+def test_partitions_move_to_a_fourth_broker_under_load_while_the_controller_dies(
+    cluster: LocalCluster, load: Load, tmp_path: Path
+) -> None:
+    minikafka = CommandLine(cluster.layout.directory)
+    assert b"node 4 joined" in minikafka("cluster", "add")
+    cluster.layout = type(cluster.layout).open(cluster.layout.directory)
+    topics = json.dumps({"version": 1, "topics": [{"topic": TOPIC}]}).encode()
+    current, proposed = json_lines(minikafka("reassign", "--generate", "-", "--broker-list", "1,2,3,4", given=topics))
+    plan = tmp_path / "plan.json"
+    plan.write_text(proposed)
+    moved = [part for part in json.loads(proposed)["partitions"] if 4 in part["replicas"]]
+    assert len(moved) == 2
+    assert all(4 not in part["replicas"] for part in json.loads(current)["partitions"])
+
+    cluster.pause(4)
+    begun = minikafka("reassign", "--execute", str(plan), "--no-wait", "-b", servers(cluster, 4))
+    assert json_lines(begun) == [current], "the way back is printed first"
+    assert b"adding: 4." in minikafka("reassign", "--list", "-b", servers(cluster, 4))
+    load.wait_for_more()
+    controller = controller_of(cluster)
+    cluster.kill(controller)
+    cluster.wait_for(lambda view: view.has_controller and controller not in view.broker_ids, "the next controller")
+    cluster.resume(4)
+    cluster.start_node(controller, PATIENCE_S)
+    load.wait_for_more()
+    verified = minikafka("reassign", "--verify", str(plan), "--wait").decode()
+    assert verified.count("is completed.") == 3
+    for part in moved:
+        assert list(partition_view(cluster, TOPIC, part["partition"]).replicas) == part["replicas"]
+
+    drained = minikafka("cluster", "drain", "1").decode()
+    assert "node 1 has no replicas; it can go: minikafka cluster stop 1" in drained
+    eventually(lambda: not partition_directories(cluster, 1, TOPIC), "node 1 to delete what it had")
+    minikafka("cluster", "stop", "1")
+    load.wait_for_more()
+    load.finish()
+    for partition in range(3):
+        assert sorted(partition_view(cluster, TOPIC, partition).replicas) == [2, 3, 4]
+
+
+@pytest.mark.spec("A2", "A4", "A6", "C4", "C5")
+def test_the_verbs_that_move_replicas_and_leaderships(start_cluster: StartCluster, tmp_path: Path) -> None:
+    cluster = start_cluster(1, min_insync_replicas="1", **LONG_SESSION)
+    minikafka = CommandLine(cluster.layout.directory)
+    assert [cluster.add_node(), cluster.add_node()] == [2, 3]
+    minikafka("topic", "create", "events", "--partitions", "2", "-r", "1")
+    wait_until_known(cluster, "events", 2)
+    refused(minikafka, tmp_path)
+    elections(cluster, minikafka, tmp_path)
+    throttles_and_cancelling(cluster, minikafka, tmp_path)
+    removal(cluster, minikafka)
+
+
+def refused(minikafka: CommandLine, tmp_path: Path) -> None:
+    for replicas, complaint in (
+        ([[1, 1]], "partitions[0] (events-0): broker 1 is named twice"),
+        ([[1], [7]], "events-1: broker 7 is not alive; live brokers are 1, 2, 3"),
+        ([[1], [2], [3]], "events-2: topic 'events' has partitions 0 to 1"),
+    ):
+        bad = plan_file(tmp_path / "bad.json", "events", *replicas)
+        said = minikafka("reassign", "--execute", bad, fails=True).decode()
+        assert said.startswith("minikafka: ")
+        assert complaint in said
+        assert len(said.splitlines()) == 1
+    assert b"No partition reassignments found." in minikafka("reassign", "--list")
+
+
+def elections(cluster: LocalCluster, minikafka: CommandLine, tmp_path: Path) -> None:
+    """A broker that comes back gets its leaderships when they are asked for."""
+    plan = plan_file(tmp_path / "spread.json", "events", [2, 3], [2, 1])
+    assert minikafka("reassign", "--execute", plan).decode().count("is completed.") == 2
+    minikafka("elect-leaders", "--all-topic-partitions")
+    eventually(lambda: leader_of(cluster, "events") == 2, "node 2 to lead")
+    cluster.kill(2)
+    eventually(lambda: leader_of(cluster, "events") == 3, "node 3 to take over")
+    cluster.start_node(2)
+    cluster.wait_in_sync(PATIENCE_S)
+    elected = minikafka("elect-leaders", "--election-type", "PREFERRED", "--topic", "events").decode()
+    assert "Successfully completed leader election (PREFERRED) for partitions events-0, events-1" in elected
+    assert [leader_of(cluster, "events", index) for index in (0, 1)] == [2, 2]
+    again = minikafka("elect-leaders", "--topic", "events", "--partition", "0").decode()
+    assert "Valid replica already elected for partitions events-0" in again
+
+
+def throttles_and_cancelling(cluster: LocalCluster, minikafka: CommandLine, tmp_path: Path) -> None:
+    away = ("-b", servers(cluster, 3))
+    cluster.pause(3)
+    plan = plan_file(tmp_path / "back.json", "events", [1, 2], [3, 2])
+    begun = minikafka("reassign", "--execute", plan, "--no-wait", "--throttle", "1000000", *away)
+    assert b"The inter-broker throttle limit was set to 1000000 B/s" in begun
+    busy = minikafka("reassign", "--execute", plan, "--no-wait", *away, fails=True)
+    assert b"a reassignment is in progress (events-1" in busy
+    verified = minikafka("reassign", "--verify", plan, *away, fails=True)
+    assert b"Clearing" not in verified
+    assert b"Clearing" not in minikafka("reassign", "--cancel", plan, "--preserve-throttles", *away)
+    assert partition_view(cluster, "events", 1).replicas == (2, 1)
+    cluster.resume(3)
+    said = minikafka("reassign", "--cancel", plan).decode()
+    assert said == "None of the specified partition reassignments are in progress.\n"
+
+
+def removal(cluster: LocalCluster, minikafka: CommandLine) -> None:
+    refusal = minikafka("cluster", "remove", "2", fails=True).decode()
+    assert "move them first: minikafka cluster drain 2" in refusal
+    minikafka("topic", "alter", "events", "--partitions", "3", "--config", "retention.ms=60000")
+    minikafka("cluster", "drain", "3", "--throttle", "100000000")
+    assert b"node 3 is gone" in minikafka("cluster", "remove", "3")
+    assert not cluster.layout.node_directory(3).exists()
+    assert b"votes in the controller quorum" in minikafka("cluster", "remove", "1", fails=True)
+    status = json.loads(minikafka("cluster", "status", "--json"))
+    assert [node["node_id"] for node in status["nodes"]] == [1, 2]
+    assert status["healthy"]
+    cluster.layout = type(cluster.layout).open(cluster.layout.directory)
