@@ -31,16 +31,18 @@ def test_a_rolling_restart_under_load_goes_unnoticed(cluster: LocalCluster, load
 
 @pytest.mark.spec("C3")
 def test_a_stopping_node_hands_its_leaderships_over_first(cluster: LocalCluster, load: Load) -> None:
-    """It is gone only when others lead: in its log, that it may leave comes before that it stopped."""
+    """It is gone only when others lead: in its log, that it leads no longer comes before that it stopped."""
     node_id = leader_of(cluster, TOPIC, 1)
     killed = cluster.stop_node(node_id)
     assert not killed
     view = seen(cluster)
     assert node_id not in {partition.leader_id for partition in view.partitions}
     assert all(partition.leader_id in view.broker_ids for partition in view.partitions)
+    log = cluster.layout.log_file(node_id).read_text()
+    assert log.rindex("leads no longer") < log.rindex("stopped")
     load.wait_for_more()
     cluster.start_node(node_id, PATIENCE_S)
-    load.finish()
+    assert load.finish().unknown == 0
 
 
 def test_ids_and_ports_stay_the_same(cluster: LocalCluster) -> None:
