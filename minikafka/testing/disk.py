@@ -36,6 +36,7 @@ class Operation(NamedTuple):
     kind: Kind
     path: str
     size: int = 0
+    data: bytes = b""  # to append
 
 
 Hook = Callable[[Operation], None]
@@ -184,7 +185,7 @@ class MountedFile:
             raise Killed
         if disk.before is not None:
             try:
-                disk.before(Operation("append", self._path, len(data)))
+                disk.before(Operation("append", self._path, len(data), data))
             except KilledInside as end:
                 self._write(inode, data[: end.written])
                 raise
@@ -353,12 +354,12 @@ class MountedDisk:
 
     def unlink(self, path: str) -> None:
         self.check_alive()
-        directory, name = self._split(path)
-        node = directory.entries.get(name)
+        node = self.platter.find(path)
         if isinstance(node, Directory):
             raise _error(errno.EISDIR, path)
         if node is not None:
             self.announce("unlink", path)
+            directory, name = self._split(path)
             directory.change(name, None)
             self.platter.forget(node)
 

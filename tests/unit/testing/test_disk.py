@@ -66,6 +66,7 @@ def test_an_open_file_outlives_its_name(disk: MountedDisk) -> None:
     file = disk.open_read("/data/logs/a")
     disk.unlink("/data/logs/a")
     disk.unlink("/data/logs/a")
+    disk.unlink("/data/none/a")
     assert file.pread(10, 0) == b"old"
     assert not disk.exists("/data/logs/a")
 
@@ -206,7 +207,7 @@ def test_every_system_call_is_announced(platter: SimulatedDisk) -> None:
     file.truncate(2)
     disk.unlink("/a/b/none")
     disk.remove_tree("/a")
-    assert [(kind, path) for kind, path, _size in seen] == [
+    assert [(kind, path) for kind, path, *_ in seen] == [
         ("mkdir", "/a"),
         ("mkdir", "/a/b"),
         ("create", "/a/b/c.tmp"),
@@ -221,7 +222,8 @@ def test_every_system_call_is_announced(platter: SimulatedDisk) -> None:
         ("rmdir", "/a/b"),
         ("rmdir", "/a"),
     ]
-    assert [size for kind, _path, size in seen if kind in ("append", "truncate")] == [3, 0, 4, 2]
+    assert [size for kind, _path, size, _data in seen if kind in ("append", "truncate")] == [3, 0, 4, 2]
+    assert [data for *_, data in seen if data] == [b"123", b"4567"]
 
 
 def test_a_process_dies_before_an_operation_or_inside_an_append(platter: SimulatedDisk) -> None:
