@@ -72,7 +72,8 @@ async def join(tmp_path: Path) -> AsyncIterator[Join]:
 
     yield start
     for node in joined:
-        await node.stop()
+        if not node.tasks._closed:
+            await node.stop()
 
 
 @pytest.fixture
