@@ -140,6 +140,10 @@ class LogDir:
             if job.error is not None:
                 raise job.error
         self._disk.fsync_dir(self.path)
+        # What will be written where records were lost is not committed because those were.
+        ends = {where: log.log_end_offset for where, log in self.logs.items()}
+        self.high_watermarks = {where: min(at, ends.get(where, at)) for where, at in self.high_watermarks.items()}
+        self._high_watermarks.write(self.high_watermarks)
 
     def _open(
         self,
