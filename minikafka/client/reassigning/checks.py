@@ -43,7 +43,7 @@ def check_directories(plan: Plan, directories: Mapping[int, Iterable[LogDirector
             usable = [each.path for each in directories.get(broker, ()) if not each.error]
             if path not in usable:
                 raise PlanError(
-                    f"{where}: broker {broker} has no usable log directory {path}; it has {', '.join(usable)}"
+                    f"{where}: broker {broker} has no usable log directory {path}; it has {', '.join(usable) or 'none'}"
                 )
 
 
