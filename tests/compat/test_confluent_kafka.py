@@ -13,6 +13,7 @@ from confluent_kafka import (
     OFFSET_END,
     Consumer,
     ConsumerGroupTopicPartitions,
+    ElectionType,
     IsolationLevel,
     KafkaException,
     Message,
@@ -353,3 +354,13 @@ def test_offsets_are_listed(admin: AdminClient, topic: str, create: Callable[...
     assert offset(OffsetSpec.latest()) == 3
     assert offset(OffsetSpec.max_timestamp()) == 1
     assert offset(OffsetSpec.for_timestamp(1_700_000_006_000)) == 1
+
+
+def test_preferred_leaders_are_elected(admin: AdminClient, topic: str, create: Callable[..., None]) -> None:
+    create(topic)
+    where = TopicPartition(topic, 0)
+    (result,) = admin.elect_leaders(ElectionType.PREFERRED, [where]).result().items()
+    assert result[0] == where
+    assert result[1] is None or result[1].name() == "ELECTION_NOT_NEEDED"
+    everything = admin.elect_leaders(ElectionType.UNCLEAN).result()
+    assert all(error is None or error.name() == "ELECTION_NOT_NEEDED" for error in everything.values())

@@ -313,3 +313,46 @@ def test_offsets_are_listed(admin: KafkaAdminClient, topic: str, create: Create,
     assert offset(OffsetSpec.LATEST) == 3
     assert offset(OffsetSpec.MAX_TIMESTAMP) == 1
     assert offset(START_MS + 6000) == 1
+
+
+@pytest.mark.spec("A4")
+def test_partitions_are_reassigned_listed_and_led_by_whom_they_prefer(
+    admin: KafkaAdminClient, topic: str, create: Create
+) -> None:
+    create(topic, 2)
+    first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    assert admin.alter_partition_reassignments({first: [2, 3], second: [1]}) == {first: None, second: None}
+    eventually(lambda: not admin.list_partition_reassignments([first, second]), "the reassignment to be complete")
+    assert admin.list_partition_reassignments() == {}
+
+    def assigned() -> list[tuple[int, list[int]]]:
+        described = admin.describe_topic_partitions([topic])["topics"][0]["partitions"]
+        return [(each["leader_id"], each["replica_nodes"]) for each in described]
+
+    eventually(lambda: [replicas for _, replicas in assigned()] == [[2, 3], [1]], "every node to know")
+    refused = admin.alter_partition_reassignments({first: [77], second: None})
+    assert [getattr(refused[where], "__name__", None) for where in (first, second)] == [
+        "InvalidReplicationAssignmentError",
+        "NoReassignmentInProgressError",
+    ]
+    admin.elect_leaders(0, {topic: [0, 1]})
+    eventually(lambda: assigned() == [(2, [2, 3]), (1, [1])], "the preferred leaders to lead")
+    admin.elect_leaders(0)  # of every partition
+
+
+def test_topics_are_described_page_by_page(admin: KafkaAdminClient, topic: str, create: Create) -> None:
+    create(topic, 3)
+    page = admin.describe_topic_partitions([topic], response_partition_limit=2)
+    assert [each["partition_index"] for each in page["topics"][0]["partitions"]] == [0, 1]
+    assert page["next_cursor"] == {"topic_name": topic, "partition_index": 2}
+    rest = admin.describe_topic_partitions([topic], cursor=page["next_cursor"])
+    assert [each["partition_index"] for each in rest["topics"][0]["partitions"]] == [2]
+    assert rest["next_cursor"] is None
+
+
+def test_the_quorum_is_described(admin: KafkaAdminClient) -> None:
+    described = admin.describe_metadata_quorum()
+    (partition,) = described["topics"][0]["partitions"]
+    assert partition["leader_id"] in (1, 2, 3)
+    assert [voter["replica_id"] for voter in partition["current_voters"]] == [1, 2, 3]
+    assert [node["node_id"] for node in described["nodes"]] == [1, 2, 3]
