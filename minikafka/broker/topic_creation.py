@@ -1,9 +1,12 @@
-"""Topics that come into being because somebody names them: on first use, and the offsets topic."""
+"""Topics that come into being because somebody names them: on first use, and the offsets topic.
+
+However many one request names, they are one command to the controller, which bounds what a command may create.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 import structlog
@@ -12,7 +15,9 @@ from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.config import BrokerConfig
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.metadata.controller.commands import ConfigValue, CreateTopics, CreateTopicsResult, NewTopic
+from minikafka.metadata.controller.commands import ConfigValue, CreateTopics, NewTopic
+from minikafka.metadata.controller.topics import PARTITIONS_PER_COMMAND_MAX
+from minikafka.metadata.topic_names import check_topic_name
 from minikafka.model import CONSUMER_OFFSETS_TOPIC, INTERNAL_TOPICS
 
 log = structlog.get_logger(__name__)
@@ -22,64 +27,82 @@ SEEN_TIMEOUT_S: Final = 2.0
 OFFSETS_SEGMENT_BYTES: Final = 104_857_600
 
 _TRY_AGAIN: Final = frozenset({ErrorCode.INVALID_REPLICATION_FACTOR, ErrorCode.NOT_CONTROLLER})
+_THERE: Final = frozenset({ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS})
+
+Errors = dict[str, ErrorCode]
 
 
 class TopicCreation:
-    """Creates topics through the controller; several requests for the same name are one."""
+    """Creates topics through the controller, those of one request by one command, and none twice at a time."""
 
     def __init__(self, config: BrokerConfig, controller: ControllerClient, metadata: Metadata) -> None:
         self._config = config
         self._controller = controller
         self._metadata = metadata
-        self._under_way: dict[str, asyncio.Lock] = {}
+        self._under_way: dict[str, asyncio.Future[Errors]] = {}  # what becomes of the command that creates a topic
 
-    async def create_missing(self, names: Iterable[str]) -> dict[str, ErrorCode]:
-        """Create topics with default settings; why each that could not be created was not."""
-        return {name: error for name in names if (error := await self._create_missing(name)) is not ErrorCode.NONE}
+    async def create_missing(self, names: Collection[str]) -> Errors:
+        """Create topics with default settings; why each that is not there now is not.
+
+        LEADER_NOT_AVAILABLE asks the client to try again: too few brokers are alive, the controller was not reached, or
+        one request named more topics than a command may create.
+        """
+        errors: Errors = {name: error for name in names if (error := _error_of(name)) is not ErrorCode.NONE}
+        legal = [name for name in dict.fromkeys(names) if name not in errors]
+        at_once = max(1, PARTITIONS_PER_COMMAND_MAX // self._config.num_partitions)
+        errors |= dict.fromkeys(legal[at_once:], ErrorCode.LEADER_NOT_AVAILABLE)
+        failed = await self._ensure([self._default(name) for name in legal[:at_once]])
+        for name, error in failed.items():
+            errors[name] = ErrorCode.LEADER_NOT_AVAILABLE if error in _TRY_AGAIN else error
+        return errors
 
     async def create_offsets_topic(self) -> None:
         """Create the offsets topic. KafkaError(COORDINATOR_NOT_AVAILABLE) while too few brokers are alive for it."""
         topic = self._offsets_topic()
-        error = await self._once(topic)
-        if error is not ErrorCode.NONE:
+        errors = await self._ensure([topic])
+        if errors:
             raise KafkaError(
                 ErrorCode.COORDINATOR_NOT_AVAILABLE,
-                f"{CONSUMER_OFFSETS_TOPIC} cannot be created now ({error.name}); it needs"
+                f"{CONSUMER_OFFSETS_TOPIC} cannot be created now ({errors[topic.name].name}); it needs"
                 f" {topic.replication_factor} live brokers (offsets.topic.replication.factor)",
             )
 
-    async def _create_missing(self, name: str) -> ErrorCode:
-        if name == CONSUMER_OFFSETS_TOPIC:
-            error = await self._once(self._offsets_topic())
-        else:
-            error = await self._once(NewTopic(name))
-        if error in _TRY_AGAIN:
-            return ErrorCode.LEADER_NOT_AVAILABLE
-        return error
+    async def _ensure(self, topics: Iterable[NewTopic]) -> Errors:
+        """Create what is neither there nor under way, wait for the rest; the errors of those that failed."""
+        missing = [topic for topic in topics if self._metadata.image.topic(topic.name) is None]
+        others = {topic.name: self._under_way[topic.name] for topic in missing if topic.name in self._under_way}
+        errors = await self._create([topic for topic in missing if topic.name not in others])
+        for name, outcome in others.items():
+            error = (await asyncio.shield(outcome)).get(name)
+            if error is not None:
+                errors[name] = error
+        return errors
 
-    async def _once(self, topic: NewTopic) -> ErrorCode:
-        lock = self._under_way.setdefault(topic.name, asyncio.Lock())
+    async def _create(self, topics: list[NewTopic]) -> Errors:
+        if not topics:
+            return {}
+        outcome: asyncio.Future[Errors] = asyncio.get_running_loop().create_future()
+        errors: Errors = {topic.name: ErrorCode.NOT_CONTROLLER for topic in topics}  # until we hear otherwise
+        self._under_way |= dict.fromkeys(errors, outcome)
         try:
-            async with lock:
-                if self._metadata.image.topic(topic.name) is not None:
-                    return ErrorCode.NONE
-                return await self._create(topic)
+            errors = await self._command(topics)
         finally:
-            if not lock.locked():
-                self._under_way.pop(topic.name, None)
+            for topic in topics:
+                del self._under_way[topic.name]
+            outcome.set_result(errors)
+        return dict(errors)
 
-    async def _create(self, topic: NewTopic) -> ErrorCode:
+    async def _command(self, topics: list[NewTopic]) -> Errors:
         try:
-            answer = await self._controller.call(CreateTopics((topic,)), timeout_s=CREATE_TIMEOUT_S)
+            answer = await self._controller.call(CreateTopics(tuple(topics)), timeout_s=CREATE_TIMEOUT_S)
         except KafkaError as error:
-            return error.code
-        result: CreateTopicsResult = answer.topics[0]
-        if result.error not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-            return result.error
-        if result.error is ErrorCode.NONE:
-            log.info("topic created on first use", topic=topic.name)
-        await self._wait_for(lambda: self._metadata.image.topic(topic.name) is not None)
-        return ErrorCode.NONE
+            return {topic.name: error.code for topic in topics}
+        created = [result.name for result in answer.topics if result.error is ErrorCode.NONE]
+        if created:
+            log.info("topics created on first use", topics=created[:10], count=len(created))
+        there = {result.name for result in answer.topics if result.error in _THERE}
+        await self._wait_for(lambda: all(self._metadata.image.topic(name) is not None for name in there))
+        return {result.name: result.error for result in answer.topics if result.error not in _THERE}
 
     async def _wait_for(self, condition: Callable[[], bool]) -> None:
         try:
@@ -88,6 +111,9 @@ class TopicCreation:
                     await self._metadata.wait_for(self._metadata.applied_offset + 1)
         except TimeoutError:
             return
+
+    def _default(self, name: str) -> NewTopic:
+        return self._offsets_topic() if name == CONSUMER_OFFSETS_TOPIC else NewTopic(name)
 
     def _offsets_topic(self) -> NewTopic:
         assert CONSUMER_OFFSETS_TOPIC in INTERNAL_TOPICS
@@ -100,3 +126,11 @@ class TopicCreation:
                 ConfigValue("segment.bytes", str(OFFSETS_SEGMENT_BYTES)),
             ),
         )
+
+
+def _error_of(name: str) -> ErrorCode:
+    try:
+        check_topic_name(name)
+    except KafkaError as error:
+        return error.code
+    return ErrorCode.NONE
