@@ -59,7 +59,7 @@ def consumers_read_what_is_not_committed(partition: Partition, isolation: Isolat
     return partition.log.log_end_offset
 
 
-@SUITE.replaces(LeaderState, "maybe_advance_high_watermark")
+@SUITE.replaces(LeaderState, "maybe_advance_high_watermark", seed=3)
 def the_high_watermark_is_the_log_end(leader: LeaderState, now_ms: int) -> bool:
     """The leader waits for nobody."""
     moved = leader.high_watermark < leader.log_end_offset
@@ -76,7 +76,7 @@ def epochs_are_lost_on_restart(patch: Any) -> None:
     patch.setattr(LeaderEpochCache, "load", classmethod(lambda cls, disk, directory: cls()))
 
 
-@SUITE.plants(listed="sequence state lost on failover")
+@SUITE.plants(listed="sequence state lost on failover", seed=0)
 def followers_do_not_count_sequences(patch: Any) -> None:
     """A replica that becomes leader knows no producer's batches."""
     patch.setattr("minikafka.storage.appending.replay", lambda *_: None)
@@ -128,7 +128,7 @@ async def the_metadata_log_is_not_synced(log: MetadataLog) -> None:
     """Metadata counts as durable while it is in the page cache."""
 
 
-@SUITE.plants()
+@SUITE.plants(seed=6)
 def flush_messages_is_ignored(patch: Any) -> None:
     """What should be synced before it is acknowledged is not."""
     patch.setattr(Partition, "needs_flush", property(lambda partition: False))
@@ -137,7 +137,7 @@ def flush_messages_is_ignored(patch: Any) -> None:
 # Roles
 
 
-@SUITE.plants()
+@SUITE.plants(seed=0)
 def roles_are_taken_up_before_registration(patch: Any) -> None:
     """A restarted node leads what its old incarnation led (see docs/decisions/0004)."""
     patch.setattr(PartitionRoles, "has_begun", property(lambda roles: True))
