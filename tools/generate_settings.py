@@ -67,7 +67,7 @@ def _row(row: Setting[Any]) -> str:
 def _topic_rows() -> Iterator[str]:
     for row in TopicConfig.rows().values():
         assert isinstance(row, TopicSetting)
-        fallbacks = ", ".join(_code(fallback.row.name) for fallback in row.fallbacks)
+        fallbacks = ", ".join(_code(fallback.row.name) for fallback in row.fallbacks) or "none"
         yield f"| {_code(row.name)} | {fallbacks} | {_escaped(row.kind.allowed)} | {_escaped(row.doc)} |"
 
 

@@ -7,7 +7,7 @@ allowed; and prints a value as DescribeConfigs and the reference page show it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final, Generic, TypeVar
@@ -167,6 +167,55 @@ def voters() -> Kind[Mapping[int, Endpoint]]:
         return found
 
     return Kind(ConfigType.LIST, allowed, parse, lambda value: _joined(value, "@"))
+
+
+class ReplicaList:
+    """Some replicas of a topic, as ``partition:broker``; or all of them (KIP-73)."""
+
+    __slots__ = ("_listed", "has_all")
+
+    def __init__(self, listed: Iterable[tuple[int, int]] = (), *, has_all: bool = False) -> None:
+        self._listed = dict.fromkeys(listed)
+        self.has_all = has_all
+
+    def has(self, partition: int, broker_id: int) -> bool:
+        """True when the replica is one of them."""
+        return self.has_all or (partition, broker_id) in self._listed
+
+    def __iter__(self) -> Iterator[str]:
+        """As they are written, one by one."""
+        if self.has_all:
+            yield "*"
+        for partition, broker_id in self._listed:
+            yield f"{partition}:{broker_id}"
+
+    def __bool__(self) -> bool:
+        return self.has_all or bool(self._listed)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ReplicaList) and str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def __str__(self) -> str:
+        return ",".join(self)
+
+
+def replica_list() -> Kind[ReplicaList]:
+    """``partition:broker,...``, or ``*``."""
+    allowed = "a list of partition:broker, or *"
+
+    def parse(raw: object) -> ReplicaList:
+        if raw == "*" or raw == ["*"]:
+            return ReplicaList(has_all=True)
+        items = _items(raw)
+        if not all(re.fullmatch(r"[0-9]{1,9}:[0-9]{1,9}", item) for item in items):
+            raise ValueError(allowed)
+        pairs = (item.split(":") for item in items)
+        return ReplicaList((int(partition), int(broker_id)) for partition, broker_id in pairs)
+
+    return Kind(ConfigType.LIST, allowed, parse)
 
 
 def nullable(kind: Kind[T]) -> Kind[T | None]:

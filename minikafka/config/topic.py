@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from minikafka.config.broker import BrokerConfig
-from minikafka.config.kinds import Kind, long
+from minikafka.config.kinds import Kind, ReplicaList, long, replica_list
 from minikafka.config.setting import (
     ConfigEntry,
     ConfigError,
@@ -35,11 +35,14 @@ class Fallback(NamedTuple):
 
 
 class TopicSetting(Setting[T], Generic[T]):
-    """A row of a topic; the last fallback is the one with a default."""
+    """A row of a topic; the last fallback is the one with a default. A row that only topics have has its own."""
 
-    def __init__(self, kind: Kind[T], *fallbacks: Fallback, doc: str) -> None:
-        last = fallbacks[-1]
-        super().__init__(kind, last.convert(last.row.default), doc=doc, dynamic=True)
+    def __init__(self, kind: Kind[T], *fallbacks: Fallback, doc: str, default: T | None = None) -> None:
+        if fallbacks:
+            last = fallbacks[-1]
+            default = last.convert(last.row.default)
+        assert default is not None
+        super().__init__(kind, default, doc=doc, dynamic=True)
         self.fallbacks = fallbacks
 
 
@@ -65,6 +68,18 @@ class TopicConfig(SettingGroup):
     flush_messages = like(BrokerConfig.log_flush_interval_messages)
     flush_ms = like(BrokerConfig.log_flush_interval_ms)
     index_interval_bytes = like(BrokerConfig.log_index_interval_bytes)
+    follower_replication_throttled_replicas = TopicSetting(
+        replica_list(),
+        default=ReplicaList(),
+        doc="""Replicas whose fetches follower.replication.throttled.rate slows down, as partition:broker; * for all.
+        Set while partitions are reassigned.""",
+    )
+    leader_replication_throttled_replicas = TopicSetting(
+        replica_list(),
+        default=ReplicaList(),
+        doc="""Replicas to whose followers leader.replication.throttled.rate sends slowly while they lead, as
+        partition:broker; * for all. Set while partitions are reassigned.""",
+    )
     max_message_bytes = like(BrokerConfig.message_max_bytes)
     message_timestamp_after_max_ms = like(BrokerConfig.log_message_timestamp_after_max_ms)
     message_timestamp_type = like(BrokerConfig.log_message_timestamp_type)
@@ -121,7 +136,7 @@ class TopicConfig(SettingGroup):
             for source, value in self._broker.set_values(fallback.row.name):
                 if value is not None:
                     yield ConfigSynonym(fallback.row.name, fallback.row.shown(value), source)
-        last = row.fallbacks[-1].row
+        last = row.fallbacks[-1].row if row.fallbacks else row
         yield ConfigSynonym(last.name, last.shown(last.default), ConfigSource.DEFAULT_CONFIG)
 
     def __repr__(self) -> str:

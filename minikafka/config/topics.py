@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minikafka.config.kinds import boolean, choice, integer, long
+from minikafka.config.kinds import LONG_MAX, boolean, choice, integer, long
 from minikafka.config.setting import Setting, SettingGroup
 
 
@@ -43,8 +43,8 @@ class TopicDefaultSettings(SettingGroup):
     leader_imbalance_per_broker_percentage = Setting(
         integer(0),
         10,
-        doc="""Leadership is given back to a broker that does not lead more than this share of the partitions whose first
-        replica it has.""",
+        doc="""Leadership is given back to a broker that does not lead more than this share of the partitions whose
+        first replica it has.""",
     )
     message_max_bytes = Setting(
         integer(0), 1_048_588, dynamic=True, doc="Largest record batch accepted, as compressed by its producer."
@@ -89,4 +89,24 @@ class ReplicationSettings(SettingGroup):
     )
     replica_high_watermark_checkpoint_interval_ms = Setting(
         long(1), 5000, doc="How often high watermarks are written to disk."
+    )
+    leader_replication_throttled_rate = Setting(
+        long(1),
+        LONG_MAX,
+        dynamic=True,
+        doc="""Bytes a second that this broker sends to followers of the replicas in a topic's
+        leader.replication.throttled.replicas, all together (KIP-73).""",
+    )
+    follower_replication_throttled_rate = Setting(
+        long(1),
+        LONG_MAX,
+        dynamic=True,
+        doc="""Bytes a second that this broker fetches as follower for the replicas in a topic's
+        follower.replication.throttled.replicas, all together (KIP-73).""",
+    )
+    replica_alter_log_dirs_io_max_bytes_per_second = Setting(
+        long(1),
+        LONG_MAX,
+        dynamic=True,
+        doc="Bytes a second with which replicas move between this broker's log directories (KIP-113).",
     )

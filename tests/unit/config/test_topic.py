@@ -82,6 +82,28 @@ def test_refuses(name: str, value: str, problem: str) -> None:
 def test_every_fallback_can_be_changed_on_the_running_cluster() -> None:
     for row in TopicConfig.rows().values():
         assert isinstance(row, TopicSetting)
-        assert row.fallbacks
+        assert row.fallbacks or "replication.throttled" in row.name
         assert all(fallback.row.dynamic for fallback in row.fallbacks), row.name
         assert row.doc.endswith(".")
+
+
+def test_replicas_to_throttle_are_listed_or_all() -> None:
+    name = "leader.replication.throttled.replicas"
+    some = TopicConfig({name: "0:1, 3:2"}).leader_replication_throttled_replicas
+    assert some.has(0, 1)
+    assert some.has(3, 2)
+    assert not some.has(1, 0)
+    assert str(some) == "0:1,3:2"
+    everything = TopicConfig({name: "*"}).leader_replication_throttled_replicas
+    assert everything.has(7, 7)
+    assert str(everything) == "*"
+    assert not TopicConfig().leader_replication_throttled_replicas
+    assert some == parse_topic_setting(name, "0:1,3:2") != everything
+    assert len({some, everything, parse_topic_setting(name, "*")}) == 2
+    (entry,) = [entry for entry in TopicConfig({name: "0:1"}).describe() if entry.name == name]
+    assert (entry.value, entry.source) == ("0:1", ConfigSource.DYNAMIC_TOPIC_CONFIG)
+    (entry,) = [entry for entry in TopicConfig().describe() if entry.name == name]
+    assert (entry.value, entry.source) == ("", ConfigSource.DEFAULT_CONFIG)
+    for wrong in ("0", "a:b", "0:1:2", "*,0:1", "-1:1"):
+        with pytest.raises(ConfigError, match=r"must be a list of partition:broker, or \*"):
+            parse_topic_setting(name, wrong)
