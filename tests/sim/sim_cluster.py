@@ -58,6 +58,7 @@ class Machine:
         self.is_paused = False
         self._operations_to_live = None
         self.process = self._cluster.network.process(self.host)
+        self._cluster.note(self.process, self)
         self.process.spawn(self._main(self.process), "node")
         self._cluster.say(self.host, "starts")
 
@@ -170,6 +171,7 @@ class SimulatedCluster:
         self.simulator = simulator
         self.rng = simulator.rng
         self.network = Network(simulator)
+        self._by_process: dict[Process, Machine] = {}
         self.say = say or (lambda who, what: None)
         self.on_exit: Callable[[Machine], None] = lambda machine: None
         """A node ended by itself."""
@@ -212,9 +214,10 @@ class SimulatedCluster:
             if machine.node is not None:
                 yield machine, machine.node
 
+    def note(self, process: Process, machine: Machine) -> None:
+        """The process runs on that machine."""
+        self._by_process[process] = machine
+
     def machine_of(self, process: Process) -> Machine | None:
         """The machine whose node this process is."""
-        for machine in self.machines.values():
-            if machine.process is process:
-                return machine
-        return None
+        return self._by_process.get(process)

@@ -22,6 +22,7 @@ from sim_cluster import LOG_DIR, Machine, SimulatedCluster
 from minikafka.broker.node import Node
 from minikafka.broker.partition import Partition
 from minikafka.model import CLUSTER_METADATA_TOPIC, CLUSTER_METADATA_TOPIC_ID, TopicPartition
+from minikafka.raft import RaftNode
 from minikafka.records.batch import parse_header
 from minikafka.testing.inodes import Directory, Inode
 from minikafka.testing.loop import Process
@@ -53,6 +54,8 @@ class Invariants:
         self._leaders: dict[tuple[Where, int], tuple[int, int]] = {}
         self._committed: dict[Where, dict[int, Batch]] = {}
         self._committed_end: dict[Where, int] = {}
+        self._quorum_seen: dict[RaftNode, tuple[int, int, int | None]] = {}
+        self._seen: dict[Partition, tuple[int, int, int, bool]] = {}  # what of a replica was checked already
         self._cursors: dict[tuple[int, int, Where], Cursor] = {}
         self.on_election: Callable[[Machine], None] = lambda machine: None
         """A node leads something in a new epoch: the quorum or a partition."""
@@ -65,11 +68,19 @@ class Invariants:
             return
         self.checked += 1
         self._check_quorum(machine, machine.node)
+        seen = self._seen
         for partition in machine.node.replicas:
-            self._check_partition(machine, partition)
+            log_end_offset = partition.log.log_end_offset
+            state = (partition.high_watermark, log_end_offset, partition.leader_epoch, partition.leader is None)
+            if seen.get(partition) != state:
+                seen[partition] = state
+                self._check_partition(machine, partition)
 
     def _check_quorum(self, machine: Machine, node: Node) -> None:
         raft = node.control_plane.raft.machine
+        if self._quorum_seen.get(raft) == (raft.high_watermark, raft.epoch, raft.leader):
+            return
+        self._quorum_seen[raft] = (raft.high_watermark, raft.epoch, raft.leader)
         self._maybe_compare(machine, METADATA_DIRECTORY, METADATA, raft.high_watermark)
         if raft.leader == machine.node_id:
             if raft.epoch not in self._quorum_leaders:
