@@ -138,7 +138,7 @@ class AppendingLog(LogCore):
             size = header.batch_length + LOG_OVERHEAD
             if not self._has_room(header.last_offset, size, wall_ms):
                 self._commit_run(records[run_start:position])
-                self.roll(header.base_offset)
+                self._roll_for(header)
                 self.segments.active.first_append_ms = wall_ms
                 run_start = position
             if header.leader_epoch != self.epochs.latest_epoch:
@@ -177,6 +177,11 @@ class AppendingLog(LogCore):
                 active.sync_indexes()
             self.segments.add(self.new_segment(base_offset))
             self.snapshots.take(self.producers, base_offset)
+
+    def _roll_for(self, header: BatchHeader) -> None:
+        """Let the batch begin a segment. Named by the log's end, so that a gap is not taken for a loss."""
+        is_far = header.last_offset - self.log_end_offset > MAX_RELATIVE_OFFSET
+        self.roll(header.base_offset if is_far else self.log_end_offset)
 
     def _has_room(self, last_offset: int, size: int, wall_ms: int) -> bool:
         """May a batch join the active segment, behind what is staged?"""

@@ -209,12 +209,13 @@ class _Loader:
         return bad
 
     def _check_gap(self, at: int) -> BadBatchError | None:
-        """A segment that ends before the next begins lost its tail, unless compaction made the gap."""
+        """A segment that ends before the next begins lost its tail, unless compaction made the gap: of what is durable."""
         segment = self.segments[at]
         if at + 1 == len(self.segments):
             return None
         expected, found = segment.next_offset, self.segments[at + 1].base_offset
-        if expected != found and not (self.config.is_compacted and expected < found):
+        is_compacted = self.config.is_compacted and expected < found <= self.recovery_point
+        if expected != found and not is_compacted:
             return BadBatchError(segment.size, f"offset {expected} should follow, but {found} does")
         segment.next_offset = found
         segment.seal()

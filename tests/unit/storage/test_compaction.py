@@ -205,7 +205,7 @@ def test_an_emptied_segment_is_read_over(open_log: OpenLog) -> None:
     assert clean(log)
     assert [offset for offset, _, _ in pairs(log)] == [2, 3]
     assert headers_in(log.read(0, 1).read())[0].base_offset == 2
-    assert open_log(clean=False, **COMPACT).log_end_offset == 4
+    assert open_log(clean=False, recovery_point=log.recovery_point, **COMPACT).log_end_offset == 4
 
 
 def test_a_log_that_was_cut_or_trimmed_under_the_job_is_left_alone(open_log: OpenLog, disk: OsDisk) -> None:

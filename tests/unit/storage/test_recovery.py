@@ -140,16 +140,23 @@ def test_a_segment_that_is_gone_is_corruption(open_log: OpenLog, disk: OsDisk, d
     assert log.log_end_offset == bases[2]
 
 
-def test_a_compacted_log_may_have_gaps_between_segments(open_log: OpenLog, disk: OsDisk, directory: str) -> None:
+@pytest.mark.parametrize("recovery_point", [0, 9])
+def test_a_compacted_log_may_have_gaps_between_durable_segments(
+    open_log: OpenLog, disk: OsDisk, directory: str, recovery_point: int
+) -> None:
     compact = frozenset({"compact"})
     log = open_log(segment_bytes=250, cleanup_policy=compact)
     for at in range(9):
         append(log, b"%d" % at * 30)
     bases = [segment.base_offset for segment in log.segments]
     disk.unlink(log_path(directory, bases[2]))
-    log = open_log(clean=False, segment_bytes=250, cleanup_policy=compact)
-    assert log.corruption is None
-    assert log.log_end_offset == 9
+    log = open_log(clean=False, segment_bytes=250, cleanup_policy=compact, recovery_point=recovery_point)
+    if recovery_point:
+        assert log.corruption is None
+        assert log.log_end_offset == 9
+    else:
+        assert log.corruption is not None, "the cleaner rewrites what is durable only: this is a loss"
+        assert log.log_end_offset == bases[2]
 
 
 def test_only_segments_from_the_recovery_point_on_are_verified(open_log: OpenLog, disk: OsDisk, directory: str) -> None:
