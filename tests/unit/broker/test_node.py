@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from broker_client import Client, values_in
-from broker_node import FailingDisk, create_topic, eventually, listener_of, make_node, turns
+from broker_node import PATIENCE_S, Cluster, FailingDisk, create_topic, eventually, listener_of, make_node, turns
 
 from minikafka.broker import node as node_module
 from minikafka.broker.node import MetaError, Node
@@ -195,3 +195,32 @@ async def test_topics_deleted_while_a_node_was_down_leave_nothing(start_node: St
     node = await start_node(log_retention_check_interval_ms=5)
     await eventually(lambda: not stray.exists(), "the stray log to go")
     assert (tmp_path / "data/orders-0").exists()
+
+
+@pytest.mark.spec("C3")
+async def test_a_node_that_nobody_gives_leave_goes_in_the_end(
+    start_node: StartNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = await start_node()
+    asked = asyncio.Event()
+
+    async def never(*_: object) -> None:
+        asked.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(node.control_plane.controller, "handle", never)
+    monkeypatch.setattr(node_module, "CONTROLLED_SHUTDOWN_TIMEOUT_S", 0.05)
+    async with asyncio.timeout(PATIENCE_S):
+        await node.stop()
+    assert asked.is_set()
+    assert (tmp_path / "data/.kafka_cleanshutdown").exists()
+
+
+@pytest.mark.spec("C3")
+async def test_the_last_nodes_of_a_cluster_need_no_leave(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_module, "CONTROLLED_SHUTDOWN_TIMEOUT_S", 3600.0)
+    await cluster.start()
+    await cluster.ready()
+    async with asyncio.timeout(PATIENCE_S):
+        await asyncio.gather(*(node.stop() for node in cluster.nodes.values()))
+    cluster.nodes.clear()

@@ -1,0 +1,82 @@
+"""What a process gathers before it makes a node; that it then runs is proved on real processes in tests/cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from minikafka.broker import run
+from minikafka.config import ConfigError
+from minikafka.storage.disk import OsDisk
+from minikafka.storage.meta import DirectoryMeta, parse_uuid, write_meta
+
+
+@pytest.fixture(autouse=True)
+def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.environ", {})
+
+
+@pytest.mark.parametrize("name", ["node.properties", "node.toml"])
+def test_the_nearer_the_stronger(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """File, then environment, then what the command line says."""
+    file = tmp_path / name
+    quote = '"' if name.endswith("toml") else ""
+    lines = [f"{quote}{key}{quote} = {value}" for key, value in {"node.id": 3, "num.partitions": 4}.items()]
+    file.write_text("\n".join([*lines, f"{quote}default.replication.factor{quote} = 1"]))
+    monkeypatch.setattr("os.environ", {"MINIKAFKA_NUM_PARTITIONS": "5", "MINIKAFKA_DEFAULT_REPLICATION_FACTOR": "2"})
+    config = run.load_config(str(file), ["default.replication.factor=3"])
+    assert (config.node_id, config.num_partitions, config.default_replication_factor) == (3, 5, 3)
+
+
+def test_without_a_file_there_are_defaults() -> None:
+    assert run.load_config(None, []).node_id == 1
+
+
+def test_what_is_no_setting_is_said_to_be_none(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"'num.partitions' is not NAME=VALUE"):
+        run.load_config(None, ["num.partitions"])
+    with pytest.raises(ConfigError, match=r"cannot read .*absent: No such file"):
+        run.load_config(str(tmp_path / "absent"), [])
+
+
+def test_a_configuration_that_is_wrong_ends_the_process_with_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run.run_node(None, ["num.partitions=none"]) == 2
+    assert capsys.readouterr().err.startswith("minikafka broker: ")
+
+
+def test_a_secret_is_read_from_its_file_or_taken_as_it_is_given(tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    file.write_bytes(b"a secret of some length\n")
+    assert run._secret(run.load_config(None, [f"cluster.secret.file={file}"])) == b"a secret of some length"
+    assert run._secret(run.load_config(None, ["cluster.secret=another one of some length"])).startswith(b"another")
+    first, second = (run._secret(run.load_config(None, [])) for _ in range(2))
+    assert first != second, "a single node proves itself to nobody"
+
+
+def test_a_secret_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="the cluster secret has 5 bytes; it needs 16"):
+        run._secret(run.load_config(None, ["cluster.secret=short"]))
+    with pytest.raises(ConfigError, match=r"cluster.secret.file /nowhere: No such file"):
+        run._secret(run.load_config(None, ["cluster.secret.file=/nowhere"]))
+
+
+def test_a_single_node_keeps_the_cluster_id_that_it_made(tmp_path: Path) -> None:
+    config = run.load_config(None, [f"log.dirs={tmp_path / 'a'},{tmp_path / 'b'}"])
+    first, second = (run._single_node_cluster_id(config, OsDisk()) for _ in range(2))
+    assert first != second
+    assert parse_uuid(first)
+    (tmp_path / "b").mkdir()
+    write_meta(OsDisk(), str(tmp_path / "b"), DirectoryMeta("kept", 1, UUID(int=7)))
+    assert run._single_node_cluster_id(config, OsDisk()) == "kept"
+
+
+def test_the_boot_id_is_the_machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "boot_id"
+    monkeypatch.setattr(run, "BOOT_ID_FILE", str(file))
+    assert run._boot_id() is None
+    file.write_text("\n")
+    assert run._boot_id() is None
+    file.write_text("3c9e1f0a\n")
+    assert run._boot_id() == "3c9e1f0a"
