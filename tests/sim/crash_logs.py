@@ -17,7 +17,7 @@ from crash_batches import (
 )
 
 from minikafka.model import TopicPartition
-from minikafka.records.batch import parse_header
+from minikafka.records.batch import BatchHeader, parse_header
 from minikafka.storage.config import LogConfig
 from minikafka.storage.log import Log
 from minikafka.storage.log_store import LogStore
@@ -115,15 +115,13 @@ class LogLife:
         found = headers(served)
         first = found[0].base_offset if found else log.log_start_offset
         expected = b"".join(batch.data for batch in self.written if batch.base_offset >= first)
-        assert expected.startswith(served), f"nothing is served but what was written, in its order, without a gap {[(h.base_offset,h.leader_epoch) for h in found]} {[(w.base_offset,w.epoch) for w in self.written]}"
+        assert expected.startswith(served), "nothing is served but what was written, in its order, without a gap"
         bases = {header.base_offset for header in found}
         for batch in self.written:
             if self.start < batch.next_offset <= must_end:
                 assert batch.base_offset in bases, "what was promised is there"
         assert log.log_end_offset >= must_end, "the log ends where it did, or behind"
-        assert self.recorded_start <= log.log_start_offset <= self.start, (
-            f"the log starts between {self.recorded_start} and {self.start}, as was said: {log.log_start_offset} {log.epoch_entries} {[s.base_offset for s in log.segments]} {log.recovery_point} {log.log_end_offset} {self.durable}"
-        )
+        assert self.recorded_start <= log.log_start_offset <= self.start, "the log starts where it was said to"
         assert log.recovery_point <= log.log_end_offset, "nothing beyond the log's end is taken for durable"
         if log.corruption is not None:
             assert may_be_damaged, "a kill damages nothing"
@@ -132,7 +130,7 @@ class LogLife:
         check_producers(log, found)
         self._check_lookups(log, found)
 
-    def _check_lookups(self, log: Log, found: list) -> None:
+    def _check_lookups(self, log: Log, found: list[BatchHeader]) -> None:
         if not found or self.rng.random() > 0.2:
             return
         offset = self.rng.randrange(log.log_start_offset, log.log_end_offset)
@@ -297,7 +295,9 @@ class LogLife:
         assert log.corruption is not None
         offset = log.corruption.offset
         if offset < log.log_end_offset:
-            self._cut(min((batch.base_offset for batch in self.written if batch.next_offset > offset), default=offset), offset)
+            self._cut(
+                min((batch.base_offset for batch in self.written if batch.next_offset > offset), default=offset), offset
+            )
         self.append()
         log.refetched()
         self.is_damaged = False

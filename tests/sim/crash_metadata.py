@@ -10,7 +10,6 @@ from uuid import UUID
 from crash_batches import NOW_MS
 
 from minikafka.broker.drivers.metadata_log import MetadataLog
-
 from minikafka.model import CLUSTER_METADATA_TOPIC, CLUSTER_METADATA_TOPIC_ID, OffsetAndEpoch, TopicPartition
 from minikafka.raft import ElectionState
 from minikafka.raft import effects as do

@@ -1,0 +1,153 @@
+"""Planted bugs for crash states: each leaves out, or puts in the wrong order, one step that makes something durable."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from crash_scenarios import explore_any
+from planted.registry import Suite
+
+from minikafka.broker.drivers.metadata_log import MetadataLog, snapshot_values
+from minikafka.storage import compaction, snapshots
+from minikafka.storage.core import LogCore
+from minikafka.storage.epochs import LeaderEpochCache
+from minikafka.storage.flush import FlushJob
+from minikafka.storage.log_dir import LogDir
+from minikafka.storage.producer_state import ProducerState
+from minikafka.storage.recovery import _Loader
+from minikafka.storage.segment import Segment
+from minikafka.storage.tail import Tail
+from minikafka.testing.disk import MountedDisk
+
+SUITE = Suite("crash states", "files after a crash at any operation", explore_any, 500, (Exception,))
+
+
+# Syncs
+
+
+@SUITE.replaces(MountedDisk, "fsync_dir")
+def directories_are_never_synced(disk: MountedDisk, path: str) -> None:
+    """Files are synced, their names are not."""
+
+
+@SUITE.replaces(MountedDisk, "write_atomic")
+def renamed_before_it_is_synced(disk: MountedDisk, path: str, data: Any) -> None:
+    """A checkpoint takes its place before its content is durable."""
+    disk.write_bytes(path + ".tmp", data)
+    disk.rename(path + ".tmp", path)
+    disk.fsync_dir(path.rpartition("/")[0])
+
+
+@SUITE.replaces(FlushJob, "run")
+def the_recovery_point_moves_before_the_data_is_synced(job: FlushJob) -> None:
+    """What was not synced is taken for durable, and recovery does not look at it."""
+    job.is_done = True
+
+
+@SUITE.replaces(Segment, "truncate")
+def a_truncation_is_not_synced(segment: Segment, position: int, end_offset: int) -> None:
+    """Records are appended where a power cut may bring back the old ones."""
+    assert segment._file is not None
+    segment._file.truncate(position)
+    segment.size = position
+    segment._trusted_from = min(segment._trusted_from, position)
+    segment.index.truncate(position, end_offset)
+    segment.index.resume(segment._file, position)
+    segment.next_offset = end_offset
+    segment._tail = Tail(end_offset)
+
+
+@SUITE.replaces(LogDir, "_settle", seed=46)
+def what_a_killed_process_left_is_not_synced(directory: LogDir) -> None:
+    """A start builds on what it sees, which a power cut may still take back."""
+
+
+@SUITE.replaces(LogCore, "lower_bounds", seed=16)
+def the_bounds_do_not_fall_before_a_cut(log: LogCore, offset: int) -> None:
+    """After a crash, what was cut off still passes for durable."""
+    log.recovery_point = min(log.recovery_point, offset)
+
+
+# Recovery
+
+
+@SUITE.replaces(_Loader, "_recover")
+def recovery_trusts_the_files(loader: _Loader) -> None:
+    """After a crash the log is taken as it is, as after an orderly stop."""
+    loader._load_epochs()
+    loader._activate_believed()
+
+
+@SUITE.replaces(LogDir, "_forget_clean_shutdown")
+def the_mark_of_an_orderly_stop_stays(directory: LogDir) -> None:
+    """A crash after a later start is taken for an orderly stop."""
+
+
+@SUITE.replaces(LogDir, "_forget_checkpoints", seed=21)
+def a_topic_inherits_the_checkpoints_of_its_name(directory: LogDir, where: Any) -> None:
+    """A topic that is made again begins with the offsets of the deleted one."""
+
+
+@SUITE.replaces(LeaderEpochCache, "store", seed=18)
+def epochs_are_not_stored(epochs: LeaderEpochCache, disk: Any, directory: str) -> None:
+    """Leader epochs below the recovery point are forgotten by a restart."""
+    epochs._is_dirty = False
+
+
+@SUITE.replaces(snapshots, "decode_snapshot")
+def a_torn_producer_snapshot_is_believed(data: bytes) -> ProducerState:
+    """Of a snapshot whose checksum is wrong, what can be read is taken."""
+    state = ProducerState()
+    body = data[snapshots._PREFIX.size :]
+    for fields in snapshots._ENTRY.iter_unpack(body[: len(body) // snapshots._ENTRY.size * snapshots._ENTRY.size]):
+        state.add(snapshots._entry(*fields))
+    return state
+
+
+_check_gap = _Loader._check_gap
+
+
+@SUITE.replaces(_Loader, "_check_gap", seed=7)
+def any_gap_of_a_compacted_log_is_the_cleaners(loader: _Loader, at: int) -> Any:
+    """The lost end of a segment is not noticed where segments may have gaps."""
+    if not loader.config.is_compacted:
+        return _check_gap(loader, at)
+    if at + 1 < len(loader.segments):
+        loader.segments[at].next_offset = loader.segments[at + 1].base_offset
+        loader.segments[at].seal()
+    return None
+
+
+@SUITE.replaces(compaction, "_swap", seed=18)
+def old_segments_go_before_the_new_ones_have_their_names(log: LogCore, old: list[Segment], new: Segment) -> None:
+    """A crash in the middle of a swap leaves neither."""
+    for segment in old:
+        log.discard(segment)
+    log.disk.fsync_dir(log.directory)
+    new.rename("")
+    log.segments.swap(old, [log.loaded_segment(new.base_offset, new.size, old[-1].next_offset)])
+
+
+# The quorum's files
+
+
+@SUITE.replaces(MetadataLog, "persist_election", listed="vote not persisted", seed=8)
+async def a_vote_is_written_but_not_synced(files: MetadataLog, state: Any) -> None:
+    """A node that lost power votes twice in an epoch."""
+    data = repr(state.to_quorum_state()).replace("'", '"').encode()
+    files._disk.write_bytes(files._path("quorum-state"), data)
+
+
+@SUITE.replaces(MetadataLog, "install_snapshot", seed=10)
+async def the_log_goes_before_the_snapshot_is_durable(files: MetadataLog, snapshot_id: Any) -> list[bytes]:
+    """A crash between the two leaves neither the records nor the snapshot."""
+    data = bytes(files._part)
+    files._log.truncate_fully_and_start_at(snapshot_id.offset)
+    await files.flush()
+    files._disk.write_atomic(files._snapshot_path(snapshot_id), data)
+    return snapshot_values(data)
+
+
+@SUITE.replaces(MetadataLog, "flush", seed=8)
+async def records_count_as_synced_when_they_are_written(files: MetadataLog) -> None:
+    """A node claims records of the quorum that a power cut takes from it."""

@@ -1,0 +1,52 @@
+"""What is crashed, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from random import Random
+from unittest.mock import Mock, patch
+
+import crash_compaction
+import crash_logs
+import crash_metadata
+import crash_topics
+from crash_compaction import CompactedLife
+from crash_explorer import Explorer, Life
+from crash_logs import LogLife
+from crash_metadata import MetadataLife
+from crash_topics import TopicLife
+
+from minikafka.broker.drivers import metadata_log
+from minikafka.testing.disk import MountedDisk
+
+STEPS = 12
+STATES_PER_LIFE = 400
+
+Birth = Callable[[MountedDisk, Random], Life]
+
+
+def _births(life: Callable[..., Life], mixes: dict[str, dict[str, int]]) -> dict[str, Birth]:
+    return {mix: partial(life, mix=mix, steps=STEPS) for mix in mixes}
+
+
+SCENARIOS: dict[str, Birth] = {
+    **_births(LogLife, crash_logs.MIXES),
+    **_births(TopicLife, crash_topics.MIXES),
+    **_births(CompactedLife, crash_compaction.MIXES),
+    **_births(MetadataLife, crash_metadata.MIXES),
+}
+
+
+def explore(name: str, seed: int, limit: int = STATES_PER_LIFE) -> Explorer:
+    """One life of a scenario, and all the lives that come of it; AssertionError with what led to a broken promise."""
+    explorer = Explorer(seed, limit=limit)
+    with patch.object(metadata_log, "log", Mock()):
+        explorer.explore(SCENARIOS[name])
+    return explorer
+
+
+def explore_any(seed: int) -> Explorer:
+    """Seed after seed, all scenarios have their turn."""
+    name = list(SCENARIOS)[seed % len(SCENARIOS)]
+    return explore(name, seed)

@@ -1,0 +1,55 @@
+"""What was promised holds in every state that a crash may leave: logs, checkpoints, topics, the quorum's files.
+
+``CRASH_STATES=n pytest tests/sim/test_crash_states.py -s`` looks at n states, ``SEED=n`` begins with that seed.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+from crash_futures import Branches
+from crash_scenarios import SCENARIOS, explore
+
+STATES = int(os.environ.get("CRASH_STATES", "5000")) // len(SCENARIOS)
+SEED = int(os.environ.get("SEED", "0"))
+
+
+@pytest.mark.spec("P1")
+@pytest.mark.spec("P2")
+@pytest.mark.spec("P5")
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_promises_hold_whatever_a_crash_leaves(name: str) -> None:
+    began, states, seed = time.process_time(), 0, SEED
+    while states < STATES:
+        try:
+            states += explore(name, seed).states
+        except Exception as error:
+            error.add_note(f"{name}, seed {seed}")
+            raise
+        seed += 1
+    took_s = time.process_time() - began
+    print(f"{name}: {states:,} states from {seed - SEED} lives, {states / took_s:,.0f} per CPU second: 0 violations")
+
+
+def test_a_seed_leads_to_the_same_states_again() -> None:
+    for name in SCENARIOS:
+        first, second = explore(name, 3, 60), explore(name, 3, 60)
+        assert (first.states, first.points, first.rng.random()) == (second.states, second.points, second.rng.random())
+
+
+def test_crashes_come_before_every_kind_of_operation() -> None:
+    points = sum((explore(name, 1).points for name in SCENARIOS), start=explore("deletion", 2).points)
+    kinds = {"create", "append", "truncate", "fsync", "fsync_dir", "rename", "unlink", "mkdir", "rmdir"}
+    assert set(points) == kinds
+
+
+def test_branches_are_all_answers() -> None:
+    branches, found = Branches(), []
+    while True:
+        first = branches.randrange(2)
+        found.append((first, branches.randrange(3) if first else None))
+        if not branches.turn():
+            break
+    assert found == [(0, None), (1, 0), (1, 1), (1, 2)]
