@@ -56,7 +56,10 @@ def _try(work: tuple[str, str]) -> Verdict:
     suite = suites()[work[0]]
     first = int(os.environ.get("SEED", "0"))
     began = time.process_time()
-    catch = suite.catch(suite.sabotages[work[1]], range(first, first + suite.bound))
+    try:
+        catch = suite.catch(suite.sabotages[work[1]], range(first, first + suite.bound))
+    except AttributeError as error:  # what it breaks has another name now
+        return Verdict(*work, None, 0.0, f"cannot be planted: {error}")
     if catch is None:
         return Verdict(*work, None, time.process_time() - began, "")
     return Verdict(*work, catch.schedules, catch.seconds, _summary(catch.violation))
@@ -78,7 +81,13 @@ def _table(work: list[tuple[str, str]], verdicts: dict[tuple[str, str], Verdict]
         if verdict is None:
             table.add_row(f"[dim]{suite}", f"[dim]{breaks}", "", "", "")
         elif verdict.schedules is None:
-            table.add_row("[bold red]missed[/]", breaks, f"> {suites()[suite].bound:,}", f"{verdict.seconds:.1f}", "")
+            table.add_row(
+                "[bold red]missed[/]",
+                breaks,
+                f"> {suites()[suite].bound:,}",
+                f"{verdict.seconds:.1f}",
+                verdict.violation,
+            )
         else:
             table.add_row(suite, breaks, f"{verdict.schedules:,}", f"{verdict.seconds:.1f}", verdict.violation)
     return table
