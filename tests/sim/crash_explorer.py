@@ -54,8 +54,9 @@ class Explorer:
         self.states = 0
         self.points: Counter[str] = Counter()  # operations that were crashed before, by kind
         self.limit = limit
-        self._width = width
+        self.width = width
         self._seen: set[Hashable] = set()
+        self.passed = self.rng.choice((0, self.rng.randrange(100)))  # operations at first that nothing happens before
 
     def explore(self, birth: Callable[[MountedDisk, Random], Life]) -> None:
         """Let a life begin on an empty disk, and crash at every operation of its work."""
@@ -146,7 +147,7 @@ class _Stage:
         if self.life is None or self._explorer.states >= self._explorer.limit:
             return
         self._operations.append((self.life.doing, operation))
-        if self.depth == 0:
-            self._explorer.crash(self, operation, self._explorer._width)
-        elif self.depth < 3 and self._explorer.rng.random() < 0.1:
+        if self.depth == 0 and len(self._operations) > self._explorer.passed:
+            self._explorer.crash(self, operation, self._explorer.width)
+        elif 0 < self.depth < 3 and self._explorer.rng.random() < 0.1:
             self._explorer.crash(self, operation, 2)
