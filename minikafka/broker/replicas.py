@@ -264,6 +264,8 @@ class Replicas:
     def fail(self, partition: Partition, failure: Exception) -> None:
         """Storage gave up under a partition: it stops serving until the node restarts (row R12)."""
         assert isinstance(failure, StorageFailure)
+        if self._partitions.get(partition.topic_partition) is not partition:
+            return  # it was deleted while its log was being synced: nothing failed
         partition.is_failed = True
         log.error("partition offline", partition=str(partition.topic_partition), why=str(failure))
         self.release_waiting(partition.topic_partition)

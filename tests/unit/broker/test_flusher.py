@@ -129,3 +129,18 @@ async def test_a_partition_that_failed_meanwhile_is_left_alone(rig: Rig, thread:
     thread.gate.set()
     await turns(6)
     assert thread.runs == 1
+
+
+@pytest.mark.usefixtures("flusher")
+async def test_a_partition_that_was_deleted_meanwhile_has_not_failed(rig: Rig, thread: SlowThread) -> None:
+    failures: list[StorageFailure] = []
+    rig.replicas.on_storage_failure = lambda _partition, failure: failures.append(failure)
+    partition = rig.led(flush_messages=1)
+    rig.append(partition, b"x")
+    await eventually(lambda: thread.runs == 1, "the sync to begin")
+    rig.replicas.remove(partition.topic_partition)
+    partition.log.go_offline(StorageFailure("orders-0 was deleted"))
+    thread.gate.set()
+    await turns(6)
+    assert failures == []
+    assert not partition.is_failed

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import asyncio
 import errno
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 from broker_client import NOW_MS, Client, values_in
-from broker_node import FailingDisk, create_topic, eventually, led
+from broker_node import FailingDisk, create_topic, eventually, in_time, led, turns
 
 from minikafka.broker import maintenance
 from minikafka.broker.node import Node
@@ -128,3 +129,71 @@ async def test_what_goes_wrong_once_is_tried_again(
     await node.controller.call(DeleteTopics((TopicReference("b"),)), timeout_s=10)
     await eventually(lambda: not list((tmp_path / "data").glob("b-0*")), "the next files to go")
     assert node.failure is None
+
+
+async def test_a_topic_that_goes_while_it_is_synced_is_no_failure(
+    start_node: StartNode, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "FLUSH_CHECK_INTERVAL_S", 0.005)
+    disk = FailingDisk()
+    node = await start_node(disk=disk)
+    client = await dial(node)
+    where = await create_topic(node, "orders", segment_bytes=2000)
+    failures: list[object] = []
+    node.replicas.on_storage_failure = lambda _partition, failure: failures.append(failure)
+    gate, syncing = asyncio.Event(), asyncio.Event()
+    run_in_thread = node.data_plane.maintenance._run_in_thread
+
+    async def slowly(act: Callable[[], object]) -> object:
+        syncing.set()
+        await gate.wait()
+        return await run_in_thread(act)
+
+    monkeypatch.setattr(node.data_plane.maintenance, "_run_in_thread", slowly)
+    for _ in range(2):
+        await client.produce("orders", b"x" * 1500)
+    await in_time(syncing.wait())
+    partition = led(node, where)
+    await node.controller.call(DeleteTopics((TopicReference("orders"),)), timeout_s=10)
+    await eventually(lambda: node.replicas.get(where) is None, "the topic to go")
+    gate.set()
+    await eventually(lambda: not (Path(node.config.log_dirs[0]) / "orders-0").exists(), "its files to go")
+    await turns(6)
+    assert failures == []
+    assert not partition.is_failed
+    assert node.failure is None
+
+
+@pytest.mark.spec("R21")
+async def test_a_replica_that_joins_is_not_waited_for_for_ever(start_node: StartNode) -> None:
+    """It is caught up with what is committed, then falls silent: time alone moves the high watermark past it."""
+    node = await start_node(replica_lag_time_max_ms=30, replica_fetch_wait_max_ms=1)
+    where = await create_topic(node, "orders", min_insync_replicas=1)
+    partition = led(node, where)
+    leader = partition.leader
+    assert leader is not None
+    now_ms = node.clock.monotonic_ms()
+    leader.on_metadata((1,), 50, (1, 2), now_ms)
+    leader._is_eligible = lambda _replica, _epoch: True
+    leader._last_proposal_refused_ms = now_ms  # so it is not proposed, and only about to be
+    node.replicas.on_follower_fetch(partition, 2, 5, 0, 0, now_ms)
+    await (await Client.connect(node)).produce("orders", b"x", acks=1)
+    assert partition.high_watermark == 0
+    await eventually(lambda: partition.high_watermark == 1, "the high watermark to pass it")
+
+
+async def test_a_partition_that_failed_is_left_alone(start_node: StartNode, dial: Dial, tmp_path: Path) -> None:
+    wall = [NOW_MS / 1000]
+    node = await start_node(wall_s=lambda: wall[0], log_retention_check_interval_ms=5)
+    client = await dial(node)
+    failed, sound = [
+        await create_topic(node, name, segment_bytes=2000, retention_ms=60_000) for name in ("failed", "sound")
+    ]
+    for where in (failed, sound):
+        for _ in range(3):
+            await client.produce(where.topic, b"x" * 1500, timestamp=int(wall[0] * 1000))
+    broken = led(node, failed)
+    broken.is_failed = True
+    wall[0] += HOUR_S
+    await eventually(lambda: led(node, sound).log.log_start_offset == 2, "the closed segments to expire")
+    assert broken.log.log_start_offset == 0
