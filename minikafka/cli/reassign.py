@@ -242,11 +242,13 @@ async def _cancel(tool: Reassigner, text: str, preserve_throttles: bool) -> None
     from minikafka.client.reassigning.plan import parse_plan
 
     plan = parse_plan(text)
-    cancelled = await tool.cancel(plan, preserve_throttles=preserve_throttles)
+    cancelled = await tool.cancel(plan)
     if cancelled:
         print_line(f"Successfully cancelled partition reassignments for: {_names(cancelled)}")
     else:
         print_line("None of the specified partition reassignments are in progress.")
+    if not preserve_throttles:
+        print_cleared(await tool.clear_throttles(plan))
 
 
 async def _list(tool: Reassigner) -> None:

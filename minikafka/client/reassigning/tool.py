@@ -166,8 +166,9 @@ class Reassigner:
         """Everything that is being reassigned, in order."""
         return dict(sorted((await self._admin.list_partition_reassignments()).items()))
 
-    async def cancel(self, plan: Plan, *, preserve_throttles: bool = False) -> dict[TopicPartition, Reassignment]:
-        """End what is under way of the plan's partitions: they go back to where they were. What was cancelled."""
+    async def cancel(self, plan: Plan) -> dict[TopicPartition, Reassignment]:
+        """End what is under way of the plan's partitions: they go back to where they were. What was cancelled; its
+        throttles stay."""
         ongoing = await self._admin.list_partition_reassignments(plan)
         await self._cancel_directory_moves(plan)
         if ongoing:
@@ -175,8 +176,6 @@ class Reassigner:
             for where, error in sorted(outcomes.items()):
                 if error is not None and error.code is not ErrorCode.NO_REASSIGNMENT_IN_PROGRESS:
                     raise KafkaError(error.code, f"{where} is not cancelled: {error.message}")
-        if not preserve_throttles:
-            await self.clear_throttles(plan)
         return ongoing
 
     # -- throttles ----------------------------------------------------------------------------------------------------
