@@ -25,6 +25,7 @@ NAMES: Final = (
     "rejoin",
     "kill_all",
     "replication",
+    "reassignment",
     "small_requests",
     "fetching",
     "purgatory",

@@ -32,9 +32,11 @@ class Traffic:
         """Note a fault; answers the time."""
         return self._history.append("nemesis", "info", "fault", text).time_ms
 
-    def verdict(self) -> Verdict:
-        """Read everything back with aiokafka and compare; the producer must have finished."""
-        asyncio.run(read_back(self._servers, self._topic, self._partitions, self._history))
+    def verdict(self, *, first_offset: int | None = None) -> Verdict:
+        """Read everything back with aiokafka and compare; the producer must have finished. ``first_offset``: what was
+        in each partition before."""
+        reading = read_back(self._servers, self._topic, self._partitions, self._history, first_offset=first_offset)
+        asyncio.run(reading)
         return check(self._history.events)
 
     def first_write_ms(self, since_ms: int) -> dict[int, int]:

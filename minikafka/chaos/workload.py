@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sysconfig
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count, islice
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -90,6 +90,7 @@ class SourceProducer(Thread):
         self.sent = 0
         self.acknowledged = 0
         self.error: Exception | None = None
+        self.on_latency: Callable[[float], None] = lambda seconds: None  # from send to acknowledgement, each record
 
     def finish(self) -> None:
         """Send no more, wait for what is under way, and end."""
@@ -153,6 +154,7 @@ class SourceProducer(Thread):
         identity = record_id(message.key().decode(), message.value() or b"")
         if error is None:
             self._delivered.append((partition, identity, message.offset()))
+            self.on_latency(message.latency() or 0.0)
         else:
             self._failed.append((partition, identity))
 
@@ -166,8 +168,11 @@ class SourceProducer(Thread):
             self._failed = []
 
 
-async def read_back(bootstrap_servers: str, topic: str, partitions: int, history: History) -> int:
-    """Read the whole topic with aiokafka, from the beginning to the end as it is now; answers how many records."""
+async def read_back(
+    bootstrap_servers: str, topic: str, partitions: int, history: History, *, first_offset: int | None = None
+) -> int:
+    """Read the whole topic with aiokafka, from the beginning (or that offset of each partition) to the end as it is
+    now; answers how many records."""
     from aiokafka import AIOKafkaConsumer, TopicPartition
 
     consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap_servers, enable_auto_commit=False, fetch_max_bytes=8 << 20)
@@ -176,6 +181,9 @@ async def read_back(bootstrap_servers: str, topic: str, partitions: int, history
         assigned = [TopicPartition(topic, n) for n in range(partitions)]
         consumer.assign(assigned)
         await consumer.seek_to_beginning(*assigned)
+        if first_offset is not None:
+            for partition in assigned:
+                consumer.seek(partition, first_offset)
         ends = await consumer.end_offsets(assigned)
         history.append("reader", "ok", "assign", [_name(partition) for partition in assigned])
         read = 0
