@@ -16,13 +16,31 @@ PROTOCOLS: Final = ("raft", "replication", "partition")  # the pure machines tha
 
 @cache
 def suites() -> dict[str, Suite]:
-    """By name. The directories of the suites are put on ``sys.path``, as their ``conftest.py`` would do."""
+    """By name."""
     found: dict[str, Suite] = {}
-    for path in sorted(TESTS.rglob("*_sabotages.py")):
-        if str(path.parent) not in sys.path:
-            sys.path.insert(0, str(path.parent))
-        for value in vars(importlib.import_module(path.stem)).values():
-            if isinstance(value, Suite):
-                assert value.name not in found, f"two suites named {value.name}"
-                found[value.name] = value
+    for path in _paths():
+        for one in _suites_in(path):
+            assert one.name not in found, f"two suites named {one.name}"
+            found[one.name] = one
     return found
+
+
+@cache
+def suite(name: str) -> Suite:
+    """The suite of that name; no others are imported if its file is named after it. KeyError when there is none."""
+    for path in sorted(_paths(), key=lambda path: not path.stem.startswith(name.split()[0])):
+        for one in _suites_in(path):
+            if one.name == name:
+                return one
+    raise KeyError(name)
+
+
+def _paths() -> list[Path]:
+    return sorted(TESTS.rglob("*_sabotages.py"))
+
+
+def _suites_in(path: Path) -> list[Suite]:
+    """Its directory is put on ``sys.path``, as the ``conftest.py`` there would do."""
+    if str(path.parent) not in sys.path:
+        sys.path.insert(0, str(path.parent))
+    return [value for value in vars(importlib.import_module(path.stem)).values() if isinstance(value, Suite)]

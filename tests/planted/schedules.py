@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from rich.console import Console
 
-from planted.found import PROTOCOLS, suites
+from planted.found import PROTOCOLS, suite, suites
 from planted.sweep import Sweep, sweep
 
 
@@ -23,9 +23,12 @@ def main(arguments: list[str]) -> int:
     """Sweep, and say what was found."""
     count = int(arguments[0]) if arguments else 10_000
     names = arguments[1:] or list(PROTOCOLS)
-    if unknown := set(names) - set(suites()):
-        print(f"no such suite: {', '.join(sorted(unknown))}; there are {', '.join(suites())}")
-        return 2
+    for name in names:
+        try:
+            suite(name)
+        except KeyError:
+            print(f"no suite is named {name!r}; there are {', '.join(suites())}")
+            return 2
     first = int(os.environ.get("SEED", "0"))
     if count == 1:
         return _show(names[0], first)
@@ -37,10 +40,10 @@ def main(arguments: list[str]) -> int:
 
 
 def _show(name: str, seed: int) -> int:
-    suite = suites()[name]
-    if suite.trace is not None:
-        print(suite.trace(seed))
-    violation = suite.violation(seed)
+    wanted = suite(name)
+    if wanted.trace is not None:
+        print(wanted.trace(seed))
+    violation = wanted.violation(seed)
     print(f"{name}, seed {seed}: {violation or 'no violation'}")
     return violation is not None
 

@@ -14,7 +14,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from planted.found import suites
+from planted.found import suite
 
 PIECE: Final = 250
 VIOLATIONS_MAX: Final = 20  # a sweep that found so many has found enough
@@ -53,10 +53,10 @@ def processes() -> ProcessPoolExecutor:
     return ProcessPoolExecutor(workers(), multiprocessing.get_context("spawn"))
 
 
-def sweep(suite: str, seeds: range, on_progress: Callable[[Sweep], None] = lambda _: None) -> Sweep:
+def sweep(name: str, seeds: range, on_progress: Callable[[Sweep], None] = lambda _: None) -> Sweep:
     """Run the schedules of ``seeds``."""
-    result = Sweep(suite)
-    for piece in _pieces(suite, seeds):
+    result = Sweep(name)
+    for piece in _pieces(name, seeds):
         result.schedules += piece.schedules
         result.cpu_s += piece.cpu_s
         result.violations += piece.violations
@@ -66,8 +66,8 @@ def sweep(suite: str, seeds: range, on_progress: Callable[[Sweep], None] = lambd
     return result
 
 
-def _pieces(suite: str, seeds: range) -> Iterator[Piece]:
-    work = [(suite, seeds[at : at + PIECE]) for at in range(0, len(seeds), PIECE)]
+def _pieces(name: str, seeds: range) -> Iterator[Piece]:
+    work = [(name, seeds[at : at + PIECE]) for at in range(0, len(seeds), PIECE)]
     if min(workers(), len(work)) <= 1:
         yield from map(_run_piece, work)
         return
@@ -80,12 +80,12 @@ def _pieces(suite: str, seeds: range) -> Iterator[Piece]:
 
 def _run_piece(work: tuple[str, range]) -> Piece:
     name, seeds = work
-    suite = suites()[name]
+    schedules = suite(name)
     began = time.process_time()
     violations = []
     for seed in seeds:
         try:
-            suite.run(seed)
+            schedules.run(seed)
         except Exception as violation:  # whatever it is, it must not happen
             violations.append((seed, f"{type(violation).__name__}: {violation}"))
     return Piece(len(seeds), time.process_time() - began, violations)

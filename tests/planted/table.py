@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from planted.found import suites
+from planted.found import suite, suites
+from planted.registry import Suite
 from planted.sweep import processes
 
 
@@ -28,22 +29,23 @@ class Verdict(NamedTuple):
 
 def show_table(names: list[str]) -> int:
     """Try every sabotage of the suites that are named, or of all; 1 when one is missed."""
-    found = suites()
-    if unknown := set(names) - set(found):
-        print(f"no such suite: {', '.join(sorted(unknown))}; there are {', '.join(found)}")
+    try:
+        found = {name: suite(name) for name in names} or suites()
+    except KeyError as unknown:
+        print(f"no suite is named {unknown}; there are {', '.join(suites())}")
         return 2
-    work = [(name, sabotage) for name in names or found for sabotage in found[name].sabotages]
+    work = [(one.name, sabotage) for one in found.values() for sabotage in one.sabotages]
     verdicts: dict[tuple[str, str], Verdict] = {}
     console = Console(width=max(150, Console().width))
     began = time.monotonic()
     with (
         processes() as pool,
-        Live(_table(work, verdicts), console=console, refresh_per_second=2) as live,
+        Live(_table(found, work, verdicts), console=console, refresh_per_second=2) as live,
     ):
         for future in as_completed([pool.submit(_try, one) for one in work]):
             verdict = future.result()
             verdicts[verdict.suite, verdict.name] = verdict
-            live.update(_table(work, verdicts))
+            live.update(_table(found, work, verdicts))
     missed = [verdict for verdict in verdicts.values() if verdict.schedules is None]
     caught = f"{len(work) - len(missed)} of {len(work)} planted bugs caught"
     console.print(f"{caught} in {time.monotonic() - began:.0f} s", style="red" if missed else "green", highlight=False)
@@ -53,11 +55,11 @@ def show_table(names: list[str]) -> int:
 
 
 def _try(work: tuple[str, str]) -> Verdict:
-    suite = suites()[work[0]]
+    tried = suite(work[0])
     first = int(os.environ.get("SEED", "0"))
     began = time.process_time()
     try:
-        catch = suite.catch(suite.sabotages[work[1]], range(first, first + suite.bound))
+        catch = tried.catch(tried.sabotages[work[1]], range(first, first + tried.bound))
     except AttributeError as error:  # what it breaks has another name now
         return Verdict(*work, None, 0.0, f"cannot be planted: {error}")
     if catch is None:
@@ -70,24 +72,18 @@ def _summary(violation: BaseException) -> str:
     return lines[0] or type(violation).__name__
 
 
-def _table(work: list[tuple[str, str]], verdicts: dict[tuple[str, str], Verdict]) -> Table:
+def _table(found: dict[str, Suite], work: list[tuple[str, str]], verdicts: dict[tuple[str, str], Verdict]) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for column, justify in (("caught by", "left"), ("planted bug", "left"), ("schedules", "right"), ("s", "right")):
         table.add_column(column, justify=justify, no_wrap=column != "planted bug")  # type: ignore[arg-type]
     table.add_column("as", overflow="ellipsis", no_wrap=True, ratio=1)
-    for suite, name in work:
-        verdict = verdicts.get((suite, name))
-        breaks = suites()[suite].sabotages[name].breaks
+    for of, name in work:
+        verdict = verdicts.get((of, name))
+        breaks = found[of].sabotages[name].breaks
         if verdict is None:
-            table.add_row(f"[dim]{suite}", f"[dim]{breaks}", "", "", "")
-        elif verdict.schedules is None:
-            table.add_row(
-                "[bold red]missed[/]",
-                breaks,
-                f"> {suites()[suite].bound:,}",
-                f"{verdict.seconds:.1f}",
-                verdict.violation,
-            )
-        else:
-            table.add_row(suite, breaks, f"{verdict.schedules:,}", f"{verdict.seconds:.1f}", verdict.violation)
+            table.add_row(f"[dim]{of}", f"[dim]{breaks}", "", "", "")
+            continue
+        schedules = f"{verdict.schedules:,}" if verdict.schedules is not None else f"> {found[of].bound:,}"
+        caught_by = of if verdict.schedules is not None else f"[bold red]not {of}[/]"
+        table.add_row(caught_by, breaks, schedules, f"{verdict.seconds:.1f}", verdict.violation)
     return table
