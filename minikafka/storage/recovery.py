@@ -209,7 +209,7 @@ class _Loader:
         return bad
 
     def _check_gap(self, at: int) -> BadBatchError | None:
-        """A segment that ends before the next begins lost its tail; only what is durable may compaction have left so."""
+        """A segment that ends before the next begins lost its tail; compaction leaves gaps in what is durable only."""
         segment = self.segments[at]
         if at + 1 == len(self.segments):
             return None

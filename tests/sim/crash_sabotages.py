@@ -57,12 +57,12 @@ def a_truncation_is_not_synced(segment: Segment, position: int, end_offset: int)
     segment._tail = Tail(end_offset)
 
 
-@SUITE.replaces(LogDir, "_settle", seed=46)
+@SUITE.replaces(LogDir, "_settle", seed=34)
 def what_a_killed_process_left_is_not_synced(directory: LogDir) -> None:
     """A start builds on what it sees, which a power cut may still take back."""
 
 
-@SUITE.replaces(LogCore, "lower_bounds", seed=16)
+@SUITE.replaces(LogCore, "lower_bounds", seed=4)
 def the_bounds_do_not_fall_before_a_cut(log: LogCore, offset: int) -> None:
     """After a crash, what was cut off still passes for durable."""
     log.recovery_point = min(log.recovery_point, offset)
@@ -83,7 +83,7 @@ def the_mark_of_an_orderly_stop_stays(directory: LogDir) -> None:
     """A crash after a later start is taken for an orderly stop."""
 
 
-@SUITE.replaces(LogDir, "_forget_checkpoints", seed=21)
+@SUITE.replaces(LogDir, "_forget_checkpoints", seed=12)
 def a_topic_inherits_the_checkpoints_of_its_name(directory: LogDir, where: Any) -> None:
     """A topic that is made again begins with the offsets of the deleted one."""
 
