@@ -75,6 +75,7 @@ class MetadataLife:
         self.mix = mix
         self.steps = steps
         self.doing = "start"
+        self.is_flushing = False
         self.files: MetadataLog | None = None
         self.store: LogStore | None = None
         self.records: list[Entry] = []
@@ -175,8 +176,10 @@ class MetadataLife:
 
     def _in_thread(self, act: Callable[[], Any]) -> Any:
         """Sometimes the node goes on with other work before the thread gets its turn."""
-        if self.doing == "flush" and self.rng.random() < 0.3:
-            self.append()
+        if self.is_flushing:
+            self.is_flushing = False
+            if self.epoch and self.rng.random() < 0.3:
+                self.append()
         return Done(act())
 
     @property
@@ -241,6 +244,7 @@ class MetadataLife:
 
     def flush(self) -> None:
         end = self.log.log_end_offset
+        self.is_flushing = True
         result_of(self.files_.flush())
         self.promised = max(self.promised, end)
         self.high_watermark = max(self.high_watermark, self.rng.randint(self.high_watermark, self.promised))

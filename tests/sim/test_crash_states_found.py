@@ -1,0 +1,233 @@
+"""Broken promises that the exploration of crash states has found, each by the shortest way to it."""
+
+from __future__ import annotations
+
+from random import Random
+from uuid import UUID
+
+import pytest
+from crash_batches import NOW_MS, headers, read_all
+from crash_compaction import CONFIG as COMPACTED_CONFIG
+from crash_compaction import WHERE as COMPACTED
+from crash_compaction import open_store as open_compacted
+from crash_futures import futures
+from crash_logs import CONFIG, TOPIC_ID, WHERE, open_store
+from crash_metadata import MetadataLife
+
+from minikafka.records.batch import parse_header
+from minikafka.records.build import build_batch
+from minikafka.records.record import Record
+from minikafka.storage.log import Log
+from minikafka.storage.log_store import LogStore
+from minikafka.testing.disk import MountedDisk, Operation, SimulatedDisk
+from minikafka.testing.killed import Killed
+
+
+class DiesBefore:
+    """A hook that kills the process before the ``turn``-th operation of that kind on such a path."""
+
+    def __init__(self, platter: SimulatedDisk, kind: str, path: str = "", turn: int = 1) -> None:
+        self.platter = platter
+        self.kind = kind
+        self.path = path
+        self.turn = turn
+
+    def __call__(self, operation: Operation) -> None:
+        if operation.kind == self.kind and self.path in operation.path:
+            self.turn -= 1
+            if not self.turn:
+                self.platter.kill()
+                raise Killed
+
+
+class Worst:
+    """The choices of a power cut that takes all it can."""
+
+    def randrange(self, stop: int, /) -> int:
+        return 0
+
+
+def store_on(disk: MountedDisk) -> LogStore:
+    return open_store(disk, Random(1))
+
+
+def append(log: Log, value: bytes, epoch: int = 0) -> None:
+    data = build_batch([Record(0, NOW_MS, b"key", value)])
+    log.stage(memoryview(data), parse_header(data), leader_epoch=epoch, wall_ms=NOW_MS)
+    log.commit()
+
+
+def started(platter: SimulatedDisk, hook: DiesBefore | None = None) -> Log:
+    """The log after a start."""
+    log = store_on(platter.mount(before=hook)).get(WHERE)
+    assert log is not None
+    return log
+
+
+@pytest.mark.spec("P2")
+def test_a_topic_id_that_was_not_synced_before_a_kill_is_durable_with_the_next_flush() -> None:
+    platter = SimulatedDisk()
+    append(store_on(platter.mount()).create(WHERE, TOPIC_ID, CONFIG), b"a")
+    platter.kill()
+    started(platter).flush()
+    for future in futures(platter, Random(1), 50):
+        log = started(future)
+        assert (log.topic_id, log.log_end_offset) == (TOPIC_ID, 1)
+
+
+@pytest.mark.spec("P2")
+def test_the_name_of_a_new_log_directory_is_durable_though_its_maker_was_killed() -> None:
+    platter = SimulatedDisk()
+    with pytest.raises(Killed):
+        store_on(platter.mount(before=DiesBefore(platter, "fsync_dir", "/")))
+    store_on(platter.mount()).create(WHERE, TOPIC_ID, CONFIG).flush()
+    for future in futures(platter, Random(1), 50):
+        assert started(future).topic_id == TOPIC_ID
+
+
+@pytest.mark.spec("E1")
+def test_a_truncation_that_a_kill_interrupted_does_not_come_back() -> None:
+    platter = SimulatedDisk()
+    log = store_on(platter.mount(before=DiesBefore(platter, "fsync", ".log", turn=2))).create(WHERE, TOPIC_ID, CONFIG)
+    for value in (b"kept", b"lost", b"lost"):
+        append(log, value)
+    log.flush()
+    with pytest.raises(Killed):
+        log.truncate_to(1)
+    log = started(platter)
+    assert log.log_end_offset == 1
+    append(log, b"new ", epoch=1)
+    append(log, b"new ", epoch=1)
+    expected = read_all(log)
+    for future in futures(platter, Random(1), 100):
+        assert expected.startswith(read_all(started(future)))
+
+
+@pytest.mark.spec("P2")
+def test_an_orderly_stop_is_not_remembered_twice() -> None:
+    platter = SimulatedDisk()
+    store = store_on(platter.mount())
+    append(store.create(WHERE, TOPIC_ID, CONFIG), b"a")
+    store.close({})
+    with pytest.raises(Killed):
+        store_on(platter.mount(before=DiesBefore(platter, "fsync_dir", "/data")))
+    append(started(platter), b"b")
+    for future in futures(platter, Random(1), 50):
+        assert not store_on(future.mount()).was_clean
+
+
+def test_an_orderly_stop_after_a_crash_leaves_right_indexes_and_epochs() -> None:
+    platter = SimulatedDisk()
+    append(store_on(platter.mount()).create(WHERE, TOPIC_ID, CONFIG), b"a", epoch=3)
+    platter.kill()
+    store_on(platter.mount()).close({})
+    log = started(platter)
+    assert log.epoch_for_offset(0) == 3
+    assert log.disk.exists(f"{log.directory}/00000000000000000000.timeindex")
+
+
+@pytest.mark.spec("P2")
+def test_records_below_the_former_log_start_survive_a_crash() -> None:
+    platter = SimulatedDisk()
+    store = store_on(platter.mount())
+    log = store.create(WHERE, TOPIC_ID, CONFIG)
+    for at in range(12):
+        append(log, b"%d" % at * 90)
+    log.maybe_increment_log_start_offset(9)
+    log.delete_old_segments(12, NOW_MS)
+    log.flush()
+    store.write_checkpoints({})
+    log.truncate_to(2)
+    append(log, b"after", epoch=1)
+    log.flush()
+    for future in futures(platter, Random(1), 50):
+        log = started(future)
+        assert (log.log_start_offset, log.log_end_offset) == (2, 3)
+
+
+def test_epochs_of_records_that_came_back_are_known() -> None:
+    platter = SimulatedDisk()
+    store = store_on(platter.mount())
+    log = store.create(WHERE, TOPIC_ID, CONFIG)
+    for at in range(4):
+        append(log, b"%d" % at, epoch=5)
+    store.write_checkpoints({})
+    log.maybe_increment_log_start_offset(3)
+    log.flush()
+    log.lower_bounds(4)
+    store.directories[0]._recovery_points.write({WHERE: 4})
+    for future in futures(platter, Random(1), 50):
+        log = started(future)
+        for header in headers(read_all(log)):
+            assert log.epoch_for_offset(header.base_offset) == 5
+
+
+def test_a_high_watermark_does_not_outlive_the_records_below_it() -> None:
+    platter = SimulatedDisk()
+    store = store_on(platter.mount())
+    log = store.create(WHERE, TOPIC_ID, CONFIG)
+    log.flush()
+    for _ in range(3):
+        append(log, b"lost")
+    store.write_checkpoints({WHERE: 3})
+    platter.lose_power(Worst())
+    log = started(platter)
+    assert log.log_end_offset == 0
+    for _ in range(3):
+        append(log, b"not committed", epoch=1)
+    platter.kill()
+    store = store_on(platter.mount())
+    assert store.high_watermark(WHERE) == 0
+
+
+@pytest.mark.spec("P2")
+def test_the_lost_end_of_a_segment_of_a_compacted_log_is_noticed() -> None:
+    platter = SimulatedDisk()
+    log = open_compacted(platter.mount(), Random(1)).create(COMPACTED, UUID(int=9), COMPACTED_CONFIG)
+    append(log, b"durable")
+    log.flush()
+    append(log, b"lost")
+    log.roll()
+    log.disk.fsync_dir(log.directory)
+    platter.lose_power(Worst())
+    log = open_compacted(platter.mount(), Random(1)).get(COMPACTED)
+    assert log is not None
+    assert log.log_end_offset == 1
+
+
+@pytest.mark.spec("P1")
+def test_a_vote_in_a_new_directory_is_durable() -> None:
+    platter = SimulatedDisk()
+    life = MetadataLife(platter.mount(), Random(1), "votes", 1)
+    life.open()
+    life.vote()
+    for future in futures(platter, Random(1), 50):
+        life.restarted(future.mount(), lost_power=True)
+
+
+@pytest.mark.spec("P1")
+def test_a_vote_that_is_seen_after_a_kill_is_durable() -> None:
+    platter = SimulatedDisk()
+    life = MetadataLife(
+        platter.mount(before=DiesBefore(platter, "fsync_dir", "__cluster", turn=3)), Random(1), "votes", 1
+    )
+    life.open()
+    with pytest.raises(Killed):
+        for _ in range(9):
+            life.vote()
+    life = life.restarted(platter.mount(), lost_power=False)
+    for future in futures(platter, Random(1), 50):
+        life.restarted(future.mount(), lost_power=True)
+
+
+@pytest.mark.spec("P1")
+def test_records_of_the_quorum_found_after_a_kill_are_durable_before_they_count() -> None:
+    platter = SimulatedDisk()
+    life = MetadataLife(platter.mount(), Random(1), "votes", 1)
+    life.open()
+    life.append()
+    platter.kill()
+    life = life.restarted(platter.mount(), lost_power=False)
+    assert life.promised > 0
+    for future in futures(platter, Random(1), 50):
+        life.restarted(future.mount(), lost_power=True)
