@@ -80,6 +80,15 @@ class Replicas:
 
     def leader_of(self, where: TopicPartition, *, current_leader_epoch: int = NO_EPOCH) -> Partition:
         """The partition, led here and in the caller's epoch; else the KafkaError of row E3."""
+        partition = self.replica_of(where, current_leader_epoch=current_leader_epoch)
+        if partition.leader is None:
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"node {partition.leader_id} leads {where}, not this one"
+            )
+        return partition
+
+    def replica_of(self, where: TopicPartition, *, current_leader_epoch: int = NO_EPOCH) -> Partition:
+        """The partition, in whatever role but in the caller's epoch; else the KafkaError of row E3."""
         partition = self._partitions.get(where)
         if partition is None:
             if self.is_known(where):
@@ -88,10 +97,6 @@ class Replicas:
         if partition.is_failed:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {where} is offline on this node")
         partition.check_leader_epoch(current_leader_epoch)
-        if partition.leader is None:
-            raise KafkaError(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"node {partition.leader_id} leads {where}, not this one"
-            )
         return partition
 
     # -- appends ----------------------------------------------------------------------------------------------------
@@ -254,6 +259,13 @@ class Replicas:
         if (log_end or high_watermark) and not self._wake_scheduled:
             self._wake_scheduled = True
             asyncio.get_running_loop().call_soon(self._wake)
+
+    def on_isr_changed(self, partition: Partition, *, high_watermark_moved: bool) -> None:
+        """The ISR of a partition led here changed, or its least size: who waits for acks=all is told (row R23)."""
+        where = partition.topic_partition
+        self.note_moved(where, high_watermark=high_watermark_moved)
+        if partition.leader is not None and partition.leader.is_under_min_isr:
+            self.produces.check_and_complete(where)
 
     def release_waiting(self, where: TopicPartition) -> None:
         """Leadership or the partition itself moved: everything that waits on it is tried, and finds the error."""

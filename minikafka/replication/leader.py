@@ -202,12 +202,13 @@ class LeaderState:
             )
 
     def check_required_offset(self, required_offset: int) -> tuple[bool, ErrorCode]:
-        """Is an acks=all append that ends at ``required_offset`` answered, and with what (rows R23, D4)?"""
-        if self.high_watermark < required_offset:
-            return False, ErrorCode.NONE
+        """Is an acks=all append that ends at ``required_offset`` answered, and with what (rows R23, D4)?
+
+        With too small an ISR the high watermark stands still, for who knows how long: whoever waits is told at once.
+        """
         if self.is_under_min_isr:
             return True, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-        return True, ErrorCode.NONE
+        return self.high_watermark >= required_offset, ErrorCode.NONE
 
     # -- the ISR ----------------------------------------------------------------------------------------------------
 

@@ -98,8 +98,8 @@ class IsrProposals:
             return self._refuse(partition, proposal, result.error)
         log.info("ISR changed", partition=str(partition.topic_partition), isr=list(result.isr))
         now_ms = self._clock.monotonic_ms()
-        if leader.on_proposal_accepted(proposal, result.isr, result.partition_epoch, now_ms):
-            self._replicas.note_moved(partition.topic_partition, high_watermark=True)
+        moved = leader.on_proposal_accepted(proposal, result.isr, result.partition_epoch, now_ms)
+        self._replicas.on_isr_changed(partition, high_watermark_moved=moved)
         return True
 
     def _refuse_all(self, batch: dict[TopicPartition, tuple[Partition, IsrProposal]], error: ErrorCode) -> bool:

@@ -134,8 +134,8 @@ class PartitionRoles:
         now_ms = self._clock.monotonic_ms()
         where = partition.topic_partition
         if partition.leader is not None and partition.leader_epoch == state.leader_epoch:
-            if partition.leader.on_metadata(state.isr, state.partition_epoch, state.replicas, now_ms):
-                self._replicas.note_moved(where, high_watermark=True)
+            moved = partition.leader.on_metadata(state.isr, state.partition_epoch, state.replicas, now_ms)
+            self._replicas.on_isr_changed(partition, high_watermark_moved=moved)
             return
         self._fetchers.unfollow([where])
         log_ = partition.log
@@ -219,9 +219,9 @@ class PartitionRoles:
             if topic not in topics:
                 continue
             partition.configure(TopicConfig(image.topic_overrides(topic), self._config))
-            minimum = partition.config.min_insync_replicas
-            if partition.leader is not None and partition.leader.set_min_insync_replicas(minimum, now_ms):
-                self._replicas.note_moved(partition.topic_partition, high_watermark=True)
+            if partition.leader is not None:
+                moved = partition.leader.set_min_insync_replicas(partition.config.min_insync_replicas, now_ms)
+                self._replicas.on_isr_changed(partition, high_watermark_moved=moved)
 
     def _on_broker_changed(self, broker_id: int, delta: MetadataDelta) -> None:
         """A leader that registered again may be reached elsewhere; a replica that is live again may join now."""

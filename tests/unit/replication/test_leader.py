@@ -190,6 +190,28 @@ def test_a_fetch_of_an_earlier_incarnation_is_refused():
     assert leader.follower(2).log_end_offset == 5
 
 
+@pytest.mark.spec("P1")
+@pytest.mark.spec("R18")
+def test_what_a_former_process_had_lets_no_replica_in():
+    registered = {2: 20}
+    leader = make(isr=(1,), is_eligible=lambda replica, epoch: epoch == registered.get(replica))
+    registered[2] = 21  # it started again: what it had may be lost
+    assert fetch(leader, 2, 10, epoch=20).proposal is None
+    assert leader.high_watermark == 10, "nor is it waited for"
+    proposal = fetch(leader, 2, 10, epoch=21).proposal
+    assert [member for member in proposal.new_isr if member.broker_id == 2] == [(2, 21)]
+
+
+@pytest.mark.spec("P1")
+@pytest.mark.spec("R20")
+def test_a_proposal_names_the_process_that_fetched_last():
+    leader = make(isr=(1, 2))
+    fetch(leader, 2, 10, epoch=20)
+    fetch(leader, 2, 10, epoch=21)
+    assert members(fetch(leader, 3, 10, epoch=30).proposal) == [1, 2, 3]
+    assert [member.broker_epoch for member in leader.proposal_in_flight.new_isr] == [11, 21, 30]
+
+
 def test_a_fetch_beyond_the_end_is_refused():
     leader = make()
     with pytest.raises(KafkaError) as refusal:
@@ -319,6 +341,36 @@ def test_a_reassignment_adds_and_forgets_replicas():
     assert leader.on_follower_fetch(4, 14, 10, 0, 10, 0).is_assigned is False
 
 
+@pytest.mark.spec("A3")
+@pytest.mark.spec("R18")
+@pytest.mark.spec("R21")
+def test_a_replica_that_is_being_added_fetches_and_counts_only_when_it_caught_up():
+    leader = make(replicas=(1, 2, 4), isr=(1, 2))
+    outcome = fetch(leader, 4, 3)
+    assert (outcome.is_assigned, outcome.proposal) == (True, None)
+    fetch(leader, 2, 10)
+    assert leader.high_watermark == 10, "one that is far behind is not waited for"
+    assert members(fetch(leader, 4, 10).proposal) == [1, 2, 4]
+    leader.on_append(12, 0)
+    fetch(leader, 2, 12)
+    assert leader.high_watermark == 10, "from here on it is"
+    fetch(leader, 4, 12)
+    assert leader.high_watermark == 12
+
+
+@pytest.mark.spec("A3")
+@pytest.mark.spec("R21")
+def test_a_replica_that_was_taken_away_is_neither_waited_for_nor_let_in():
+    leader = make(replicas=(1, 2, 3, 4), isr=(1, 2, 3, 4))
+    for replica_id in (2, 3):
+        fetch(leader, replica_id, 10)
+    assert leader.high_watermark == 0
+    assert leader.on_metadata((1, 2, 3), 4, (1, 2, 3), 0), "the one it waited for is gone"
+    assert leader.high_watermark == 10
+    assert fetch(leader, 4, 10).is_assigned is False
+    assert leader.maybe_expand(4, 0) is None
+
+
 # -- acks --------------------------------------------------------------------------------------------------------------
 
 
@@ -338,6 +390,16 @@ def test_an_append_is_answered_once_the_high_watermark_passed_it():
     fetch(leader, 2, 10)
     assert leader.check_required_offset(10) == (True, ErrorCode.NONE)
     leader.on_metadata((1,), 4, (1, 2, 3), 0)
+    assert leader.check_required_offset(10) == (True, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+
+
+@pytest.mark.spec("R23")
+def test_who_waits_while_the_isr_becomes_too_small_is_told_at_once():
+    leader = make(isr=(1, 2), min_insync=2)
+    shrink = leader.maybe_shrink(LAG_MS + 1)
+    assert leader.check_required_offset(10) == (False, ErrorCode.NONE), "while that is in flight nothing is settled"
+    assert not leader.on_proposal_accepted(shrink, (1,), 4, LAG_MS + 1)
+    assert leader.high_watermark == 0
     assert leader.check_required_offset(10) == (True, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 
 

@@ -82,6 +82,24 @@ async def proposals(rig: Rig, script: Script) -> AsyncIterator[IsrProposals]:
     await asyncio.gather(task, return_exceptions=True)
 
 
+@pytest.mark.spec("R23")
+async def test_an_isr_that_became_too_small_tells_producers_that_wait(
+    rig: Rig, script: Script, proposals: IsrProposals
+) -> None:
+    partition = rig.partition(min_insync_replicas=2)
+    leader = rig.lead(partition, replicas=(ME, FOLLOWER), isr=(ME, FOLLOWER))
+    result = rig.stage(partition, b"x")
+    rig.replicas.commit_staged()
+    acks = rig.await_acks(result)
+    proposal = leader.maybe_shrink(rig.clock.monotonic_ms() + 1_000_000)
+    assert proposal is not None
+    assert acks.times == 0
+    proposals.propose(partition, proposal)
+    await eventually(lambda: acks.times, "the answer")
+    assert acks.results == [(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, -1)]
+    assert partition.high_watermark == 0
+
+
 def growing(rig: Rig, name: str = "orders") -> Partition:
     """A partition whose follower is about to be in sync."""
     partition = rig.partition(name)
