@@ -13,6 +13,7 @@ from minikafka.broker.flusher import Flusher
 from minikafka.broker.maintenance import Maintenance
 from minikafka.broker.partition import log_config
 from minikafka.broker.ports import Ports
+from minikafka.broker.quotas import ReplicationQuotas
 from minikafka.broker.replicas import Replicas
 from minikafka.config import TopicConfig
 from minikafka.config.node import REPLICATION
@@ -31,6 +32,7 @@ class DataPlane:
     replicas: Replicas
     flusher: Flusher
     fetchers: ReplicaFetchers
+    quotas: ReplicationQuotas
     roles: PartitionRoles
     isr: IsrProposals
     maintenance: Maintenance
@@ -67,12 +69,16 @@ def build_data_plane(ports: Ports, store: LogStore, control: ControlPlane) -> Da
 
     replicas = Replicas(config.node_id, clock, ports.timers)
     flusher = Flusher(clock, ports.tasks, ports.run_in_thread, replicas.on_flushed, replicas.fail)
-    fetchers = ReplicaFetchers(config, replicas, ports.identity, clock, ports.tasks, flusher, endpoint_of, broker_epoch)
+    quotas = ReplicationQuotas(config, clock)
+    fetchers = ReplicaFetchers(
+        config, replicas, ports.identity, clock, ports.tasks, flusher, quotas, endpoint_of, broker_epoch
+    )
     return DataPlane(
         store,
         replicas,
         flusher,
         fetchers,
+        quotas,
         PartitionRoles(config, store, replicas, fetchers, clock, broker_epoch),
         IsrProposals(config.node_id, replicas, control.client, clock, broker_epoch, ports.rng),
         Maintenance(config, replicas, store, clock, ports.run_in_thread),

@@ -97,7 +97,7 @@ class Node:
         self.listeners = build_listeners(ports, control, services.quorum, self)
         # What handlers ask for, each by its name.
         self.metadata, self.controller = control.metadata, control.client
-        self.replicas = data.replicas
+        self.replicas, self.quotas = data.replicas, data.quotas
         self.absences, self.groups = services.absences, services.groups
         self.fetch_sessions, self.producer_ids = services.fetch_sessions, services.producer_ids
         self.topic_creation, self.quorum = services.topic_creation, services.quorum
@@ -127,6 +127,7 @@ class Node:
         for subscriber in (
             self.absences.on_metadata,
             data.roles.apply,
+            data.quotas.on_metadata,
             controller.on_metadata,
             self.groups.on_metadata,
             self._on_metadata,

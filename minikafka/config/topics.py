@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from minikafka.config.kinds import LONG_MAX, boolean, choice, integer, long
 from minikafka.config.setting import Setting, SettingGroup
+
+LEADER_SELECTOR: Final = "org.apache.kafka.common.replica.LeaderSelector"
+RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
 class TopicDefaultSettings(SettingGroup):
@@ -103,6 +108,18 @@ class ReplicationSettings(SettingGroup):
         dynamic=True,
         doc="""Bytes a second that this broker fetches as follower for the replicas in a topic's
         follower.replication.throttled.replicas, all together (KIP-73).""",
+    )
+    replication_quota_window_num = Setting(
+        integer(1), 11, doc="Over how many windows the rates of throttled replicas are measured."
+    )
+    replication_quota_window_size_seconds = Setting(
+        integer(1), 1, doc="Length of a window over which the rates of throttled replicas are measured."
+    )
+    replica_selector_class = Setting(
+        choice(LEADER_SELECTOR, RACK_AWARE_SELECTOR),
+        LEADER_SELECTOR,
+        doc="""Where consumers read (KIP-392): from leaders, or from an in-sync replica in their own rack (client.rack,
+        broker.rack) when there is one.""",
     )
     replica_alter_log_dirs_io_max_bytes_per_second = Setting(
         long(1),

@@ -140,6 +140,10 @@ class ReplicaFetcher:
         """Where a partition stands, for descriptions and tests."""
         return self._states.get(where)
 
+    def states(self) -> tuple[PartitionFetchState, ...]:
+        """Where all of them stand."""
+        return tuple(self._states.values())
+
     def statistics(self) -> FetcherStatistics:
         """An immutable view; walks every partition."""
         states = self._states.values()

@@ -16,6 +16,7 @@ import structlog
 from minikafka.broker.clock import Clock
 from minikafka.broker.flusher import Flusher
 from minikafka.broker.partition import Partition
+from minikafka.broker.quotas import ReplicationQuotas
 from minikafka.broker.replicas import Replicas
 from minikafka.config import BrokerConfig
 from minikafka.errors import ErrorCode, KafkaError
@@ -40,6 +41,8 @@ R = TypeVar("R", bound=Message)
 
 ANSWER_TIMEOUT_S: Final = 10.0
 IDLE_SHUTDOWN_S: Final = 5.0
+THROTTLED_PAUSE_MS: Final = 100
+NEVER_MS: Final = 1 << 62
 
 
 class FetcherKey(NamedTuple):
@@ -93,6 +96,7 @@ class ReplicaFetchers:
         clock: Clock,
         tasks: TaskOwner,
         flusher: Flusher,
+        quotas: ReplicationQuotas,
         endpoint_of: Callable[[int], Endpoint | None],
         broker_epoch: Callable[[], int],
     ) -> None:
@@ -102,6 +106,7 @@ class ReplicaFetchers:
         self._clock = clock
         self._tasks = tasks
         self._flusher = flusher
+        self._quotas = quotas
         self._endpoint_of = endpoint_of
         self._broker_epoch = broker_epoch
         self._fetchers: dict[FetcherKey, _Fetcher] = {}
@@ -158,6 +163,7 @@ class _Fetcher:
         self._wake = asyncio.Event()
         self._is_polling = False  # a fetch is out
         self._is_abandoning = False
+        self._is_throttling = False  # some partitions are left out of fetches
         owner._tasks.start(self._run(), f"fetcher-{key.source_id}-{key.fetcher_id}")
 
     def add(self, partition: Partition) -> None:
@@ -187,6 +193,7 @@ class _Fetcher:
                     if self._machine.is_idle:
                         return
                 self._machine.broker_epoch = self._owner._broker_epoch()
+                self._apply_quota()
                 await self._carry_out(self._machine.next(self._now()))
         finally:
             del self._owner._fetchers[self._key]
@@ -201,6 +208,21 @@ class _Fetcher:
                 await self._wake.wait()
         except TimeoutError:
             return
+
+    def _apply_quota(self) -> None:
+        """Row R7: while the quota is exceeded, throttled partitions that lag are left out of fetches."""
+        quotas = self._owner._quotas
+        if not quotas.as_follower.is_limited and not self._is_throttling:
+            return
+        left_out: list[TopicPartition] = []
+        fetched: list[TopicPartition] = []
+        for state in self._machine.states():
+            partition = self._local(state.topic_partition)
+            is_left_out = partition is not None and quotas.leaves_out(partition, state.lag)
+            (left_out if is_left_out else fetched).append(state.topic_partition)
+        self._is_throttling = bool(left_out)
+        self._machine.throttle(left_out)
+        self._machine.unthrottle(fetched)
 
     # -- effects ----------------------------------------------------------------------------------------------------
 
@@ -242,6 +264,7 @@ class _Fetcher:
         except IllegalLogState as error:
             log.error("append does not continue the log", partition=str(where), why=str(error))
             return self._machine.on_append_failed(where, ErrorCode.UNKNOWN_SERVER_ERROR, self._now())
+        self._owner._quotas.on_fetched(partition, len(effect.records))
         self._follow_offsets(where, effect.high_watermark, effect.log_start_offset)
         self._machine.on_appended(where, partition.log.log_end_offset, partition.log.latest_epoch)
         return []
@@ -262,7 +285,10 @@ class _Fetcher:
         if partition is not None:
             if log_start_offset > partition.log.log_start_offset:
                 partition.log.maybe_increment_log_start_offset(min(log_start_offset, partition.log.log_end_offset))
+            before = partition.high_watermark
             partition.follow_high_watermark(high_watermark)
+            if partition.high_watermark > before:  # consumers may read here (row R25)
+                self._replicas.note_moved(where, high_watermark=True)
 
     def _truncate(self, effect: do.TruncateTo) -> None:
         partition = self._local(effect.topic_partition)
@@ -348,9 +374,11 @@ class _Fetcher:
 
     async def _wait(self, until_ms: int | None) -> None:
         self._wake.clear()
-        timeout_s = None if until_ms is None else max(0.0, (until_ms - self._now()) / 1000)
         if until_ms is None and self._machine.is_idle:
             return
+        if self._is_throttling:  # look again whether the rate has fallen
+            until_ms = min(self._now() + THROTTLED_PAUSE_MS, until_ms or NEVER_MS)
+        timeout_s = None if until_ms is None else max(0.0, (until_ms - self._now()) / 1000)
         try:
             async with asyncio.timeout(timeout_s):
                 await self._wake.wait()

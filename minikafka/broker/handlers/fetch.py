@@ -1,21 +1,26 @@
 """Fetch (key 1), versions 4-16: consumers up to the high watermark, followers up to the log end (rows R15-R17, D5).
 
 Records leave as regions of log files. A request that finds too little is kept, not its result: when bytes arrive or its
-time is up, the log is read again. Incremental sessions are KIP-227's. Reading from followers is not offered: a fetch
-goes to the leader.
+time is up, the log is read again. Incremental sessions are KIP-227's. A consumer that speaks version 11 may also read
+from a follower, up to the high watermark that this one knows; a leader names it one in its rack (row R25, KIP-392).
 """
 
 from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Final
 
 import structlog
 
 from minikafka.broker.context import RequestContext
 from minikafka.broker.delayed import DelayedFetch
 from minikafka.broker.partition import Partition
+from minikafka.config.topics import RACK_AWARE_SELECTOR
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import NO_OFFSET, ZERO_TOPIC_ID, Isolation
+from minikafka.model import NO_NODE, NO_OFFSET, ZERO_TOPIC_ID, Isolation, TopicPartition
 from minikafka.net.outbox import Chunk
 from minikafka.replication.session_cache import CachedPartition, FetchContext, FetchResult
+from minikafka.timing.purgatory import Purgatory
 from minikafka.wire.codec import decoder
 from minikafka.wire.hot import encode_fetch_response, records_slot
 from minikafka.wire.messages.fetch import EpochEndOffset, FetchRequest, FetchResponse, LeaderIdAndEpoch, PartitionData
@@ -23,7 +28,8 @@ from minikafka.wire.schema import RecordsSlot
 
 log = structlog.get_logger(__name__)
 
-FIRST_VERSION_WITH_REPLICA_STATE = 15
+FIRST_VERSION_WITH_RACK: Final = 11
+FIRST_VERSION_WITH_REPLICA_STATE: Final = 15
 
 
 def handle(frame: memoryview, position: int, context: RequestContext) -> None:
@@ -44,53 +50,63 @@ def handle(frame: memoryview, position: int, context: RequestContext) -> None:
     except KafkaError as error:
         _send(context, FetchResponse(error_code=error.code))
         return
-    _Fetch(request, session, context, replica_id, broker_epoch).begin()
+    if replica_id >= 0:
+        _FollowerFetch(request, session, context, replica_id, broker_epoch).begin()
+    else:
+        _ConsumerFetch(request, session, context).begin()
 
 
-class _Fetch:
+class _Fetch(ABC):
     """One request while it is being answered."""
 
-    __slots__ = (
-        "_broker_epoch",
-        "_context",
-        "_is_follower",
-        "_isolation",
-        "_node",
-        "_replica_id",
-        "_request",
-        "_session",
-    )
+    __slots__ = ("_context", "_epochs", "_node", "_request", "_session")
 
-    def __init__(
-        self,
-        request: FetchRequest,
-        session: FetchContext,
-        context: RequestContext,
-        replica_id: int,
-        broker_epoch: int,
-    ) -> None:
+    def __init__(self, request: FetchRequest, session: FetchContext, context: RequestContext) -> None:
+        self._epochs: dict[TopicPartition, int] = {}  # the leader epochs in which it began to wait
         self._request = request
         self._session = session
         self._context = context
         self._node = context.node
-        self._replica_id = replica_id
-        self._broker_epoch = broker_epoch
-        self._is_follower = replica_id >= 0
-        self._isolation = Isolation.READ_COMMITTED if request.isolation_level else Isolation.READ_UNCOMMITTED
 
     def begin(self) -> None:
-        """Rows R16, R17: note a follower's progress, read, and answer if that is enough."""
+        """Row R16: read, and answer if that is enough."""
         request, partitions = self._request, self._session.partitions
-        refused = self._note_progress() if self._is_follower else {}
-        results, size, must_answer = self._read(refused)
+        results, size, must_answer = self._read(self._refusals())
         if request.max_wait_ms <= 0 or not partitions or must_answer or size >= request.min_bytes:
             self._answer(results)
             return
-        replicas = self._node.replicas
-        purgatory = replicas.follower_fetches if self._is_follower else replicas.consumer_fetches
         keys = [cached.where for cached in partitions if cached.where is not None]
+        for where in keys:
+            if (partition := self._node.replicas.get(where)) is not None:
+                self._epochs[where] = partition.leader_epoch
         operation = DelayedFetch(request.max_wait_ms, self._is_satisfied, self._answer_anew)
-        purgatory.try_complete_else_watch(operation, keys, self._node.clock.monotonic_ms())
+        self._purgatory().try_complete_else_watch(operation, keys, self._node.clock.monotonic_ms())
+
+    # -- what consumers and followers differ in ---------------------------------------------------------------------
+
+    @abstractmethod
+    def _purgatory(self) -> Purgatory[object]:
+        """Where it waits."""
+
+    @abstractmethod
+    def _find(self, cached: CachedPartition, where: TopicPartition) -> Partition:
+        """The partition, if it may be read here. KafkaError."""
+
+    @abstractmethod
+    def _limit(self, partition: Partition) -> int:
+        """The first offset that may not be read (row R15)."""
+
+    def _refusals(self) -> dict[CachedPartition, KafkaError]:
+        """Note that it came; what is refused gets its error instead of records."""
+        return {}
+
+    def _is_withheld(self, partition: Partition) -> bool:
+        """True when there are no records for now."""
+        return False
+
+    def _preferred_read_replica(self, partition: Partition, fetch_offset: int) -> int | None:
+        """Another broker to read from."""
+        return None
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -109,7 +125,7 @@ class _Fetch:
                 data = self._read_partition(partition, cached, max(0, room - total), is_first=total == 0)
             except KafkaError as error:
                 data = self._failed(cached, error)
-            if data.error_code or data.diverging_epoch is not None:
+            if data.error_code or data.diverging_epoch is not None or data.preferred_read_replica != NO_NODE:
                 must_answer = True
             total += len(data.records) if data.records is not None else 0
             results.append((cached, data))
@@ -119,7 +135,7 @@ class _Fetch:
         where = cached.where
         if where is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has id {cached.topic_id}")
-        partition = self._node.replicas.leader_of(where, current_leader_epoch=cached.asked.current_leader_epoch)
+        partition = self._find(cached, where)
         if cached.topic_id not in (ZERO_TOPIC_ID, partition.topic_id):
             raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, f"{where} is another topic of that name now")
         return partition
@@ -128,12 +144,11 @@ class _Fetch:
         self, partition: Partition, cached: CachedPartition, room: int, *, is_first: bool
     ) -> PartitionData:
         asked, log_ = cached.asked, partition.log
-        leader = partition.leader
-        assert leader is not None
+        high_watermark = partition.high_watermark
         data = PartitionData(
             partition_index=cached.partition,
-            high_watermark=leader.high_watermark,
-            last_stable_offset=log_.last_stable_offset(leader.high_watermark),
+            high_watermark=high_watermark,
+            last_stable_offset=log_.last_stable_offset(high_watermark),
             log_start_offset=log_.log_start_offset,
             aborted_transactions=None,
             records=b"",
@@ -142,8 +157,12 @@ class _Fetch:
         if diverging is not None:
             data.diverging_epoch = EpochEndOffset(epoch=diverging.epoch, end_offset=diverging.offset)
             return data
-        limit = log_.log_end_offset if self._is_follower else partition.read_limit(self._isolation)
-        if asked.fetch_offset == limit:
+        preferred = self._preferred_read_replica(partition, asked.fetch_offset)
+        if preferred is not None:
+            data.preferred_read_replica = preferred
+            return data
+        limit = self._limit(partition)
+        if asked.fetch_offset == limit or self._is_withheld(partition):
             return data
         if asked.fetch_offset > limit and asked.fetch_offset <= log_.log_end_offset:
             return data  # a consumer ahead of the high watermark, after a leader change: it will get there
@@ -173,10 +192,103 @@ class _Fetch:
                 )
         return data
 
-    # -- a follower's progress --------------------------------------------------------------------------------------
+    # -- completing -------------------------------------------------------------------------------------------------
 
-    def _note_progress(self) -> dict[CachedPartition, KafkaError]:
-        """Row R17, for every partition of the session; what is refused gets its error instead of records."""
+    def _is_satisfied(self) -> bool:
+        """Row D5: enough bytes over all partitions, or one that moved, was cut, fenced or diverged."""
+        total = 0
+        for cached in self._session.partitions:
+            asked = cached.asked
+            try:
+                partition = self._partition(cached)
+            except KafkaError:
+                return True
+            if partition.leader_epoch != self._epochs.get(partition.topic_partition, partition.leader_epoch):
+                return True  # it moved
+            if partition.diverging_epoch(asked.fetch_offset, asked.last_fetched_epoch) is not None:
+                return True
+            log_ = partition.log
+            limit = self._limit(partition)
+            if asked.fetch_offset > log_.log_end_offset or asked.fetch_offset < log_.log_start_offset:
+                return True
+            if asked.fetch_offset < limit and not self._is_withheld(partition):
+                if asked.fetch_offset < log_.active_base_offset:
+                    return True  # a segment was rolled under the fetch
+                total += log_.bytes_between(asked.fetch_offset, limit)
+                if total >= self._request.min_bytes:
+                    return True
+        return False
+
+    def _answer_anew(self) -> None:
+        results, _, _ = self._read({})
+        self._answer(results)
+
+    def _answer(self, results: list[FetchResult]) -> None:
+        _send(self._context, self._session.response(results))
+
+
+class _ConsumerFetch(_Fetch):
+    """Committed records, to anyone."""
+
+    __slots__ = ("_isolation", "_may_follow")
+
+    def __init__(self, request: FetchRequest, session: FetchContext, context: RequestContext) -> None:
+        super().__init__(request, session, context)
+        self._isolation = Isolation.READ_COMMITTED if request.isolation_level else Isolation.READ_UNCOMMITTED
+        self._may_follow = context.version >= FIRST_VERSION_WITH_RACK
+
+    def _purgatory(self) -> Purgatory[object]:
+        return self._node.replicas.consumer_fetches
+
+    def _find(self, cached: CachedPartition, where: TopicPartition) -> Partition:
+        replicas, epoch = self._node.replicas, cached.asked.current_leader_epoch
+        if self._may_follow:
+            return replicas.replica_of(where, current_leader_epoch=epoch)
+        return replicas.leader_of(where, current_leader_epoch=epoch)
+
+    def _limit(self, partition: Partition) -> int:
+        return partition.read_limit(self._isolation)
+
+    def _preferred_read_replica(self, partition: Partition, fetch_offset: int) -> int | None:
+        node, rack = self._node, self._request.rack_id
+        if not rack or not self._may_follow or partition.leader is None or rack == node.config.broker_rack:
+            return None
+        if node.config.replica_selector_class != RACK_AWARE_SELECTOR:
+            return None
+        in_rack = [broker.broker_id for broker in node.image.live_brokers() if broker.rack == rack]
+        return partition.leader.preferred_read_replica(fetch_offset, in_rack)
+
+
+class _FollowerFetch(_Fetch):
+    """Everything up to the log's end, to a replica; its fetch says how far it is (row R17)."""
+
+    __slots__ = ("_broker_epoch", "_replica_id")
+
+    def __init__(
+        self,
+        request: FetchRequest,
+        session: FetchContext,
+        context: RequestContext,
+        replica_id: int,
+        broker_epoch: int,
+    ) -> None:
+        super().__init__(request, session, context)
+        self._replica_id = replica_id
+        self._broker_epoch = broker_epoch
+
+    def _purgatory(self) -> Purgatory[object]:
+        return self._node.replicas.follower_fetches
+
+    def _find(self, cached: CachedPartition, where: TopicPartition) -> Partition:
+        return self._node.replicas.leader_of(where, current_leader_epoch=cached.asked.current_leader_epoch)
+
+    def _limit(self, partition: Partition) -> int:
+        return partition.log.log_end_offset
+
+    def _is_withheld(self, partition: Partition) -> bool:
+        return self._node.quotas.withholds(partition, self._replica_id)
+
+    def _refusals(self) -> dict[CachedPartition, KafkaError]:
         refused: dict[CachedPartition, KafkaError] = {}
         replicas, now_ms = self._node.replicas, self._node.clock.monotonic_ms()
         for cached in self._session.partitions:
@@ -192,37 +304,16 @@ class _Fetch:
                 refused[cached] = error
         return refused
 
-    # -- completing -------------------------------------------------------------------------------------------------
-
-    def _is_satisfied(self) -> bool:
-        """Row D5: enough bytes over all partitions, or one that moved, was cut, fenced or diverged."""
-        total = 0
-        for cached in self._session.partitions:
-            asked = cached.asked
-            try:
-                partition = self._partition(cached)
-            except KafkaError:
-                return True
-            if partition.diverging_epoch(asked.fetch_offset, asked.last_fetched_epoch) is not None:
-                return True
-            log_ = partition.log
-            limit = log_.log_end_offset if self._is_follower else partition.read_limit(self._isolation)
-            if asked.fetch_offset > log_.log_end_offset or asked.fetch_offset < log_.log_start_offset:
-                return True
-            if asked.fetch_offset < limit:
-                if asked.fetch_offset < log_.active_base_offset:
-                    return True  # a segment was rolled under the fetch
-                total += log_.bytes_between(asked.fetch_offset, limit)
-                if total >= self._request.min_bytes:
-                    return True
-        return False
-
-    def _answer_anew(self) -> None:
-        results, _, _ = self._read({})
-        self._answer(results)
-
     def _answer(self, results: list[FetchResult]) -> None:
-        _send(self._context, self._session.response(results))
+        if self._node.quotas.as_leader.is_limited:
+            self._count(results)
+        super()._answer(results)
+
+    def _count(self, results: list[FetchResult]) -> None:
+        for cached, data in results:
+            partition = None if cached.where is None else self._node.replicas.get(cached.where)
+            if partition is not None and data.records:
+                self._node.quotas.on_sent(partition, len(data.records))
 
 
 def _send(context: RequestContext, response: FetchResponse) -> None:

@@ -89,7 +89,7 @@ async def test_what_is_acknowledged_is_on_every_replica(cluster: Cluster, dial: 
         follower = await follows(cluster.nodes[node_id], 20)
         assert whole_log(follower) == expected
         assert (follower.leader, follower.leader_id, follower.leader_epoch) == (None, 1, 0)
-        fetched = await (await dial(cluster.nodes[node_id])).fetch("orders")
+        fetched = await (await dial(cluster.nodes[node_id])).fetch("orders", version=10)
         assert fetched.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         refused = await (await dial(cluster.nodes[node_id])).produce("orders", b"x")
         assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -147,11 +147,41 @@ async def test_an_older_epoch_is_fenced_and_told_the_leader(topic_id: UUID, node
     assert (await client.fetch("orders", 3, current_leader_epoch=5)).error_code == 0
 
 
-async def test_a_partition_led_elsewhere_names_its_leader(topic_id: UUID, node: Node, client: Client) -> None:
+async def test_a_follower_names_the_leader_to_who_is_an_epoch_behind(
+    topic_id: UUID, node: Node, client: Client
+) -> None:
     led(node, ORDERS).become_follower(7, 3)
-    fetched = await client.fetch("orders", 0)
-    assert fetched.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    fetched = await client.fetch("orders", 0, current_leader_epoch=2)
+    assert fetched.error_code == ErrorCode.FENCED_LEADER_EPOCH
     assert (fetched.current_leader.leader_id, fetched.current_leader.leader_epoch) == (7, 3)
+
+
+@pytest.mark.spec("R25")
+async def test_a_follower_serves_consumers_that_know_of_racks_up_to_its_high_watermark(
+    topic_id: UUID, node: Node, client: Client
+) -> None:
+    partition = led(node, ORDERS)
+    partition.become_follower(7, 3)
+    partition._follower_high_watermark = 2
+    fetched = await client.fetch("orders", 0)
+    assert (fetched.error_code, fetched.high_watermark, fetched.last_stable_offset) == (0, 2, 2)
+    assert values_in(fetched.records) == [b"a", b"b"]
+    assert (await client.fetch("orders", 0, version=10)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@pytest.mark.spec("R25")
+async def test_a_consumer_at_a_follower_waits_for_its_high_watermark(
+    topic_id: UUID, node: Node, client: Client
+) -> None:
+    partition = led(node, ORDERS)
+    partition.become_follower(7, 3)
+    partition._follower_high_watermark = 2
+    waiting = client.send(fetch_request("orders", 2, max_wait_ms=LONG_MS, min_bytes=1), 12)
+    await eventually(lambda: waiting_fetches(node) == 1, "the fetch to be parked")
+    partition.follow_high_watermark(3)
+    node.replicas.note_moved(ORDERS, high_watermark=True)
+    fetched = (await in_time(waiting)).responses[0].partitions[0]
+    assert values_in(fetched.records) == [b"c"]
 
 
 @pytest.mark.spec("E5")
@@ -286,7 +316,7 @@ async def test_a_partition_that_moves_ends_the_wait(topic_id: UUID, node: Node, 
     led(node, ORDERS).become_follower(7, 3)
     node.replicas.release_waiting(ORDERS)
     fetched = (await in_time(waiting)).responses[0].partitions[0]
-    assert fetched.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (fetched.error_code, fetched.records or b"") == (0, b"")
 
 
 @pytest.mark.spec("D5")
