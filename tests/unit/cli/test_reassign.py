@@ -1,0 +1,86 @@
+"""What the verbs that move replicas and leaderships refuse before they ask a cluster, and how they print."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from minikafka.cli.main import app
+from minikafka.cli.progress import MoveBar, caught_up
+from minikafka.cli.reassign import _status, parse_brokers
+from minikafka.client.reassigning.plan import Placement
+from minikafka.client.reassigning.progress import DirectoryMove, Progress, State
+from minikafka.model import TopicPartition
+
+A0, A1, A2 = (TopicPartition("a", index) for index in range(3))
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ("reassign", "say one of --generate, --execute, --verify, --cancel, --list"),
+        ("reassign --execute --verify x.json", "not --execute and --verify"),
+        ("reassign --execute", "--execute needs a FILE"),
+        ("reassign --execute x.json --throttle 0", "--throttle"),
+        ("elect-leaders", "say one of --all-topic-partitions, --topic and --path-to-json-file"),
+        ("elect-leaders --topic a --all-topic-partitions", "say one of"),
+        ("elect-leaders --all-topic-partitions --partition 1", "of which --topic?"),
+        ("elect-leaders --election-type best --topic a", "'best' is not one of"),
+        ("log-dirs --broker-list 1,x", "'1,x' is not a list of broker ids"),
+        ("topic alter a", "say what: --partitions, --config or --delete-config"),
+        ("topic alter a --config x=1 --delete-config x", "x is also in --config"),
+        ("topic alter a --config x", "is not NAME=VALUE"),
+    ],
+)
+def test_what_makes_no_sense_is_a_usage_error(words: str, complaint: str) -> None:
+    result = CliRunner().invoke(app, words.split(), env={"COLUMNS": "200"})
+    assert result.exit_code == 2
+    assert complaint in result.stderr
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["reassign", "--execute", str(tmp_path / "none.json")])
+    assert isinstance(result.exception, FileNotFoundError)
+
+
+def test_broker_lists() -> None:
+    assert parse_brokers("1,2, 3") == [1, 2, 3]
+
+
+def progress(**how: int) -> Progress:
+    counts = {"replicas_total": 2, "replicas_done": 1, "bytes_total": 0, "bytes_done": 0} | how
+    move = DirectoryMove(A0, 1, "/data")
+    return Progress(
+        {A0: State.COMPLETE, A1: State.IN_PROGRESS, A2: State.DIFFERENT},
+        {A0: (1,), A1: (1, 2), A2: (3, 1)},
+        {move: State.COMPLETE, move._replace(broker=2): State.IN_PROGRESS, move._replace(broker=3): State.DIFFERENT},
+        **counts,
+    )
+
+
+@pytest.mark.spec("A6")
+def test_the_state_of_a_plan_is_told_in_the_words_of_kafkas_tool() -> None:
+    plan = {where: Placement((1, 2)) for where in (A0, A1, A2)}
+    assert list(_status(plan, progress())) == [
+        "Reassignment of partition a-0 is completed.",
+        "Reassignment of partition a-1 is still in progress.",
+        "There is no active reassignment of partition a-2, but replica set is 3,1 rather than 1,2.",
+        "Reassignment of replica a-0-1 completed successfully.",
+        "Reassignment of replica a-0-2 is still in progress.",
+        "Partition a-0 on broker 3 is not being moved to log dir /data.",
+    ]
+
+
+@pytest.mark.spec("A6")
+def test_progress_is_counted_in_replicas_and_bytes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert caught_up(progress()) == "1 of 2 replicas caught up"
+    some = progress(bytes_total=3 << 20, bytes_done=1 << 20)
+    assert caught_up(some) == "1 of 2 replicas, 1.0 MiB of 3.0 MiB caught up"
+    with MoveBar() as bar:
+        bar.show(progress())
+        bar.show(some)
+        (task,) = bar._bars.tasks
+        assert (task.completed, task.total) == (1 << 20, 3 << 20)
+    assert capsys.readouterr().out == "", "the bar is on stderr"
