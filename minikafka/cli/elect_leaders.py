@@ -11,6 +11,7 @@ import typer
 
 from minikafka.cli.options import Bootstrap, Directory, bootstrap_servers
 from minikafka.cli.output import print_line
+from minikafka.cli.reassign import read_file
 from minikafka.cli.run import run
 from minikafka.model import TopicPartition
 
@@ -42,8 +43,6 @@ def elect_leaders(
         Path | None,
         typer.Option(
             "--path-to-json-file",
-            exists=True,
-            dir_okay=False,
             help='{"partitions": [{"topic": "events", "partition": 0}]}',
             show_default=False,
         ),
@@ -64,7 +63,7 @@ def elect_leaders(
         raise typer.BadParameter(message, param_hint="elect-leaders")
     if partition is not None and topic is None:
         raise typer.BadParameter("of which --topic?", param_hint="--partition")
-    text = None if file is None else file.read_text()
+    text = None if file is None else read_file(file)
     run(_elect(bootstrap_servers(bootstrap, directory), election_type, topic, partition, text))
 
 

@@ -118,7 +118,7 @@ def reassign(
         return
     if path is None:
         raise typer.BadParameter(f"{next(name for name in actions if actions[name])} needs a FILE", param_hint="FILE")
-    text = _read(path)
+    text = read_file(path)
     if generate:
         run(_with_admin(bootstrap, directory, lambda tool: _generate(tool, text, broker_list, not disable_rack_aware)))
     elif execute:
@@ -144,8 +144,16 @@ def _check_one(actions: dict[str, bool]) -> None:
         raise typer.BadParameter(f"say one of {', '.join(actions)}{given}", param_hint="reassign")
 
 
-def _read(path: Path) -> str:
-    return sys.stdin.read() if str(path) == STDIN else path.read_text()
+def read_file(path: Path) -> str:
+    """The text of a file, or of standard input. PlanError when it cannot be had."""
+    from minikafka.client.reassigning.plan import PlanError
+
+    try:
+        return sys.stdin.read() if str(path) == STDIN else path.read_text()
+    except OSError as error:
+        raise PlanError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise PlanError(f"{path} is not a text file") from None
 
 
 async def _with_admin(

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from minikafka.cli.main import app
 from minikafka.cli.progress import MoveBar, caught_up
 from minikafka.cli.reassign import _status, parse_brokers
-from minikafka.client.reassigning.plan import Placement
+from minikafka.client.reassigning.plan import Placement, PlanError
 from minikafka.client.reassigning.progress import DirectoryMove, Progress, State
 from minikafka.model import TopicPartition
 
@@ -40,9 +40,18 @@ def test_what_makes_no_sense_is_a_usage_error(words: str, complaint: str) -> Non
     assert complaint in result.stderr
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["reassign", "--execute", str(tmp_path / "none.json")])
-    assert isinstance(result.exception, FileNotFoundError)
+@pytest.mark.parametrize("words", [["reassign", "--execute"], ["elect-leaders", "--path-to-json-file"]], ids=" ".join)
+def test_a_file_that_cannot_be_read_is_named(words: list[str], tmp_path: Path) -> None:
+    missing, binary = tmp_path / "none.json", tmp_path / "segment.log"
+    binary.write_bytes(b"\xff\xfe\x00")
+    for path, complaint in (
+        (missing, f"cannot read {missing}: No such file or directory"),
+        (tmp_path, f"cannot read {tmp_path}: Is a directory"),
+        (binary, f"{binary} is not a text file"),
+    ):
+        result = CliRunner().invoke(app, [*words, str(path)])
+        assert isinstance(result.exception, PlanError)
+        assert str(result.exception) == complaint
 
 
 def test_broker_lists() -> None:
