@@ -131,7 +131,7 @@ class Core:
 
     def maybe_persist(self) -> None:
         """Queue the write of the election state when a restart must not forget how it changed."""
-        if self.election[:2] != self._persisted[:2]:
+        if self.election is not self._persisted and self.election[:2] != self._persisted[:2]:
             self._persisted = self.election
             self._outbox.append(PersistElection(self.election))
 

@@ -24,7 +24,7 @@ class VoterSet:
     It never changes while a cluster lives; the machine reads ids only, the driver the endpoints.
     """
 
-    __slots__ = ("endpoints", "ids", "majority")
+    __slots__ = ("_others", "endpoints", "ids", "majority")
 
     def __init__(self, endpoints: Mapping[int, Endpoint]) -> None:
         if not endpoints:
@@ -34,6 +34,7 @@ class VoterSet:
         self.endpoints = dict(sorted(endpoints.items()))
         self.ids = tuple(self.endpoints)
         self.majority = majority_of(len(self.ids))
+        self._others = {one: tuple(other for other in self.ids if other != one) for one in self.ids}
 
     def __contains__(self, node_id: object) -> bool:
         return node_id in self.endpoints
@@ -46,7 +47,7 @@ class VoterSet:
 
     def others(self, node_id: int) -> tuple[int, ...]:
         """Every voter except ``node_id``, in order of id."""
-        return tuple(voter for voter in self.ids if voter != node_id)
+        return self._others.get(node_id, self.ids)
 
     @classmethod
     def parse(cls, text: str) -> VoterSet:

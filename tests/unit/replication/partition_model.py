@@ -155,7 +155,6 @@ class PartitionCluster(Cluster):
     def __init__(self, seed):
         self.powerless = set()  # lost power and have not registered since
         self.lost = set()  # lost power since the ISR had the minimum without them
-        self.checked = None
         super().__init__(seed)
 
     def controller_type(self):
@@ -276,10 +275,6 @@ class PartitionCluster(Cluster):
     def is_eligible(self, node, replica_id, broker_epoch):
         broker = node.metadata.brokers[replica_id]
         return not broker.fenced and not broker.in_controlled_shutdown and broker_epoch in (-1, broker.broker_epoch)
-
-    def carry_out(self, node, effects):
-        self.checked = None
-        super().carry_out(node, effects)
 
     # -- invariants -------------------------------------------------------------------------------------------------
 
