@@ -44,6 +44,8 @@ class ControllerState:
         self.sessions = Sessions(config.broker_session_timeout_ms, now_ms)
         self.static_config = config
         self._written: list[Record] = []
+        self._topic_configs_of = image.configs
+        self._topic_configs: dict[str, TopicConfig] = {}
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
@@ -72,8 +74,13 @@ class ControllerState:
         return effective.broker_config(self.image, self.static_config)
 
     def topic_config(self, topic: str) -> TopicConfig:
-        """A topic's settings, as this node sees them."""
-        return effective.topic_config(self.image, topic, self.static_config)
+        """A topic's settings, as this node sees them. Asked for every partition of a broker that comes or goes."""
+        if self._topic_configs_of is not self.image.configs:
+            self._topic_configs_of, self._topic_configs = self.image.configs, {}
+        config = self._topic_configs.get(topic)
+        if config is None:
+            config = self._topic_configs[topic] = effective.topic_config(self.image, topic, self.static_config)
+        return config
 
     def standing(self, broker_id: int) -> Standing:
         """What the broker is good for now."""
