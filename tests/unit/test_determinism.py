@@ -66,6 +66,10 @@ class Uses(ast.NodeVisitor):
         for alias in node.names:
             self.names[alias.asname or alias.name] = f"{node.module}.{alias.name}"
 
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        if node.name != "__hash__":  # what dicts and sets make of it is looked at below
+            self.generic_visit(node)
+
     def visit_Call(self, node: ast.Call) -> None:
         if self._full_name(node.func) == "random.Random":
             self.found.add("random.Random()")
@@ -122,6 +126,8 @@ def test_the_list_of_composition_roots_has_nothing_too_much() -> None:
         ("import os\nx = os.urandom", {"os.urandom"}),
         ("key = id(x)", {"id"}),
         ("self.id(x)", set()),
+        ("class A:\n  def __hash__(self): return hash(self.x)\n  def f(self): return hash(self)", {"hash"}),
+        ("class A:\n  def __hash__(self): return hash(self.x)", set()),
         ("from datetime import datetime\ndatetime.now()", {"datetime.datetime", "datetime.datetime.now"}),
     ],
 )
