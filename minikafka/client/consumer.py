@@ -45,6 +45,8 @@ class Consumer:
       got before others get its partitions. ``group_instance_id`` makes it a static member (KIP-345).
     - ``fetch_max_wait_ms``: a leader answers after that even with fewer than ``fetch_min_bytes``.
       ``fetch_max_bytes`` of one answer, ``max_partition_fetch_bytes`` of one partition in it; two answers may wait.
+    - ``client_rack``: where this consumer is. A cluster that is set up for it (``replica.selector.class``) has it read
+      from followers there (KIP-392).
     - ``max_block_ms``: how long calls that ask the cluster something may take.
     """
 
@@ -67,6 +69,7 @@ class Consumer:
         fetch_max_bytes: int = 50 * 1024 * 1024,
         max_partition_fetch_bytes: int = 1024 * 1024,
         check_crcs: bool = True,
+        client_rack: str = "",
         request_timeout_ms: int = 30_000,
         max_block_ms: int = 10_000,
         rng: random.Random | None = None,
@@ -113,6 +116,7 @@ class Consumer:
                 max_bytes=fetch_max_bytes,
                 partition_max_bytes=max_partition_fetch_bytes,
                 check_crcs=check_crcs,
+                rack_id=client_rack,
             ),
             self._on_answer,
         )

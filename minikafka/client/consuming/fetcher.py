@@ -4,6 +4,9 @@ A leader is asked for all partitions it leads at once, and again as soon as each
 to be taken. So memory is bounded, records arrive while earlier ones are handed out, and a long poll never leaves out
 a partition because it still had something waiting. Partitions that become ready while a long poll is under way (found,
 sought, recovered) get a second one beside it.
+
+A consumer that says in which rack it is may be sent on by a leader to a follower there (KIP-392). What fails at a
+follower is asked of the leader next; only what the leader says of offsets counts.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from minikafka.client.consuming.buffer import FetchBuffer
 from minikafka.client.consuming.fetched import Fetched
 from minikafka.client.consuming.positions import Position
 from minikafka.client.consuming.resolver import Resolver, Tickets
-from minikafka.client.metadata import Metadata
+from minikafka.client.metadata import MAX_AGE_S, Metadata
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import NO_NODE, Isolation, TopicPartition
 from minikafka.net.tasks import TaskOwner
@@ -29,6 +32,7 @@ from minikafka.wire.messages.fetch import FetchPartition, FetchRequest, FetchRes
 MAX_VERSION_BY_NAME: Final = 12  # newer versions name topics by id
 FETCHES_PER_LEADER: Final = 2
 WAITING_MAX: Final = 1  # answers that a partition may have waiting when its leader is asked again
+READ_REPLICA_MS: Final = int(MAX_AGE_S * 1000)  # how long a follower is read before the leader is asked again
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,7 @@ class FetchSettings:
     max_bytes: int
     partition_max_bytes: int
     check_crcs: bool
+    rack_id: str = ""
 
 
 class Fetcher:
@@ -107,28 +112,29 @@ class Fetcher:
             pass
 
     def _start_fetches(self, positions: Iterable[Position]) -> None:
-        by_leader: dict[int, list[Position]] = defaultdict(list)
+        by_source: dict[int, list[Position]] = defaultdict(list)
+        now_ms = self._clock_ms()
         for position in positions:
             if position.may_be_read:
-                by_leader[self._connections.cluster.leader_of(position.where)].append(position)
-        if by_leader.pop(NO_NODE, None):
+                leader = self._connections.cluster.leader_of(position.where)
+                by_source[position.source(leader, now_ms)].append(position)
+        if by_source.pop(NO_NODE, None):
             self._metadata.request_refresh()
-        now_ms = self._clock_ms()
-        for leader, led in by_leader.items():
-            due = [position for position in led if position.is_due(now_ms)]
-            if due and self._slots[leader] and all(position.waiting <= WAITING_MAX for position in led):
+        for source, there in by_source.items():
+            due = [position for position in there if position.is_due(now_ms)]
+            if due and self._slots[source] and all(position.waiting <= WAITING_MAX for position in there):
                 due.sort(key=lambda position: position.served)
-                slot = self._slots[leader].pop()
+                slot = self._slots[source].pop()
                 tickets = {position.where: (position, position.ask()) for position in due}
-                self._tasks.start(self._fetch(leader, slot, tickets), f"from-{leader}-{slot}")
+                self._tasks.start(self._fetch(source, slot, tickets), f"from-{source}-{slot}")
 
     # -- one fetch --------------------------------------------------------------------------------------------------
 
-    async def _fetch(self, leader: int, slot: int, tickets: Tickets) -> None:
+    async def _fetch(self, source: int, slot: int, tickets: Tickets) -> None:
         settings = self._settings
         wait_s = settings.max_wait_ms / 1000
         try:
-            connection = await self._connections.to_node(leader, f"fetch-{slot}")
+            connection = await self._connections.to_node(source, f"fetch-{slot}")
             response = await connection.call(
                 self._request([position for position, _ in tickets.values()]),
                 FetchResponse,
@@ -141,11 +147,12 @@ class Fetcher:
         except KafkaError as error:
             for position, ticket in tickets.values():
                 if position.answered(ticket):
+                    position.read_from_leader()
                     self._resolver.back_off(position, error)
         else:
             self._take_in(response, tickets)
         finally:
-            self._slots[leader].add(slot)
+            self._slots[source].add(slot)
         self._work.set()
         self._on_change()
 
@@ -168,6 +175,7 @@ class Fetcher:
             max_bytes=self._settings.max_bytes,
             isolation_level=self._settings.isolation,
             topics=topics,
+            rack_id=self._settings.rack_id,
         )
 
     def _take_in(self, response: FetchResponse, tickets: Tickets) -> None:
@@ -185,6 +193,9 @@ class Fetcher:
         try:
             if error is ErrorCode.NONE:
                 self._add(position, data)
+            elif position.read_replica != NO_NODE:
+                position.read_from_leader()
+                raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, f"a follower of {position.where}: {error.name}")
             elif error is ErrorCode.OFFSET_OUT_OF_RANGE and not position.waiting:
                 position.on_out_of_range()
             elif error is ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -202,6 +213,8 @@ class Fetcher:
         """Raises KafkaError for records that cannot be read."""
         position.high_watermark = data.high_watermark
         position.failures = 0
+        if data.preferred_read_replica != NO_NODE:
+            position.read_from(data.preferred_read_replica, self._clock_ms() + READ_REPLICA_MS)
         if not data.records:
             return
         fetched = Fetched(position, data, check_crcs=self._settings.check_crcs)

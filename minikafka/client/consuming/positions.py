@@ -21,6 +21,9 @@ A leader that changes may have lost records (an unclean election), and offsets a
 grown over the gap. So whenever a newer leader epoch is known, the position is validated before anything more is fetched
 (KIP-320). Every move by other means than reading bumps ``generation``, by which fetched records are known to be stale,
 and withdraws the question that is under way, so that its answer is dropped.
+
+Records may come from a follower: the leader names one in the consumer's rack, which is read for a while, until it
+fails, or until the leader changes (KIP-392). Everything else is asked of the leader.
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ from minikafka.client.errors import LogTruncatedError, NoOffsetError
 from minikafka.errors import KafkaError
 from minikafka.model import (
     NO_EPOCH,
+    NO_NODE,
     NO_OFFSET,
     UNDEFINED_OFFSET_AND_EPOCH,
     ZERO_TOPIC_ID,
@@ -69,6 +73,8 @@ class Position:
     leader_epoch: int = NO_EPOCH  # the newest the cluster told us
     reset_to: int = LATEST  # meaningful while RESETTING
     high_watermark: int = NO_OFFSET
+    read_replica: int = NO_NODE  # the follower that the leader named
+    read_replica_until_ms: int = 0
     error: KafkaError | None = None  # raised to the user at the next call
     is_paused: bool = False
     waiting: int = 0  # answers to fetches that wait to be taken
@@ -152,6 +158,9 @@ class Position:
         if leader_epoch <= self.leader_epoch:
             return
         self.leader_epoch = leader_epoch
+        if self.read_replica != NO_NODE:
+            self.read_from_leader()
+            self.is_asked = False  # what the follower answers is no word of the leader
         self.failures = self.not_before_ms = 0
         if self.state is PositionState.FETCHING and self.fetched.epoch != NO_EPOCH:
             self.state = PositionState.VALIDATING
@@ -181,6 +190,23 @@ class Position:
         """The leader does not have the offset to fetch, and nothing waits to be handed out before."""
         assert not self.waiting
         self.reset_by_policy(NoOffsetError(self.where, self.fetched.offset))
+
+    # -- where to read ----------------------------------------------------------------------------------------------
+
+    def source(self, leader_id: int, now_ms: int) -> int:
+        """Whom to fetch from: the follower that the leader named, while that holds, else the leader."""
+        if not self.is_asked and now_ms >= self.read_replica_until_ms:
+            self.read_from_leader()
+        return leader_id if self.read_replica == NO_NODE else self.read_replica
+
+    def read_from(self, replica_id: int, until_ms: int) -> None:
+        """The leader named a follower that is nearer."""
+        self.read_replica = replica_id
+        self.read_replica_until_ms = until_ms
+
+    def read_from_leader(self) -> None:
+        """The follower failed, or its time is over: the leader is asked, and may name one again."""
+        self.read_replica = NO_NODE
 
     @property
     def may_be_read(self) -> bool:

@@ -52,6 +52,29 @@ def test_seeking_drops_what_was_fetched() -> None:
     assert position.generation > generation
 
 
+@pytest.mark.spec("R25")
+def test_a_follower_that_the_leader_named_is_read_for_a_while() -> None:
+    position = fetching()
+    assert position.source(1, 0) == 1
+    position.read_from(2, 100)
+    assert [position.source(1, now_ms) for now_ms in (0, 99, 100, 0)] == [2, 2, 1, 1]
+    position.read_from(2, 100)
+    position.ask()
+    assert position.source(1, 100) == 2, "while an answer is awaited, it is known whose it will be"
+    position.read_from_leader()
+    assert position.source(1, 0) == 1
+
+
+@pytest.mark.spec("R25")
+def test_a_new_leader_is_asked_before_any_follower() -> None:
+    position = fetching(epoch=NO_EPOCH)
+    position.read_from(2, 100)
+    ticket = position.ask()
+    position.on_leader_epoch(4)
+    assert position.source(3, 0) == 3
+    assert not position.answered(ticket), "what the follower says is not taken for the leader's word"
+
+
 def test_without_a_policy_the_user_decides() -> None:
     position = Position(WHERE, None)
     position.reset_by_policy(error := NoOffsetError(WHERE))
