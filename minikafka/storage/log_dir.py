@@ -142,8 +142,10 @@ class LogDir:
         self._disk.fsync_dir(self.path)
         # What will be written where records were lost is not committed because those were.
         ends = {where: log.log_end_offset for where, log in self.logs.items()}
-        self.high_watermarks = {where: min(at, ends.get(where, at)) for where, at in self.high_watermarks.items()}
-        self._high_watermarks.write(self.high_watermarks)
+        lowered = {where: min(at, ends.get(where, at)) for where, at in self.high_watermarks.items()}
+        if lowered != self.high_watermarks:
+            self.high_watermarks = lowered
+            self._high_watermarks.write(lowered)
 
     def _open(
         self,

@@ -80,7 +80,9 @@ class Registrations:
         if any(log.corruption is not None for log in replicas):
             return ANYTHING_LOST
         is_same_boot = newest.boot_id is not None and newest.boot_id == self._boot_id
-        return newest.broker_epoch if is_same_boot or self._store.was_clean else NO_EPOCH
+        # A process that stopped orderly before it registered tells nothing of what a power cut took before it began.
+        was_clean = self._store.was_clean and self._store.clean_shutdown_broker_epoch == newest.broker_epoch
+        return newest.broker_epoch if is_same_boot or was_clean else NO_EPOCH
 
     def write(self, broker_epoch: int) -> None:
         """The controller has registered this process. Durable on return; a directory that refuses goes offline."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from random import Random
+from typing import Self
 from uuid import UUID
 
 from crash_batches import (
@@ -16,7 +17,7 @@ from crash_batches import (
     read_all,
 )
 
-from minikafka.model import TopicPartition
+from minikafka.model import NO_EPOCH, TopicPartition
 from minikafka.records.batch import BatchHeader, parse_header
 from minikafka.storage.config import LogConfig
 from minikafka.storage.log import Log
@@ -41,6 +42,8 @@ MIXES: dict[str, dict[str, int]] = {
 class LogLife:
     """One process with one log. Offsets up to ``committed`` survive a kill, up to ``durable`` a power cut."""
 
+    mixes = MIXES
+
     def __init__(self, disk: MountedDisk, rng: Random, mix: str, steps: int) -> None:
         self.disk = disk
         self.rng = rng
@@ -50,6 +53,7 @@ class LogLife:
         self.written: list[Written] = []
         self.producers = Producers()
         self.epoch = 0
+        self.broker_epoch = NO_EPOCH
         self.committed = 0
         self.durable = 0
         self.start = 0  # the log may begin there, not later
@@ -89,8 +93,8 @@ class LogLife:
         epochs = tuple(entry for entry in log.epoch_entries if entry.start_offset < log.log_end_offset)
         return read_all(log), epochs, tuple(sorted(entries)), ends
 
-    def restarted(self, disk: MountedDisk, *, lost_power: bool) -> LogLife:
-        life = LogLife(disk, self.rng, self.mix, 6)
+    def restarted(self, disk: MountedDisk, *, lost_power: bool) -> Self:
+        life = type(self)(disk, self.rng, self.mix, 6)
         life.store = open_store(disk, self.rng)
         assert self.is_stopping or not life.store.was_clean, "a crash is never taken for an orderly stop"
         must_end = self.durable if lost_power else self.committed
@@ -182,8 +186,9 @@ class LogLife:
             self.is_created = True
         if self.is_damaged:
             self.refetch()
-        acts: list[Callable[[], None]] = [getattr(self, act) for act in MIXES[self.mix]]
-        for act in self.rng.choices(acts, list(MIXES[self.mix].values()), k=self.steps):
+        mix = self.mixes[self.mix]
+        acts: list[Callable[[], None]] = [getattr(self, act) for act in mix]
+        for act in self.rng.choices(acts, list(mix.values()), k=self.steps):
             self.doing = act.__name__
             act()
 
@@ -284,7 +289,7 @@ class LogLife:
 
     def stop_and_start(self) -> None:
         self.is_stopping = True
-        self.store_.close({})
+        self.store_.close({}, broker_epoch=self.broker_epoch)
         self.durable = self.committed
         self.recorded_start = self.start
         self.store = open_store(self.disk, self.rng)

@@ -13,8 +13,10 @@ from minikafka.storage.core import LogCore
 from minikafka.storage.epochs import LeaderEpochCache
 from minikafka.storage.flush import FlushJob
 from minikafka.storage.log_dir import LogDir
+from minikafka.storage.log_store import LogStore
 from minikafka.storage.producer_state import ProducerState
 from minikafka.storage.recovery import _Loader
+from minikafka.storage.registration import Registrations
 from minikafka.storage.segment import Segment
 from minikafka.storage.tail import Tail
 from minikafka.testing.disk import MountedDisk
@@ -126,6 +128,30 @@ def old_segments_go_before_the_new_ones_have_their_names(log: LogCore, old: list
     log.disk.fsync_dir(log.directory)
     new.rename("")
     log.segments.swap(old, [log.loaded_segment(new.base_offset, new.size, old[-1].next_offset)])
+
+
+# Registrations
+
+
+@SUITE.plants(seed=9)
+def any_orderly_stop_vouches_for_the_records(patch: Any) -> None:
+    """A broker that lost records and then stopped orderly continues its registration, and stays in sync."""
+    patch.setattr(LogStore, "clean_shutdown_broker_epoch", AnyEpoch())
+
+
+@SUITE.replaces(Registrations, "write", seed=9)
+def a_registration_is_not_durable(registrations: Registrations, broker_epoch: int) -> None:
+    """A process serves before its registration is recorded, and is not continued when it is killed."""
+
+
+class AnyEpoch:
+    """Equal to whatever it is compared with."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __hash__(self) -> int:
+        return 0
 
 
 # The quorum's files

@@ -10,11 +10,13 @@ from unittest.mock import Mock, patch
 import crash_compaction
 import crash_logs
 import crash_metadata
+import crash_registrations
 import crash_topics
 from crash_compaction import CompactedLife
 from crash_explorer import Explorer, Life
 from crash_logs import LogLife
 from crash_metadata import MetadataLife
+from crash_registrations import RegisteredLife
 from crash_topics import TopicLife
 
 from minikafka.broker.drivers import metadata_log
@@ -34,6 +36,7 @@ SCENARIOS: dict[str, Birth] = {
     **_births(LogLife, crash_logs.MIXES),
     **_births(TopicLife, crash_topics.MIXES),
     **_births(CompactedLife, crash_compaction.MIXES),
+    **_births(RegisteredLife, crash_registrations.MIXES),
     **_births(MetadataLife, crash_metadata.MIXES),
 }
 

@@ -19,6 +19,7 @@ from minikafka.records.build import build_batch
 from minikafka.records.record import Record
 from minikafka.storage.log import Log
 from minikafka.storage.log_store import LogStore
+from minikafka.storage.registration import Registrations
 from minikafka.testing.disk import MountedDisk, Operation, SimulatedDisk
 from minikafka.testing.killed import Killed
 
@@ -212,9 +213,9 @@ def test_a_vote_that_is_seen_after_a_kill_is_durable() -> None:
         platter.mount(before=DiesBefore(platter, "fsync_dir", "__cluster", turn=3)), Random(1), "votes", 1
     )
     life.open()
+    life.vote()
     with pytest.raises(Killed):
-        for _ in range(9):
-            life.vote()
+        life.vote()
     life = life.restarted(platter.mount(), lost_power=False)
     for future in futures(platter, Random(1), 50):
         life.restarted(future.mount(), lost_power=True)
@@ -231,3 +232,20 @@ def test_records_of_the_quorum_found_after_a_kill_are_durable_before_they_count(
     assert life.promised > 0
     for future in futures(platter, Random(1), 50):
         life.restarted(future.mount(), lost_power=True)
+
+
+@pytest.mark.spec("P2")
+def test_an_orderly_stop_before_registering_does_not_vouch_for_what_a_power_cut_took() -> None:
+    platter = SimulatedDisk()
+    store = store_on(platter.mount())
+    log = store.create(WHERE, TOPIC_ID, CONFIG)
+    log.flush()
+    Registrations(log.disk, store, "boot 1").write(7)
+    append(log, b"lost")
+    platter.lose_power(Worst())
+    disk = platter.mount()
+    store = store_on(disk)
+    assert Registrations(disk, store, "boot 2").previous_broker_epoch < 0
+    store.close({})
+    disk = platter.mount()
+    assert Registrations(disk, store_on(disk), "boot 2").previous_broker_epoch < 0

@@ -1,0 +1,58 @@
+"""A life of a broker that registers: what a restart may tell the controller of its records (KIP-966)."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from random import Random
+from typing import Self
+
+from crash_logs import LogLife
+
+from minikafka.storage.registration import Registrations
+from minikafka.testing.disk import MountedDisk
+
+MIXES: dict[str, dict[str, int]] = {"registrations": {"append": 4, "flush": 1, "register": 3, "stop_and_start": 2}}
+
+
+class RegisteredLife(LogLife):
+    """``registered``: the registrations whose records are all there. A machine that loses power has another boot id."""
+
+    mixes = MIXES
+
+    def __init__(self, disk: MountedDisk, rng: Random, mix: str, steps: int) -> None:
+        super().__init__(disk, rng, mix, steps)
+        self.boots = 0
+        self.newest = 0  # that the controller gave
+        self.registered: set[int] = set()
+        self.is_registered = False
+
+    def promises(self) -> Hashable:
+        return super().promises(), self.boots, tuple(sorted(self.registered)), self.is_registered
+
+    def restarted(self, disk: MountedDisk, *, lost_power: bool) -> Self:
+        life = super().restarted(disk, lost_power=lost_power)
+        life.boots = self.boots + lost_power
+        life.newest = self.newest
+        previous = life.registrations().previous_broker_epoch
+        may_be = self.registered if self.is_stopping or not lost_power else set()
+        assert previous < 0 or previous in may_be, "a registration is continued only when nothing of it is lost"
+        is_whole = life.log is None or life.log.corruption is None
+        if not lost_power and is_whole and self.is_registered:
+            assert previous in self.registered, "a process that was killed is continued"
+        life.is_registered = previous >= 0 and not lost_power
+        life.registered = {previous} if previous >= 0 else set()
+        return life
+
+    def registrations(self) -> Registrations:
+        """As a start reads them."""
+        return Registrations(self.disk, self.store_, f"boot {self.boots}")
+
+    def register(self) -> None:
+        """The controller has given this process an epoch."""
+        registrations = self.registrations()
+        self.newest += 1
+        self.registered.add(self.newest)
+        registrations.write(self.newest)
+        self.registered = {self.newest}
+        self.is_registered = True
+        self.broker_epoch = self.newest
