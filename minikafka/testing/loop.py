@@ -14,6 +14,7 @@ is a checksum over every turn, message and disk operation, to compare two runs w
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import heapq
 import random
 from asyncio import events
@@ -32,9 +33,6 @@ Event = tuple[float, float, int, Callable[[Any], None], Any]
 
 CALLBACK_COST_S: Final = 20e-6
 THREAD_START_S: Final = 100e-6
-
-_graveyard: list[Process] = []
-"""Killed processes. Collecting their coroutines would run ``finally`` blocks that a kill -9 does not run."""
 
 
 class Simulator:
@@ -134,7 +132,7 @@ class Process(asyncio.AbstractEventLoop):
         self.is_alive = False
         self._ready.clear()
         self._parked_jobs.clear()
-        _graveyard.append(self)
+        _keep_for_good((self, asyncio.all_tasks(self)))
         for release in self._resources:
             release()
 
@@ -314,3 +312,9 @@ def _succeed(future: asyncio.Future[T], result: T) -> None:
 def _fail(future: asyncio.Future[Any], error: BaseException) -> None:
     if not future.done():
         future.set_exception(error)
+
+
+def _keep_for_good(what: object) -> None:
+    """Never collect it, not even when the interpreter ends: collecting a coroutine runs its ``finally`` blocks, which a
+    kill -9 does not."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(what))

@@ -156,7 +156,7 @@ class Machine:
 class SimulatedCluster:
     """Machines with the network between them. The first ``voters`` are the controller quorum, the others brokers only.
 
-    ``settings`` are those of every node.
+    ``settings`` are those of every node, ``settings_of`` those of some.
     """
 
     def __init__(
@@ -166,6 +166,7 @@ class SimulatedCluster:
         *,
         brokers: int = 4,
         voters: int = 3,
+        settings_of: Mapping[int, Mapping[str, object]] | None = None,
         say: Say | None = None,
     ) -> None:
         self.simulator = simulator
@@ -176,6 +177,7 @@ class SimulatedCluster:
         self.on_exit: Callable[[Machine], None] = lambda machine: None
         """A node ended by itself."""
         self._settings = dict(settings)
+        self._settings_of = settings_of or {}
         self._voters = range(1, voters + 1)
         self.machines = {node_id: Machine(self, node_id) for node_id in range(1, brokers + 1)}
 
@@ -199,6 +201,7 @@ class SimulatedCluster:
                 "listeners": listeners,
                 "controller.quorum.voters": voters,
                 **self._settings,
+                **self._settings_of.get(node_id, {}),
             }
         )
 
