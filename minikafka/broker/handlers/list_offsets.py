@@ -2,7 +2,8 @@
 
 Special timestamps: -1 latest, -2 earliest, -3 the record with the largest timestamp (KIP-734), -4 earliest local.
 A consumer never learns of an offset beyond the high watermark; a follower asks over the replication listener and is
-told the log's own ends.
+told the log's own ends. A new leader does not know yet how far its predecessor's high watermark was: until its own has
+reached the start of its epoch, the end is not known, lest it go back under a consumer (KIP-207).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from minikafka.wire.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 
+FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE = 5
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL = -1, -2, -3, -4
 
 
@@ -44,11 +46,25 @@ def _answer(
         partition = context.node.replicas.leader_of(
             TopicPartition(topic, index), current_leader_epoch=wanted.current_leader_epoch
         )
-        limit = partition.log.log_end_offset if context.is_replica else partition.read_limit(isolation)
-        timestamp, offset, epoch = _find(partition, wanted.timestamp, limit)
+        if context.is_replica:
+            timestamp, offset, epoch = _find(partition, wanted.timestamp, partition.log.log_end_offset)
+        else:
+            timestamp, offset, epoch = _find(partition, wanted.timestamp, partition.read_limit(isolation))
+            if offset == NO_OFFSET or wanted.timestamp == LATEST:
+                _check_end_is_known(partition, context.version)
     except KafkaError as error:
         return ListOffsetsPartitionResponse(partition_index=index, error_code=error.code)
     return ListOffsetsPartitionResponse(partition_index=index, timestamp=timestamp, offset=offset, leader_epoch=epoch)
+
+
+def _check_end_is_known(partition: Partition, version: int) -> None:
+    leader = partition.leader
+    if leader is not None and leader.high_watermark < leader.leader_epoch_start_offset:
+        is_known_error = version >= FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE
+        raise KafkaError(
+            ErrorCode.OFFSET_NOT_AVAILABLE if is_known_error else ErrorCode.LEADER_NOT_AVAILABLE,
+            f"{partition.topic_partition}: the high watermark has not reached the start of this leader's epoch yet",
+        )
 
 
 def _find(partition: Partition, timestamp: int, limit: int) -> tuple[int, int, int]:

@@ -264,6 +264,28 @@ async def test_what_may_pass_is_tried_again(cluster: ScriptedCluster, code: Erro
         assert await read(consumer, 1) == [b"a"]
 
 
+@pytest.mark.spec("R25")
+async def test_of_offsets_only_the_leader_is_believed(cluster: ScriptedCluster) -> None:
+    """It sends the consumer to a follower that says the offset is out of range, which must reset nothing."""
+    write(cluster, b"a")
+
+    def script(node_id: int, request: FetchRequest) -> FetchResponse | None:
+        if node_id == 2:
+            return fetch_error(request, ErrorCode.OFFSET_OUT_OF_RANGE)
+        if cluster.asked(FetchRequest, 2):
+            return None
+        answer = PartitionData(high_watermark=1, preferred_read_replica=2, records=b"")
+        return FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[answer])])
+
+    cluster.on(ApiKey.FETCH, script)
+    async with Consumer(cluster.servers, auto_offset_reset="none", client_rack="there") as consumer:
+        consumer.assign([T0])
+        consumer.seek(T0, 0)
+        assert await read(consumer, 1) == [b"a"]
+    assert {request.rack_id for request in cluster.asked(FetchRequest)} == {"there"}
+    assert len(cluster.asked(FetchRequest, 2)) == 1
+
+
 async def test_a_new_leader_is_followed(cluster: ScriptedCluster) -> None:
     write(cluster, *numbers(0, 3))
     async with Consumer(cluster.servers, "t", auto_offset_reset="none", fetch_max_wait_ms=10) as consumer:

@@ -76,6 +76,21 @@ async def test_offsets_by_time(client: Client, timestamp: int, expected: tuple[i
 
 
 @pytest.mark.usefixtures("orders")
+@pytest.mark.spec("R21")
+async def test_a_new_leader_tells_no_end_before_it_knows_what_was_committed(node: Node, client: Client) -> None:
+    leader = led(node, ORDERS).leader
+    assert leader is not None
+    leader.leader_epoch_start_offset, leader.high_watermark = 4, 3
+    assert await ask(client, -1) == (ErrorCode.OFFSET_NOT_AVAILABLE, -1, -1)
+    assert await ask(client, -1, version=4) == (ErrorCode.LEADER_NOT_AVAILABLE, -1, -1)
+    assert await ask(client, NOW_MS + 2001) == (ErrorCode.OFFSET_NOT_AVAILABLE, -1, -1)
+    assert await ask(client, NOW_MS + 1) == (0, NOW_MS + 2000, 1), "what is committed is"
+    assert await ask(client, -2) == (0, -1, 0)
+    leader.high_watermark = 4
+    assert await ask(client, -1) == (0, -1, 4)
+
+
+@pytest.mark.usefixtures("orders")
 async def test_nothing_beyond_the_high_watermark_is_told(node: Node, client: Client) -> None:
     leader = led(node, ORDERS).leader
     assert leader is not None
