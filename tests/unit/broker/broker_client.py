@@ -87,9 +87,9 @@ class Client:
         """Produce one batch now; the whole answer is the task's result."""
         return self.send(produce_request(topic, batch(*values), acks=acks))
 
-    def send_fetch(self, topic: str, offset: int = 0, **how: Any) -> asyncio.Task[Any]:
+    def send_fetch(self, topic: str, offset: int = 0, *, version: int = 12, **how: Any) -> asyncio.Task[Any]:
         """Fetch from one partition; the whole answer is the task's result."""
-        return self.send(fetch_request(topic, offset, **how), 12)
+        return self.send(fetch_request(topic, offset, **how), version)
 
     async def fetch(self, topic: str, offset: int = 0, *, version: int = 12, **how: Any) -> PartitionData:
         """Fetch from one partition, at once unless told otherwise."""

@@ -97,7 +97,8 @@ async def test_whoever_waits_is_sent_away_when_leadership_moves(cluster: Cluster
     node = cluster.nodes[1]
     await eventually(lambda: node.replicas.get(ORDERS), "the replica")
     client = await dial(node)
-    fetching = client.send_fetch("orders", 0, max_wait_ms=20_000, min_bytes=1)
+    before_followers_were_read = 10
+    fetching = client.send_fetch("orders", 0, version=before_followers_were_read, max_wait_ms=20_000, min_bytes=1)
     await eventually(lambda: node.replicas.consumer_fetches.delayed, "the fetch to wait")
     leaders: list[bool] = []
     node.data_plane.roles.on_leading_no_more = lambda where: leaders.append(where == ORDERS)
