@@ -1,4 +1,4 @@
-"""Makes the simulation beside these tests (sim_*.py: a cluster of real nodes on virtual machines) importable by name."""
+"""Makes the simulation beside these tests (sim_*.py, crash_*.py) importable by name."""
 
 from __future__ import annotations
 
