@@ -1,4 +1,4 @@
-"""Moving partitions between brokers and directories, as Kafka's ``kafka-reassign-partitions`` does (rows A1-A6).
+"""Moving partitions between brokers and directories, as Kafka's ``kafka-reassign-partitions`` does.
 
 =============  ================================================================================================
 ``plan``       the JSON files (pure)
