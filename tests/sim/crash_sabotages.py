@@ -59,12 +59,12 @@ def a_truncation_is_not_synced(segment: Segment, position: int, end_offset: int)
     segment._tail = Tail(end_offset)
 
 
-@SUITE.replaces(LogDir, "_settle", seed=34)
+@SUITE.replaces(LogDir, "_settle", seed=30)
 def what_a_killed_process_left_is_not_synced(directory: LogDir) -> None:
     """A start builds on what it sees, which a power cut may still take back."""
 
 
-@SUITE.replaces(LogCore, "lower_bounds", seed=4)
+@SUITE.replaces(LogCore, "lower_bounds", seed=3)
 def the_bounds_do_not_fall_before_a_cut(log: LogCore, offset: int) -> None:
     """After a crash, what was cut off still passes for durable."""
     log.recovery_point = min(log.recovery_point, offset)
@@ -85,12 +85,12 @@ def the_mark_of_an_orderly_stop_stays(directory: LogDir) -> None:
     """A crash after a later start is taken for an orderly stop."""
 
 
-@SUITE.replaces(LogDir, "_forget_checkpoints", seed=12)
+@SUITE.replaces(LogDir, "_forget_checkpoints", seed=18)
 def a_topic_inherits_the_checkpoints_of_its_name(directory: LogDir, where: Any) -> None:
     """A topic that is made again begins with the offsets of the deleted one."""
 
 
-@SUITE.replaces(LeaderEpochCache, "store", seed=18)
+@SUITE.replaces(LeaderEpochCache, "store", seed=31)
 def epochs_are_not_stored(epochs: LeaderEpochCache, disk: Any, directory: str) -> None:
     """Leader epochs below the recovery point are forgotten by a restart."""
     epochs._is_dirty = False
@@ -120,7 +120,7 @@ def any_gap_of_a_compacted_log_is_the_cleaners(loader: _Loader, at: int) -> Any:
     return None
 
 
-@SUITE.replaces(compaction, "_swap", seed=18)
+@SUITE.replaces(compaction, "_swap", seed=7)
 def old_segments_go_before_the_new_ones_have_their_names(log: LogCore, old: list[Segment], new: Segment) -> None:
     """A crash in the middle of a swap leaves neither."""
     for segment in old:
@@ -133,13 +133,13 @@ def old_segments_go_before_the_new_ones_have_their_names(log: LogCore, old: list
 # Registrations
 
 
-@SUITE.plants(seed=9)
+@SUITE.plants(seed=8)
 def any_orderly_stop_vouches_for_the_records(patch: Any) -> None:
     """A broker that lost records and then stopped orderly continues its registration, and stays in sync."""
     patch.setattr(LogStore, "clean_shutdown_broker_epoch", AnyEpoch())
 
 
-@SUITE.replaces(Registrations, "write", seed=9)
+@SUITE.replaces(Registrations, "write", seed=8)
 def a_registration_is_not_durable(registrations: Registrations, broker_epoch: int) -> None:
     """A process serves before its registration is recorded, and is not continued when it is killed."""
 
@@ -157,14 +157,14 @@ class AnyEpoch:
 # The quorum's files
 
 
-@SUITE.replaces(MetadataLog, "persist_election", listed="vote not persisted", seed=8)
+@SUITE.replaces(MetadataLog, "persist_election", listed="vote not persisted", seed=9)
 async def a_vote_is_written_but_not_synced(files: MetadataLog, state: Any) -> None:
     """A node that lost power votes twice in an epoch."""
     data = repr(state.to_quorum_state()).replace("'", '"').encode()
     files._disk.write_bytes(files._path("quorum-state"), data)
 
 
-@SUITE.replaces(MetadataLog, "install_snapshot", seed=10)
+@SUITE.replaces(MetadataLog, "install_snapshot", seed=11)
 async def the_log_goes_before_the_snapshot_is_durable(files: MetadataLog, snapshot_id: Any) -> list[bytes]:
     """A crash between the two leaves neither the records nor the snapshot."""
     data = bytes(files._part)
@@ -174,6 +174,6 @@ async def the_log_goes_before_the_snapshot_is_durable(files: MetadataLog, snapsh
     return snapshot_values(data)
 
 
-@SUITE.replaces(MetadataLog, "flush", seed=8)
+@SUITE.replaces(MetadataLog, "flush", seed=9)
 async def records_count_as_synced_when_they_are_written(files: MetadataLog) -> None:
     """A node claims records of the quorum that a power cut takes from it."""
