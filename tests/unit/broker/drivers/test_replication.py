@@ -99,6 +99,7 @@ async def test_what_is_acknowledged_is_on_every_replica(cluster: Cluster, dial: 
 @pytest.mark.spec("E3")
 async def test_a_node_without_a_replica_sends_clients_away(cluster: Cluster, dial: Dial) -> None:
     await started(cluster, 1, 2)
+    await eventually(lambda: cluster.nodes[3].image.partition(ORDERS), "it to hear of the topic")
     fetched = await (await dial(cluster.nodes[3])).fetch("orders")
     assert fetched.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert cluster.nodes[3].replicas.get(ORDERS) is None
