@@ -51,13 +51,17 @@ def _show(name: str, seed: int) -> int:
 def _sweep(name: str, seeds: range) -> Sweep:
     console = Console(stderr=True)
     began = time.monotonic()
+    result = Sweep(name)
     with console.status(name) as status:
 
-        def show(result: Sweep) -> None:
-            share = result.schedules / len(seeds)
-            status.update(f"{name}: {result.schedules:,} ({share:.0%}), {len(result.violations)} violations")
+        def show(so_far: Sweep) -> None:
+            share = so_far.schedules / len(seeds)
+            status.update(f"{name}: {so_far.schedules:,} ({share:.0%}), {len(so_far.violations)} violations")
 
-        result = sweep(name, seeds, show)
+        try:
+            sweep(result, seeds, show)
+        except KeyboardInterrupt:
+            print("interrupted; so far:")
     print(
         f"{name}: {result.schedules:,} schedules from seed {seeds.start} in {time.monotonic() - began:.0f} s, "
         f"{result.rate:,.0f} per CPU second: {len(result.violations)} violations",

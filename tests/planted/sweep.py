@@ -53,10 +53,9 @@ def processes() -> ProcessPoolExecutor:
     return ProcessPoolExecutor(workers(), multiprocessing.get_context("spawn"))
 
 
-def sweep(name: str, seeds: range, on_progress: Callable[[Sweep], None] = lambda _: None) -> Sweep:
-    """Run the schedules of ``seeds``."""
-    result = Sweep(name)
-    for piece in _pieces(name, seeds):
+def sweep(result: Sweep, seeds: range, on_progress: Callable[[Sweep], None] = lambda _: None) -> Sweep:
+    """Run the schedules of ``seeds``, and add what comes of them to ``result``."""
+    for piece in _pieces(result.suite, seeds):
         result.schedules += piece.schedules
         result.cpu_s += piece.cpu_s
         result.violations += piece.violations

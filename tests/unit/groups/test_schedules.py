@@ -9,12 +9,12 @@ import sys
 import pytest
 from groups_schedules import trace_of
 from planted.registry import wanted_seeds
-from planted.sweep import sweep
+from planted.sweep import Sweep, sweep
 
 
 @pytest.mark.spec("D7")
 def test_schedules_hold() -> None:
-    result = sweep("groups", wanted_seeds(120))
+    result = sweep(Sweep("groups"), wanted_seeds(120))
     for seed, violation in result.violations[:1]:
         pytest.fail(f"seed {seed}: {violation}\n{trace_of(seed)}")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from planted.registry import wanted_seeds
-from planted.sweep import sweep
+from planted.sweep import Sweep, sweep
 from raft_schedules import run_schedule, trace_of
 
 from minikafka.raft.quorum import LEGAL_TRANSITIONS, QuorumState
@@ -13,13 +13,13 @@ from minikafka.raft.quorum import LEGAL_TRANSITIONS, QuorumState
 @pytest.mark.spec("C1")
 @pytest.mark.spec("P1")
 def test_random_schedules_keep_the_invariants() -> None:
-    result = sweep("raft", wanted_seeds(25_000))
+    result = sweep(Sweep("raft"), wanted_seeds(25_000))
     assert not result.violations, result
 
 
 @pytest.mark.spec("C1")
 def test_a_node_that_comes_and_goes_disturbs_nobody() -> None:
-    result = sweep("raft stability", wanted_seeds(100))
+    result = sweep(Sweep("raft stability"), wanted_seeds(100))
     assert not result.violations, result
 
 
