@@ -18,6 +18,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from sim_faults import WEIGHTS
 from sim_scenario import DURATION_S, Report, simulate
 
+PROGRESS = 25
+
 
 def main() -> int:
     """``make sim SEED=n`` or ``make sim SEEDS=n``."""
@@ -49,12 +51,16 @@ def _sweep(seeds: range, duration_s: float, jobs: int, without: Collection[str])
     failed: list[Report] = []
     totals: Counter[str] = Counter()
     cpu_s = virtual_s = 0.0
+    done = 0
     # A process for each seed, forked: it ends without running what is left of killed processes.
     with multiprocessing.get_context("fork").Pool(jobs, maxtasksperchild=1) as pool:
         for report in pool.imap_unordered(_Sweep(duration_s, without), seeds):
             cpu_s += report.cpu_s
             virtual_s += report.virtual_s
             totals.update(report.faults)
+            done += 1
+            if done % PROGRESS == 0:
+                print(f"{done} of {len(seeds)} seeds, {len(failed)} failed", file=sys.stderr, flush=True)
             if not report.ok:
                 failed.append(report)
                 print(f"{_line(report)}\n  {report.violation.strip().splitlines()[-1]}", flush=True)
