@@ -92,11 +92,11 @@ class PartitionRoles:
                 self._store.delete(where)
 
     def is_eligible(self, replica_id: int, broker_epoch: int) -> bool:
-        """Would committed metadata let that incarnation into an ISR now (rows R18, R20; KIP-903)?"""
+        """Would committed metadata let that process into an ISR now (rows R18, R20; KIP-903)?"""
         broker = None if self._image is None else self._image.broker(replica_id)
         if broker is None or broker.fenced or broker.in_controlled_shutdown:
             return False
-        return broker_epoch in (-1, broker.broker_epoch)
+        return broker_epoch == broker.broker_epoch
 
     # -- one partition ----------------------------------------------------------------------------------------------
 
@@ -162,7 +162,10 @@ class PartitionRoles:
         self.on_leading(partition)
 
     def _follow(self, partition: Partition, state: PartitionImage) -> None:
-        """Row R14: no longer lead, refuse produce, stop fetching, answer who waits, fetch from the new leader."""
+        """Row R14: no longer lead, refuse produce, stop fetching, answer who waits, fetch from the new leader.
+
+        Not from there on if this node is on its way out: let out of the ISR, its copy is nobody's hope any more.
+        """
         where = partition.topic_partition
         if partition.leader is None and partition.leader_epoch == state.leader_epoch:
             self._maybe_end_refetch(partition, state)
@@ -174,9 +177,13 @@ class PartitionRoles:
         if led:
             log.info("leads no longer", partition=str(where), leader=state.leader, epoch=state.leader_epoch)
             self.on_leading_no_more(where)
-        if state.leader != NO_NODE:
+        if state.leader != NO_NODE and not self._is_leaving(state):
             self._maybe_begin_refetch(partition, state)
             self._fetchers.follow(partition)
+
+    def _is_leaving(self, state: PartitionImage) -> bool:
+        broker = None if self._image is None else self._image.broker(self._node_id)
+        return broker is not None and broker.in_controlled_shutdown and self._node_id not in state.isr
 
     def _maybe_begin_refetch(self, partition: Partition, state: PartitionImage) -> None:
         """Damaged bytes were found: fetch everything from there on again. Not while others may count on this copy."""

@@ -1,13 +1,13 @@
 """OffsetForLeaderEpoch (key 23), versions 2-4: where a leader epoch ended in this leader's log (rows E2-E6).
 
 Followers ask over the replication listener before they truncate, consumers over the client listener after a leader
-change. librdkafka speaks exactly version 2.
+change. librdkafka speaks exactly version 2. Whoever claims to be a follower has to have proved the cluster secret.
 """
 
 from __future__ import annotations
 
 from minikafka.broker.context import RequestContext
-from minikafka.errors import KafkaError
+from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import TopicPartition
 from minikafka.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -19,15 +19,20 @@ from minikafka.wire.messages.offset_for_leader_epoch import (
 
 
 def handle(request: OffsetForLeaderEpochRequest, context: RequestContext) -> OffsetForLeaderEpochResponse:
-    """Per partition: the end of the requested epoch, or an error of row E3."""
+    """Per partition: the end of the requested epoch, or an error of rows E3 and E4."""
+    find = _refuse if request.replica_id >= 0 and not context.is_replica else _end_offset
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderTopicResult(
-                topic=topic.topic, partitions=[_end_offset(topic.topic, wanted, context) for wanted in topic.partitions]
+                topic=topic.topic, partitions=[find(topic.topic, wanted, context) for wanted in topic.partitions]
             )
             for topic in request.topics
         ]
     )
+
+
+def _refuse(_topic: str, wanted: OffsetForLeaderPartition, _context: RequestContext) -> EpochEndOffset:
+    return EpochEndOffset(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, partition=wanted.partition)
 
 
 def _end_offset(topic: str, wanted: OffsetForLeaderPartition, context: RequestContext) -> EpochEndOffset:

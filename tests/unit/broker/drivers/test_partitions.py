@@ -80,9 +80,9 @@ async def test_who_may_join_an_isr(cluster: Cluster) -> None:
     roles = node.data_plane.roles
     for node_id, epoch in epochs.items():
         assert roles.is_eligible(node_id, epoch)
-        assert roles.is_eligible(node_id, -1)
-        assert not roles.is_eligible(node_id, epoch - 1)
-    assert not roles.is_eligible(99, -1)
+        assert not roles.is_eligible(node_id, -1)
+        assert not roles.is_eligible(node_id, epoch - 1), "a former process of it (KIP-903)"
+    assert not roles.is_eligible(99, 1)
     gone = next(node_id for node_id in cluster.node_ids if node_id != node.config.node_id)
     await cluster.kill(gone)
     await eventually(lambda: not node.image.is_live(gone), "it to be fenced")
@@ -107,6 +107,9 @@ async def test_whoever_waits_is_sent_away_when_leadership_moves(cluster: Cluster
     assert answer.responses[0].partitions[0].error_code == 6
     assert leaders == [True]
     await eventually(lambda: _leads(cluster.nodes[2]), "the next leader")
+    refused = await client.produce("orders", b"x")
+    assert refused.error_code == 6
+    assert not node.data_plane.fetchers._fetchers, "whoever is shutting down follows nobody any more"
 
 
 def _leads(node: Node) -> bool:

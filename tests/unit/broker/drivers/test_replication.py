@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from broker_client import Client, values_in
 from broker_node import Cluster, FailingDisk, create_topic, eventually, in_time, led, turns
+from structlog.testing import capture_logs
 
 from minikafka.broker.drivers import replication as replication_module
 from minikafka.broker.node import Node
@@ -262,6 +263,7 @@ async def test_partitions_share_a_fetcher_per_leader_and_idle_ones_end(
     assert sorted(key.source_id for key in fetchers) == [1, 3]
 
 
+@pytest.mark.spec("R9")
 async def test_several_fetchers_per_leader_where_asked_for(cluster: Cluster) -> None:
     await cluster.start(num_replica_fetchers=4)
     await cluster.ready()
@@ -270,6 +272,8 @@ async def test_several_fetchers_per_leader_where_asked_for(cluster: Cluster) -> 
     await eventually(lambda: len(cluster.nodes[2].replicas) == 16, "all replicas")
     assert {key.source_id for key in fetchers} == {1}
     assert len(fetchers) == 4
+    followed = [where for fetcher in fetchers.values() for where in fetcher._machine._states._states]
+    assert sorted(followed) == [TopicPartition("many", index) for index in range(16)], "each by one of them"
 
 
 @pytest.mark.spec("R12")
@@ -330,6 +334,19 @@ async def test_an_append_that_fails_hurts_its_partition_only(
     assert other.log.log_end_offset == 1
     assert replica(node).log.log_end_offset == 0
     assert node.failure is None
+
+
+@pytest.mark.spec("R4")
+async def test_cutting_below_the_high_watermark_is_warned_of(cluster: Cluster, dial: Dial) -> None:
+    leader = await started(cluster, 1, 2)
+    await (await dial(leader)).produce("orders", b"a", b"b")
+    follower = await follows(cluster.nodes[2], 2)
+    (fetcher,) = cluster.nodes[2].data_plane.fetchers._fetchers.values()
+    cluster.nodes[2].data_plane.fetchers.unfollow([ORDERS])
+    with capture_logs() as said:
+        await fetcher._carry_out([do.TruncateTo(ORDERS, 0, is_below_high_watermark=True)])
+    assert [(line["log_level"], line["event"], line["to"]) for line in said] == [("warning", "truncating", 0)]
+    assert (follower.log.log_end_offset, follower.high_watermark) == (0, 0)
 
 
 async def test_effects_for_what_is_not_followed_any_more_are_nothing(cluster: Cluster) -> None:

@@ -27,12 +27,12 @@ async def orders(node: Node, client: Client) -> None:
 
 
 async def ask(
-    client: Client, epoch: int, *, topic: str = "orders", current: int = -1, version: int = 4
+    client: Client, epoch: int, *, topic: str = "orders", current: int = -1, version: int = 4, replica_id: int = -1
 ) -> tuple[int, int, int]:
     """(error, epoch, end offset)."""
     wanted = OffsetForLeaderPartition(partition=0, current_leader_epoch=current, leader_epoch=epoch)
     request = OffsetForLeaderEpochRequest(
-        replica_id=-1, topics=[OffsetForLeaderTopic(topic=topic, partitions=[wanted])]
+        replica_id=replica_id, topics=[OffsetForLeaderTopic(topic=topic, partitions=[wanted])]
     )
     answer = (await client.ask(request, version)).topics[0].partitions[0]
     return answer.error_code, answer.leader_epoch, answer.end_offset
@@ -48,7 +48,15 @@ async def test_where_an_epoch_ended(client: Client, epoch: int, expected: tuple[
         assert await ask(client, epoch, version=version) == expected
 
 
+@pytest.mark.spec("E4")
+@pytest.mark.usefixtures("orders")
+async def test_it_serves_consumers_but_nobody_who_pretends_to_be_a_follower(client: Client) -> None:
+    assert await ask(client, 0, replica_id=-1) == (0, 0, 2)
+    assert await ask(client, 0, replica_id=2) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1, -1)
+
+
 @pytest.mark.spec("E3")
+@pytest.mark.spec("E6")
 @pytest.mark.usefixtures("orders")
 async def test_errors_come_per_partition(node: Node, client: Client) -> None:
     assert (await ask(client, 0, topic="nowhere"))[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
