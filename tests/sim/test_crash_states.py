@@ -10,9 +10,9 @@ import time
 
 import pytest
 from crash_futures import Branches
-from crash_scenarios import SCENARIOS, explore
+from crash_scenarios import SCENARIOS, STATES_PER_LIFE, explore
 
-STATES = int(os.environ.get("CRASH_STATES", "5000")) // len(SCENARIOS)
+STATES = int(os.environ.get("CRASH_STATES", "4200")) // len(SCENARIOS)
 SEED = int(os.environ.get("SEED", "0"))
 
 
@@ -24,7 +24,7 @@ def test_promises_hold_whatever_a_crash_leaves(name: str) -> None:
     began, states, seed = time.process_time(), 0, SEED
     while states < STATES:
         try:
-            states += explore(name, seed).states
+            states += explore(name, seed, min(STATES, STATES_PER_LIFE)).states
         except Exception as error:
             error.add_note(f"{name}, seed {seed}")
             raise
@@ -40,7 +40,7 @@ def test_a_seed_leads_to_the_same_states_again() -> None:
 
 
 def test_crashes_come_before_every_kind_of_operation() -> None:
-    points = sum((explore(name, 1).points for name in SCENARIOS), start=explore("deletion", 2).points)
+    points = sum((explore(name, 1, 40).points for name in SCENARIOS), start=explore("deletion", 2, 400).points)
     kinds = {"create", "append", "truncate", "fsync", "fsync_dir", "rename", "unlink", "mkdir", "rmdir"}
     assert set(points) == kinds
 
