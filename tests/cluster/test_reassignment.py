@@ -52,8 +52,8 @@ def cluster(start_cluster: StartCluster) -> LocalCluster:
 def test_partitions_move_to_a_fourth_broker_under_load_while_the_controller_dies(
     cluster: LocalCluster, load: Load, tmp_path: Path
 ) -> None:
-    minikafka = CommandLine(cluster.layout.directory)
-    assert b"node 4 joined" in minikafka("cluster", "add")
+    program, minikafka = CommandLine(cluster.layout.directory), QuickCommandLine(cluster.layout.directory)
+    assert b"node 4 joined" in program("cluster", "add")
     cluster.layout = type(cluster.layout).open(cluster.layout.directory)
     topics = json.dumps({"version": 1, "topics": [{"topic": TOPIC}]}).encode()
     current, proposed = json_lines(minikafka("reassign", "--generate", "-", "--broker-list", "1,2,3,4", given=topics))
@@ -79,7 +79,7 @@ def test_partitions_move_to_a_fourth_broker_under_load_while_the_controller_dies
     for part in moved:
         assert list(partition_view(cluster, TOPIC, part["partition"]).replicas) == part["replicas"]
 
-    drained = minikafka("cluster", "drain", "1").decode()
+    drained = program("cluster", "drain", "1").decode()
     assert "node 1 has no replicas; it can go: minikafka cluster stop 1" in drained
     eventually(lambda: not partition_directories(cluster, 1, TOPIC), "node 1 to delete what it had")
     minikafka("cluster", "stop", "1")
