@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 from broker_client import Client, values_in
-from broker_node import Cluster, FailingDisk, create_topic, eventually, in_time, led, turns
+from broker_node import Cluster, FailingDisk, create_topic, eventually, in_time, led, listener_of, turns
 from structlog.testing import capture_logs
 
 from minikafka.broker.drivers import replication as replication_module
@@ -15,10 +15,12 @@ from minikafka.broker.node import Node
 from minikafka.broker.partition import Partition
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import TopicPartition
+from minikafka.net.peer import PeerConnection
 from minikafka.records.batch import iter_batches
 from minikafka.records.read import iter_records
 from minikafka.replication import effects as do
 from minikafka.storage.log import IllegalLogState
+from minikafka.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
 
 Dial = Callable[..., Awaitable[Client]]
 
@@ -334,6 +336,46 @@ async def test_an_append_that_fails_hurts_its_partition_only(
     assert other.log.log_end_offset == 1
     assert replica(node).log.log_end_offset == 0
     assert node.failure is None
+
+
+@pytest.mark.spec("R17")
+@pytest.mark.spec("R18")
+async def test_neither_a_former_process_of_a_replica_nor_a_stranger_gets_or_counts_for_anything(
+    cluster: Cluster, dial: Dial
+) -> None:
+    leader = await started(cluster, 1, 2)
+    await (await dial(leader)).produce("orders", b"a")
+    await follows(cluster.nodes[2], 1)
+    state = led(leader, ORDERS).leader
+    assert state is not None
+
+    async def fetch(node_id: int, *, age: int) -> tuple[int, bytes]:
+        """The error and the records that a process of a node gets that registered ``age`` before the present one."""
+        node = cluster.nodes[node_id]
+        asked = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+        request = FetchRequest(
+            replica_state=ReplicaState(node_id, node.control_plane.lifecycle.broker_epoch - age),
+            topics=[FetchTopic(topic_id=led(leader, ORDERS).topic_id, partitions=[asked])],
+            session_epoch=-1,
+        )
+        peer = await PeerConnection.open(listener_of(leader, "REPLICATION").endpoint, node.identity, 1)
+        try:
+            answer = await peer.call(request, FetchResponse, timeout_s=30)
+        finally:
+            peer.close()
+        (data,) = answer.responses[0].partitions
+        return data.error_code, bytes(data.records or b"")
+
+    assert await fetch(2, age=1) == (ErrorCode.STALE_BROKER_EPOCH, b"")
+    with capture_logs() as said:
+        assert await fetch(3, age=0) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, b"")
+    assert [line["log_level"] for line in said if line["event"] == "fetch by a broker that is no replica"] == [
+        "warning"
+    ]
+    assert state.follower(3) is None
+    assert [member.log_end_offset for member in state.statistics().followers] == [1]
+    error, records = await fetch(2, age=0)
+    assert (error, values_in(records)) == (0, [b"a"])
 
 
 @pytest.mark.spec("R4")
