@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from minikafka.client.admin import LogDirectory
+from minikafka.client.admin import LogDirectory, Reassignment
 from minikafka.client.cluster import Cluster, PartitionView
 from minikafka.client.reassigning.plan import Placement, Plan, PlanError
 from minikafka.model import TopicPartition
@@ -70,9 +70,15 @@ def check_brokers(brokers: Iterable[int], cluster: Cluster) -> None:
         seen.add(broker)
 
 
-def in_plan(plan: Mapping[TopicPartition, Placement], assignment: Mapping[TopicPartition, tuple[int, ...]]) -> Plan:
-    """The part of an assignment that a plan names, as a plan: what would undo it."""
-    return {where: Placement(assignment[where]) for where in plan}
+def in_plan(
+    plan: Plan, current: Mapping[TopicPartition, tuple[int, ...]], ongoing: Mapping[TopicPartition, Reassignment]
+) -> Plan:
+    """Where the partitions of a plan are, as a plan: what would undo it. Replicas that are only coming are left out."""
+    coming = {where: each.adding for where, each in ongoing.items()}
+    return {
+        where: Placement(tuple(broker for broker in current[where] if broker not in coming.get(where, ())))
+        for where in plan
+    }
 
 
 def _partition(where: TopicPartition, cluster: Cluster) -> PartitionView:

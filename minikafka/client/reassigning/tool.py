@@ -111,7 +111,7 @@ class Reassigner:
         current = current_assignment(
             cluster, sorted({where.topic for where in plan} | {each.topic for each in ongoing})
         )
-        rollback = in_plan(plan, current)
+        rollback = in_plan(plan, current, ongoing)
         on_checked(rollback)
         settings = throttle_for(plan, current, ongoing, rate=throttle, log_dir_rate=log_dir_throttle)
         await self._set(settings)

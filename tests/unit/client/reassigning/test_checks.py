@@ -4,7 +4,7 @@ from uuid import uuid4
 
 import pytest
 
-from minikafka.client.admin import LogDirectory
+from minikafka.client.admin import LogDirectory, Reassignment
 from minikafka.client.cluster import Cluster, PartitionView, TopicView
 from minikafka.client.reassigning import checks
 from minikafka.client.reassigning.plan import Placement, PlanError
@@ -91,6 +91,8 @@ def test_brokers_are_alive_and_named_once() -> None:
 def test_what_would_undo_a_plan_is_where_its_partitions_are() -> None:
     current = checks.current_assignment(CLUSTER, ["orders"])
     assert current == {ORDERS: (1, 2), TopicPartition("orders", 1): (2, 3)}
-    assert checks.in_plan({ORDERS: Placement((3,))}, current) == {ORDERS: Placement((1, 2))}
+    assert checks.in_plan({ORDERS: Placement((3,))}, current, {}) == {ORDERS: Placement((1, 2))}
+    moving = {ORDERS: Reassignment((1, 2), (1,), ())}
+    assert checks.in_plan({ORDERS: Placement((3,))}, current, moving) == {ORDERS: Placement((2,))}
     with pytest.raises(PlanError, match="there is no topic 'gone'"):
         checks.current_assignment(CLUSTER, ["gone"])
