@@ -18,7 +18,7 @@ from minikafka.testing.network import Network
 
 CLUSTER_ID: Final = "simulated-cluster"
 SECRET: Final = "a secret of some length"
-LOG_DIR: Final = "/data"
+LOG_DIRS: Final = ("/a", "/b")
 WALL_START_S: Final = 1.7e9
 CLIENT_PORT: Final = 9092
 
@@ -40,7 +40,8 @@ class Machine:
         self.incarnation = 0
         self.is_paused = False
         self.disk_error: OSError | None = None
-        """What every write and sync fails with while it is set."""
+        """What every write and sync below ``failing_path`` fails with while it is set."""
+        self.failing_path = "/"
         self._operations_to_live: int | None = None
         self._cluster = cluster
         self._boot = 0
@@ -149,7 +150,7 @@ class Machine:
                 inside = operation.kind == "append" and operation.size and cluster.rng.random() < 0.5
                 self._end()
                 raise KilledInside(cluster.rng.randrange(operation.size)) if inside else Killed
-        if self.disk_error is not None:
+        if self.disk_error is not None and operation.path.startswith(self.failing_path):
             raise self.disk_error
 
 
@@ -166,6 +167,7 @@ class SimulatedCluster:
         *,
         brokers: int = 4,
         voters: int = 3,
+        log_dirs: int = 1,
         settings_of: Mapping[int, Mapping[str, object]] | None = None,
         say: Say | None = None,
     ) -> None:
@@ -176,6 +178,7 @@ class SimulatedCluster:
         self.say = say or (lambda who, what: None)
         self.on_exit: Callable[[Machine], None] = lambda machine: None
         """A node ended by itself."""
+        self.log_dirs = LOG_DIRS[:log_dirs]
         self._settings = dict(settings)
         self._settings_of = settings_of or {}
         self._voters = range(1, voters + 1)
@@ -197,7 +200,7 @@ class SimulatedCluster:
                 "process.roles": "broker,controller" if node_id in self._voters else "broker",
                 "cluster.id": CLUSTER_ID,
                 "cluster.secret": SECRET,
-                "log.dirs": LOG_DIR,
+                "log.dirs": ",".join(self.log_dirs),
                 "listeners": listeners,
                 "controller.quorum.voters": voters,
                 **self._settings,

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from sim_cluster import LOG_DIR, Machine, SimulatedCluster
+from sim_cluster import LOG_DIRS, Machine, SimulatedCluster
 
 from minikafka.broker.node import Node
 from minikafka.broker.partition import Partition
@@ -29,7 +29,7 @@ from minikafka.testing.loop import Process
 
 Where = tuple[TopicPartition, UUID]
 METADATA: Final = (TopicPartition(CLUSTER_METADATA_TOPIC, 0), CLUSTER_METADATA_TOPIC_ID)
-METADATA_DIRECTORY: Final = f"{LOG_DIR}/{CLUSTER_METADATA_TOPIC}-0"
+METADATA_DIRECTORY: Final = f"{LOG_DIRS[0]}/{CLUSTER_METADATA_TOPIC}-0"
 Batch = tuple[int, int, int]
 
 
@@ -189,15 +189,14 @@ class Invariants:
             for topic, number, partition in node.image.partitions()
             if machine.node_id in partition.replicas
         }
-        root = machine.disk.directory(LOG_DIR)
-        there = {
-            name
-            for name, entry in root.entries.items()
-            if isinstance(entry, Directory) and not name.endswith("-delete")  # those go when there is time
-        }
-        there.discard(METADATA_DIRECTORY.rpartition("/")[2])
-        if there != placed:
-            raise InvariantViolatedError(f"{machine.host} has {there - placed} too many and {placed - there} too few")
+        there: list[str] = []
+        for path in self._cluster.log_dirs:
+            entries = machine.disk.directory(path).entries
+            there += [name for name, entry in entries.items() if isinstance(entry, Directory)]
+        there = [name for name in there if not name.endswith("-delete")]  # those go when there is time
+        there.remove(METADATA_DIRECTORY.rpartition("/")[2])
+        if sorted(there) != sorted(placed):
+            raise InvariantViolatedError(f"{machine.host} has {sorted(there)}, and should have {sorted(placed)}")
 
 
 def segments(machine: Machine, directory: str) -> dict[str, Inode]:
