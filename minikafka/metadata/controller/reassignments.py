@@ -71,11 +71,12 @@ class _Request:
         wanted = reassigned(partition, replicas, self._state.directory_for)
         around = self._state.circumstances(topic, partition)
         after = settled(partition, wanted, around)
-        if not after.isr and not after.elr and (partition.isr or partition.elr):
+        holders = partition.isr or partition.elr or partition.last_known_elr
+        if holders and not {*after.isr, *after.elr} and not set(holders) <= set(after.last_known_elr):
             raise KafkaError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"{where}: acknowledged records are only on {list(partition.isr or partition.elr)}, of which none "
-                "would be left; wait until others are in sync",
+                f"{where}: acknowledged records are only on {list(holders)}, of which none would be left; wait until "
+                "others are in sync",
             )
         self._check_room(where, partition, wanted)
         self._state.write(*change_records(topic, where.partition, partition, wanted, around))

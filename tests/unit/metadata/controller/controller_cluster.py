@@ -18,7 +18,8 @@ CLUSTER = "cluster"
 
 
 class Cluster:
-    """A controller and the metadata log. Every record goes through its encoding, every command and response too."""
+    """A controller and the metadata log. Every record goes through its encoding, every command and response too, unless
+    ``is_encoding`` is false. ``records`` are those written since somebody emptied it."""
 
     def __init__(self, **settings: object) -> None:
         self.config = BrokerConfig({name.replace("_", "."): value for name, value in settings.items()})
@@ -27,6 +28,8 @@ class Cluster:
         self.image: MetadataImage = EMPTY_IMAGE
         self.epochs: dict[int, int] = {}
         self.incarnations = 0
+        self.is_encoding = True
+        self.records: list[Record] = []
         self.fail_over()
 
     def fail_over(self) -> None:
@@ -38,17 +41,18 @@ class Cluster:
         self.log(self.controller.activate(self.image, self.epoch, self.now_ms))
 
     def log(self, records: tuple[Record, ...]) -> tuple[Record, ...]:
-        decoded = [decode_record(encode_record(record)) for record in records]
+        self.records += records
+        decoded = [decode_record(encode_record(record)) for record in records] if self.is_encoding else records
         last = OffsetAndEpoch(self.image.offset + len(records), self.epoch)
         self.image, _ = apply_records(self.image, decoded, last)
         assert self.image == self.controller.image
         return records
 
     def handle(self, command: ask.Command[Any]) -> Outcome[Any]:
-        assert ask.decode_command(command.to_wire()) == command
+        assert not self.is_encoding or ask.decode_command(command.to_wire()) == command
         outcome = self.controller.handle(command, self.now_ms)
         self.log(outcome.records)
-        assert ask.decode_response(command, outcome.response.to_wire()) == outcome.response
+        assert not self.is_encoding or ask.decode_response(command, outcome.response.to_wire()) == outcome.response
         return outcome
 
     def ask(self, command: ask.Command[Any]) -> Any:

@@ -1,111 +1,145 @@
 """The controller under random schedules, with a small model of replication around it.
 
-One partition on three brokers. Brokers crash (``kill -9``: logs stay) and return, replay metadata late, fetch, and
-propose ISRs whose messages are delivered late or never; controllers are replaced; time passes. After every step:
+One partition on brokers 1 to 4. Brokers are killed (their logs stay), lose power (what they had not synced goes) and
+return; log directories fail, are repaired or replaced; brokers replay metadata late, fetch, and propose ISRs whose
+messages are delivered late or never; the partition is reassigned; ``min.insync.replicas`` changes; controllers are
+replaced; time passes. ``controller_invariants`` says what must hold after every step. Above all, *whoever is in ISR or
+ELR has every acknowledged record*, so whoever is elected from them loses nothing; and who is elected from outside of
+them is so only when all of them lost theirs, or uncleanly by request.
 
-* the leader is a live member of the ISR or there is none, the ISR is part of the assignment and never empty, epochs do
-  not go back, and while somebody in sync is available nobody unavailable is in the ISR;
-* *everybody in the ISR has every acknowledged record*: whoever is elected from it loses nothing (promise P1).
+In the end all processes are killed. Either one that has everything returns alone, and must lead; or all return, and the
+partition must have a leader again.
 """
 
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
+from controller_brokers import ANYTHING_LOST, POWER_LOST, Broker, Entry, Proposal
 from controller_cluster import Cluster
+from controller_invariants import (
+    check_change,
+    check_complete,
+    check_completion,
+    check_reassignment,
+    check_served,
+    check_state,
+    lossy_election,
+)
 
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.controller import commands as ask
-from minikafka.metadata.controller.state import Standing
 from minikafka.metadata.image import MetadataImage, PartitionImage
+from minikafka.metadata.records import ConfigResourceType
 from minikafka.metadata.snapshot import load_snapshot, snapshot_records
-from minikafka.model import NO_NODE, Endpoint, OffsetAndEpoch, TopicPartition
+from minikafka.model import NO_NODE, UNASSIGNED_DIRECTORY, Endpoint, OffsetAndEpoch, TopicPartition
 
 WHERE = TopicPartition("t", 0)
-IDS = (1, 2, 3)
+IDS = (1, 2, 3, 4)
 STEPS = 300
 LISTENERS = {"CLIENT": Endpoint("localhost", 1)}
-
-Entry = tuple[int, int]  # (leader epoch, number)
-
+MIN_INSYNC_REPLICAS = "min.insync.replicas"
+SESSION_MS = 3000
 
 WAIT_FOR_METADATA = {ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.INVALID_UPDATE_VERSION, ErrorCode.NOT_CONTROLLER}
-
-
-@dataclass
-class Proposal:
-    """An ISR on its way to the controller, once or more often; ``counted`` may be in sync until it is settled."""
-
-    broker_epoch: int
-    change: ask.IsrChange
-    counted: set[int]
-    sent: int = 1
-
-
-@dataclass
-class Broker:
-    """A replica as R4, R18 and R21 have it; its view of the metadata may be old.
-
-    A new process acts on metadata from its own registration on: before, it could see itself lead in a former epoch
-    with an ISR that its former process had proposed to change, and acknowledge what the added member does not have.
-    """
-
-    broker_id: int
-    log: list[Entry] = field(default_factory=list)
-    view: int = 0
-    up: bool = True
-    begins: int = 0  # the first view that has its registration
-    broker_epoch: int = -1
-    led_epoch: int = -1
-    epoch_start: int = 0
-    high_watermark: int = 0
-    fetched: dict[int, tuple[int, int]] = field(default_factory=dict)  # follower: (its log end, its broker epoch)
-    isr: tuple[int, ...] = ()  # while leading: as last heard, from metadata or in an answer
-    partition_epoch: int = -1
-    proposed: Proposal | None = None
 
 
 class Model:
     """Brokers around a controller."""
 
-    def __init__(self, cluster: Cluster, seed: int) -> None:
-        self.cluster = cluster
-        self.rng = random.Random(seed)
+    def __init__(self, seed: int) -> None:
+        self.rng = rng = random.Random(seed)
+        self.cluster = Cluster()
+        self.cluster.is_encoding = seed % 16 == 0
+        self.is_calm = seed % 3 == 0  # nothing is ever lost: long lives without an election that loses records
+        self.syncs = seed % 5 == 4  # flush.messages=1: what is acknowledged is synced
         self.brokers = {broker_id: Broker(broker_id) for broker_id in IDS}
         self.images: list[MetadataImage] = []
         self.network: list[tuple[Broker, Proposal]] = []
         self.acknowledged: list[Entry] = []
-        self.numbers = 0
-        cluster.create("t", IDS)
-        self.images.append(cluster.image)
-        for broker in self.brokers.values():
-            broker.broker_epoch = cluster.epochs[broker.broker_id]
-            self.take_view(broker)
+        self.numbers = self.lossy_elections = self.reassignments = 0
+        self.lossy_epoch = 0  # since which records count that are acknowledged
+        self.is_lossy = False  # nobody leads yet who lost nothing
+        self.is_asked = False  # a reassignment was asked for in this step
+        self.is_gone = False  # a replica is for good, and may have been the last
+        self.told: set[int] = set()  # brokers that were said, in this step, to have lost records
+        self.answer: Any = None
+        self._begin(rng.choice((1, 2)))
 
-    # -- steps ------------------------------------------------------------------------------------------------------
+    def _begin(self, directories: int) -> None:
+        for broker in self.brokers.values():
+            broker.directories = [UUID(int=100 * broker.broker_id + number) for number in range(directories)]
+            self._register(broker)
+            self.cluster.heartbeat(broker.broker_id)
+        configs = {MIN_INSYNC_REPLICAS: str(self.rng.choice((1, 2, 2, 3)))} | (
+            {"flush.messages": "1"} if self.syncs else {}
+        )
+        replicas = tuple(self.rng.sample(IDS, 3))
+        self.cluster.create("t", replicas, configs=tuple(ask.ConfigValue(*one) for one in configs.items()))
+        self.target = replicas
+        self.images.append(self.cluster.image)
+        for broker in self.brokers.values():
+            broker.begins = 0
+            self._act(broker)
+        self.cluster.records.clear()
+        self.told.clear()
+
+    # -- what happens -----------------------------------------------------------------------------------------------
 
     def run(self, steps: int) -> None:
-        choices = [
+        usual = [
             *[self.append] * 8,
-            *[self.fetch] * 20,
-            *[self.propose] * 5,
-            *[self.deliver] * 6,
-            *[self.replay] * 20,
-            *[self.heartbeat] * 12,
-            *[self.restart] * 6,
+            *[self.fetch] * 36,
+            *[self.propose] * 8,
+            *[self.deliver] * 10,
+            *[self.replay] * 32,
+            *[self.heartbeat] * 20,
+            *[self.restart] * 10,
             *[self.fence] * 2,
             *[self.time_passes] * 2,
-            *[self.crash, self.drop],
+            *[self.sync] * 3,
+            *[self.place] * 3,
+            *[self.kill, self.drop],
         ]
+        rare: list[Callable[[], None]] = [
+            *[self.reassign] * 5,
+            *[self.kill_all, self.stop, self.freeze, self.set_minimum] * 2,
+            *[self.set_minimum] * 2,
+            self.rebalance,
+        ]
+        if not self.is_calm:
+            rare += [*[self.lose_power, self.fail_directory] * 2, self.unregister, self.elect_uncleanly]
         for _ in range(steps):
-            self.rng.choice(choices)()
-            if self.rng.random() < 0.01:
-                self.rng.choice([self.crash_of_all, self.shut_down, self.freeze])()
-            self.images.append(self.cluster.image)
-            self.check()
+            self.step(self.rng.choice(rare if self.rng.random() < 0.03 else usual))
+
+    def step(self, act: Callable[[], None]) -> None:
+        act()
+        self.images.append(self.cluster.image)
+        self.check()
+
+    def check(self) -> None:
+        old, new = self.images[-2].partition(WHERE), self.images[-1].partition(WHERE)
+        assert old is not None
+        assert new is not None
+        records, self.cluster.records = self.cluster.records, []
+        excused = {one for one in IDS if self.brokers[one].lost} | self.told
+        lossy = lossy_election(old, records, excused)
+        self.told.clear()
+        if lossy is not None:
+            self.lossy_elections += 1
+            self.lossy_epoch, self.is_lossy = new.leader_epoch, True
+        check_state(self.cluster, new, self._minimum(self.cluster.image))
+        check_change(old, new)
+        check_reassignment(new, self.target)
+        check_served(self.cluster, old, new)
+        if not self.is_asked:
+            check_completion(old, records)
+        self.is_asked = False
+        if not self.is_lossy:
+            check_complete(self.brokers, new, self.acknowledged)
 
     def any_broker(self) -> Broker:
         return self.brokers[self.rng.choice(IDS)]
@@ -115,72 +149,109 @@ class Model:
         assert partition is not None
         return partition
 
-    def is_leader(self, broker: Broker) -> bool:
-        return self.takes_part(broker) and self.partition(broker).leader == broker.broker_id
+    def current(self) -> PartitionImage:
+        return self.cluster.partition()
 
     @staticmethod
-    def takes_part(broker: Broker) -> bool:
-        return broker.up and broker.view >= broker.begins
+    def _minimum(image: MetadataImage) -> int:
+        return int(image.topic_overrides("t")[MIN_INSYNC_REPLICAS])
+
+    def is_leader(self, broker: Broker) -> bool:
+        return broker.takes_part and self.partition(broker).leader == broker.broker_id
+
+    # -- metadata ---------------------------------------------------------------------------------------------------
 
     def replay(self) -> None:
         broker = self.any_broker()
         if broker.up:
             broker.view = self.rng.randint(broker.view, len(self.images) - 1)
-            self.take_view(broker)
+            self._act(broker)
 
-    def take_view(self, broker: Broker) -> None:
+    def _act(self, broker: Broker) -> None:
+        """Bring the replica in line with what the broker has replayed."""
         partition = self.partition(broker)
-        if not self.is_leader(broker):
+        if not broker.up or broker.view < broker.begins:
             return
-        if partition.leader_epoch != broker.led_epoch:
-            broker.led_epoch, broker.epoch_start = partition.leader_epoch, len(broker.log)
-            broker.fetched, broker.partition_epoch = {}, -1
-        self.commit(broker, partition.isr, partition.partition_epoch)
+        if broker.broker_id not in partition.replicas:
+            broker.make_log(None)
+        elif broker.placed is None:
+            self._create(broker, partition.directory_of(broker.broker_id))
+        if self.is_leader(broker):
+            self._lead(broker, partition)
 
-    @staticmethod
-    def commit(leader: Broker, isr: tuple[int, ...], partition_epoch: int, *, is_answer: bool = False) -> None:
-        """What is newer, or answers the proposal, settles it."""
-        if partition_epoch > leader.partition_epoch or (is_answer and partition_epoch == leader.partition_epoch):
-            leader.proposed = None
-            leader.isr, leader.partition_epoch = isr, partition_epoch
+    def _create(self, broker: Broker, assigned: UUID) -> None:
+        """A replica whose directory failed is not made anew elsewhere."""
+        if assigned in broker.online:
+            broker.make_log(assigned)
+        elif assigned == UNASSIGNED_DIRECTORY or not broker.failed:
+            broker.make_log(self.rng.choice(broker.online))
+
+    def _lead(self, broker: Broker, partition: PartitionImage) -> None:
+        broker.minimum = self._minimum(self.images[broker.view])  # settings before states
+        if partition.leader_epoch != broker.led_epoch:
+            broker.lead(partition.leader_epoch)
+            if self.is_lossy and partition.leader_epoch >= self.lossy_epoch:
+                pairs = zip(broker.log, self.acknowledged, strict=False)
+                kept = next(
+                    (i for i, (a, b) in enumerate(pairs) if a != b), min(len(broker.log), len(self.acknowledged))
+                )
+                del self.acknowledged[kept:]
+                broker.high_watermark = min(broker.high_watermark, kept)
+                self.is_lossy = False
+        if broker.commit(partition.isr, partition.partition_epoch):
+            broker.replicas = partition.replicas
+            broker.fetched = {one: at for one, at in broker.fetched.items() if one in partition.replicas}
+
+    # -- records ----------------------------------------------------------------------------------------------------
 
     def append(self) -> None:
-        leaders = [broker for broker in self.brokers.values() if self.is_leader(broker)]
-        for broker in leaders:  # a replaced one, too, that has not heard of it yet
-            self.numbers += 1
-            broker.log.append((broker.led_epoch, self.numbers))
-            self.acknowledge(broker)
+        for broker in self.brokers.values():  # a replaced leader, too, that has not heard of it yet
+            if self.is_leader(broker):
+                self.numbers += 1
+                self._store(broker, [(broker.led_epoch, self.numbers)])
+                self._acknowledge(broker)
+
+    def _store(self, broker: Broker, entries: list[Entry]) -> None:
+        broker.log += entries
+        if self.syncs:
+            broker.synced = len(broker.log)
 
     def fetch(self) -> None:
         follower = self.any_broker()
         view = self.partition(follower)
         leader = self.brokers.get(view.leader)
-        if not self.takes_part(follower) or leader is None or leader is follower or not self.is_leader(leader):
+        if not follower.takes_part or leader is None or leader is follower or not self.is_leader(leader):
             return
-        if leader.led_epoch != view.leader_epoch:
-            return  # fenced by leader epoch
+        if leader.led_epoch != view.leader_epoch or follower.broker_id not in leader.replicas:
+            return  # fenced by leader epoch, or not a replica to the leader
+        if follower.broker_epoch < leader.fetched.get(follower.broker_id, (0, -1))[1]:
+            return
         common = next(
             (i for i, (a, b) in enumerate(zip(follower.log, leader.log, strict=False)) if a != b),
             min(len(follower.log), len(leader.log)),
         )
-        del follower.log[common:]
+        follower.cut(common)
         leader.fetched[follower.broker_id] = (len(follower.log), follower.broker_epoch)
-        self.acknowledge(leader)
-        follower.log += leader.log[common : common + self.rng.randint(1, 3)]
+        self._acknowledge(leader)
+        self._store(follower, leader.log[common : common + self.rng.randint(1, 3)])
         follower.high_watermark = min(len(follower.log), leader.high_watermark)
 
-    def acknowledge(self, leader: Broker) -> None:
-        """The high watermark by the larger ISR; what is below it is acknowledged."""
-        isr = set(leader.isr)
-        if leader.proposed:
-            isr |= leader.proposed.counted
-        ends = [leader.fetched.get(member, (0, 0))[0] for member in isr if member != leader.broker_id]
-        leader.high_watermark = max(leader.high_watermark, min([len(leader.log), *ends]))
+    def _acknowledge(self, leader: Broker) -> None:
+        """What is below the high watermark is acknowledged."""
+        leader.high_watermark = leader.committed_end()
+        if leader.led_epoch < self.lossy_epoch or self.is_lossy:
+            return  # what a leader from before an unclean election still acknowledges is lost with it
         below = leader.log[: leader.high_watermark]
         shorter = min(len(below), len(self.acknowledged))
         assert below[:shorter] == self.acknowledged[:shorter], "an acknowledged record was replaced"
         if len(below) > len(self.acknowledged):
             self.acknowledged = below
+
+    def sync(self) -> None:
+        broker = self.any_broker()
+        broker.synced = len(broker.log)
+
+    # -- proposals --------------------------------------------------------------------------------------------------
 
     def propose(self) -> None:
         leader = self.any_broker()
@@ -191,25 +262,23 @@ class Model:
             self.network.append((leader, leader.proposed))
             return
         isr = set(leader.isr)
-        other = self.rng.choice([one for one in IDS if one != leader.broker_id])
-        end = leader.fetched.get(other, (-1, 0))[0]
+        others = [one for one in leader.replicas if one != leader.broker_id]
+        if not others:
+            return
+        other = self.rng.choice(others)
         if other in isr:
             if self.rng.random() < 0.3:
                 isr.remove(other)
-        elif end >= max(leader.high_watermark, leader.epoch_start):
+        elif leader.may_join(other):
             isr.add(other)
-        self.send(leader, isr, counted=isr)
+        self._send(leader, isr, counted=isr)
 
-    def send(self, leader: Broker, isr: set[int], counted: set[int]) -> None:
-        members = tuple(ask.IsrMember(one, self.epoch_of(leader, one)) for one in sorted(isr))
+    def _send(self, leader: Broker, isr: set[int], counted: set[int]) -> None:
+        members = tuple(ask.IsrMember(one, leader.epoch_of(one)) for one in sorted(isr))
         topic_id = self.images[0].topics_by_name["t"].topic_id
         change = ask.IsrChange(topic_id, 0, leader.led_epoch, leader.partition_epoch, members)
         leader.proposed = Proposal(leader.broker_epoch, change, counted)
         self.network.append((leader, leader.proposed))
-
-    @staticmethod
-    def epoch_of(leader: Broker, member: int) -> int:
-        return leader.broker_epoch if member == leader.broker_id else leader.fetched.get(member, (0, -1))[1]
 
     def deliver(self) -> None:
         """Some proposal arrives; its answer may get lost."""
@@ -217,71 +286,189 @@ class Model:
             return
         sender, proposal = self.network.pop(self.rng.randrange(len(self.network)))
         command = ask.AlterPartition(sender.broker_id, proposal.broker_epoch, (proposal.change,))
-        error = self.answer.partitions[0].error if self.handled(command) else ErrorCode.STALE_BROKER_EPOCH
+        error = self.answer.partitions[0].error if self._ask(command) else ErrorCode.STALE_BROKER_EPOCH
         if sender.proposed is not proposal or self.rng.random() < 0.2:
             return
         if error is ErrorCode.NONE:
             result = self.answer.partitions[0]
-            self.commit(sender, result.isr, result.partition_epoch, is_answer=True)
+            sender.commit(result.isr, result.partition_epoch, is_answer=True)
         elif error not in WAIT_FOR_METADATA:
             if proposal.sent == 1:
                 sender.proposed = None
             else:  # another copy may be accepted yet, unless a proposal that changes nothing comes first
-                self.send(sender, set(sender.isr), proposal.counted)
+                self._send(sender, set(sender.isr), proposal.counted)
 
     def drop(self) -> None:
         if self.network:
             self.network.pop()
 
+    # -- brokers come and go ----------------------------------------------------------------------------------------
+
     def heartbeat(self, **wishes: bool) -> None:
         broker = self.any_broker()
         if broker.up:
-            offset = self.images[broker.view].offset
-            self.handled(ask.BrokerHeartbeat(broker.broker_id, broker.broker_epoch, offset, **wishes))
+            self._heartbeat(broker, **wishes)
 
-    def shut_down(self) -> None:
+    def _heartbeat(self, broker: Broker, **wishes: bool) -> None:
+        offset, failed = self.images[broker.view].offset, tuple(sorted(broker.failed))
+        heartbeat = ask.BrokerHeartbeat(
+            broker.broker_id, broker.broker_epoch, offset, offline_log_dirs=failed, **wishes
+        )
+        if self._ask(heartbeat) and broker.placed in broker.failed:
+            partition = self.current()
+            told = partition.directory_of(broker.broker_id) == broker.placed
+            assert not told or partition.leader != broker.broker_id, "leads on a directory that failed"
+
+    def stop(self) -> None:
         self.heartbeat(want_shutdown=True)
 
     def fence(self) -> None:
         """Somebody finds the port of a broker refused; once in a while wrongly."""
         broker = self.any_broker()
         if not broker.up or self.rng.random() < 0.1:
-            self.handled(ask.FenceBroker(broker.broker_id, self.cluster.epochs[broker.broker_id]))
+            self._ask(ask.FenceBroker(broker.broker_id, self.cluster.epochs[broker.broker_id]))
 
-    def crash(self) -> None:
-        self.any_broker().up = False
+    def kill(self) -> None:
+        self.any_broker().forget()
+
+    def kill_all(self) -> None:
+        for broker in self.brokers.values():
+            broker.forget()
+        self.cluster.fail_over()
+
+    def lose_power(self) -> None:
+        """A machine, or all of them."""
+        for broker in self.rng.choice((list(self.brokers.values()), [self.any_broker()])):
+            broker.forget()
+            broker.memory = min(broker.memory, POWER_LOST)
+            self._lose(broker, self.rng.randint(broker.synced, len(broker.log)))
+
+    @staticmethod
+    def _lose(broker: Broker, end: int) -> None:
+        if end < len(broker.log):
+            broker.cut(end)
+            broker.lost = True
 
     def restart(self) -> None:
-        """The process is new, its log and its copy of the metadata log are the old ones."""
         broker = self.any_broker()
-        if broker.up:
-            return
-        broker.led_epoch, broker.fetched, broker.proposed = -1, {}, None
-        self.cluster.incarnations += 1
-        command = ask.RegisterBroker(broker.broker_id, "cluster", UUID(int=self.cluster.incarnations), LISTENERS)
-        if self.handled(command):
-            broker.up, broker.begins = True, len(self.images)
-            broker.broker_epoch = self.cluster.epochs[broker.broker_id] = self.answer.broker_epoch
+        if not broker.up:
+            for directory in sorted(broker.failed):
+                self.rng.choice((self._repair, self._replace, lambda *_: None))(broker, directory)
+            self._start(broker)
 
-    def crash_of_all(self) -> None:
-        for broker in self.brokers.values():
-            broker.up = False
-        self.cluster.fail_over()
+    def _repair(self, broker: Broker, directory: UUID) -> None:
+        """What a directory that failed shows when it works again."""
+        broker.failed.remove(directory)
+        if broker.placed == directory:
+            self._lose(broker, self.rng.randint(broker.synced, len(broker.log)))
+
+    def _replace(self, broker: Broker, directory: UUID) -> None:
+        broker.failed.remove(directory)
+        broker.directories[broker.directories.index(directory)] = UUID(int=self.rng.randrange(1 << 64) + 1000)
+        if broker.placed == directory:
+            broker.make_log(None)
+            broker.lost = self.is_gone = True
+
+    def _start(self, broker: Broker) -> None:
+        """A new process with the log and the copy of the metadata log that the old one left."""
+        if broker.online and self._register(broker):
+            broker.synced = len(broker.log)
+            broker.up, broker.begins = True, len(self.images)
+
+    def _register(self, broker: Broker) -> bool:
+        self.cluster.incarnations += 1
+        command = ask.RegisterBroker(
+            broker.broker_id,
+            "cluster",
+            UUID(int=self.cluster.incarnations),
+            LISTENERS,
+            log_dirs=tuple(broker.online),
+            previous_broker_epoch=broker.memory,
+        )
+        if not self._ask(command):
+            return False
+        self.cluster.epochs[broker.broker_id] = self.answer.broker_epoch
+        if broker.memory < 0:
+            self.told.add(broker.broker_id)
+        broker.lost = broker.placed in broker.failed
+        if self.rng.random() < 0.1 and len(self.images) > 1:
+            return False  # killed before it wrote its registration down
+        broker.broker_epoch = broker.memory = self.answer.broker_epoch
+        return True
+
+    def unregister(self) -> None:
+        broker = self.any_broker()
+        if not broker.up and self._ask(ask.UnregisterBroker(broker.broker_id)):
+            self.told.add(broker.broker_id)
+            self.is_gone = True
 
     def time_passes(self) -> None:
         for _ in range(self.rng.randrange(20)):
-            self.cluster.now_ms += 100
-            self.cluster.log(self.cluster.controller.tick(self.cluster.now_ms))
+            self._tick(100)
             if self.rng.random() < 0.5:
                 self.heartbeat()
 
     def freeze(self) -> None:
         """Nobody is heard for longer than a session, though all are alive."""
         for _ in range(40):
-            self.cluster.now_ms += 100
-            self.cluster.log(self.cluster.controller.tick(self.cluster.now_ms))
+            self._tick(100)
 
-    def handled(self, command: ask.Command[Any]) -> bool:
+    def _tick(self, milliseconds: int) -> None:
+        self.cluster.now_ms += milliseconds
+        self.cluster.log(self.cluster.controller.tick(self.cluster.now_ms))
+
+    # -- directories ------------------------------------------------------------------------------------------------
+
+    def fail_directory(self) -> None:
+        broker = self.any_broker()
+        if broker.up:
+            directory = self.rng.choice(broker.directories)
+            broker.failed.add(directory)
+            broker.memory = ANYTHING_LOST
+            broker.lost |= broker.placed == directory
+            if not broker.online:
+                broker.forget()
+
+    def place(self) -> None:
+        """A broker tells where its replica is; sometimes it has moved it before."""
+        broker = self.any_broker()
+        if not broker.up or broker.view < broker.begins or broker.placed is None:
+            return
+        if broker.takes_part and self.rng.random() < 0.2:
+            broker.placed = self.rng.choice(broker.online)
+        topic_id = self.images[0].topics_by_name["t"].topic_id
+        assignment = ask.DirectoryAssignment(topic_id, 0, broker.placed)
+        self._ask(ask.AssignReplicasToDirs(broker.broker_id, broker.broker_epoch, (assignment,)))
+
+    # -- administration ---------------------------------------------------------------------------------------------
+
+    def reassign(self) -> None:
+        live = [broker.broker_id for broker in self.cluster.image.live_brokers()]
+        wish = None
+        if live and self.rng.random() < 0.8:
+            wish = tuple(self.rng.sample(live, self.rng.randint(1, min(3, len(live)))))
+        present, self.is_asked = self.current(), True
+        original = tuple(one for one in present.replicas if one not in present.adding_replicas)
+        topic = ask.ReassignTopic("t", (ask.ReassignPartition(0, wish),))
+        if self._ask(ask.AlterPartitionReassignments((topic,))):
+            result = self.answer.results[0].partitions[0]
+            if result.error is ErrorCode.NONE:
+                self.reassignments += 1
+                self.target = original if wish is None else wish
+
+    def set_minimum(self) -> None:
+        operation = ask.ConfigOperation(MIN_INSYNC_REPLICAS, ask.AlterConfigOp.SET, str(self.rng.randint(1, 3)))
+        alteration = ask.ConfigAlteration(ConfigResourceType.TOPIC, "t", (operation,))
+        self._ask(ask.IncrementalAlterConfigs((alteration,)))
+
+    def rebalance(self) -> None:
+        self._ask(ask.ElectLeaders(ask.ElectionType.PREFERRED, (WHERE,)))
+
+    def elect_uncleanly(self) -> None:
+        self.told.update(IDS)
+        self._ask(ask.ElectLeaders(ask.ElectionType.UNCLEAN, (WHERE,)))
+
+    def _ask(self, command: ask.Command[Any]) -> bool:
         self.cluster.now_ms += 1
         try:
             self.answer = self.cluster.ask(command)
@@ -289,29 +476,48 @@ class Model:
             return False
         return True
 
-    # -- invariants -------------------------------------------------------------------------------------------------
+    # -- the end ----------------------------------------------------------------------------------------------------
 
-    def check(self) -> None:
-        before, image = self.images[-2], self.images[-1]
-        old, new = before.partition(WHERE), image.partition(WHERE)
-        assert old is not None
-        assert new is not None
-        assert set(new.isr) <= set(new.replicas), "ISR outside the assignment"
-        assert new.isr, "ISR empty"
-        assert len(set(new.isr)) == len(new.isr)
-        assert new.leader in (NO_NODE, *new.isr), "leader outside the ISR"
-        assert new.leader == NO_NODE or image.is_live(new.leader), "leader fenced"
-        assert new.leader_epoch >= old.leader_epoch, "leader epoch went back"
-        assert new.partition_epoch >= old.partition_epoch, "partition epoch went back"
-        assert new == old or new.partition_epoch > old.partition_epoch, "changed in the same partition epoch"
-        assert new.leader == old.leader or new.leader_epoch > old.leader_epoch, "two leaders of one epoch"
-        standing = {one: self.cluster.controller._state.standing(one) for one in IDS}
-        if any(standing[member] is Standing.AVAILABLE for member in new.isr):
-            assert new.leader != NO_NODE, "somebody could lead"
-            assert all(standing[member] is not Standing.UNAVAILABLE for member in new.isr), "HW waits for the dead"
-        length = len(self.acknowledged)
-        for member in new.isr:
-            assert self.brokers[member].log[:length] == self.acknowledged, f"{member} in the ISR lost something"
+    def end(self) -> None:
+        """All are killed; one with everything returns, or all do."""
+        self.step(self.kill_all)
+        partition = self.current()
+        complete = [one for one in (*partition.isr, *partition.elr) if self._is_whole(self.brokers[one])]
+        alone = [self.rng.choice(complete)] if complete and self.rng.random() < 0.7 else []
+        self._return(alone or IDS)
+        partition = self.current()
+        if alone:
+            assert partition.leader == alone[0], f"{alone[0]} returned alone, and has everything"
+        elif not self.is_gone:
+            assert partition.leader != NO_NODE, "all returned"
+
+    @staticmethod
+    def _is_whole(broker: Broker) -> bool:
+        return not broker.lost and not broker.failed and broker.memory >= 0
+
+    def _return(self, back: tuple[int, ...] | list[int]) -> None:
+        for broker_id in back:
+            broker = self.brokers[broker_id]
+            for directory in sorted(broker.failed):
+                self._repair(broker, directory)
+            while not broker.up:
+                self.step(lambda broker=broker: self._start(broker))
+                self.step(lambda: self._tick(100))
+        for _ in range(SESSION_MS // 100 + 5):
+            for broker_id in back:
+                broker = self.brokers[broker_id]
+                broker.view = len(self.images) - 1
+                self._act(broker)
+                self.step(lambda broker=broker: self._heartbeat(broker))
+                self.step(lambda broker=broker: self._place_all(broker))
+            self.step(lambda: self._tick(100))
+
+    def _place_all(self, broker: Broker) -> None:
+        assigned = self.current().directory_of(broker.broker_id)
+        if broker.placed is not None and assigned not in (UNASSIGNED_DIRECTORY, broker.placed):
+            topic_id = self.images[0].topics_by_name["t"].topic_id
+            assignment = ask.DirectoryAssignment(topic_id, 0, broker.placed)
+            self._ask(ask.AssignReplicasToDirs(broker.broker_id, broker.broker_epoch, (assignment,)))
 
     def check_log(self) -> None:
         """The image is what the log says, also by way of a snapshot."""
@@ -321,9 +527,8 @@ class Model:
 
 def run(seed: int, steps: int = STEPS) -> Model:
     """One schedule; raises AssertionError when an invariant breaks."""
-    cluster = Cluster()
-    cluster.join(*IDS)
-    model = Model(cluster, seed)
+    model = Model(seed)
     model.run(steps)
+    model.end()
     model.check_log()
     return model
