@@ -19,6 +19,7 @@ from minikafka.model import CLUSTER_METADATA_TOPIC, CLUSTER_METADATA_TOPIC_ID, E
 from minikafka.net.control import ControlLink
 from minikafka.raft import RaftConfig, RaftNode, VoterSet
 from minikafka.storage.config import NEVER, UNLIMITED, LogConfig
+from minikafka.storage.errors import StorageFailure
 from minikafka.storage.log_store import LogStore
 from minikafka.storage.registration import Registrations
 
@@ -40,6 +41,8 @@ class ControlPlane:
     client: ControllerClient
     """Calls the active controller, wherever it is."""
     lifecycle: Lifecycle
+    registrations: Registrations
+    """What the log directories know of it."""
 
 
 def build_control_plane(ports: Ports, store: LogStore, advertised: Callable[[], dict[str, Endpoint]]) -> ControlPlane:
@@ -58,6 +61,7 @@ def build_control_plane(ports: Ports, store: LogStore, advertised: Callable[[], 
     )
     controller = ControllerDriver(config.node_id, machine, raft, metadata, ports.clock, ports.tasks)
     client = ControllerClient(config.node_id, controller, links, lambda: raft.leader_id, ports.rng)
+    registrations = Registrations(ports.disk, store, ports.boot_id)
     lifecycle = Lifecycle(
         config,
         ports.cluster_id,
@@ -66,15 +70,21 @@ def build_control_plane(ports: Ports, store: LogStore, advertised: Callable[[], 
         client,
         lambda: metadata.applied_offset - 1,
         ports.rng,
-        Registrations(ports.disk, store, ports.boot_id),
+        registrations,
     )
-    return ControlPlane(links, raft, metadata, controller, client, lifecycle)
+    return ControlPlane(links, raft, metadata, controller, client, lifecycle, registrations)
 
 
 def _open_metadata_log(ports: Ports, store: LogStore) -> MetadataLog:
     log = store.get(METADATA_PARTITION)
     if log is None:
-        log = store.create(METADATA_PARTITION, CLUSTER_METADATA_TOPIC_ID, METADATA_LOG_CONFIG)
+        first = store.directories[0]  # as in Kafka, where nothing else is said
+        offline = [directory for directory in store.directories if directory.failure is not None]
+        if offline:
+            raise StorageFailure(f"the metadata log may be in a log directory that is offline: {offline[0].failure}")
+        log = store.create(METADATA_PARTITION, CLUSTER_METADATA_TOPIC_ID, METADATA_LOG_CONFIG, first)
+    if log.failure is not None:
+        raise log.failure
     return MetadataLog(log.directory, log, ports.disk, ports.run_in_thread, ports.clock.wall_ms)
 
 

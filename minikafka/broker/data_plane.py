@@ -6,7 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from minikafka.broker.control_plane import METADATA_LOG_CONFIG, METADATA_PARTITION, ControlPlane
+from minikafka.broker.drivers.assignments import DirectoryAssignments
 from minikafka.broker.drivers.isr import IsrProposals
+from minikafka.broker.drivers.moves import DirectoryMoves
 from minikafka.broker.drivers.partitions import PartitionRoles
 from minikafka.broker.drivers.replication import ReplicaFetchers
 from minikafka.broker.flusher import Flusher
@@ -17,6 +19,7 @@ from minikafka.broker.quotas import ReplicationQuotas
 from minikafka.broker.replicas import Replicas
 from minikafka.config import TopicConfig
 from minikafka.config.node import REPLICATION
+from minikafka.metadata.effective import broker_config
 from minikafka.model import Endpoint, TopicPartition
 from minikafka.storage.config import LogConfig
 from minikafka.storage.errors import StorageFailure
@@ -33,6 +36,8 @@ class DataPlane:
     flusher: Flusher
     fetchers: ReplicaFetchers
     quotas: ReplicationQuotas
+    assignments: DirectoryAssignments
+    moves: DirectoryMoves
     roles: PartitionRoles
     isr: IsrProposals
     maintenance: Maintenance
@@ -67,19 +72,28 @@ def build_data_plane(ports: Ports, store: LogStore, control: ControlPlane) -> Da
         broker = metadata.image.broker(broker_id)
         return None if broker is None else broker.listeners.get(REPLICATION)
 
+    def move_rate() -> int:
+        return broker_config(metadata.image, config).replica_alter_log_dirs_io_max_bytes_per_second
+
     replicas = Replicas(config.node_id, clock, ports.timers)
     flusher = Flusher(clock, ports.tasks, ports.run_in_thread, replicas.on_flushed, replicas.fail)
     quotas = ReplicationQuotas(config, clock)
     fetchers = ReplicaFetchers(
         config, replicas, ports.identity, clock, ports.tasks, flusher, quotas, endpoint_of, broker_epoch
     )
+    assignments = DirectoryAssignments(config.node_id, control.client, broker_epoch, ports.rng)
+    moves = DirectoryMoves(store, replicas, move_rate, ports.run_in_thread)
+    roles = PartitionRoles(config, store, replicas, fetchers, assignments, moves, clock, broker_epoch)
+    moves.on_moved = roles.on_moved
     return DataPlane(
         store,
         replicas,
         flusher,
         fetchers,
         quotas,
-        PartitionRoles(config, store, replicas, fetchers, clock, broker_epoch),
+        assignments,
+        moves,
+        roles,
         IsrProposals(config.node_id, replicas, control.client, clock, broker_epoch, ports.rng),
         Maintenance(config, replicas, store, clock, ports.run_in_thread),
     )

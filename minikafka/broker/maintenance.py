@@ -34,6 +34,7 @@ class Maintenance:
         self._store = store
         self._clock = clock
         self._run_in_thread = run_in_thread
+        self.look_for_damage: Callable[[], None] = lambda: None
 
     def start(self, tasks: TaskOwner) -> None:
         """Begin; the tasks are the owner's to stop."""
@@ -97,15 +98,23 @@ class Maintenance:
             log_ = partition.log
             if partition.is_failed or log_.is_offline:
                 continue
+            if self._store.future_directory_of(partition.topic_partition) is not None:
+                continue  # not while it moves to another directory (row A5)
             job = log_.plan_compaction(partition.high_watermark, self._clock.wall_ms())
             if job is None:
                 continue
-            while not await self._run_in_thread(job.step):
-                pass
-            if log_.complete_compaction(job):
+            log_.is_cleaning = True
+            try:
+                while not await self._run_in_thread(job.step):
+                    pass
+                is_done = log_.complete_compaction(job)
+            finally:
+                log_.is_cleaning = False
+            if is_done:
                 log.info("compacted", partition=str(partition.topic_partition), up_to=job.end_offset)
 
     async def _flush_due(self) -> None:
+        self.look_for_damage()
         wall_ms = self._clock.wall_ms()
         for partition in list(self._replicas):
             log_ = partition.log

@@ -18,7 +18,7 @@ import structlog
 
 from minikafka.broker import descriptors
 from minikafka.broker.clock import Clock
-from minikafka.broker.control_plane import build_control_plane
+from minikafka.broker.control_plane import METADATA_PARTITION, build_control_plane
 from minikafka.broker.data_plane import build_data_plane, open_store
 from minikafka.broker.handlers.metadata import TopicEncodings
 from minikafka.broker.handlers.produce import PendingProduce
@@ -72,6 +72,7 @@ class Node:
         self.clock = clock
         self.failure: BaseException | None = None
         self.stopped = asyncio.Event()
+        self._is_made = False
         self.identity = Identity(cluster_id, config.node_id, secret, nonce)
         self.tasks = TaskOwner(f"node-{config.node_id}", self._on_task_failure)
         self._loop = asyncio.get_running_loop()
@@ -105,6 +106,7 @@ class Node:
         self.produce_responses = ProduceResponses()
         self.topic_encodings = TopicEncodings()
         self._wire()
+        self._is_made = True
 
     def _wire(self) -> None:
         """Who hears of what."""
@@ -120,6 +122,7 @@ class Node:
         lifecycle.on_registered = self._maybe_take_up_roles
         self.replicas.on_isr_proposal = data.isr.propose
         self.replicas.request_flush = data.flusher.request
+        data.maintenance.look_for_damage = data.roles.look_for_damage
         self.replicas.is_known = lambda where: self.image.partition(where) is not None
         data.fetchers.on_connection_lost = self.absences.on_connection_lost
         data.roles.on_leading = self.groups.on_leading
@@ -147,6 +150,8 @@ class Node:
         control.raft.start()
         self.tasks.start(control.controller.run(), "controller")
         self.tasks.start(data.isr.run(), "isr")
+        self.tasks.start(data.assignments.run(), "directories")
+        self.tasks.start(data.moves.run(), "moves")
         self.tasks.start(self._snapshot_forever(), "snapshots")
         data.maintenance.start(self.tasks)
         self.tasks.start(control.lifecycle.run(), "lifecycle")
@@ -232,7 +237,20 @@ class Node:
     def _on_directory_failure(self, directory: LogDir, failure: StorageFailure) -> None:
         """The directory is offline and nothing in it was acknowledged since; the other replicas take over."""
         log.error("log directory offline", path=directory.path, why=str(failure))
-        self._on_fatal(failure)
+        # Not now: this may be in the middle of an append or while the node is being made.
+        self._loop.call_soon(self._lose_directory, directory)
+
+    def _lose_directory(self, directory: LogDir) -> None:
+        """The others go on (KIP-858), unless there is none or the metadata log was in it."""
+        failure = directory.failure
+        if not self._is_made or failure is None:
+            return  # it cannot be made, and says why
+        self.control_plane.registrations.forget(directory)
+        if METADATA_PARTITION in directory.logs or not self.store.online:
+            self._on_fatal(failure)
+            return
+        self.data_plane.roles.take_offline(directory)
+        self.control_plane.lifecycle.nudge()
 
     def _on_fatal(self, error: BaseException) -> None:
         """Nothing good can come of going on: the process ends, and the cluster heals around it."""

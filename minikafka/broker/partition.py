@@ -25,6 +25,7 @@ class Partition:
         "batch_limits",
         "config",
         "is_failed",
+        "is_refetching",
         "is_staged",
         "leader",
         "leader_epoch",
@@ -46,6 +47,7 @@ class Partition:
         self.leader_id = NO_NODE
         self.leader_epoch = NO_EPOCH
         self.is_staged = False
+        self.is_refetching = False  # it was cut where damage was found, and is not in the ISR yet
         self.is_failed = False  # storage gave up under it; it neither serves nor follows until the node restarts
         self._follower_high_watermark = self._clamped(high_watermark)
 
@@ -60,6 +62,11 @@ class Partition:
             timestamp_type=_timestamp_type(config),
             timestamp_after_max_ms=config.message_timestamp_after_max_ms,
         )
+
+    def replace_log(self, log: Log) -> None:
+        """The log moved to another directory: the same records, in other files."""
+        self.log = log
+        self.configure(self.config)
 
     @property
     def high_watermark(self) -> int:

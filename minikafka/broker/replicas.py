@@ -39,6 +39,7 @@ class Replicas:
         self._node_id = node_id
         self._clock = clock
         self._partitions: dict[TopicPartition, Partition] = {}
+        self.offline: dict[TopicPartition, None] = {}  # replicas of this node in directories that cannot be read
         self._staged: list[Partition] = []
         self._wall_ms = 0  # read once per read event; 0 between them
         self._log_end_moved: dict[TopicPartition, None] = {}  # ordered sets: the order of waking is behaviour
@@ -91,6 +92,8 @@ class Replicas:
         """The partition, in whatever role but in the caller's epoch; else the KafkaError of row E3."""
         partition = self._partitions.get(where)
         if partition is None:
+            if where in self.offline:
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {where} is offline on this node")
             if self.is_known(where):
                 raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{where} has no replica on node {self._node_id}")
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {where}")
@@ -278,6 +281,8 @@ class Replicas:
         assert isinstance(failure, StorageFailure)
         if self._partitions.get(partition.topic_partition) is not partition:
             return  # it was deleted while its log was being synced: nothing failed
+        if partition.is_failed:
+            return
         partition.is_failed = True
         log.error("partition offline", partition=str(partition.topic_partition), why=str(failure))
         self.release_waiting(partition.topic_partition)

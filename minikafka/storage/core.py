@@ -64,6 +64,8 @@ class LogCore:
         self.is_directory_dirty = not loaded.is_believed  # a file was made or renamed since the directory was synced
         self.unsynced_paths: list[str] = []  # small files that the next flush takes along
         self.last_flush_ms = NO_TIMESTAMP
+        self.is_replaced = False  # by a copy in another directory, which is durable; this log is of the past
+        self.is_cleaning = False  # a pass of the cleaner is under way
         self.disk = disk
         self._is_believed = loaded.is_believed
         self._loaded_end_offset = self.log_end_offset
@@ -136,6 +138,14 @@ class LogCore:
     def record_bounds(self) -> None:
         """Record the recovery point and the log start durably, now."""
         self._hooks.record_bounds()
+
+    def relocate(self, directory: str) -> None:
+        """The log, durable as it is, is now found in another directory."""
+        self.directory = directory
+        self.snapshots = SnapshotFiles(self.disk, directory)
+        self.unsynced_paths = []
+        for segment in self.segments:
+            segment.directory = directory
 
     # -- failing ----------------------------------------------------------------------------------------------------
 

@@ -111,6 +111,8 @@ def prepare(log: LogCore, *, is_last: bool = False) -> FlushJob:
 def complete(log: LogCore, job: FlushJob, wall_ms: int) -> None:
     """A job has run: move the recovery point. StorageFailure, and offline, if it failed."""
     assert job.is_done
+    if log.is_replaced:
+        return  # everything of it was durable in the log that took its place
     with log.guard("flush"):
         if job.error is not None:
             raise job.error

@@ -4,16 +4,22 @@
 next load: while it is absent, a start recovers. Checkpoints are rewritten as a whole; a partition that was deleted and
 made again never inherits offsets from a file written before.
 
-When any write under the directory fails, the directory is offline: every log in it refuses from then on.
+When any write under the directory fails, the directory is offline: every log in it refuses from then on. One that
+cannot even be opened is offline from the start.
+
+A *future* log is the copy of a log of another directory of the node, on its way to take that one's place (row A5). Its
+directory is ``topic-partition.<32 hex digits>-future``. It takes the place when the old directory is renamed, durably,
+to ``topic-partition.<the same digits>-delete``: whoever finds both completes the move.
 """
 
 from __future__ import annotations
 
+import errno
 import json
-import re
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from os.path import dirname
+from typing import NamedTuple
 from uuid import UUID
 
 from minikafka.model import NO_EPOCH, TopicPartition
@@ -26,7 +32,14 @@ from minikafka.storage.checkpoints import (
 )
 from minikafka.storage.config import LogConfig
 from minikafka.storage.core import LogHooks
-from minikafka.storage.disk import Disk
+from minikafka.storage.directory_names import (
+    deleted_directory_id,
+    deleted_directory_name,
+    future_directory_name,
+    parse_directory_name,
+    parse_future_directory_name,
+)
+from minikafka.storage.disk import Disk, DiskSpace, Lock
 from minikafka.storage.errors import StorageFailure
 from minikafka.storage.log import Log
 from minikafka.storage.meta import (
@@ -40,15 +53,18 @@ from minikafka.storage.meta import (
 )
 from minikafka.storage.segment import SegmentCache
 
+_NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EINVAL, errno.ENOTSUP)  # in there this process made nothing
 LOCK_FILE = ".lock"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
-DELETE_SUFFIX = "-delete"
-MAX_NAME_LENGTH = 255
-
-_PARTITION_DIRECTORY = re.compile(r"([a-zA-Z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})")
-_DELETED_DIRECTORY = re.compile(r".*\.[0-9a-f]{32}-delete")
 
 ConfigFor = Callable[[TopicPartition], LogConfig]
+
+
+class FutureLog(NamedTuple):
+    """A copy that is being made, and the id in its directory's name."""
+
+    log: Log
+    unique: UUID
 
 
 class LogDir:
@@ -57,6 +73,9 @@ class LogDir:
     def __init__(self, disk: Disk, path: str, on_failure: Callable[[LogDir, StorageFailure], None]) -> None:
         self.path = path
         self.logs: dict[TopicPartition, Log] = {}
+        self.futures: dict[TopicPartition, FutureLog] = {}
+        self.found_futures: list[tuple[TopicPartition, UUID]] = []  # by load, for the store to decide about
+        self.deleted_ids: set[UUID] = set()  # of the directories found on their way out
         self.failure: StorageFailure | None = None
         self.was_clean = False
         self.clean_shutdown_broker_epoch = NO_EPOCH
@@ -70,13 +89,16 @@ class LogDir:
         self._first_dirty = OffsetCheckpoint(disk, path, CLEANER_FILE)
         self._high_watermarks = OffsetCheckpoint(disk, path, HIGH_WATERMARK_FILE)
         self.high_watermarks: dict[TopicPartition, int] = {}  # as last written (row R22)
-        disk.mkdir(path)
+        self._lock: Lock | None = None
         try:
+            disk.mkdir(path)
             self._lock = disk.lock(f"{path}/{LOCK_FILE}")
         except BlockingIOError as error:
             raise MetaError(
                 f"another process uses the log directory {path}; stop it or give this node its own log.dirs"
             ) from error
+        except OSError as error:
+            self.fail(StorageFailure(f"could not open the log directory {path}: {error}"))
 
     # -- starting ---------------------------------------------------------------------------------------------------
 
@@ -99,8 +121,11 @@ class LogDir:
         """Make the new directory's own name durable, and those above it, which may be as new."""
         path, above = self.path, dirname(self.path)
         while above != path:
-            with suppress(PermissionError):  # what this process may not even list, it did not make
+            try:
                 self._disk.fsync_dir(above)
+            except OSError as error:
+                if error.errno not in _NOT_OURS:
+                    raise
             path, above = above, dirname(above)
 
     def load(self, config_for: ConfigFor) -> None:
@@ -122,7 +147,10 @@ class LogDir:
                 )
                 log.first_dirty_offset = min(first_dirty.get(where, 0), log.log_end_offset)
                 log.unsynced_paths.append(f"{log.directory}/{PARTITION_METADATA_FILE}")
-            elif _DELETED_DIRECTORY.fullmatch(name):
+            elif (future := parse_future_directory_name(name)) is not None:
+                self.found_futures.append(future)
+            elif (deleted := deleted_directory_id(name)) is not None:
+                self.deleted_ids.add(deleted)
                 self._trash.append(f"{self.path}/{name}")
         if self.was_clean:
             self._forget_clean_shutdown()
@@ -156,10 +184,11 @@ class LogDir:
         is_clean: bool,
         recovery_point: int = 0,
         log_start_offset: int = 0,
+        directory: str | None = None,
     ) -> Log:
         return Log.open(
             self._disk,
-            self.directory_of(where),
+            directory or self.directory_of(where),
             where,
             config,
             topic_id=topic_id,
@@ -170,6 +199,13 @@ class LogDir:
             hooks=LogHooks(self.fail, self.record_bounds, self._trash.extend),
         )
 
+    def space(self) -> DiskSpace:
+        """Of the file system that it is on; -1 where that does not tell."""
+        try:
+            return self._disk.space(self.path)
+        except OSError:
+            return DiskSpace(-1, -1)
+
     # -- logs -------------------------------------------------------------------------------------------------------
 
     def directory_of(self, where: TopicPartition) -> str:
@@ -179,29 +215,38 @@ class LogDir:
     def create(self, where: TopicPartition, topic_id: UUID, config: LogConfig) -> Log:
         """A new, empty log. Durable, its name included, with its first flush."""
         assert where not in self.logs
+        log = self.logs[where] = self._create(where, topic_id, config, self.directory_of(where))
+        return log
+
+    def _create(self, where: TopicPartition, topic_id: UUID, config: LogConfig, directory: str) -> Log:
+        if self.failure is not None:
+            raise self.failure
         self._forget_checkpoints(where)
-        directory = self.directory_of(where)
         try:
             self._disk.mkdir(directory)
             write_topic_id(self._disk, directory, topic_id)
-            log = self._open(where, config, topic_id=topic_id, is_clean=True)
+            log = self._open(where, config, topic_id=topic_id, is_clean=True, directory=directory)
         except OSError as error:
             failure = StorageFailure(f"could not create the log of {where} in {self.path}: {error}")
             self.fail(failure)
             raise failure from error
         log.unsynced_paths.append(f"{directory}/{PARTITION_METADATA_FILE}")
-        self.logs[where] = log
         return log
 
     def delete(self, where: TopicPartition, unique: UUID) -> None:
         """Take a log away: renamed now, its files removed with the trash."""
         log = self.logs.pop(where)
         log.go_offline(StorageFailure(f"{where} was deleted"))
+        self._throw_away(log.directory, where, unique)
+
+    def _throw_away(self, directory: str, where: TopicPartition, unique: UUID) -> None:
+        if self.failure is not None:
+            return
         target = f"{self.path}/{deleted_directory_name(where, unique)}"
         try:
-            self._disk.rename(log.directory, target)
+            self._disk.rename(directory, target)
         except OSError as error:
-            self.fail(StorageFailure(f"could not delete the log of {where} in {self.path}: {error}"))
+            self.fail(StorageFailure(f"could not delete {directory}: {error}"))
             return
         self._trash.append(target)
 
@@ -210,15 +255,95 @@ class LogDir:
         if self.failure is not None:
             return
         self.failure = failure
-        for log in self.logs.values():
+        for log in self._all_logs():
             log.go_offline(failure)
         self._on_failure(self, failure)
+
+    def _all_logs(self) -> list[Log]:
+        return [*self.logs.values(), *(future.log for future in self.futures.values())]
 
     def take_trash(self) -> list[str]:
         """Paths of files and directories to remove, each handed out once."""
         trash = self._trash.copy()
         self._trash.clear()
         return trash
+
+    # -- future logs ------------------------------------------------------------------------------------------------
+
+    def create_future(self, where: TopicPartition, topic_id: UUID, config: LogConfig, unique: UUID) -> Log:
+        """An empty copy of a log of another directory, to be filled."""
+        assert where not in self.logs
+        assert where not in self.futures
+        log = self._create(where, topic_id, config, self._future_directory(where, unique))
+        self.futures[where] = FutureLog(log, unique)
+        return log
+
+    def discard_future(self, where: TopicPartition, unique: UUID) -> None:
+        """Give a copy up; ``unique`` is new, not the copy's own, which would say that it is complete."""
+        log = self.futures.pop(where).log
+        log.go_offline(StorageFailure(f"the move of {where} was given up"))
+        self._throw_away(log.directory, where, unique)
+
+    def retire(self, where: TopicPartition, unique: UUID) -> str:
+        """A log's future is complete: durably rename the log out of the way. What to remove in the end."""
+        log = self.logs[where]
+        target = f"{self.path}/{deleted_directory_name(where, unique)}"
+        with self._final(f"move {where} out of {self.path}"):
+            self._disk.rename(log.directory, target)
+            self._disk.fsync_dir(self.path)
+        del self.logs[where]
+        log.is_replaced = True
+        log.go_offline(StorageFailure(f"{where} moved to another directory"))
+        return target
+
+    def adopt_future(self, where: TopicPartition, high_watermark: int) -> Log:
+        """The log that it was to replace is retired: a future becomes the log."""
+        log, _unique = self.futures[where]
+        with self._final(f"move {where} into {self.path}"):
+            self._disk.rename(log.directory, self.directory_of(where))
+            self._disk.fsync_dir(self.path)
+        del self.futures[where]
+        log.relocate(self.directory_of(where))
+        self.logs[where] = log
+        self.write_checkpoints({where: high_watermark})
+        return log
+
+    def discard_later(self, path: str) -> None:
+        """Have it removed with the trash."""
+        self._trash.append(path)
+
+    def resume_future(self, where: TopicPartition, unique: UUID, config: LogConfig) -> Log:
+        """A copy that an earlier process began: it goes on with what is good of it."""
+        directory = self._future_directory(where, unique)
+        topic_id = self.found_topic_id(where, unique)
+        with self._final(f"open the future log of {where} in {self.path}"):
+            log = self._open(where, config, topic_id=topic_id, is_clean=False, directory=directory)
+        log.unsynced_paths.append(f"{directory}/{PARTITION_METADATA_FILE}")
+        self.futures[where] = FutureLog(log, unique)
+        return log
+
+    def drop_found_future(self, where: TopicPartition, found: UUID, unique: UUID) -> None:
+        """What an earlier process left of a copy is of no use."""
+        self._throw_away(self._future_directory(where, found), where, unique)
+
+    def found_topic_id(self, where: TopicPartition, unique: UUID) -> UUID:
+        """Of which topic a copy is that an earlier process began."""
+        return read_topic_id(self._disk, self._future_directory(where, unique))
+
+    def _future_directory(self, where: TopicPartition, unique: UUID) -> str:
+        return f"{self.path}/{future_directory_name(where, unique)}"
+
+    @contextmanager
+    def _final(self, what: str) -> Iterator[None]:
+        """Around changes of names: the directory is offline when one fails."""
+        if self.failure is not None:
+            raise self.failure
+        try:
+            yield
+        except OSError as error:
+            failure = StorageFailure(f"could not {what}: {error}")
+            self.fail(failure)
+            raise failure from error
 
     # -- checkpoints ------------------------------------------------------------------------------------------------
 
@@ -267,19 +392,23 @@ class LogDir:
         except (StorageFailure, OSError) as error:
             self.fail(error if isinstance(error, StorageFailure) else StorageFailure(str(error)))
         finally:
+            self._unlock()
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
             self._lock.release()
 
     def _close_logs(self) -> None:
-        jobs = [(log, log.prepare_close()) for log in self.logs.values()]
+        jobs = [(log, log.prepare_close()) for log in self._all_logs()]
         self._disk.run_all([job.run for _log, job in jobs])
         for log, job in jobs:
             log.complete_close(job)
 
     def abandon(self) -> None:
         """Stop as a crash would: nothing is written."""
-        for log in self.logs.values():
+        for log in self._all_logs():
             log.go_offline(StorageFailure(f"{self.path} was abandoned"))
-        self._lock.release()
+        self._unlock()
 
     def _read_clean_shutdown(self) -> None:
         try:
@@ -295,18 +424,6 @@ class LogDir:
     def _forget_clean_shutdown(self) -> None:
         self._disk.unlink(f"{self.path}/{CLEAN_SHUTDOWN_FILE}")
         self._disk.fsync_dir(self.path)
-
-
-def parse_directory_name(name: str) -> TopicPartition | None:
-    """The partition whose log a directory of that name holds; None when it is not one."""
-    match = _PARTITION_DIRECTORY.fullmatch(name)
-    return TopicPartition(match[1], int(match[2])) if match else None
-
-
-def deleted_directory_name(where: TopicPartition, unique: UUID) -> str:
-    """What a partition's directory is renamed to before it is removed; the topic is cut to fit a file name."""
-    suffix = f"-{where.partition}.{unique.hex}{DELETE_SUFFIX}"
-    return where.topic[: MAX_NAME_LENGTH - len(suffix)] + suffix
 
 
 def remove_trash(disk: Disk, paths: Sequence[str]) -> None:

@@ -12,6 +12,7 @@ from minikafka.storage.disk import Disk
 from minikafka.storage.errors import StorageFailure
 from minikafka.storage.log import Log
 from minikafka.storage.log_dir import ConfigFor, LogDir, remove_trash
+from minikafka.storage.moving import ReplicaMove
 
 
 def _ignore_failure(_directory: LogDir, _failure: StorageFailure) -> None:
@@ -53,9 +54,10 @@ class LogStore:
         try:
             for path in paths:
                 directories.append(LogDir(disk, path, on_failure))
-                directories[-1].check_identity(cluster_id, node_id, new_uuid)
-            for directory in directories:
+                _identify(directories[-1], cluster_id, node_id, new_uuid)
+            for directory in store.online:
                 _load(directory, config_for)
+            store._settle_moves(config_for)
         except BaseException:
             store.abandon()
             raise
@@ -66,7 +68,7 @@ class LogStore:
 
     def claim(self, cluster_id: str, node_id: int) -> None:
         """Mark new directories as this cluster's; MetaError when one is another's."""
-        for directory in self.directories:
+        for directory in self.online:
             directory.check_identity(cluster_id, node_id, self._new_uuid)
 
     @property
@@ -108,16 +110,101 @@ class LogStore:
         """A new log, in the online directory with the fewest logs unless one is named."""
         if self.directory_of(where) is not None:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"{where} already has a log on this node")
-        candidates = self.online if directory is None else [directory]
-        if not candidates:
-            raise StorageFailure(f"no log directory is online for {where}")
-        return min(candidates, key=lambda candidate: len(candidate.logs)).create(where, topic_id, config)
+        if directory is not None:
+            return directory.create(where, topic_id, config)
+        while self.online:
+            try:
+                return min(self.online, key=_log_count).create(where, topic_id, config)
+            except StorageFailure:
+                continue  # that directory is offline now; another may do
+        raise StorageFailure(f"no log directory is online for {where}")
 
     def delete(self, where: TopicPartition) -> None:
-        """Take the partition's log away; its files go with the trash."""
+        """Take the partition's log away, and a copy of it that is being made; its files go with the trash."""
         directory = self.directory_of(where)
         assert directory is not None, where
+        self.end_move(where)
         directory.delete(where, self._new_uuid())
+
+    # -- moving between directories (row A5) -----------------------------------------------------------------------
+
+    def begin_move(self, where: TopicPartition, target: LogDir) -> ReplicaMove:
+        """Make a future log in ``target``, where the log is not. StorageFailure when one of them is offline."""
+        current = self.get(where)
+        assert current is not None, where
+        assert self.directory_of(where) is not target
+        if current.failure is not None:
+            raise current.failure
+        self.end_move(where)
+        future = target.create_future(where, current.topic_id, current.config, self._new_uuid())
+        return ReplicaMove(current, future)
+
+    def end_move(self, where: TopicPartition) -> None:
+        """Give a move up, if there is one: the future log goes, the log stays where it is."""
+        target = self.future_directory_of(where)
+        if target is not None:
+            target.discard_future(where, self._new_uuid())
+
+    def complete_move(self, move: ReplicaMove, high_watermark: int) -> Log:
+        """Let a future log that has caught up take the log's place; the new log. StorageFailure: a directory failed.
+
+        Durable, step by step: the copy is whole; the old directory is named as deleted, which decides; the copy gets
+        the log's name. Blocks for as long as the disks take.
+        """
+        where = move.current.topic_partition
+        source, target = self.directory_of(where), self.future_directory_of(where)
+        assert source is not None
+        assert target is not None
+        move.seal()
+        trash = source.retire(where, target.futures[where].unique)
+        log = target.adopt_future(where, high_watermark)
+        source.discard_later(trash)
+        return log
+
+    def future_directory_of(self, where: TopicPartition) -> LogDir | None:
+        """The directory that the partition's log is being moved to."""
+        for directory in self.directories:
+            if where in directory.futures:
+                return directory
+        return None
+
+    def moves(self) -> list[ReplicaMove]:
+        """What is being moved, in the order in which it began within each directory."""
+        return [
+            ReplicaMove(current, future.log)
+            for directory in self.online
+            for where, future in directory.futures.items()
+            if (current := self.get(where)) is not None
+        ]
+
+    def _settle_moves(self, config_for: ConfigFor) -> None:
+        """What a former process was moving: completed where that was decided, else resumed, else dropped."""
+        deleted = {unique for directory in self.online for unique in directory.deleted_ids}
+        for directory in self.online:
+            for where, unique in directory.found_futures:
+                try:
+                    self._settle_move(directory, where, unique, config_for, is_decided=unique in deleted)
+                except StorageFailure:
+                    break  # the directory is offline, and says why
+            directory.found_futures = []
+
+    def _settle_move(
+        self, directory: LogDir, where: TopicPartition, unique: UUID, config_for: ConfigFor, *, is_decided: bool
+    ) -> None:
+        current = self.get(where)
+        if current is None and is_decided:
+            directory.resume_future(where, unique, config_for(where))
+            directory.adopt_future(where, 0)
+        elif current is None and len(self.online) < len(self.directories):
+            return  # what it is a copy of may be in a directory that is offline
+        elif current is None or not self._is_copy(directory, where, unique, current):
+            directory.drop_found_future(where, unique, self._new_uuid())
+        elif directory.resume_future(where, unique, config_for(where)).corruption is not None:
+            self.begin_move(where, directory)  # from the beginning
+
+    def _is_copy(self, directory: LogDir, where: TopicPartition, unique: UUID, current: Log) -> bool:
+        is_first = self.future_directory_of(where) is None and self.directory_of(where) is not directory
+        return is_first and directory.found_topic_id(where, unique) == current.topic_id
 
     def high_watermark(self, where: TopicPartition) -> int:
         """The checkpointed high watermark of a log, within its bounds (row R22); its start when none was written."""
@@ -145,6 +232,20 @@ class LogStore:
         """Stop as a crash would, releasing the locks only."""
         for directory in self.directories:
             directory.abandon()
+
+
+def _log_count(directory: LogDir) -> int:
+    """For placing a replica; what is on its way there counts."""
+    return len(directory.logs) + len(directory.futures)
+
+
+def _identify(directory: LogDir, cluster_id: str | None, node_id: int, new_uuid: Callable[[], UUID]) -> None:
+    if directory.failure is not None:
+        return
+    try:
+        directory.check_identity(cluster_id, node_id, new_uuid)
+    except OSError as error:
+        directory.fail(StorageFailure(f"could not identify the log directory {directory.path}: {error}"))
 
 
 def _load(directory: LogDir, config_for: ConfigFor) -> None:

@@ -8,10 +8,13 @@ has taken every leadership of the former incarnation away.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from uuid import UUID
 
 import structlog
 
 from minikafka.broker.clock import Clock
+from minikafka.broker.drivers.assignments import LOST_DIRECTORY, DirectoryAssignments
+from minikafka.broker.drivers.moves import DirectoryMoves
 from minikafka.broker.drivers.replication import ReplicaFetchers
 from minikafka.broker.partition import Partition, log_config
 from minikafka.broker.replicas import Replicas
@@ -19,9 +22,12 @@ from minikafka.config import BrokerConfig, TopicConfig
 from minikafka.metadata.delta import MetadataDelta, difference
 from minikafka.metadata.image import EMPTY_IMAGE, ConfigResource, MetadataImage, PartitionImage
 from minikafka.metadata.records import ConfigResourceType
-from minikafka.model import CLUSTER_METADATA_TOPIC, NO_NODE, TopicPartition
+from minikafka.model import CLUSTER_METADATA_TOPIC, NO_NODE, UNASSIGNED_DIRECTORY, TopicPartition
 from minikafka.replication.leader import LeaderState
+from minikafka.storage.config import LogConfig
 from minikafka.storage.errors import StorageFailure
+from minikafka.storage.log import Log
+from minikafka.storage.log_dir import LogDir
 from minikafka.storage.log_store import LogStore
 
 log = structlog.get_logger(__name__)
@@ -36,6 +42,8 @@ class PartitionRoles:
         store: LogStore,
         replicas: Replicas,
         fetchers: ReplicaFetchers,
+        assignments: DirectoryAssignments,
+        moves: DirectoryMoves,
         clock: Clock,
         broker_epoch: Callable[[], int],
     ) -> None:
@@ -45,6 +53,8 @@ class PartitionRoles:
         self._store = store
         self._replicas = replicas
         self._fetchers = fetchers
+        self._assignments = assignments
+        self._moves = moves
         self._clock = clock
         self._broker_epoch = broker_epoch
         self._image: MetadataImage | None = None  # None until this node acts on metadata
@@ -60,6 +70,7 @@ class PartitionRoles:
         """This incarnation's registration was replayed: take up the roles that the image gives this node."""
         self._remove_strays(image)
         self._act(difference(EMPTY_IMAGE, image))
+        self._moves.resume()
 
     def apply(self, delta: MetadataDelta) -> None:
         """One batch of committed changes."""
@@ -70,12 +81,12 @@ class PartitionRoles:
         self._image = delta.after
         for topic in delta.deleted_topics:
             self._remove(TopicPartition(topic.name, index) for index in topic.partitions)
+        if delta.configs:  # before states: a leader must not commit on a new ISR by an old min.insync.replicas
+            self._apply_configs(delta.configs, delta.after)
         for where in sorted(delta.partitions):
             state = delta.after.partition(where)
             assert state is not None
             self._apply_partition(where, state, delta.after)
-        if delta.configs:
-            self._apply_configs(delta.configs, delta.after)
         for broker_id in delta.brokers:
             self._on_broker_changed(broker_id, delta)
 
@@ -104,15 +115,16 @@ class PartitionRoles:
         if self._node_id not in state.replicas:
             self._remove([where])
             return
-        partition = self._replicas.get(where) or self._open(where, image)
+        partition = self._replicas.get(where) or self._open(where, state, image)
         if partition is None or partition.is_failed:
             return
+        self._report_directory(partition, state)
         if state.leader == self._node_id:
             self._lead(partition, state)
         else:
             self._follow(partition, state)
 
-    def _open(self, where: TopicPartition, image: MetadataImage) -> Partition | None:
+    def _open(self, where: TopicPartition, state: PartitionImage, image: MetadataImage) -> Partition | None:
         topic = image.topic(where.topic)
         assert topic is not None
         config = TopicConfig(image.topic_overrides(where.topic), self._config)
@@ -121,14 +133,78 @@ class PartitionRoles:
             self._store.delete(where)
             log_ = None
         if log_ is None:
-            try:
-                log_ = self._store.create(where, topic.topic_id, log_config(config))
-            except StorageFailure as failure:
-                log.error("cannot create a replica", partition=str(where), why=str(failure))
-                return None
+            log_ = self._create(where, state, topic.topic_id, log_config(config))
+        if log_ is None or log_.is_offline:
+            self._replicas.offline[where] = None
+            return None
         partition = Partition(where, topic.topic_id, log_, config, self._store.high_watermark(where))
+        self._replicas.offline.pop(where, None)
         self._replicas.add(partition)
         return partition
+
+    def _create(self, where: TopicPartition, state: PartitionImage, topic_id: UUID, config: LogConfig) -> Log | None:
+        """A new log: where it was asked to be, else where the cluster takes it to be, else where the fewest are.
+
+        None for a replica that is in a directory that is offline: it is not made anew elsewhere (KIP-858).
+        """
+        assigned = state.directory_of(self._node_id)
+        online = {one.meta.directory_id: one for one in self._store.online if one.meta is not None}
+        is_elsewhere = assigned not in (UNASSIGNED_DIRECTORY, LOST_DIRECTORY) and assigned not in online
+        if is_elsewhere and len(online) < len(self._store.directories):
+            log.warning("a replica is in a log directory that is offline", partition=str(where))
+            return None
+        chosen = self._moves.take_wish(where) or online.get(assigned)
+        try:
+            return self._store.create(where, topic_id, config, chosen)
+        except StorageFailure as failure:
+            log.error("cannot create a replica", partition=str(where), why=str(failure))
+            return None
+
+    # -- directories ------------------------------------------------------------------------------------------------
+
+    def take_offline(self, directory: LogDir) -> None:
+        """A log directory failed: its replicas are neither led nor followed here; the others go on."""
+        failure = directory.failure
+        assert failure is not None
+        for where in directory.logs:
+            partition = self._replicas.get(where)
+            if partition is None:
+                continue
+            self._fetchers.unfollow([where])
+            self._replicas.fail(partition, failure)
+            if partition.leader is not None:
+                self.on_leading_no_more(where)
+
+    def on_moved(self, partition: Partition) -> None:
+        """A replica is in another directory from now on."""
+        state = None if self._image is None else self._image.partition(partition.topic_partition)
+        if state is not None:
+            self._report_directory(partition, state)
+
+    def look_for_damage(self) -> None:
+        """A replica in the ISR was found damaged while it was read: others shall lead, and it be fetched again.
+
+        Like a replica in a lost directory it cannot lead or be in sync. Not when there is no other: what is left of it
+        is better than nothing.
+        """
+        for partition in self._replicas:
+            if partition.log.corruption is not None and not partition.is_failed and self._image is not None:
+                state = self._image.partition(partition.topic_partition)
+                if state is not None:
+                    self._report_directory(partition, state)
+
+    def _report_directory(self, partition: Partition, state: PartitionImage) -> None:
+        directory = self._store.directory_of(partition.topic_partition)
+        if directory is None or directory.meta is None:
+            return
+        told, actual = state.directory_of(self._node_id), directory.meta.directory_id
+        complete = (*state.isr, *state.elr)
+        if partition.log.corruption is not None and self._node_id in complete:
+            actual = LOST_DIRECTORY if len(complete) > 1 and not partition.is_refetching else actual
+        if told != actual and (
+            told != UNASSIGNED_DIRECTORY or len(self._store.directories) > 1 or actual == LOST_DIRECTORY
+        ):
+            self._assignments.report(partition.topic_partition, partition.topic_id, actual)
 
     def _lead(self, partition: Partition, state: PartitionImage) -> None:
         now_ms = self._clock.monotonic_ms()
@@ -169,6 +245,10 @@ class PartitionRoles:
         where = partition.topic_partition
         if partition.leader is None and partition.leader_epoch == state.leader_epoch:
             self._maybe_end_refetch(partition, state)
+            if self._must_refetch(partition, state) and state.leader != NO_NODE:
+                self._fetchers.unfollow([where])
+                self._maybe_begin_refetch(partition, state)
+                self._fetchers.follow(partition)
             return
         led = partition.leader is not None
         partition.become_follower(state.leader, state.leader_epoch)
@@ -188,23 +268,31 @@ class PartitionRoles:
     def _maybe_begin_refetch(self, partition: Partition, state: PartitionImage) -> None:
         """Damaged bytes were found: fetch everything from there on again. Not while others may count on this copy."""
         damage = partition.log.corruption
-        if damage is None or self._node_id in state.isr:
+        if damage is None or not self._must_refetch(partition, state):
             return
+        partition.is_refetching = True
         log.warning(
             "refetching from where the log is damaged", partition=str(partition.topic_partition), why=str(damage)
         )
         partition.log.truncate_to(damage.offset)
         partition.follow_high_watermark(partition.high_watermark)
 
+    def _must_refetch(self, partition: Partition, state: PartitionImage) -> bool:
+        is_damaged = partition.log.corruption is not None and not partition.is_refetching
+        return is_damaged and self._node_id not in (*state.isr, *state.elr)
+
     def _maybe_end_refetch(self, partition: Partition, state: PartitionImage) -> None:
         """In the ISR again: whatever was damaged has been replaced."""
-        if partition.log.corruption is not None and self._node_id in state.isr:
+        if partition.is_refetching and partition.log.corruption is not None and self._node_id in state.isr:
             partition.log.refetched()
+            partition.is_refetching = False
             log.info("the log is whole again", partition=str(partition.topic_partition))
 
     def _remove(self, partitions: Iterable[TopicPartition]) -> None:
         for where in partitions:
             self._fetchers.unfollow([where])
+            self._assignments.forget(where)
+            self._replicas.offline.pop(where, None)
             partition = self._replicas.remove(where)
             if partition is not None:
                 if partition.leader is not None:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from minikafka.broker.handlers import (
     alter_partition_reassignments,
+    alter_replica_log_dirs,
     create_partitions,
     create_topics,
     delete_groups,
@@ -14,6 +15,7 @@ from minikafka.broker.handlers import (
     describe_cluster,
     describe_configs,
     describe_groups,
+    describe_log_dirs,
     describe_quorum,
     describe_topic_partitions,
     elect_leaders,
@@ -56,6 +58,8 @@ CLIENT_HANDLERS: Final[Mapping[ApiKey, Callable[..., Any]]] = {
     ApiKey.INIT_PRODUCER_ID: init_producer_id.handle,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch.handle,
     ApiKey.DESCRIBE_CONFIGS: describe_configs.handle,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: alter_replica_log_dirs.handle,
+    ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs.handle,
     ApiKey.CREATE_PARTITIONS: create_partitions.handle,
     ApiKey.DELETE_GROUPS: delete_groups.handle,
     ApiKey.ELECT_LEADERS: elect_leaders.handle,

@@ -232,6 +232,8 @@ async def test_before_anything_is_known_nothing_is_done(node: Node) -> None:
         node.store,
         node.replicas,
         node.data_plane.fetchers,
+        node.data_plane.assignments,
+        node.data_plane.moves,
         node.clock,
         lambda: node.control_plane.lifecycle.broker_epoch,
     )

@@ -1,0 +1,87 @@
+"""Tells the controller in which log directory each local replica is (KIP-858), until it knows."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Final, NamedTuple
+from uuid import UUID
+
+import structlog
+
+from minikafka.broker.backoff import Backoff
+from minikafka.broker.drivers.controller_client import ControllerClient
+from minikafka.broker.logs import one_line
+from minikafka.errors import KafkaError
+from minikafka.metadata.controller.commands import (
+    AssignReplicasToDirs,
+    AssignReplicasToDirsResponse,
+    DirectoryAssignment,
+)
+from minikafka.model import TopicPartition
+from minikafka.net.channel import ChannelClosedError
+
+log = structlog.get_logger(__name__)
+
+CALL_TIMEOUT_S: Final = 5.0
+BATCH_SIZE: Final = 1000
+
+LOST_DIRECTORY: Final = UUID(int=1)
+"""The id that Kafka reserves for a directory that is gone: a replica said to be there is offline."""
+
+
+class _Report(NamedTuple):
+    where: TopicPartition
+    assignment: DirectoryAssignment
+
+
+class DirectoryAssignments:
+    """At most one call is out; the last word about a replica is what is told, and told until it was heard."""
+
+    def __init__(
+        self, node_id: int, controller: ControllerClient, broker_epoch: Callable[[], int], rng: random.Random
+    ) -> None:
+        self._node_id = node_id
+        self._controller = controller
+        self._broker_epoch = broker_epoch
+        self._pending: dict[TopicPartition, _Report] = {}
+        self._wake = asyncio.Event()
+        self._backoff = Backoff(rng, first_ms=20, last_ms=1000)
+
+    def report(self, where: TopicPartition, topic_id: UUID, directory: UUID) -> None:
+        """A replica of this node is in that directory."""
+        self._pending[where] = _Report(where, DirectoryAssignment(topic_id, where.partition, directory))
+        self._wake.set()
+
+    def forget(self, where: TopicPartition) -> None:
+        """The replica is not this node's any more."""
+        self._pending.pop(where, None)
+
+    async def run(self) -> None:
+        """Tell, for ever."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._pending:
+                if not await self._send(list(self._pending.values())[:BATCH_SIZE]):
+                    await asyncio.sleep(self._backoff.next_s())
+
+    async def _send(self, reports: list[_Report]) -> bool:
+        command = AssignReplicasToDirs(
+            self._node_id, self._broker_epoch(), tuple(report.assignment for report in reports)
+        )
+        try:
+            async with asyncio.timeout(CALL_TIMEOUT_S):
+                answer = await self._controller.call_once(command)
+            assert isinstance(answer, AssignReplicasToDirsResponse)
+        except (KafkaError, OSError, TimeoutError, ChannelClosedError) as error:
+            log.debug("directories were not told", why=one_line(error))
+            return False
+        self._backoff.reset()
+        for report, result in zip(reports, answer.results, strict=True):
+            if result.error:  # deleted, or moved away: metadata will tell
+                log.info("a directory was not taken note of", partition=str(report.where), why=result.message)
+            if self._pending.get(report.where) is report:
+                del self._pending[report.where]
+        return True

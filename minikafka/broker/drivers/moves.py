@@ -1,0 +1,168 @@
+"""Moves replicas between the log directories of this node (row A5, KIP-113).
+
+What is being moved is what has a future log; nothing else is remembered, so a restart goes on where the disk says. One
+task serves all moves in turn, a piece each, not faster than ``replica.alter.log.dirs.io.max.bytes.per.second``. Reading
+and syncing happen in threads. Only the last step blocks the loop: the few records that came meanwhile, one sync of
+them, two renames; from the next read event on the partition lives in the other directory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from os.path import abspath
+from typing import Any, Final
+
+import structlog
+
+from minikafka.broker.partition import Partition
+from minikafka.broker.replicas import Replicas
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import CLUSTER_METADATA_TOPIC, TopicPartition
+from minikafka.storage.errors import IllegalLogState
+from minikafka.storage.log_dir import LogDir
+from minikafka.storage.log_store import LogStore
+from minikafka.storage.moving import ReplicaMove
+
+log = structlog.get_logger(__name__)
+
+RunInThread = Callable[[Callable[[], Any]], Awaitable[Any]]
+
+CHUNK_BYTES: Final = 1 << 20
+LAST_STEP_BYTES: Final = 1 << 20
+"""So much may be left to copy when the loop is blocked for it."""
+IDLE_PAUSE_S: Final = 0.02
+WISHES_MAX: Final = 10_000
+
+
+class DirectoryMoves:
+    """``on_moved(partition)`` follows each completed move."""
+
+    def __init__(
+        self, store: LogStore, replicas: Replicas, rate: Callable[[], int], run_in_thread: RunInThread
+    ) -> None:
+        """``rate``: bytes a second."""
+        self._store = store
+        self._replicas = replicas
+        self._rate = rate
+        self._run_in_thread = run_in_thread
+        self._wake = asyncio.Event()
+        self._wishes: dict[TopicPartition, LogDir] = {}
+        self.on_moved: Callable[[Partition], None] = lambda _partition: None
+
+    # -- what is asked for ------------------------------------------------------------------------------------------
+
+    def request(self, where: TopicPartition, path: str) -> None:
+        """Begin to move a replica to the log directory ``path``; to where it is already: stay there.
+
+        LOG_DIR_NOT_FOUND; KAFKA_STORAGE_ERROR when the directory or the replica is offline or damaged;
+        REPLICA_NOT_AVAILABLE when there is no such replica here: then it will be made there once it is placed here.
+        """
+        target = self._directory(path)
+        if where in self._replicas.offline:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {where} is offline")
+        partition = self._replicas.get(where)
+        if partition is None:
+            self._wish(where, target)
+            raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, f"there is no replica of {where} here yet")
+        if partition.is_failed or partition.log.corruption is not None:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{where} cannot be read: it is offline or damaged")
+        if self._store.directory_of(where) is target:
+            self._store.end_move(where)
+        elif self._store.future_directory_of(where) is not target:
+            self._store.begin_move(where, target)
+            log.info("moving", partition=str(where), to=target.path)
+        self.resume()
+
+    def take_wish(self, where: TopicPartition) -> LogDir | None:
+        """Where a replica that is now to be made was asked to be; None when it was not, or not there any more."""
+        wished = self._wishes.pop(where, None)
+        return None if wished is None or wished.failure is not None else wished
+
+    def resume(self) -> None:
+        """Look for what is to be moved."""
+        self._wake.set()
+
+    def _directory(self, path: str) -> LogDir:
+        for directory in self._store.directories:
+            if abspath(directory.path) == abspath(path):
+                if directory.failure is not None:
+                    raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory {path} is offline")
+                return directory
+        known = ", ".join(abspath(directory.path) for directory in self._store.directories)
+        raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"{path} is not a log directory of this broker; it has {known}")
+
+    def _wish(self, where: TopicPartition, target: LogDir) -> None:
+        if where.topic != CLUSTER_METADATA_TOPIC:
+            self._wishes.pop(where, None)
+            self._wishes[where] = target
+            if len(self._wishes) > WISHES_MAX:
+                del self._wishes[next(iter(self._wishes))]
+
+    # -- moving -----------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Move what is to be moved, for ever."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while moves := self._store.moves():
+                copied = 0
+                for move in moves:
+                    copied += await self._step(move)
+                await asyncio.sleep(0 if copied else IDLE_PAUSE_S)
+
+    async def _step(self, move: ReplicaMove) -> int:
+        """Copy a piece, or complete the move; how many bytes were copied."""
+        where = move.current.topic_partition
+        partition = self._replicas.get(where)
+        if move.is_over or partition is None or partition.log is not move.current or partition.is_failed:
+            return 0  # it was deleted, or a directory failed: its end is not ours
+        try:
+            move.reconcile()
+            copied = await self._copy(move)
+            if not copied and not move.is_over:
+                await self._maybe_complete(move, partition)
+        except (KafkaError, IllegalLogState, OSError) as error:
+            log.error("a move is given up", partition=str(where), why=str(error))
+            self._store.end_move(where)
+            return 0
+        return copied
+
+    async def _copy(self, move: ReplicaMove) -> int:
+        rate = self._rate()
+        found = move.next_slice(max(1, min(CHUNK_BYTES, rate)))
+        if not len(found):
+            return 0
+        records: bytes = await self._run_in_thread(found.read)
+        if not move.is_over:
+            move.append(records)
+        await asyncio.sleep(len(records) / rate)
+        return len(records)
+
+    async def _maybe_complete(self, move: ReplicaMove, partition: Partition) -> None:
+        """Sync most of it beside the loop, and what came since on it."""
+        if move.current.is_cleaning:
+            return
+        job = move.future.prepare_flush()
+        await self._run_in_thread(job.run)
+        if move.is_over or partition.log is not move.current or move.current.is_cleaning:
+            return
+        move.future.complete_flush(job)
+        move.current.commit()
+        move.reconcile()
+        left = LAST_STEP_BYTES
+        while left > 0 and len(found := move.next_slice(left)):
+            move.append(found.read())
+            left -= len(found)
+        if move.is_caught_up:
+            self._complete(move, partition)
+
+    def _complete(self, move: ReplicaMove, partition: Partition) -> None:
+        log_ = self._store.complete_move(move, partition.high_watermark)
+        partition.replace_log(log_)
+        directory = self._store.directory_of(partition.topic_partition)
+        assert directory is not None
+        log.info("moved", partition=str(partition.topic_partition), to=directory.path, size=log_.size_in_bytes)
+        self._replicas.on_flushed(partition)
+        self.on_moved(partition)

@@ -1,0 +1,47 @@
+"""AlterReplicaLogDirs (key 34), versions 1-2: move replicas of this broker between its log directories (row A5).
+
+The answer says what has begun; DescribeLogDirs shows future replicas until they take the place of the present ones.
+"""
+
+from __future__ import annotations
+
+from minikafka.broker.context import RequestContext
+from minikafka.broker.drivers.moves import DirectoryMoves
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.metadata.topic_names import check_topic_name
+from minikafka.model import CLUSTER_METADATA_TOPIC, TopicPartition
+from minikafka.wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+
+
+def handle(request: AlterReplicaLogDirsRequest, context: RequestContext) -> AlterReplicaLogDirsResponse:
+    """Each partition on its own."""
+    results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
+    for directory in request.dirs:
+        for topic in directory.topics:
+            for index in topic.partitions:
+                code = _begin(context.node.data_plane.moves, TopicPartition(topic.name, index), directory.path)
+                results.setdefault(topic.name, []).append(
+                    AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
+                )
+    return AlterReplicaLogDirsResponse(
+        results=[
+            AlterReplicaLogDirTopicResult(topic_name=name, partitions=partitions)
+            for name, partitions in results.items()
+        ]
+    )
+
+
+def _begin(moves: DirectoryMoves, where: TopicPartition, path: str) -> ErrorCode:
+    try:
+        check_topic_name(where.topic)
+        if where.topic == CLUSTER_METADATA_TOPIC or where.partition < 0:
+            raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, f"{where} cannot be moved")
+        moves.request(where, path)
+    except KafkaError as error:
+        return error.code
+    return ErrorCode.NONE
