@@ -112,7 +112,7 @@ class ControllerState:
             standing=lambda one: Standing.UNAVAILABLE if one in offline else self.standing(one),
             min_insync_replicas=config.min_insync_replicas,
             is_unclean_allowed=lambda: unclean or config.unclean_leader_election_enable,
-            lost=frozenset(lost) if self.is_synced(topic) else offline.union(unsynced, lost),
+            lost=offline.union(lost, () if self.is_synced(topic) else unsynced),
             gone=gone,
         )
 
