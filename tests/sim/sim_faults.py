@@ -96,8 +96,8 @@ class Faults:
         cluster.network.mend_all()
         for machine in cluster.machines.values():
             machine.kill_at_operation(1 << 60)
-            machine.disk_error = None
             machine.resume()
+            self._repair(machine)
             for other in cluster.machines.values():
                 link = cluster.network.link(machine.host, other.host)
                 link.delay_min_s, link.delay_max_s = 50e-6, 500e-6
@@ -206,10 +206,17 @@ class Faults:
     def fill_disk(self) -> None:
         self._count("disk full or failing")
         machine, rng = self._any(), self._cluster.rng
+        machine.failing_path = rng.choice(("/", *self._cluster.log_dirs))
         number = rng.choice((errno.ENOSPC, errno.EIO))
         machine.disk_error = OSError(number, "no space left on device" if number == errno.ENOSPC else "disk failure")
 
-        self._later(self._short(), lambda: setattr(machine, "disk_error", None))
+        self._later(self._short(), lambda: self._repair(machine))
+
+    def _repair(self, machine: Machine) -> None:
+        """The disk works again; a node that went on without a directory is restarted to use it."""
+        machine.disk_error = None
+        if machine.node is not None and len(machine.node.store.online) < len(self._cluster.log_dirs):
+            machine.terminate()
 
     def jump_clock(self) -> None:
         self._count("clock jump")

@@ -83,7 +83,8 @@ def simulate(
             report.trace.append(f"{simulator.now:10.6f}  {who:<10} {what}")
 
     node_settings, topic_settings = settings_of(simulator.rng)
-    cluster = SimulatedCluster(simulator, node_settings, say=say)
+    log_dirs = simulator.rng.choice((1, 2))
+    cluster = SimulatedCluster(simulator, node_settings, log_dirs=log_dirs, say=say)
     workload = Workload(cluster, {"t": 2, "flushed": 1}, rate=20.0)
     invariants = Invariants(cluster)
     faults = Faults(cluster, without=without, is_flushed="log.flush.interval.messages" in node_settings)

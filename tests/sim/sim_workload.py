@@ -95,12 +95,21 @@ class Workload:
                     if rng.random() < 0.2:
                         await admin.elect_leaders("preferred")
                         continue
+                    if len(self._cluster.log_dirs) > 1 and rng.random() < 0.5:
+                        await self._move_within(admin, where, rng)
+                        continue
                     outcomes = await admin.alter_partition_reassignments({where: target})
                     self._cluster.say(name, f"{where} to {target}: {outcomes[where] or 'begun'}")
                     for each, state in (await admin.list_partition_reassignments()).items():
                         self._cluster.say(name, f"{each} is being moved: {state}")
             except KafkaError as error:
                 self._cluster.say(name, f"{where} to {target}: {error}")
+
+    async def _move_within(self, admin: Admin, where: TopicPartition, rng: random.Random) -> None:
+        """Let a broker move its replica to a directory."""
+        broker_id, path = rng.choice(sorted(self._cluster.machines)), rng.choice(self._cluster.log_dirs)
+        outcomes = await admin.alter_replica_log_dirs(broker_id, {where: path})
+        self._cluster.say("move", f"{where} on {broker_id} to {path}: {outcomes[where] or 'begun'}")
 
     async def _write_some(self, topic: str) -> None:
         async with Producer(
