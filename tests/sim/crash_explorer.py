@@ -79,7 +79,8 @@ class Explorer:
             self._restart(stage, future, operation, lost_power=True)
         killed = stage.platter.copy()
         self._restart(stage, killed, operation, lost_power=stage.lost_power)
-        if operation.kind == "append" and operation.size > 1:
+        is_there = stage.platter.find(operation.path) is not None  # its directory may have another name by now
+        if operation.kind == "append" and operation.size > 1 and is_there:
             self._kill_inside(stage, operation)
 
     def _kill_inside(self, stage: _Stage, operation: Operation) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from random import Random
 from typing import Self
 from uuid import UUID
@@ -43,6 +43,7 @@ class LogLife:
     """One process with one log. Offsets up to ``committed`` survive a kill, up to ``durable`` a power cut."""
 
     mixes = MIXES
+    roots: Sequence[str] = (ROOT,)
 
     def __init__(self, disk: MountedDisk, rng: Random, mix: str, steps: int) -> None:
         self.disk = disk
@@ -95,7 +96,7 @@ class LogLife:
 
     def restarted(self, disk: MountedDisk, *, lost_power: bool) -> Self:
         life = type(self)(disk, self.rng, self.mix, 6)
-        life.store = open_store(disk, self.rng)
+        life.store = open_store(disk, self.rng, self.roots)
         assert self.is_stopping or not life.store.was_clean, "a crash is never taken for an orderly stop"
         must_end = self.durable if lost_power else self.committed
         log = life.log
@@ -154,7 +155,9 @@ class LogLife:
         self.durable = min(former.durable, end)
         self.start = log.log_start_offset
         self.recorded_start = former.recorded_start
-        self.high_watermarks = {self.store_.directories[0].high_watermarks.get(WHERE, 0)}
+        directory = self.store_.directory_of(WHERE)
+        assert directory is not None
+        self.high_watermarks = {directory.high_watermarks.get(WHERE, 0)}
         self.is_created = True
         self.is_flushed = former.is_flushed
         self.is_damaged = log.corruption is not None
@@ -178,7 +181,7 @@ class LogLife:
 
     def work(self) -> None:
         if self.store is None:
-            self.store = open_store(self.disk, self.rng)
+            self.store = open_store(self.disk, self.rng, self.roots)
         if self.log is not None and self.log.topic_id != TOPIC_ID:  # the node takes it for another topic's
             self.store.delete(WHERE)
         if self.log is None:
@@ -292,7 +295,7 @@ class LogLife:
         self.store_.close({}, broker_epoch=self.broker_epoch)
         self.durable = self.committed
         self.recorded_start = self.start
-        self.store = open_store(self.disk, self.rng)
+        self.store = open_store(self.disk, self.rng, self.roots)
         self.is_stopping = False
 
     def refetch(self) -> None:
@@ -308,11 +311,11 @@ class LogLife:
         self.is_damaged = False
 
 
-def open_store(disk: MountedDisk, rng: Random) -> LogStore:
+def open_store(disk: MountedDisk, rng: Random, roots: Sequence[str] = (ROOT,)) -> LogStore:
     """The store of a node, as its start opens it."""
     return LogStore.open(
         disk,
-        [ROOT],
+        roots,
         node_id=1,
         cluster_id="cluster",
         new_uuid=lambda: UUID(int=rng.getrandbits(128)),

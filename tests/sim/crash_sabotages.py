@@ -14,6 +14,7 @@ from minikafka.storage.epochs import LeaderEpochCache
 from minikafka.storage.flush import FlushJob
 from minikafka.storage.log_dir import LogDir
 from minikafka.storage.log_store import LogStore
+from minikafka.storage.moving import ReplicaMove
 from minikafka.storage.producer_state import ProducerState
 from minikafka.storage.recovery import _Loader
 from minikafka.storage.registration import Registrations
@@ -59,7 +60,7 @@ def a_truncation_is_not_synced(segment: Segment, position: int, end_offset: int)
     segment._tail = Tail(end_offset)
 
 
-@SUITE.replaces(LogDir, "_settle", seed=30)
+@SUITE.replaces(LogDir, "_settle", seed=9)
 def what_a_killed_process_left_is_not_synced(directory: LogDir) -> None:
     """A start builds on what it sees, which a power cut may still take back."""
 
@@ -85,12 +86,12 @@ def the_mark_of_an_orderly_stop_stays(directory: LogDir) -> None:
     """A crash after a later start is taken for an orderly stop."""
 
 
-@SUITE.replaces(LogDir, "_forget_checkpoints", seed=18)
+@SUITE.replaces(LogDir, "_forget_checkpoints", seed=22)
 def a_topic_inherits_the_checkpoints_of_its_name(directory: LogDir, where: Any) -> None:
     """A topic that is made again begins with the offsets of the deleted one."""
 
 
-@SUITE.replaces(LeaderEpochCache, "store", seed=31)
+@SUITE.replaces(LeaderEpochCache, "store", seed=20)
 def epochs_are_not_stored(epochs: LeaderEpochCache, disk: Any, directory: str) -> None:
     """Leader epochs below the recovery point are forgotten by a restart."""
     epochs._is_dirty = False
@@ -154,17 +155,28 @@ class AnyEpoch:
         return 0
 
 
+# Moves between directories
+
+
+@SUITE.replaces(ReplicaMove, "seal", seed=9)
+def a_copy_takes_the_place_of_the_log_before_it_is_durable(move: ReplicaMove) -> None:
+    """The log is retired when its copy is complete, not when the copy is synced."""
+    move.future.epochs.clear()
+    for entry in move.current.epoch_entries:
+        move.future.epochs.assign(entry.epoch, entry.start_offset)
+
+
 # The quorum's files
 
 
-@SUITE.replaces(MetadataLog, "persist_election", listed="vote not persisted", seed=9)
+@SUITE.replaces(MetadataLog, "persist_election", listed="vote not persisted", seed=10)
 async def a_vote_is_written_but_not_synced(files: MetadataLog, state: Any) -> None:
     """A node that lost power votes twice in an epoch."""
     data = repr(state.to_quorum_state()).replace("'", '"').encode()
     files._disk.write_bytes(files._path("quorum-state"), data)
 
 
-@SUITE.replaces(MetadataLog, "install_snapshot", seed=11)
+@SUITE.replaces(MetadataLog, "install_snapshot", seed=25)
 async def the_log_goes_before_the_snapshot_is_durable(files: MetadataLog, snapshot_id: Any) -> list[bytes]:
     """A crash between the two leaves neither the records nor the snapshot."""
     data = bytes(files._part)
@@ -174,6 +186,6 @@ async def the_log_goes_before_the_snapshot_is_durable(files: MetadataLog, snapsh
     return snapshot_values(data)
 
 
-@SUITE.replaces(MetadataLog, "flush", seed=9)
+@SUITE.replaces(MetadataLog, "flush", seed=10)
 async def records_count_as_synced_when_they_are_written(files: MetadataLog) -> None:
     """A node claims records of the quorum that a power cut takes from it."""

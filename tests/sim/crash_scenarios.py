@@ -10,12 +10,14 @@ from unittest.mock import Mock, patch
 import crash_compaction
 import crash_logs
 import crash_metadata
+import crash_moves
 import crash_registrations
 import crash_topics
 from crash_compaction import CompactedLife
 from crash_explorer import Explorer, Life
 from crash_logs import LogLife
 from crash_metadata import MetadataLife
+from crash_moves import MovingLife
 from crash_registrations import RegisteredLife
 from crash_topics import TopicLife
 
@@ -37,6 +39,7 @@ SCENARIOS: dict[str, Birth] = {
     **_births(TopicLife, crash_topics.MIXES),
     **_births(CompactedLife, crash_compaction.MIXES),
     **_births(RegisteredLife, crash_registrations.MIXES),
+    **_births(MovingLife, crash_moves.MIXES),
     **_births(MetadataLife, crash_metadata.MIXES),
 }
 

@@ -249,3 +249,25 @@ def test_an_orderly_stop_before_registering_does_not_vouch_for_what_a_power_cut_
     store.close({})
     disk = platter.mount()
     assert Registrations(disk, store_on(disk), "boot 2").previous_broker_epoch < 0
+
+
+@pytest.mark.spec("A5")
+def test_a_move_that_a_later_process_completes_leaves_a_log_with_its_topic_id() -> None:
+    platter, roots = SimulatedDisk(), ("/one", "/two")
+    store = open_store(platter.mount(), Random(1), roots)
+    log = store.create(WHERE, TOPIC_ID, CONFIG, store.directories[0])
+    append(log, b"a")
+    log.flush()
+    store.begin_move(WHERE, store.directories[1])
+    platter.kill()
+    store = open_store(platter.mount(), Random(1), roots)
+    (move,) = store.moves()
+    move.reconcile()
+    move.append(move.next_slice(1 << 20).read())
+    store.complete_move(move, 1)
+    for future in futures(platter, Random(1), 50):
+        store = open_store(future.mount(), Random(1), roots)
+        moved = store.get(WHERE)
+        assert moved is not None
+        assert store.directory_of(WHERE) is store.directories[1]
+        assert (moved.topic_id, moved.log_end_offset) == (TOPIC_ID, 1)
