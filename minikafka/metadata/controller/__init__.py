@@ -7,7 +7,11 @@ Map:
 * ``state``          what all parts work on: the image being built, the sessions, the node's settings
 * ``sessions``       who was heard from, and when
 * ``brokers``        registration, heartbeats, fencing, controlled shutdown
-* ``partitions``     leaders and ISRs: the rule, what a broker's change of standing does, what leaders propose
+* ``standing``       what a broker is good for
+* ``partition_change``  the rule: who leads, who is in sync, who may lead later; assignments
+* ``partitions``     when the rule is applied: a broker's change of standing, what leaders propose
+* ``reassignments``  partitions move from brokers to brokers
+* ``directories``    in which log directory each replica is, and what the failure of one takes
 * ``elections``      leaders on request, and preferred leaders by themselves
 * ``topics``         creation, deletion, more partitions
 * ``assignment``     where replicas go: spread over brokers and racks

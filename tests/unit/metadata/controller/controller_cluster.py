@@ -126,3 +126,23 @@ class Cluster:
             ask.AlterPartition(proposer, self.epochs[proposer], (change,))
         ).partitions[0]
         return result
+
+    def reassign(self, replicas: tuple[int, ...] | None, index: int = 0, topic: str = "t", **fields: Any) -> Any:
+        """The result of one partition; None cancels."""
+        wish = ask.ReassignTopic(topic, (ask.ReassignPartition(index, replicas),))
+        return self.ask(ask.AlterPartitionReassignments((wish,), **fields)).results[0].partitions[0]
+
+    def place(self, broker_id: int, directory: int, index: int = 0) -> ask.DirectoryAssignmentResult:
+        """The broker tells where its replica of "t" is."""
+        topic_id = self.image.topics_by_name["t"].topic_id
+        assignment = ask.DirectoryAssignment(topic_id, index, UUID(int=directory))
+        command = ask.AssignReplicasToDirs(broker_id, self.epochs[broker_id], (assignment,))
+        result: ask.DirectoryAssignmentResult = self.ask(command).results[0]
+        return result
+
+    def alter(self, topic: str, **settings: str) -> ask.AlterConfigsResult:
+        """Settings of a topic, or with "" of every broker."""
+        operations = tuple(ask.ConfigOperation(name.replace("_", "."), 0, value) for name, value in settings.items())
+        alteration = ask.ConfigAlteration(2 if topic else 4, topic, operations)
+        result: ask.AlterConfigsResult = self.ask(ask.IncrementalAlterConfigs((alteration,))).resources[0]
+        return result

@@ -169,3 +169,42 @@ def test_shutdown_does_not_wait_for_others_that_stop(cluster: Any) -> None:
     assert not cluster.heartbeat(2, want_shutdown=True).should_shut_down
     assert cluster.heartbeat(3, want_shutdown=True).should_shut_down
     assert cluster.heartbeat(1, want_shutdown=True).should_shut_down
+
+
+@pytest.mark.spec("P1")
+def test_a_registration_that_was_not_written_down_is_continued_all_the_same(cluster: Any) -> None:
+    """It died between being registered and writing that down, so it did nothing as that registration."""
+    cluster.create("t", (1,))
+    written = cluster.epochs[1]
+    for _ in range(3):
+        cluster.fence(1)
+        cluster.register(1, previous_broker_epoch=written)
+        assert cluster.partition().elr == (1,)
+    cluster.fence(1)
+    cluster.register(1, previous_broker_epoch=written + 1)
+    assert (cluster.partition().elr, cluster.partition().last_known_elr) == ((), (1,))
+
+
+@pytest.mark.spec("P2")
+@pytest.mark.parametrize(("previous", "elr"), [(-1, (1,)), (-2, ())])
+def test_what_is_synced_survives_a_power_cut_but_not_a_changed_disk(
+    cluster: Any, previous: int, elr: tuple[int, ...]
+) -> None:
+    cluster.create("t", (1,), configs=(ask.ConfigValue("flush.messages", "1"),))
+    cluster.create("u", (1,))
+    cluster.fence(1)
+    cluster.register(1, previous_broker_epoch=previous)
+    assert cluster.partition().elr == elr
+    assert cluster.partition(topic="u").elr == ()
+
+
+def test_unregistering(cluster: Any) -> None:
+    cluster.create("t", (1, 2))
+    with pytest.raises(KafkaError, match="broker 1 is alive"):
+        cluster.ask(ask.UnregisterBroker(1))
+    cluster.fence(1)
+    assert cluster.ask(ask.UnregisterBroker(1)).broker_epoch == cluster.epochs[1]
+    assert cluster.image.broker(1) is None
+    with pytest.raises(KafkaError) as raised:
+        cluster.ask(ask.UnregisterBroker(1))
+    assert raised.value.code is ErrorCode.BROKER_ID_NOT_REGISTERED

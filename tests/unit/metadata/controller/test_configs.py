@@ -122,3 +122,31 @@ def test_allowing_unclean_election_elects(topic: Any) -> None:
     assert topic.partition().leader == -1
     alter(topic, BROKER, "", ("unclean.leader.election.enable", SET, "true"))
     assert (topic.partition().leader, topic.partition().isr) == (2, (2,))
+
+
+@pytest.mark.spec("P1")
+def test_a_minimum_that_one_node_is_configured_with_goes_for_all(new_cluster: Any) -> None:
+    cluster = new_cluster(min_insync_replicas=2)
+    everybody = ConfigResource(ConfigResourceType.BROKER, "")
+    assert cluster.image.config_of(everybody) == {"min.insync.replicas": "2"}
+    cluster.fail_over()
+    assert cluster.image.config_of(everybody) == {"min.insync.replicas": "2"}
+    cluster.join(1)
+    operations = (ask.ConfigOperation("min.insync.replicas", 0, "1"),)
+    own = ask.IncrementalAlterConfigs((ask.ConfigAlteration(ConfigResourceType.BROKER, "1", operations),))
+    assert cluster.ask(own).resources[0].error is ErrorCode.INVALID_CONFIG
+    assert new_cluster().image.config_of(everybody) == {}
+
+
+@pytest.mark.spec("P1")
+def test_a_raised_minimum_voids_proposals_and_a_lowered_one_ends_eligibility(cluster: Any) -> None:
+    cluster.create("t", (1, 2, 3), configs=(ask.ConfigValue("min.insync.replicas", "2"),))
+    cluster.propose((1,))
+    assert cluster.partition().elr == (2, 3)
+    cluster.alter("t", min_insync_replicas="1")
+    assert cluster.partition().elr == ()
+    known = cluster.partition().partition_epoch
+    cluster.alter("t", min_insync_replicas="3")
+    assert cluster.propose((1, 2), partition_epoch=known).error is ErrorCode.INVALID_UPDATE_VERSION
+    cluster.alter("t", retention_ms="1000")
+    assert cluster.propose((1, 2), partition_epoch=known + 1).error is ErrorCode.NONE
