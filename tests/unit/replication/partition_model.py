@@ -274,7 +274,7 @@ class PartitionCluster(Cluster):
 
     def is_eligible(self, node, replica_id, broker_epoch):
         broker = node.metadata.brokers[replica_id]
-        return not broker.fenced and not broker.in_controlled_shutdown and broker_epoch in (-1, broker.broker_epoch)
+        return not broker.fenced and not broker.in_controlled_shutdown and broker_epoch == broker.broker_epoch
 
     # -- invariants -------------------------------------------------------------------------------------------------
 
