@@ -59,7 +59,7 @@ async def until(condition: Callable[[], object]) -> None:
         await asyncio.sleep(0.01)
 
 
-# -- scenes that a real network plays as well ----------------------------------------------------------------------------
+# -- scenes that a real network plays as well --------------------------------------------------------------------------
 
 
 async def echo_and_close(host: str, port: int) -> list[str]:
@@ -262,7 +262,7 @@ def test_giving_up_connecting_leaves_no_connection_behind(world: World) -> None:
     assert seen == ["b made", "b lost"]
 
 
-# -- processes and machines ----------------------------------------------------------------------------------------------
+# -- processes and machines --------------------------------------------------------------------------------------------
 
 
 def test_a_killed_process_ends_its_connections_and_frees_its_port(pair: Pair) -> None:
