@@ -38,6 +38,11 @@ class ReplicaMove:
         return max(0, self.current.log_end_offset - self.future.log_end_offset)
 
     @property
+    def bytes_left(self) -> int:
+        """About how many bytes are to be copied; only after :meth:`reconcile`."""
+        return self.current.bytes_between(self.future.log_end_offset, self.current.log_end_offset)
+
+    @property
     def is_caught_up(self) -> bool:
         """True when the copy ends where the log ends; only after :meth:`reconcile`."""
         return self.future.log_end_offset == self.current.log_end_offset

@@ -18,7 +18,8 @@ import structlog
 from minikafka.broker.partition import Partition
 from minikafka.broker.replicas import Replicas
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import CLUSTER_METADATA_TOPIC, TopicPartition
+from minikafka.metadata.topic_names import check_topic_name
+from minikafka.model import INTERNAL_TOPICS, TopicPartition
 from minikafka.storage.errors import IllegalLogState
 from minikafka.storage.log_dir import LogDir
 from minikafka.storage.log_store import LogStore
@@ -93,11 +94,12 @@ class DirectoryMoves:
         raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"{path} is not a log directory of this broker; it has {known}")
 
     def _wish(self, where: TopicPartition, target: LogDir) -> None:
-        if where.topic != CLUSTER_METADATA_TOPIC:
-            self._wishes.pop(where, None)
-            self._wishes[where] = target
-            if len(self._wishes) > WISHES_MAX:
-                del self._wishes[next(iter(self._wishes))]
+        if where.topic not in INTERNAL_TOPICS:
+            check_topic_name(where.topic)
+        self._wishes.pop(where, None)
+        self._wishes[where] = target
+        if len(self._wishes) > WISHES_MAX:
+            del self._wishes[next(iter(self._wishes))]
 
     # -- moving -----------------------------------------------------------------------------------------------------
 
@@ -120,14 +122,13 @@ class DirectoryMoves:
             return 0  # it was deleted, or a directory failed: its end is not ours
         try:
             move.reconcile()
-            copied = await self._copy(move)
-            if not copied and not move.is_over:
-                await self._maybe_complete(move, partition)
+            if move.bytes_left <= min(LAST_STEP_BYTES, self._rate()):
+                return await self._maybe_complete(move, partition)
+            return await self._copy(move)
         except (KafkaError, IllegalLogState, OSError) as error:
             log.error("a move is given up", partition=str(where), why=str(error))
             self._store.end_move(where)
             return 0
-        return copied
 
     async def _copy(self, move: ReplicaMove) -> int:
         rate = self._rate()
@@ -140,14 +141,14 @@ class DirectoryMoves:
         await asyncio.sleep(len(records) / rate)
         return len(records)
 
-    async def _maybe_complete(self, move: ReplicaMove, partition: Partition) -> None:
-        """Sync most of it beside the loop, and what came since on it."""
+    async def _maybe_complete(self, move: ReplicaMove, partition: Partition) -> int:
+        """Sync most of it beside the loop, and what came since on it. How many bytes were copied."""
         if move.current.is_cleaning:
-            return
+            return 0
         job = move.future.prepare_flush()
         await self._run_in_thread(job.run)
         if move.is_over or partition.log is not move.current or move.current.is_cleaning:
-            return
+            return 0
         move.future.complete_flush(job)
         move.current.commit()
         move.reconcile()
@@ -157,6 +158,7 @@ class DirectoryMoves:
             left -= len(found)
         if move.is_caught_up:
             self._complete(move, partition)
+        return LAST_STEP_BYTES - left
 
     def _complete(self, move: ReplicaMove, partition: Partition) -> None:
         log_ = self._store.complete_move(move, partition.high_watermark)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.moves import DirectoryMoves
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.metadata.topic_names import check_topic_name
 from minikafka.model import CLUSTER_METADATA_TOPIC, TopicPartition
 from minikafka.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -38,7 +37,6 @@ def handle(request: AlterReplicaLogDirsRequest, context: RequestContext) -> Alte
 
 def _begin(moves: DirectoryMoves, where: TopicPartition, path: str) -> ErrorCode:
     try:
-        check_topic_name(where.topic)
         if where.topic == CLUSTER_METADATA_TOPIC or where.partition < 0:
             raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, f"{where} cannot be moved")
         moves.request(where, path)

@@ -1,0 +1,264 @@
+"""Several log directories of one broker: one fails, replicas move between them (rows A5, R22, R12)."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from broker_client import Client, values_in
+from broker_node import Cluster, FailingDisk, create_topic, eventually, led, make_node
+
+from minikafka.broker.node import Node
+from minikafka.errors import ErrorCode
+from minikafka.model import TopicPartition
+from minikafka.storage.errors import StorageFailure
+from minikafka.wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
+from minikafka.wire.messages.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+)
+
+Dial = Callable[..., Awaitable[Client]]
+StartNode = Callable[..., Awaitable[Node]]
+
+ORDERS = TopicPartition("orders", 0)
+
+
+def two(directory: Path) -> str:
+    return f"{directory / 'one'},{directory / 'two'}"
+
+
+async def alter(client: Client, path: object, where: TopicPartition = ORDERS) -> ErrorCode:
+    topic = AlterReplicaLogDirTopic(name=where.topic, partitions=[where.partition])
+    answer = await client.ask(AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=str(path), topics=[topic])]))
+    return ErrorCode(answer.results[0].partitions[0].error_code)
+
+
+async def described(client: Client, *topics: str) -> dict[str, dict[TopicPartition, DescribeLogDirsPartition]]:
+    """Directory -> its replicas; fails when one has an error."""
+    wanted = [DescribableLogDirTopic(topic=name, partitions=[0, 1]) for name in topics]
+    answer = await client.ask(DescribeLogDirsRequest(topics=wanted or None))
+    assert all(result.error_code == 0 and result.total_bytes >= result.usable_bytes > 0 for result in answer.results)
+    return {
+        Path(result.log_dir).name: {
+            TopicPartition(topic.name, each.partition_index): each
+            for topic in result.topics
+            for each in topic.partitions
+        }
+        for result in answer.results
+    }
+
+
+def files(directory: str) -> bytes:
+    """The segment files of a log, one behind the other."""
+    return b"".join(each.read_bytes() for each in sorted(Path(directory).glob("*.log")))
+
+
+def directory_in_image(node: Node, where: TopicPartition) -> object:
+    state = node.image.partition(where)
+    return None if state is None else state.directory_of(node.config.node_id)
+
+
+def directory_id(node: Node, where: TopicPartition) -> object:
+    directory = node.store.directory_of(where)
+    assert directory is not None
+    assert directory.meta is not None
+    return directory.meta.directory_id
+
+
+@pytest.mark.spec("A5")
+async def test_replicas_are_spread_and_the_cluster_knows_where(
+    start_node: StartNode, tmp_path: Path, dial: Dial
+) -> None:
+    node = await start_node(log_dirs=two(tmp_path))
+    await create_topic(node, "orders", 4)
+    counts = [len(directory.logs) for directory in node.store.directories]
+    assert counts in ([2, 3], [3, 2]), "the metadata log is in the first"
+    for index in range(4):
+        where = TopicPartition("orders", index)
+        await eventually(
+            lambda where=where: directory_in_image(node, where) == directory_id(node, where),  # type: ignore[misc]
+            "the controller to know",
+        )
+    found = await described(await dial(node))
+    assert sorted(len(replicas) for replicas in found.values()) == [2, 2] or sum(map(len, found.values())) == 4
+
+
+@pytest.mark.spec("A5")
+async def test_a_replica_moves_while_it_is_written(start_node: StartNode, tmp_path: Path, dial: Dial) -> None:
+    node = await start_node(log_dirs=two(tmp_path), log_segment_bytes=20_000)
+    await create_topic(node, "orders")
+    client = await dial(node)
+    source = node.store.directory_of(ORDERS)
+    assert source is not None
+    target = next(each for each in node.store.directories if each is not source)
+    for number in range(100):
+        await client.produce("orders", b"%d" % number * 300)
+    assert await alter(client, target.path) is ErrorCode.NONE
+    number = 100
+    while node.store.directory_of(ORDERS) is source:
+        await client.produce("orders", b"%d" % number * 300)
+        number += 1
+    await client.produce("orders", b"the last")
+    assert led(node, ORDERS).high_watermark == number + 1
+    assert not (Path(source.path) / "orders-0").exists()
+    found = await described(client, "orders")
+    assert found[Path(source.path).name] == {}
+    replica = found[Path(target.path).name][ORDERS]
+    assert (replica.is_future_key, replica.offset_lag) == (False, 0)
+    assert replica.partition_size == len(files(f"{target.path}/orders-0"))
+    await eventually(lambda: directory_in_image(node, ORDERS) == directory_id(node, ORDERS), "the controller to know")
+    await node.stop()
+    node = await start_node(log_dirs=two(tmp_path))
+    assert led(node, ORDERS).log.log_end_offset == number + 1
+    assert values_in((await (await dial(node)).fetch("orders", number)).records) == [b"the last"]
+
+
+@pytest.mark.spec("A5", "R22")
+async def test_a_slow_move_is_shown_resumed_and_cancelled(start_node: StartNode, tmp_path: Path, dial: Dial) -> None:
+    how = {"log_dirs": two(tmp_path), "replica_alter_log_dirs_io_max_bytes_per_second": 100}
+    node = await start_node(**how)
+    await create_topic(node, "orders")
+    client = await dial(node)
+    for _ in range(3):
+        await client.produce("orders", b"x" * 1000)
+    source = node.store.directory_of(ORDERS)
+    assert source is not None
+    target = next(each for each in node.store.directories if each is not source)
+    assert await alter(client, target.path) is ErrorCode.NONE
+    replica = (await described(client))[Path(target.path).name][ORDERS]
+    assert replica.is_future_key
+    assert replica.offset_lag > 0
+    node._on_fatal(RuntimeError("killed by the test"))
+    await node.stop()
+    node = await start_node(**how)
+    await eventually(lambda: node.replicas.get(ORDERS), "the replica")
+    client = await dial(node)
+    assert (await described(client))[Path(target.path).name][ORDERS].is_future_key
+    assert await alter(client, source.path) is ErrorCode.NONE, "it shall stay where it is"
+    assert node.store.moves() == []
+    assert led(node, ORDERS).log.log_end_offset == 3
+
+
+@pytest.mark.spec("A5")
+async def test_what_cannot_be_moved(start_node: StartNode, tmp_path: Path, dial: Dial) -> None:
+    node = await start_node(log_dirs=two(tmp_path))
+    client = await dial(node)
+    later = TopicPartition("later", 0)
+    assert await alter(client, tmp_path / "three", later) is ErrorCode.LOG_DIR_NOT_FOUND
+    for path in (tmp_path / "one", tmp_path / "two", tmp_path / "one"):  # the last wish counts
+        assert await alter(client, path, later) is ErrorCode.REPLICA_NOT_AVAILABLE
+    assert await alter(client, tmp_path / "two", TopicPartition("../x", 0)) is ErrorCode.INVALID_TOPIC_EXCEPTION
+    metadata = TopicPartition("__cluster_metadata", 0)
+    assert await alter(client, tmp_path / "two", metadata) is ErrorCode.REPLICA_NOT_AVAILABLE
+    await create_topic(node, "later")
+    directory = node.store.directory_of(later)
+    assert directory is not None
+    assert Path(directory.path).name == "one"
+    node.store.directories[1].fail(StorageFailure("EIO"))
+    assert await alter(client, tmp_path / "two", later) is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+@pytest.mark.spec("R12", "E3")
+async def test_a_directory_fails_and_the_other_goes_on(start_node: StartNode, tmp_path: Path, dial: Dial) -> None:
+    disk = FailingDisk()
+    node = await start_node(log_dirs=two(tmp_path), disk=disk)
+    await create_topic(node, "orders", 4)
+    client = await dial(node)
+    there = [where for where in node.store.directories[1].logs if where.topic == "orders"]
+    here = [where for where in node.store.directories[0].logs if where.topic == "orders"]
+    disk.refuse("append", str(tmp_path / "two"), errno.EIO)
+    answer = await client.produce("orders", b"x", partition=there[0].partition)
+    assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    disk.allow()
+    for where in there:
+        answer = await client.produce("orders", b"x", partition=where.partition)
+        assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR, "nothing is tried again"
+    for where in here:
+        assert not (await client.produce("orders", b"x", partition=where.partition)).error_code
+    for where in there:
+        await eventually(lambda where=where: node.image.partition(where).leader == -1, "it to be led no more")  # type: ignore[misc]
+    assert node.failure is None
+    answer = await client.ask(DescribeLogDirsRequest(topics=None))
+    assert [result.error_code for result in answer.results] == [0, ErrorCode.KAFKA_STORAGE_ERROR]
+    await create_topic(node, "another", 2)
+    assert not (tmp_path / "two/another-0").exists()
+
+
+@pytest.mark.spec("R12")
+async def test_the_directory_of_the_metadata_log_takes_the_node_with_it(start_node: StartNode, tmp_path: Path) -> None:
+    node = await start_node(log_dirs=two(tmp_path))
+    node.store.directories[0].fail(StorageFailure("EIO"))
+    await eventually(node.stopped.is_set, "the node to halt")
+    assert isinstance(node.failure, StorageFailure)
+
+
+@pytest.mark.spec("R12", "R22")
+async def test_a_node_starts_without_a_directory_that_cannot_be_read(
+    start_node: StartNode, tmp_path: Path, dial: Dial
+) -> None:
+    node = await start_node(log_dirs=two(tmp_path))
+    await create_topic(node, "orders", 4)
+    client = await dial(node)
+    for index in range(4):
+        await client.produce("orders", b"x", partition=index)
+        where = TopicPartition("orders", index)
+        await eventually(
+            lambda where=where: directory_in_image(node, where) == directory_id(node, where),  # type: ignore[misc]
+            "the controller to know",
+        )
+    there = [where for where in node.store.directories[1].logs if where.topic == "orders"]
+    await node.stop()
+    (tmp_path / "two").rename(tmp_path / "away")
+    (tmp_path / "two").write_text("not a directory")
+    node = await start_node(log_dirs=two(tmp_path))
+    await eventually(lambda: all(where in node.replicas.offline for where in there), "them to be offline")
+    client = await dial(node)
+    for index in range(4):
+        answer = await client.produce("orders", b"y", partition=index)
+        expected = ErrorCode.KAFKA_STORAGE_ERROR if TopicPartition("orders", index) in there else ErrorCode.NONE
+        assert answer.error_code == expected
+    await node.stop()
+    (tmp_path / "two").unlink()
+    (tmp_path / "away").rename(tmp_path / "two")
+    node = await start_node(log_dirs=two(tmp_path))
+    for index in range(4):
+        where = TopicPartition("orders", index)
+        await eventually(lambda where=where: led(node, where).log.log_end_offset >= 1, "what was there")  # type: ignore[misc]
+
+
+async def test_without_the_first_directory_there_is_no_metadata_log(start_node: StartNode, tmp_path: Path) -> None:
+    node = await start_node(log_dirs=two(tmp_path))
+    await node.stop()
+    (tmp_path / "one").rename(tmp_path / "away")
+    (tmp_path / "one").write_text("not a directory")
+    with pytest.raises(StorageFailure, match="metadata log may be in a log directory that is offline"):
+        make_node(tmp_path, log_dirs=two(tmp_path))
+
+
+@pytest.mark.spec("P5", "R12")
+async def test_a_leader_that_finds_its_log_damaged_lets_another_lead(cluster: Cluster, dial: Dial) -> None:
+    await cluster.start()
+    await cluster.ready()
+    await create_topic(cluster.controller, "orders", replicas=[[1, 2, 3]])
+    node = cluster.nodes[1]
+    partition = await eventually(lambda: node.replicas.get(ORDERS), "the replica")
+    await eventually(lambda: partition.leader is not None, "node 1 to lead")
+    client = await dial(node)
+    for number in range(5):
+        await client.produce("orders", b"%d" % number)
+    whole = files(partition.log.directory)
+    partition.log.mark_damaged(partition.log.segments[0], OSError(errno.EIO, "as if a read had failed"))
+    await eventually(lambda: node.image.partition(ORDERS).leader not in (1, -1), "another to lead")  # type: ignore[union-attr]
+    await eventually(
+        lambda: 1 in node.image.partition(ORDERS).isr and partition.log.corruption is None, "it to be whole"
+    )  # type: ignore[union-attr]
+    assert files(partition.log.directory) == whole
+    assert directory_in_image(node, ORDERS) == directory_id(node, ORDERS)

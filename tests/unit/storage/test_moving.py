@@ -1,0 +1,252 @@
+"""A log that moves to another directory, whatever happens to it, its process and its machine meanwhile (row A5)."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from random import Random
+from uuid import UUID
+
+import pytest
+from storage_batches import all_values, append, read_all
+from storage_machine import Machine
+
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import TopicPartition
+from minikafka.storage.config import LogConfig
+from minikafka.storage.directory_names import (
+    deleted_directory_id,
+    future_directory_name,
+    parse_directory_name,
+    parse_future_directory_name,
+)
+from minikafka.storage.disk import Disk
+from minikafka.storage.errors import StorageFailure
+from minikafka.storage.log import Log
+from minikafka.storage.log_store import LogStore
+from minikafka.storage.moving import ReplicaMove
+from minikafka.testing.killed import Killed
+
+WHERE = TopicPartition("orders", 0)
+TOPIC_ID = UUID(int=7)
+CONFIG = LogConfig(segment_bytes=700, index_interval_bytes=150)
+ONE, TWO = "/one", "/two"
+
+pytestmark = pytest.mark.spec("A5")
+
+
+def open_store(disk: Disk, rng: Random, *paths: str) -> LogStore:
+    return LogStore.open(
+        disk,
+        paths or (ONE, TWO),
+        node_id=1,
+        cluster_id="cluster",
+        new_uuid=lambda: UUID(int=rng.getrandbits(128)),
+        config_for=lambda _where: CONFIG,
+    )
+
+
+def begin(store: LogStore, *, count: int = 0) -> ReplicaMove:
+    """A log in the first directory, on its way to the second."""
+    log = store.create(WHERE, TOPIC_ID, CONFIG, store.directories[0])
+    for number in range(count):
+        append(log, b"%d" % number * 50)
+    log.flush()
+    return store.begin_move(WHERE, store.directories[1])
+
+
+def copy(move: ReplicaMove, max_bytes: int = 1 << 20) -> bool:
+    """A piece; False when nothing is left."""
+    move.reconcile()
+    found = move.next_slice(max_bytes)
+    move.append(found.read())
+    return len(found) > 0
+
+
+def complete(store: LogStore, move: ReplicaMove) -> Log:
+    while copy(move):
+        pass
+    return store.complete_move(move, move.current.log_end_offset)
+
+
+def trash(store: LogStore) -> None:
+    remove = store.take_trash()
+    if remove is not None:
+        remove()
+
+
+def names(disk: Disk, path: str) -> list[str]:
+    return [name for name in disk.listdir(path) if "orders" in name]
+
+
+def test_names_are_kafkas() -> None:
+    unique = UUID(int=0xABC)
+    name = future_directory_name(WHERE, unique)
+    assert name == f"orders-0.{unique.hex}-future"
+    assert parse_future_directory_name(name) == (WHERE, unique)
+    assert parse_directory_name(name) is None
+    assert deleted_directory_id(name) is None
+    assert len(future_directory_name(TopicPartition("t" * 249, 1), unique)) == 255
+
+
+def test_a_moved_log_is_the_same_log() -> None:
+    machine, rng = Machine(), Random(1)
+    store = open_store(machine.disk, rng)
+    move = begin(store, count=20)
+    append(move.current, b"idempotent", leader_epoch=2, producer=(5, 0, 0))
+    move.current.begin_epoch(4)
+    before, epochs = read_all(move.current), move.current.epoch_entries
+    assert move.lag == 21
+    log = complete(store, move)
+    assert move.is_over
+    assert store.get(WHERE) is log
+    assert store.directory_of(WHERE) is store.directories[1]
+    assert store.high_watermark(WHERE) == 21
+    assert (read_all(log), log.epoch_entries, log.recovery_point) == (before, epochs, 21)
+    assert append(log, b"idempotent", leader_epoch=4, producer=(5, 0, 0)).duplicate
+    trash(store)
+    assert names(machine.disk, ONE) == []
+    assert names(machine.disk, TWO) == ["orders-0"]
+    append(log, b"goes on", leader_epoch=4)
+    store.close({WHERE: 22})
+    again = open_store(machine.disk, rng)
+    assert list(all_values(again.get(WHERE)).values())[-1] == b"goes on"  # type: ignore[arg-type]
+    assert again.high_watermark(WHERE) == 22
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_copy_follows_whatever_becomes_of_the_log(seed: int) -> None:
+    machine, rng = Machine(), Random(seed)
+    store = open_store(machine.disk, rng)
+    move = begin(store, count=3)
+    log, epoch = move.current, 0
+    for number in range(80):
+        match rng.randrange(9):
+            case 0:
+                epoch += 1
+                log.truncate_to(rng.randint(log.log_start_offset, log.log_end_offset))
+                append(log, b"epoch %d" % epoch, leader_epoch=epoch)
+            case 1:
+                log.maybe_increment_log_start_offset(rng.randint(log.log_start_offset, log.log_end_offset))
+            case 2 if rng.random() < 0.2:
+                epoch += 1
+                log.truncate_fully_and_start_at(log.log_end_offset + rng.randrange(10))
+            case 3 | 4 | 5:
+                append(log, *[b"%d" % number * rng.randint(1, 20)] * rng.randint(1, 3), leader_epoch=epoch)
+            case _:
+                copy(move, rng.randint(1, 500))
+    expected, start, epochs = all_values(log), log.log_start_offset, log.epoch_entries
+    moved = complete(store, move)
+    assert all_values(moved) == expected
+    assert (moved.log_start_offset, moved.epoch_entries) == (start, epochs)
+
+
+def test_what_was_read_before_a_cut_is_not_appended_after_it() -> None:
+    store = open_store(Machine().disk, Random(1))
+    move = begin(store, count=10)
+    move.reconcile()
+    records = move.next_slice(1 << 20).read()
+    move.current.truncate_to(2)
+    append(move.current, b"another", leader_epoch=1)
+    move.append(records)
+    assert move.future.log_end_offset == 0
+
+
+@pytest.mark.spec("P2")
+@pytest.mark.parametrize("how", ["killed", "without power"])
+def test_a_restart_in_the_middle_resumes_or_has_it_done(how: str) -> None:
+    is_done, budget, seen = False, 0, set()
+    while not is_done:
+        machine, rng = Machine(), Random(budget)
+        store = open_store(machine.disk, rng)
+        log = store.create(WHERE, TOPIC_ID, CONFIG, store.directories[0])
+        for number in range(12):
+            append(log, b"%d" % number * 50)
+        log.flush()
+        store.write_checkpoints({WHERE: 12})
+        expected = read_all(log)
+        machine.budget = budget
+        with suppress(Killed):
+            complete(store, store.begin_move(WHERE, store.directories[1]))
+            trash(store)
+            is_done = True
+        if how == "killed":
+            machine.kill()
+        else:
+            machine.lose_power(rng)
+        store = open_store(machine.disk, rng)
+        log_ = store.get(WHERE)
+        assert log_ is not None
+        assert read_all(log_) == expected
+        assert log_.corruption is None
+        moves = store.moves()
+        holders = [directory for directory in store.directories if WHERE in directory.logs]
+        assert len(holders) == 1
+        assert not moves or holders == [store.directories[0]]
+        seen.add((holders[0].path, len(moves)))
+        for move in moves:
+            assert read_all(complete(store, move)) == expected
+        trash(store)
+        found = names(machine.disk, ONE) + names(machine.disk, TWO)
+        assert found == ["orders-0"]
+        store.abandon()
+        budget += 1
+    assert seen == {(ONE, 0), (ONE, 1), (TWO, 0)}
+
+
+def test_a_copy_of_what_is_not_there_any_more_is_dropped() -> None:
+    machine, rng = Machine(), Random(3)
+    store = open_store(machine.disk, rng)
+    copy(begin(store, count=5))
+    store.directories[0].delete(WHERE, UUID(int=99))
+    store.abandon()
+    store = open_store(machine.disk, rng)
+    assert store.get(WHERE) is None
+    assert store.moves() == []
+    trash(store)
+    assert names(machine.disk, TWO) == []
+
+
+def test_deleting_a_log_or_changing_the_goal_takes_the_copy_away() -> None:
+    machine, rng = Machine(), Random(3)
+    store = open_store(machine.disk, rng)
+    move = begin(store, count=5)
+    copy(move)
+    again = store.begin_move(WHERE, store.directories[1])
+    assert move.is_over
+    assert again.lag == 5
+    store.delete(WHERE)
+    assert again.is_over
+    assert store.moves() == []
+    trash(store)
+    assert names(machine.disk, ONE) == names(machine.disk, TWO) == []
+
+
+def test_without_the_directory_of_the_log_a_copy_waits() -> None:
+    machine, rng = Machine(), Random(3)
+    store = open_store(machine.disk, rng)
+    copy(begin(store, count=5))
+    store.abandon()
+    machine.disk.rename(ONE, "/elsewhere")
+    machine.disk.write_bytes(ONE, b"not a directory")
+    store = open_store(machine.disk, rng)
+    assert [each.failure is None for each in store.directories] == [False, True]
+    assert store.get(WHERE) is None
+    assert len(names(machine.disk, TWO)) == 1
+    store.abandon()
+    machine.disk.unlink(ONE)
+    machine.disk.rename("/elsewhere", ONE)
+    store = open_store(machine.disk, rng)
+    assert len(all_values(complete(store, store.moves()[0]))) == 5
+
+
+def test_a_directory_that_fails_takes_its_copies_with_it() -> None:
+    store = open_store(Machine().disk, Random(3))
+    move = begin(store, count=5)
+    store.directories[1].fail(StorageFailure("EIO"))
+    assert move.is_over
+    assert store.moves() == []
+    assert append(move.current, b"goes on").base_offset == 5
+    with pytest.raises(KafkaError) as raised:
+        store.begin_move(WHERE, store.directories[1])
+    assert raised.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+
