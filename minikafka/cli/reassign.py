@@ -197,6 +197,8 @@ async def _execute(tool: Reassigner, text: str, path: Path, how: dict[str, Any],
     begun = await tool.execute(plan, **how, on_checked=print_rollback)
     if how["throttle"] is not None:
         print_line(f"The inter-broker throttle limit was set to {how['throttle']} B/s")
+    if how["log_dir_throttle"] is not None:
+        print_line(f"The replica-alter-dir throttle limit was set to {how['log_dir_throttle']} B/s")
     print_line(f"Successfully started partition reassignments for {_names(plan)}")
     sys.stdout.flush()
     verify = f"minikafka reassign --verify {path}"

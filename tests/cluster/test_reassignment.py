@@ -89,7 +89,7 @@ def test_partitions_move_to_a_fourth_broker_under_load_while_the_controller_dies
         assert sorted(partition_view(cluster, TOPIC, partition).replicas) == [2, 3, 4]
 
 
-@pytest.mark.spec("A2", "A4", "A6", "C4", "C5")
+@pytest.mark.spec("A1", "A2", "A4", "A5", "A6", "C4", "C5")
 def test_the_verbs_that_move_replicas_and_leaderships(start_cluster: StartCluster, tmp_path: Path) -> None:
     cluster = start_cluster(1, min_insync_replicas="1", **LONG_SESSION)
     minikafka = QuickCommandLine(cluster.layout.directory)
@@ -99,6 +99,7 @@ def test_the_verbs_that_move_replicas_and_leaderships(start_cluster: StartCluste
     refused(minikafka, tmp_path)
     elections(cluster, minikafka, tmp_path)
     throttles_and_cancelling(cluster, minikafka, tmp_path)
+    directories(cluster, minikafka, tmp_path)
     removal(cluster, minikafka)
 
 
@@ -152,6 +153,32 @@ def throttles_and_cancelling(cluster: LocalCluster, minikafka: CommandLine, tmp_
         "Clearing broker-level throttles on brokers 1,2,3",
         "Clearing topic-level throttles on topics events",
     ]
+
+
+def directories(cluster: LocalCluster, minikafka: CommandLine, tmp_path: Path) -> None:
+    """A replica moves to the second directory of its broker, and a new one is made in the second of its own."""
+    second = {node: str(cluster.layout.node_directory(node) / "second") for node in (2, 3)}
+    for node, path in second.items():
+        file, first = cluster.layout.config_file(node), str(cluster.layout.data_directory(node))
+        file.write_text(file.read_text().replace(f"log.dirs={first}\n", f"log.dirs={first},{path}\n"))
+        cluster.restart(node)
+    cluster.wait_in_sync(PATIENCE_S)
+    entry = {"topic": "events", "partition": 1, "replicas": [2, 3], "log_dirs": [second[2], second[3]]}
+    plan = tmp_path / "directories.json"
+    plan.write_text(json.dumps({"version": 1, "partitions": [entry]}))
+    moved = minikafka("reassign", "--execute", str(plan), "--replica-alter-log-dirs-throttle", "100000000").decode()
+    assert moved.count("completed successfully.") == 2
+    assert "Clearing broker-level throttles on brokers 2,3" in moved
+    described = json.loads(minikafka("log-dirs", "--json", "--topic-list", "events"))
+    held = {
+        (broker["broker"], each["logDir"])
+        for broker in described["brokers"]
+        for each in broker["logDirs"]
+        if "events-1" in [replica["partition"] for replica in each["partitions"]]
+    }
+    assert held == {(2, second[2]), (3, second[3])}
+    assert b"second" in minikafka("log-dirs", "--broker-list", "2")
+    assert b"events-1" in minikafka("log-dirs", "--replicas")
 
 
 def removal(cluster: LocalCluster, minikafka: CommandLine) -> None:

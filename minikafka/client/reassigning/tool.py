@@ -31,6 +31,7 @@ from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import TopicPartition
 
 POLL_INTERVAL_S: Final = 0.25
+SIZES_TIMEOUT_S: Final = 1.0
 DIRECTORY_TIMEOUT_S: Final = 10.0
 DIRECTORY_RETRY_S: Final = 0.1
 
@@ -145,9 +146,10 @@ class Reassigner:
                 ReplicaMove(where, broker) for where in plan if where in ongoing for broker in ongoing[where].adding
             ]
         moves = list(moves)
-        involved = {move.broker for move in moves} | {move.broker for move in directory_moves(plan)}
-        leaders = {cluster.leader_of(move.where) for move in moves}
-        directories = await self._sizes((involved | leaders) & set(cluster.brokers))
+        named = {move.broker for move in directory_moves(plan)} & set(cluster.brokers)
+        counted = {move.broker for move in moves} | {cluster.leader_of(move.where) for move in moves}
+        sizes = await self._sizes((counted & set(cluster.brokers)) - named)
+        directories = await self._directories(named) | sizes
         return measure(plan, moves, cluster, ongoing, directories)
 
     async def wait(
@@ -214,12 +216,15 @@ class Reassigner:
         return await self._admin.describe_log_dirs(wanted) if wanted else {}
 
     async def _sizes(self, brokers: Iterable[int]) -> dict[int, list[LogDirectory]]:
-        try:
-            return await self._directories(brokers)
-        except KafkaError as error:
-            if error.code is not ErrorCode.UNSUPPORTED_VERSION:
-                raise
-            return {}  # replicas are counted all the same
+        """For counting bytes only: without those that do not tell, replicas are counted all the same."""
+        found: dict[int, list[LogDirectory]] = {}
+        for broker in sorted(brokers):
+            try:
+                async with asyncio.timeout(SIZES_TIMEOUT_S):
+                    found |= await self._directories([broker])
+            except (KafkaError, TimeoutError):
+                continue
+        return found
 
     async def _place(self, moves: Iterable[DirectoryMove]) -> list[DirectoryMove]:
         """Ask for these; those whose broker does not have the replica yet. KafkaError for any other refusal."""
