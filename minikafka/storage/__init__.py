@@ -21,6 +21,7 @@
                      ``damage``: torn tail or corruption
 ``log_dir``          one log directory: lock, identity, checkpoints, its logs
 ``log_store``        all logs of a node, in one or several directories
+``moving``           a log on its way to another directory; ``directory_names``: what its directories are called
 ``meta``             ``meta.properties`` and ``partition.metadata``
 ``registration``     under which registration of its broker a directory was written
 ``dump``             what the files hold, for people
