@@ -88,7 +88,8 @@ def _assign(state: ControllerState, broker: BrokerImage, assignment: DirectoryAs
             f"broker {broker.broker_id} has no replica of {topic.name}-{assignment.partition}",
         )
     # A replica is not moved out of a directory that failed, but made anew, and empty.
-    gone = [broker.broker_id] if state.is_offline(partition, broker.broker_id) else ()
+    is_anew = state.is_offline(partition, broker.broker_id) and broker.is_online(assignment.directory)
+    gone = [broker.broker_id] if is_anew else ()
     wanted = _placed(partition, broker.broker_id, assignment.directory)
     around = state.circumstances(topic, wanted, gone=gone)
     state.write(*change_records(topic, assignment.partition, partition, wanted, around))

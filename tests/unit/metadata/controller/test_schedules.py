@@ -25,3 +25,9 @@ def test_random_schedules() -> None:
     assert elections > 2 * len(seeds)
     assert reassignments > len(seeds)
     assert 0 < lossy_elections < elections // 5 or len(seeds) < 100
+
+
+@pytest.mark.parametrize("seed", [100204])
+def test_seeds_that_failed_once(seed: int) -> None:
+    """100204: a replica was taken for made anew when its broker only said once more in which failed directory it is."""
+    run(seed)
