@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.storage import timestamps
@@ -14,6 +14,9 @@ from minikafka.storage.slice import LogSlice
 from minikafka.storage.timestamps import TimestampedOffset
 
 T = TypeVar("T")
+
+COLD_READ_BYTES: Final = 1 << 20
+"""A read of what was not verified yet ends after so much."""
 
 
 def read(log: LogCore, start_offset: int, max_bytes: int, max_offset: int | None, min_one_batch: bool) -> LogSlice:
@@ -54,6 +57,8 @@ def _read_segment(
         begin, end = segment.bounds(start_offset, max_bytes, limit, min_one_batch=min_one_batch)
         if begin == segment.size:
             return None
+        if end - begin > COLD_READ_BYTES and not segment.is_verified(begin, end):  # checksums keep the loop busy
+            begin, end = segment.bounds(start_offset, COLD_READ_BYTES, limit, min_one_batch=min_one_batch)
         segment.verify(begin, end)
         return LogSlice(segment.file, begin, end - begin)
     except (BadBatchError, OSError) as error:

@@ -279,12 +279,18 @@ class Segment:
         entry = self.index.offsets.lookup(offset)
         return 0 if entry is None else entry.position
 
-    def verify(self, begin: int, end: int) -> None:
-        """BadBatchError unless every batch in ``[begin, end)`` is as it was appended. Each byte is checked once."""
+    def is_verified(self, begin: int, end: int) -> bool:
+        """True when this process has seen that every batch in ``[begin, end)`` is as it was appended."""
         end = min(end, self._trusted_from)
         low, high = self._verified
-        if begin >= end or (low <= begin and end <= high):
+        return begin >= end or (low <= begin and end <= high)
+
+    def verify(self, begin: int, end: int) -> None:
+        """BadBatchError unless every batch in ``[begin, end)`` is as it was appended. Each byte is checked once."""
+        if self.is_verified(begin, end):
             return
+        end = min(end, self._trusted_from)
+        low, high = self._verified
         for _batch in scan_batches(self.file, begin, end):
             pass
         self._verified = (min(low, begin), max(high, end)) if begin <= high and end >= low else (begin, end)

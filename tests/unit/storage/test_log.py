@@ -431,3 +431,18 @@ def test_a_write_that_failed_half_way_is_cut_off_by_recovery(
     assert all_values(log) == {0: b"a"}
     assert log.corruption is None
     assert append(log, b"c").base_offset == 1
+
+
+@pytest.mark.spec("R15")
+def test_a_read_of_what_was_not_verified_yet_is_short(open_log: OpenLog) -> None:
+    log = open_log()
+    for _ in range(5):
+        append(log, b"x" * 400_000)
+    log.close()
+    log = open_log()
+    first = log.read(0, 10 << 20)
+    assert len(headers_in(first.read())) == 2
+    assert len(headers_in(log.read(2, 10 << 20).read())) == 2
+    assert len(headers_in(log.read(0, 10 << 20).read())) == 2, "what lies behind is still to be verified"
+    assert len(headers_in(log.read(4, 10 << 20).read())) == 1
+    assert len(headers_in(log.read(0, 10 << 20).read())) == 5
