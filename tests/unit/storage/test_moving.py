@@ -249,4 +249,3 @@ def test_a_directory_that_fails_takes_its_copies_with_it() -> None:
     with pytest.raises(KafkaError) as raised:
         store.begin_move(WHERE, store.directories[1])
     assert raised.value.code is ErrorCode.KAFKA_STORAGE_ERROR
-
