@@ -211,7 +211,8 @@ class Scenario:
 
     def do_show(self, *topics: str) -> list[str]:
         return [
-            f"{name}-{index}: leader {one.leader} in {one.leader_epoch}, isr {ids(one.isr) or 'none'} of {ids(one.replicas)}, "
+            f"{name}-{index}: leader {one.leader} in {one.leader_epoch}, "
+            f"isr {ids(one.isr) or 'none'} of {ids(one.replicas)}, "
             + "".join(
                 f"{what} {ids(some)}, "
                 for what, some in (
