@@ -231,18 +231,19 @@ async def test_nothing_is_lost_repeated_or_disordered_when_leaders_die(
     """One after the other, every broker is killed while records are written and read by a group."""
     await admin.create_topic(topic, partitions=2, replication_factor=3, configs={"min.insync.replicas": "2"})
     acknowledged: list[RecordMetadata] = []
-    done = asyncio.Event()
+    done, written = asyncio.Event(), asyncio.Event()
 
     async def write() -> None:
         async with Producer(servers) as producer:
             while not done.is_set():
                 number = b"%d" % len(acknowledged)
                 acknowledged.append(await producer.send_and_wait(topic, number, partition=len(acknowledged) % 2))
+        written.set()
 
     async def consume() -> list[ConsumerRecord]:
         found: list[ConsumerRecord] = []
         async with Consumer(servers, topic, group_id=f"{topic}-group", auto_offset_reset="earliest") as consumer:
-            while not done.is_set() or len(found) < len(acknowledged):
+            while not written.is_set() or len(found) < len(acknowledged):
                 found += await consumer.poll(200)
         return found
 
