@@ -241,7 +241,7 @@ class Process(asyncio.AbstractEventLoop):
                 self._parked_jobs.append(work)
                 return
             try:
-                result = self.enter(lambda: func(*args))
+                result = func(*args)  # a thread has no running loop
             except Killed:
                 return
             except BaseException as error:

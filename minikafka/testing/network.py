@@ -15,6 +15,7 @@ import errno
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, cast
 
 from minikafka.testing.loop import Process, Simulator
@@ -277,9 +278,12 @@ class Socket:
         self._inbound = bytearray()
         self._end: Exception | bool | None = False  # what connection_lost will be told once all is read; False: no end
         self._has_delivery = False
-        self._under_way = 0
+        self._waiting = bytearray()  # in the process, because the kernel takes no more
+        self._under_way = 0  # in the kernels: the peer's process did not read it yet
         self._is_writing_paused = False
+        self._is_closing = False
         self._is_silent = False
+        self._missed = False  # bytes came while the machine had no power
         if process.is_alive:
             network.open(self)
         else:
@@ -294,66 +298,100 @@ class Socket:
     # -- sending ------------------------------------------------------------------------------------------------------
 
     def send(self, data: bytes) -> None:
-        """Put bytes on their way."""
-        if not self.is_open or not data:
+        """Write: as much as the kernel takes is on its way, the rest waits in the process."""
+        if not self.is_open or self._is_closing:
             return
-        rng = self._network.simulator.rng
-        if len(data) > 1 and rng.random() < SPLIT_CHANCE:
-            at = rng.randrange(1, len(data))
-            self._send_piece(data[:at])
-            data = data[at:]
-        self._send_piece(data)
+        self._waiting += data
+        self._push()
         if self.buffered > WRITE_HIGH_BYTES and not self._is_writing_paused and self._protocol is not None:
             self._is_writing_paused = True
             cast(asyncio.Protocol, self._protocol).pause_writing()
 
-    def _send_piece(self, data: bytes) -> None:
-        self._under_way += len(data)
-        self._out.send(lambda: self.peer.receive(data))
+    def _push(self) -> None:
+        rng = self._network.simulator.rng
+        while self._waiting and self._under_way < KERNEL_BUFFER_BYTES:
+            size = min(len(self._waiting), KERNEL_BUFFER_BYTES - self._under_way)
+            if size > 1 and rng.random() < SPLIT_CHANCE:
+                size = rng.randrange(1, size)
+            data = bytes(self._waiting[:size])
+            del self._waiting[:size]
+            self._under_way += size
+            self._out.send(partial(self.peer.receive, data))
 
     @property
     def buffered(self) -> int:
-        """Bytes written that the kernel would not have taken yet."""
-        return max(0, self._under_way - KERNEL_BUFFER_BYTES)
+        """Bytes written that the kernel did not take yet."""
+        return len(self._waiting)
 
     def _taken(self, count: int) -> None:
         """The peer's process read that many bytes."""
         self._under_way -= count
-        if self._is_writing_paused and self.buffered < WRITE_HIGH_BYTES // 4 and self.is_open:
+        if self._waiting and self.is_open:
+            self.process.call_soon(self._on_writable)
+
+    def _on_writable(self) -> None:
+        if not self.is_open:
+            return
+        self._push()
+        if self._is_writing_paused and self.buffered < WRITE_HIGH_BYTES // 4:
             self._is_writing_paused = False
-            self.process.call_soon(cast(asyncio.Protocol, self._protocol).resume_writing)
+            cast(asyncio.Protocol, self._protocol).resume_writing()
+        if self._is_closing and not self._waiting:
+            self._end_orderly()
 
     # -- ending -------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Orderly: what was written arrives, then the end."""
+        if self.is_open and self.process.is_alive:
+            self._is_closing = True
+            if not self._waiting:
+                self._end_orderly()
+
+    def _end_orderly(self) -> None:
         if self._shut(None):
-            self._out.send(lambda: self.peer.receive_end(None))
+            self._hang_up()
 
     def abort(self) -> None:
         """At once; the peer is told with a reset."""
         if self._shut(None):
-            reset = ConnectionResetError(errno.ECONNRESET, "connection reset by peer")
-            self._out.send(lambda: self.peer.receive_end(reset))
+            self._reset()
 
     def die(self, *, is_silent: bool) -> None:
-        """The process is gone: its machine ends the connection, if it has power."""
+        """The process is gone, with what waited in it: its machine ends the connection, if it has power."""
         self.is_open = False
         self._is_silent = is_silent
+        self._waiting.clear()
         if not is_silent:
-            self._out.send(lambda: self.peer.receive_end(None))
+            self._hang_up()
 
     def answer_retransmission(self) -> None:
-        """The machine has power again and does not know this connection: if the peer waits for it, it hears so."""
+        """The machine has power again and does not know this connection: a peer that sends again hears so."""
         self._is_silent = False
-        if self.peer._under_way:
-            reset = ConnectionResetError(errno.ECONNRESET, "connection reset by peer")
-            self._out.send(lambda: self.peer.receive_end(reset))
+        if self._missed:
+            self._reset()
+
+    def _hang_up(self) -> None:
+        """The kernel's way: an end, or a reset where something that arrived was not read."""
+        if self._inbound:
+            self._reset()
+        else:
+            self._out.send(lambda: self.peer.receive_end(None))
+
+    def _reset(self) -> None:
+        reset = ConnectionResetError(errno.ECONNRESET, "connection reset by peer")
+        self._out.send(lambda: self.peer.receive_end(reset))
+
+    @property
+    def is_closing(self) -> bool:
+        """True once nothing more can be written."""
+        return self._is_closing or not self.is_open
 
     def _shut(self, error: Exception | None) -> bool:
         if not self.is_open or not self.process.is_alive:
             return False
         self.is_open = False
+        self._waiting.clear()
         self._network.closed(self)
         if self._protocol is not None:
             self.process.call_soon(self._protocol.connection_lost, error)
@@ -366,9 +404,10 @@ class Socket:
         if self.is_open:
             self._inbound += data
             self._want_delivery()
-        elif not self._is_silent:
-            reset = ConnectionResetError(errno.ECONNRESET, "connection reset by peer")
-            self._out.send(lambda: self.peer.receive_end(reset))
+        elif self._is_silent:
+            self._missed = True
+        else:
+            self._reset()
 
     def receive_end(self, error: Exception | None) -> None:
         """The peer sends no more; a reset also discards what was not read."""
@@ -434,7 +473,7 @@ class SimulatedTransport(asyncio.Transport):
         return self._socket.buffered
 
     def is_closing(self) -> bool:
-        return not self._socket.is_open
+        return self._socket.is_closing
 
     def close(self) -> None:
         self._socket.close()

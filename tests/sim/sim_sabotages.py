@@ -59,7 +59,7 @@ def consumers_read_what_is_not_committed(partition: Partition, isolation: Isolat
     return partition.log.log_end_offset
 
 
-@SUITE.replaces(LeaderState, "maybe_advance_high_watermark", seed=3)
+@SUITE.replaces(LeaderState, "maybe_advance_high_watermark", seed=5)
 def the_high_watermark_is_the_log_end(leader: LeaderState, now_ms: int) -> bool:
     """The leader waits for nobody."""
     moved = leader.high_watermark < leader.log_end_offset
@@ -128,7 +128,7 @@ async def the_metadata_log_is_not_synced(log: MetadataLog) -> None:
     """Metadata counts as durable while it is in the page cache."""
 
 
-@SUITE.plants(seed=6)
+@SUITE.plants(seed=9)
 def flush_messages_is_ignored(patch: Any) -> None:
     """What should be synced before it is acknowledged is not."""
     patch.setattr(Partition, "needs_flush", property(lambda partition: False))

@@ -127,6 +127,14 @@ def test_threads_take_time_and_hand_over_results_and_errors(world: World) -> Non
     assert now > 0
 
 
+def test_a_thread_has_no_running_loop(world: World) -> None:
+    async def main() -> None:
+        await asyncio.get_running_loop().run_in_executor(None, asyncio.get_running_loop)
+
+    with pytest.raises(RuntimeError, match="no running event loop"):
+        world.run(main())
+
+
 def test_what_nobody_caught_is_collected(world: World) -> None:
     def fail() -> None:
         raise ValueError("a bug")

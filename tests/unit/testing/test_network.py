@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import uvloop
 
+from minikafka.testing.network import KERNEL_BUFFER_BYTES
+
 World = Any
 Scene = Callable[[str, int], Awaitable[list[str]]]
 
@@ -260,6 +262,31 @@ def test_giving_up_connecting_leaves_no_connection_behind(world: World) -> None:
     world.network.mend("b", "a")
     world.simulator.run(5)
     assert seen == ["b made", "b lost"]
+
+
+def test_what_the_kernel_did_not_take_dies_with_the_process(pair: Pair) -> None:
+    pair.world.b.enter(lambda: pair.at_b.transport.pause_reading())
+    pair.write(b"x" * BIG)
+    pair.wait()
+    pair.world.a.kill()
+    pair.world.b.enter(lambda: pair.at_b.transport.resume_reading())
+    pair.wait()
+    assert len(pair.at_b.data) == KERNEL_BUFFER_BYTES
+    assert pair.seen[-1] == "b lost"
+
+
+def test_who_dies_with_bytes_unread_resets_the_connection(pair: Pair) -> None:
+    """And so the peer may never see what had arrived for it."""
+    pair.world.b.pause()
+    pair.answer(b"delivered, but not read yet")
+    pair.write(b"never read")
+    pair.world.a.pause()
+    pair.wait()
+    pair.world.b.kill()
+    pair.wait()
+    pair.world.a.resume()
+    pair.wait()
+    assert (pair.at_a.data, pair.seen[-1]) == (b"", "a lost")
 
 
 # -- processes and machines --------------------------------------------------------------------------------------------
