@@ -1,0 +1,40 @@
+"""Topics as Spark DataFrames, in batch and streaming, in and out, and pipelines made of them.
+
+``start_session("job")`` starts a Spark that knows them; in a session of your own, ``register(spark)`` does.
+
+=================  ================================================================================================
+``java``           which Java Spark runs on
+``session``        a session for this machine or a cluster
+``options``        what ``.option(...)`` understands, as declared rows
+``columns/``       record batches <-> Arrow, without a Python object for a record
+``cluster``        the client, synchronous, one for a process
+``source/``        ``format("minikafka")``: batch and streaming readers, planning of offsets
+``sink/``          the writers
+``offline/``       ``format("minikafka-log")``: log directories without a broker
+``pipelines/``     archive, replay, windows, audit, report
+=================  ================================================================================================
+
+Needs the extra: ``pip install 'minikafka[spark]'``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from minikafka.spark.java import NoJavaError
+from minikafka.spark.session import start_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["NoJavaError", "register", "start_session"]
+
+
+def register(spark: SparkSession) -> None:
+    """Make ``format("minikafka")`` and ``format("minikafka-log")`` known to a session."""
+    from importlib import import_module
+    from importlib.util import find_spec
+
+    for module, name in (("source", "MinikafkaDataSource"), ("offline", "LogDataSource")):
+        if find_spec(f"minikafka.spark.{module}") is not None:
+            spark.dataSource.register(getattr(import_module(f"minikafka.spark.{module}"), name))

