@@ -18,6 +18,7 @@ from minikafka.cli import (
     log_dirs,
     membership,
     output,
+    pipeline,
     produce,
     reassign,
     topic,
@@ -46,7 +47,7 @@ class _InOrder(TyperGroup):
     """Lists the verbs in the order in which one meets them."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return ["cluster", "topic", "produce", "consume", *MOVING, "log", "broker", "demo"]
+        return ["cluster", "topic", "produce", "consume", *MOVING, "log", "pipeline", "broker", "demo"]
 
 
 app = typer.Typer(
@@ -69,6 +70,7 @@ app.command("reassign")(reassign.reassign)
 app.command("elect-leaders")(elect_leaders.elect_leaders)
 app.command("log-dirs")(log_dirs.log_dirs)
 app.add_typer(log.app, name="log")
+app.add_typer(pipeline.app, name="pipeline")
 app.command("broker")(broker.broker)
 app.command("demo")(demo.demo)
 
@@ -104,8 +106,9 @@ def _is_expected(error: Exception) -> bool:
     from minikafka.cli.lines import LineError
     from minikafka.client.reassigning.plan import PlanError
     from minikafka.errors import KafkaError
+    from minikafka.spark.pipelines.running import PipelineError
 
-    return isinstance(error, ClusterError | KafkaError | LineError | PlanError | OSError)
+    return isinstance(error, ClusterError | KafkaError | LineError | PipelineError | PlanError | OSError)
 
 
 if __name__ == "__main__":

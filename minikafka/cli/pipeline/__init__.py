@@ -1,0 +1,15 @@
+"""``minikafka pipeline``: Spark over topics. One module per verb; what they share is in ``common``."""
+
+from __future__ import annotations
+
+import typer
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Archive, replay, aggregate, audit and look at topics with Spark (`pip install 'minikafka\\[spark]'`).",
+)
+
+
+@app.callback()
+def _group() -> None:
+    pass  # with a callback, a group of one verb stays a group

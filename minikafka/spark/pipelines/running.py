@@ -1,0 +1,168 @@
+"""What every pipeline needs while Spark works: progress to show, a clean stop, errors that are one readable line."""
+
+from __future__ import annotations
+
+import re
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+POLL_S: Final = 0.25
+_EXCEPTION: Final = re.compile(r"^(?:[\w.]+\.)?(\w*(?:Error|Exception|Interrupt))(?:: (.*))?$")
+_CONDITION: Final = re.compile(r"^\[([A-Z0-9_.]+)\] ")
+_SQL_STATE: Final = re.compile(r"\s*SQLSTATE: \w{5}\b;?")
+
+
+class PipelineError(Exception):
+    """What keeps a pipeline from going on, in one line that says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far the work is. Of a streaming query: batches and rows; of batch jobs: tasks, of the stages begun so far."""
+
+    rows: int = 0
+    rows_per_second: float = 0.0
+    batches: int = 0
+    rows_total: int | None = None
+    tasks: int = 0
+    tasks_total: int = 0
+    is_stopped: bool = False  # before its end, because somebody asked for it
+
+    @property
+    def share(self) -> float | None:
+        """0.0 to 1.0, or None when nobody knows how much there is."""
+        done, total = (self.tasks, self.tasks_total) if self.tasks_total else (self.rows, self.rows_total)
+        return None if total is None else min(done / total, 1.0) if total else 1.0
+
+
+Show = Callable[[Progress], None]
+
+
+def show_nothing(progress: Progress) -> None:
+    """For those who do not look."""
+
+
+def run_query(query: StreamingQuery, *, rows_total: int | None = None, show: Show = show_nothing) -> Progress:
+    """Wait until a streaming query ends; its final progress.
+
+    SIGINT and SIGTERM stop the query: a batch that is under way is given up, and done again when the pipeline is
+    started the next time. Raises PipelineError when the query fails.
+    """
+    from pyspark.errors import StreamingQueryException
+
+    seen = _Batches(rows_total)
+    try:
+        with interrupted_by_sigterm():
+            while not query.awaitTermination(POLL_S):  # type: ignore[arg-type]  # seconds; its annotation says int
+                show(seen.look(query))
+        return seen.look(query)
+    except KeyboardInterrupt:
+        query.stop()
+        return seen.look(query, is_stopped=True)
+    except StreamingQueryException as error:
+        raise PipelineError(explain(error)) from error
+
+
+@dataclass(slots=True)
+class _Batches:
+    """What the batches seen so far add up to. Spark keeps the latest hundred; a look is far more often than that."""
+
+    rows_total: int | None
+    newest: int = -1
+    batches: int = 0
+    rows: int = 0
+    rows_per_second: float = 0.0
+
+    def look(self, query: StreamingQuery, *, is_stopped: bool = False) -> Progress:
+        for batch in query.recentProgress:
+            if batch["batchId"] > self.newest and "addBatch" in batch["durationMs"]:
+                self.newest = batch["batchId"]
+                self.batches += 1
+                self.rows += batch["numInputRows"]
+                self.rows_per_second = batch["processedRowsPerSecond"]
+        return Progress(
+            rows=self.rows,
+            rows_per_second=self.rows_per_second,
+            batches=self.batches,
+            rows_total=self.rows_total,
+            is_stopped=is_stopped,
+        )
+
+
+@contextmanager
+def interrupted_by_sigterm() -> Iterator[None]:
+    """SIGTERM raises KeyboardInterrupt, as SIGINT does, in the block. In other threads than the main one: nothing."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def watched_jobs(spark: SparkSession, show: Show = show_nothing) -> Iterator[None]:
+    """Shows how many tasks of the batch jobs in the block are done. Raises PipelineError for what Spark raises."""
+    from pyspark.errors import PySparkException
+
+    watch = _JobWatch(spark, show)
+    thread = threading.Thread(target=watch.run, name="pipeline-progress", daemon=True)
+    thread.start()
+    try:
+        with interrupted_by_sigterm():
+            yield
+    except PySparkException as error:
+        raise PipelineError(explain(error)) from error
+    finally:
+        watch.finished.set()
+        thread.join()
+
+
+@dataclass(slots=True)
+class _JobWatch:
+    """Counts the tasks of every stage that was seen."""
+
+    spark: SparkSession
+    show: Show
+    finished: threading.Event = field(default_factory=threading.Event)
+    done: dict[int, int] = field(default_factory=dict)  # by stage
+    total: dict[int, int] = field(default_factory=dict)
+
+    def run(self) -> None:
+        tracker = self.spark.sparkContext.statusTracker()
+        while not self.finished.wait(POLL_S):
+            active = set(tracker.getActiveStageIds())
+            for stage in self.total.keys() - active:
+                self.done[stage] = self.total[stage]
+            for stage in active:
+                if info := tracker.getStageInfo(stage):
+                    self.done[stage], self.total[stage] = info.numCompletedTasks, info.numTasks
+            self.show(Progress(tasks=sum(self.done.values()), tasks_total=sum(self.total.values())))
+
+
+def explain(error: BaseException) -> str:
+    """The one line in an error of Spark that a person needs: of Python's traceback the exception that began it all."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    for line in reversed(lines):
+        if (found := _EXCEPTION.match(line)) and found.group(2) and not found.group(1).startswith("Py4J"):
+            return _without_codes(found.group(2))
+    return _without_codes(lines[0]) if lines else type(error).__name__
+
+
+def _without_codes(line: str) -> str:
+    return _SQL_STATE.sub("", _CONDITION.sub("", line)).strip(" ;")
