@@ -5,6 +5,7 @@ Nothing here sleeps to let time pass: a test waits for a condition (:func:`event
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,7 +21,7 @@ from minikafka.storage.disk import OsDisk
 from minikafka.storage.dump import DumpedBatch, dump_log
 
 PATIENCE_S: Final = 60.0
-FIRST_PORT: Final = 23_092
+FIRST_PORT: Final = 11_000 + os.getpid() % 333 * 60  # apart from what other test processes take at the same time
 
 T = TypeVar("T")
 
