@@ -19,8 +19,8 @@ install: $(APP)  ## make .venv with the package in it, so that .venv/bin/minikaf
 demo: $(APP)  ## start three brokers, stream real files, kill the leader and the controller, count what was lost
 	@$(BIN)/minikafka demo $(ARGS)
 
-test: $(DEV)  ## run every test (ARGS='-k fetch' narrows it)
-	@$(BIN)/pytest $(ARGS)
+test: $(DEV)  ## run every test, two at a time (ARGS='-k fetch' narrows it)
+	@$(BIN)/pytest -n 2 $(ARGS)
 
 planted: $(DEV)  ## plant bugs one by one, show which suite catches each and how soon (SUITE='raft groups' narrows it)
 	@$(BIN)/python tests/planted $(SUITE)

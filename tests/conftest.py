@@ -7,6 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+# Folders whose tests go to one process, because what they share is dear, and those that begin, because they take long.
+TOGETHER = ("tests/spark/",)
+FIRST = ("tests/spark/", "tests/unit/raft/", "tests/unit/replication/", "tests/sim/", "tests/cluster/")
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -16,3 +21,22 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     for function in ("read_text", "open_text"):  # of importlib.resources, hundreds of times by kafka-python
         config.addinivalue_line("filterwarnings", f"ignore:{function} is deprecated:DeprecationWarning")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes long begins, so that several processes end at about the same time."""
+    items.sort(key=lambda item: next((at for at, folder in enumerate(FIRST) if item.nodeid.startswith(folder)), 9))
+
+
+class ByModule(LoadScopeScheduling):
+    """Hands out a module at a time, or a whole folder where one fixture serves all of it."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        together = next((folder for folder in TOGETHER if nodeid.startswith(folder)), None)
+        return together or nodeid.split("::", 1)[0]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByModule:
+    """How ``pytest -n 2`` divides the tests."""
+    return ByModule(config, log)
