@@ -3,6 +3,10 @@
 The fourth broker joins the running cluster, copies the partition from its leader as fast as it can (nothing is
 throttled), and leads it in the end. Latencies are librdkafka's own, from ``produce()`` to the acknowledgement, for some
 seconds before the move and for as long as it takes.
+
+When the leadership moves, librdkafka is refused once and waits ``retry.backoff.ms`` before it asks the new leader,
+though the refusal names it (KIP-951). By default that is 100 ms, whatever the cluster does; here it is 10 ms, so that
+what is measured is the cluster.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ WHERE: Final = TopicPartition(TOPIC, 0)
 SIZE_BYTES: Final = 1 << 30
 RECORD_BYTES: Final = 128 << 10
 RATE: Final = 1_000
+RETRY_BACKOFF_MS: Final = 10
 BEFORE_S: Final = 15.0
 WARM_UP_S: Final = 3.0
 
@@ -40,7 +45,7 @@ def run(run: Run) -> list[Figure]:
         newcomer = cluster.add_node()
         settled_view(cluster)
         latencies_s: list[float] = []
-        with flowing(cluster, TOPIC, 1, RATE) as traffic:
+        with flowing(cluster, TOPIC, 1, RATE, retry_backoff_ms=RETRY_BACKOFF_MS) as traffic:
             traffic.producer.on_latency = latencies_s.append
             time.sleep(WARM_UP_S)
             latencies_s.clear()

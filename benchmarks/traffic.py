@@ -21,12 +21,13 @@ from minikafka.chaos.workload import SourceProducer, read_back
 class Traffic:
     """Records that flow into every partition of a topic; times are milliseconds of its history."""
 
-    def __init__(self, cluster: LocalCluster, topic: str, partitions: int, rate: int) -> None:
+    def __init__(self, cluster: LocalCluster, topic: str, partitions: int, rate: int, **settings: str | int) -> None:
         self._servers = cluster.bootstrap_servers
         self._topic = topic
         self._partitions = partitions
         self._history = History()
-        self.producer = SourceProducer(self._servers, topic, partitions, self._history, rate)
+        named = {name.replace("_", "."): value for name, value in settings.items()}
+        self.producer = SourceProducer(self._servers, topic, partitions, self._history, rate, named)
 
     def mark(self, text: str) -> int:
         """Note a fault; answers the time."""
@@ -61,9 +62,10 @@ class Traffic:
 
 
 @contextmanager
-def flowing(cluster: LocalCluster, topic: str, partitions: int, rate: int) -> Iterator[Traffic]:
-    """Traffic for as long as the block lasts; what is under way at its end is waited for."""
-    traffic = Traffic(cluster, topic, partitions, rate)
+def flowing(cluster: LocalCluster, topic: str, partitions: int, rate: int, **settings: str | int) -> Iterator[Traffic]:
+    """Traffic for as long as the block lasts; what is under way at its end is waited for. ``settings`` are librdkafka's
+    own, with underscores for dots."""
+    traffic = Traffic(cluster, topic, partitions, rate, **settings)
     traffic.producer.start()
     try:
         yield traffic

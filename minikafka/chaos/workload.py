@@ -11,9 +11,10 @@ from __future__ import annotations
 import os
 import sysconfig
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import count, islice
 from threading import Event, Thread
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from zlib import crc32
 
@@ -70,16 +71,26 @@ def record_id(key: str, value: bytes) -> str:
 
 
 class SourceProducer(Thread):
-    """Sends source lines at an even rate, round robin over the partitions, until told to finish."""
+    """Sends source lines at an even rate, round robin over the partitions, until told to finish.
 
-    def __init__(self, bootstrap_servers: str, topic: str, partitions: int, history: History, rate: int) -> None:
+    ``settings`` are librdkafka's own, beside ``PRODUCER_SETTINGS``.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        topic: str,
+        partitions: int,
+        history: History,
+        rate: int,
+        settings: Mapping[str, str | int | bool] = MappingProxyType({}),
+    ) -> None:
         super().__init__(name="source-producer", daemon=True)
         from confluent_kafka import Producer
 
         # Its log is silenced: that brokers go away is what this is about.
-        self._client = Producer(
-            PRODUCER_SETTINGS | {"bootstrap.servers": bootstrap_servers, "log_level": 0, "error_cb": lambda error: None}
-        )
+        silent = {"log_level": 0, "error_cb": lambda error: None}
+        self._client = Producer({**PRODUCER_SETTINGS, **settings, **silent, "bootstrap.servers": bootstrap_servers})
         self._topic = topic
         self._partitions = partitions
         self._history = history

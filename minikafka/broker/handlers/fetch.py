@@ -14,6 +14,7 @@ import structlog
 
 from minikafka.broker.context import RequestContext
 from minikafka.broker.delayed import DelayedFetch
+from minikafka.broker.handlers.new_leaders import TELLING, NewLeader, new_leader, reached_at
 from minikafka.broker.partition import Partition
 from minikafka.config.topics import RACK_AWARE_SELECTOR
 from minikafka.errors import ErrorCode, KafkaError
@@ -23,7 +24,14 @@ from minikafka.replication.session_cache import CachedPartition, FetchContext, F
 from minikafka.timing.purgatory import Purgatory
 from minikafka.wire.codec import decoder
 from minikafka.wire.hot import encode_fetch_response, records_slot
-from minikafka.wire.messages.fetch import EpochEndOffset, FetchRequest, FetchResponse, LeaderIdAndEpoch, PartitionData
+from minikafka.wire.messages.fetch import (
+    EpochEndOffset,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
 from minikafka.wire.schema import RecordsSlot
 
 log = structlog.get_logger(__name__)
@@ -59,9 +67,10 @@ def handle(frame: memoryview, position: int, context: RequestContext) -> None:
 class _Fetch(ABC):
     """One request while it is being answered."""
 
-    __slots__ = ("_context", "_epochs", "_node", "_request", "_session")
+    __slots__ = ("_context", "_elsewhere", "_epochs", "_node", "_request", "_session")
 
     def __init__(self, request: FetchRequest, session: FetchContext, context: RequestContext) -> None:
+        self._elsewhere: list[NewLeader] = []  # of partitions that were refused
         self._epochs: dict[TopicPartition, int] = {}  # the leader epochs in which it began to wait
         self._request = request
         self._session = session
@@ -184,12 +193,15 @@ class _Fetch(ABC):
             aborted_transactions=None,
             records=b"",
         )
-        if error.code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH) and cached.where is not None:
+        if error.code in TELLING and cached.where is not None:
             partition = self._node.replicas.get(cached.where)
             if partition is not None:  # leader discovery (KIP-595)
                 data.current_leader = LeaderIdAndEpoch(
                     leader_id=partition.leader_id, leader_epoch=partition.leader_epoch
                 )
+            if leader := new_leader(self._context, cached.where, error.code):
+                data.current_leader = LeaderIdAndEpoch(leader_id=leader.leader_id, leader_epoch=leader.epoch)
+                self._elsewhere.append(leader)
         return data
 
     # -- completing -------------------------------------------------------------------------------------------------
@@ -224,7 +236,9 @@ class _Fetch(ABC):
         self._answer(results)
 
     def _answer(self, results: list[FetchResult]) -> None:
-        _send(self._context, self._session.response(results))
+        response = self._session.response(results)
+        response.node_endpoints = reached_at(NodeEndpoint, self._elsewhere)
+        _send(self._context, response)
 
 
 class _ConsumerFetch(_Fetch):

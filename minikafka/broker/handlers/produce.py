@@ -11,10 +11,13 @@ from collections.abc import Sequence
 
 from minikafka.broker.context import RequestContext
 from minikafka.broker.delayed import ProduceResult
+from minikafka.broker.handlers.new_leaders import NewLeader, new_leader, reached_at
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import TopicPartition
 from minikafka.wire.codec import decoder
 from minikafka.wire.messages.produce import (
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
@@ -64,8 +67,12 @@ class PendingProduce:
             self._answer_success(results[0])
             return
         topics: list[TopicProduceResponse] = []
+        elsewhere: list[NewLeader] = []
         for result in results:
             name, index = result.where
+            leader = new_leader(self._context, result.where, result.error)
+            if leader is not None:
+                elsewhere.append(leader)
             if not topics or topics[-1].name != name:
                 topics.append(TopicProduceResponse(name=name))
             topics[-1].partition_responses.append(
@@ -76,9 +83,10 @@ class PendingProduce:
                     log_append_time_ms=result.log_append_time,
                     log_start_offset=result.log_start_offset,
                     error_message=result.message,
+                    current_leader=leader and LeaderIdAndEpoch(leader_id=leader.leader_id, leader_epoch=leader.epoch),
                 )
             )
-        self._context.send(ProduceResponse(responses=topics))
+        self._context.send(ProduceResponse(responses=topics, node_endpoints=reached_at(NodeEndpoint, elsewhere)))
 
     def _answer_success(self, result: ProduceResult) -> None:
         context = self._context
