@@ -57,6 +57,8 @@ class SimulatedDisk:
         self.capacity = capacity
         self.used = 0
         self._root = Directory()
+        self.has_failed_sync = False
+        """Some of what processes see may be missing after a power cut, whatever is synced from now on."""
         self._mounts: list[MountedDisk] = []
         self._locks: dict[str, MountedLock] = {}
 
@@ -78,6 +80,7 @@ class SimulatedDisk:
     def lose_power(self, choices: Choices) -> None:
         """The machine stops, and all that was not synced with it, as ``choices`` (a ``random.Random``, say) will."""
         self.kill()
+        self.has_failed_sync = False
         self._root = self._root.after_power_loss(choices)
         self.used = sum(len(inode.content) for _path, inode in self._files())
 
@@ -229,6 +232,7 @@ class MountedFile:
             self._disk.announce("fsync", self._path)
         except OSError:
             inode.sync(fails=True)
+            self._disk.platter.has_failed_sync = True
             raise
         inode.sync()
 
@@ -331,6 +335,7 @@ class MountedDisk:
             self.announce("fsync_dir", path)
         except OSError:
             directory.sync(fails=True)
+            self.platter.has_failed_sync = True
             raise
         directory.sync()
 

@@ -223,16 +223,14 @@ class Faults:
         self._any().wall_offset_s = self._cluster.rng.choice((-86_400.0, -60.0, 0.0, 60.0, 86_400.0))
 
     def lose_power(self) -> None:
+        """Not where a sync failed: a process that starts there later is told of no error and no loss by its kernel."""
         rng = self._cluster.rng
-        if self._is_flushed:
-            count = rng.randrange(1, 1 + len(self._cluster.machines))
-        elif self._lost_power and not self._is_in_sync():
+        machines = [machine for machine in self._cluster.machines.values() if not machine.disk.has_failed_sync]
+        if not machines or (not self._is_flushed and self._lost_power and not self._is_in_sync()):
             return
-        else:
-            count = 1
         self._lost_power = True
         self._count("power loss")
-        for machine in rng.sample(list(self._cluster.machines.values()), count):
+        for machine in rng.sample(machines, rng.randrange(1, 1 + len(machines)) if self._is_flushed else 1):
             machine.lose_power()
             self._restart_later(machine, self._short())
 
@@ -243,12 +241,12 @@ class Faults:
     # -- inside -------------------------------------------------------------------------------------------------------
 
     def _is_in_sync(self) -> bool:
-        """Every machine is up, and some node sees every replica in the ISR."""
+        """Every node has registered since it started, and sees every replica in the ISR."""
         cluster = self._cluster
-        if not all(machine.is_up for machine in cluster.machines.values()):
+        if not all(machine.is_up and machine.node is not None for machine in cluster.machines.values()):
             return False
         for _, node in cluster.nodes():
-            if any(
+            if not node.data_plane.roles.has_begun or any(
                 len(partition.isr) < len(partition.replicas) or partition.leader == NO_NODE
                 for _, _, partition in node.image.partitions()
             ):

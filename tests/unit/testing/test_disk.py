@@ -341,6 +341,7 @@ def test_a_sync_after_a_failed_one_lies(platter: SimulatedDisk) -> None:
     file.append([b"3"])
     file.fsync()
     disk.fsync_dir("/")
+    assert platter.has_failed_sync
     assert disk.read_bytes("/a") == b"123"
     assert futures(platter, "/a") == {b"1\x003", b"123"}
     assert futures(platter, "/b") == {None, b""}
