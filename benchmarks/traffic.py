@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from benchmarks.report import Figure, Target
-from minikafka.chaos.checker import Verdict, check
 from minikafka.chaos.history import History
 from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.chaos.workload import SourceProducer, read_back
+from minikafka.ledger.checker import Verdict, check
 
 
 class Traffic:

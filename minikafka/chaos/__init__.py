@@ -8,8 +8,7 @@ The map:
 * ``local_cluster``  a cluster of broker processes on this machine: start, stop, kill, pause, resume, restart
 * ``cluster_status`` such a cluster at a glance
 * ``probe``          a metadata request over a bare socket: who is up, who leads, who is in sync (also the health check)
-* ``history``        what clients did and saw, as an append-only list of events (JSON lines)
-* ``checker``        a pure judgement of a history: lost, duplicated, reordered, ...
+* ``history``        collects what clients do and see (``minikafka.ledger`` judges it: lost, duplicated, reordered, ...)
 * ``workload``       the records that the demonstration sends, and the clients that send and read them
 * ``demo``           the demonstration: load, faults, read back, verdict
 

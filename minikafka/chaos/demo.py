@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
-from minikafka.chaos.checker import Verdict, check
 from minikafka.chaos.history import History
 from minikafka.chaos.layout import ClusterError
 from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.chaos.ports import free_base_port
 from minikafka.chaos.workload import SourceProducer, read_back
+from minikafka.ledger.checker import Verdict, check
 
 if TYPE_CHECKING:
     from minikafka.chaos.probe import ClusterView

@@ -7,10 +7,10 @@ import asyncio
 from live_cluster import PATIENCE_S, assert_replicas_equal, eventually
 from live_wire import Wire
 
-from minikafka.chaos.checker import Verdict, check
 from minikafka.chaos.history import History
 from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.chaos.workload import SourceProducer, read_back
+from minikafka.ledger.checker import Verdict, check
 
 TOPIC = "sources"
 PARTITIONS = 3

@@ -20,7 +20,7 @@ from sim_faults import Faults
 from sim_invariants import Invariants, InvariantViolatedError
 from sim_workload import Workload
 
-from minikafka.chaos.checker import Verdict, check
+from minikafka.ledger.checker import Verdict, check
 from minikafka.testing.loop import Simulator
 
 DURATION_S: Final = 60.0

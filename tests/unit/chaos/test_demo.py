@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from minikafka.chaos.checker import check
 from minikafka.chaos.demo import TOPIC, Fault, Outcome, _a_leader_that_is_not_controller
-from minikafka.chaos.history import Event
 from minikafka.chaos.probe import ClusterView, PartitionView
 from minikafka.cli.demo import as_dict
+from minikafka.ledger.checker import check
+from minikafka.ledger.events import Event
 
 EVENTS = [
     Event(0, 0, "p", "invoke", "send", [("t-0", "a"), ("t-0", "b"), ("t-0", "c"), ("t-0", "d")]),

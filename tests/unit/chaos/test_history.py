@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import io
 
-import pytest
-
-from minikafka.chaos.history import Event, History, read_history
+from minikafka.chaos.history import History
+from minikafka.ledger.events import read_history
 
 
 def test_events_are_numbered_and_timed_from_the_start() -> None:
@@ -23,14 +22,3 @@ def test_a_history_is_written_as_json_lines_and_read_back() -> None:
     lines = file.getvalue().splitlines(keepends=True)
     assert lines[1] == '{"i":1,"t":0,"p":"nemesis","type":"info","f":"fault","v":"SIGKILL node 1"}\n'
     assert list(read_history(lines)) == history.events
-
-
-def test_a_torn_last_line_is_left_out() -> None:
-    whole = Event(0, 0, "p", "ok", "poll", []).to_json() + "\n"
-    assert len(list(read_history([whole, whole[:20]]))) == 1
-
-
-@pytest.mark.parametrize("line", ["[]\n", "{}\n", '{"i": 0}\n'])
-def test_a_line_that_is_no_event_is_refused_by_name(line: str) -> None:
-    with pytest.raises(ValueError, match="not an event of a history"):
-        list(read_history([line]))

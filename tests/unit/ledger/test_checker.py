@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minikafka.chaos.checker import RULES, Verdict, check
-from minikafka.chaos.history import Event, EventType, History
+from minikafka.chaos.history import History
+from minikafka.ledger.checker import RULES, Verdict, check
+from minikafka.ledger.events import Event, EventType
 
 Plant = Callable[["Story"], None]
 

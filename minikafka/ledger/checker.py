@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
-from minikafka.chaos.history import Event
+from minikafka.ledger.events import Event
 
 EXAMPLES_MAX: Final = 10
 

@@ -1,0 +1,57 @@
+"""What clients did and saw: an append-only list of events, one line of JSON each, judged by ``checker``.
+
+One event is ``{"i": index, "t": ms since the start, "p": process, "type": ..., "f": ..., "v": ...}``.
+``type`` is ``invoke`` (about to try), ``ok`` (happened), ``fail`` (certainly did not happen) or ``info`` (unknown, or
+a remark). The functions and their values, with partitions named ``topic-partition``:
+
+=============  ==========================================================================================
+``send``       ``invoke``, ``fail``, ``info``: ``[[partition, id], ...]``; ``ok``: ``[[partition, id, offset], ...]``.
+               The order within and among a process's invokes is the order in which it sent. Every id is sent
+               once; its outcome is the later event that names it, and unknown when there is none.
+``poll``       ``ok``: ``[[partition, id, offset], ...]`` in the order in which a consumer was handed them
+``assign``     ``ok``: ``[partition, ...]``: that consumer's positions start anew; it must not skip from here on
+``drained``    ``ok``: ``[partition, ...]``: that consumer read to the end after the last write
+``end_offset`` ``ok``: ``[[partition, offset], ...]`` as a process saw it
+``fault``      ``info``: what was broken or mended, in words
+=============  ==========================================================================================
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal, NamedTuple
+
+EventType = Literal["invoke", "ok", "fail", "info"]
+
+
+class Event(NamedTuple):
+    """One line of a history (`i`, `t`, `p`, `type`, `f`, `v`)."""
+
+    number: int
+    time_ms: int
+    process: str
+    type: EventType
+    function: str
+    value: Any
+
+    def to_json(self) -> str:
+        """The event as one line of JSON, without the line's end."""
+        i, t, p, kind, f, v = self
+        return json.dumps({"i": i, "t": t, "p": p, "type": kind, "f": f, "v": v}, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, line: str) -> Event:
+        """The event of one line; raises ValueError naming what is wrong with it."""
+        try:
+            fields = json.loads(line)
+            return cls(fields["i"], fields["t"], fields["p"], fields["type"], fields["f"], fields["v"])
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"not an event of a history: {line[:80]!r} ({error!r})") from error
+
+
+def read_history(lines: Iterable[str]) -> Iterator[Event]:
+    """The events of a JSONL history; an unfinished last line (its writer was killed) is left out."""
+    for line in lines:
+        if line.endswith("\n"):
+            yield Event.from_json(line)
