@@ -15,7 +15,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Final, Self
 
 from minikafka.chaos.history import History
 from minikafka.chaos.layout import ClusterError
@@ -78,7 +79,10 @@ class Outcome:
 
 
 class Demo:
-    """One run. `say` is told each step in words; `producer` shows how far the load is."""
+    """One run: ``with Demo(say) as demo: demo.run()``; the nodes live until the block ends.
+
+    `say` is told each step in words; `producer` shows how far the load is.
+    """
 
     def __init__(self, say: Say, rate: int = 10_000, history_file: IO[str] | None = None) -> None:
         self._say = say
@@ -90,18 +94,23 @@ class Demo:
         )
         self.producer: SourceProducer | None = None
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.cluster.kill_all()
+
     def run(self) -> Outcome:
-        """Start, load, break, mend, read back, judge; the nodes are gone afterwards, their files are not."""
+        """Start, load, break, mend, read back, judge."""
         began = time.monotonic()
-        try:
-            self._start()
-            faults = self._break_while_streaming()
-            self._say("reading everything back with aiokafka")
-            read = asyncio.run(read_back(self.cluster.bootstrap_servers, TOPIC, PARTITIONS, self.history))
-            self._say(f"read {read:,} records; comparing with what was sent")
-            return Outcome(check(self.history.events), faults, time.monotonic() - began)
-        finally:
-            self.cluster.kill_all()
+        self._start()
+        faults = self._break_while_streaming()
+        self._say("reading everything back with aiokafka")
+        read = asyncio.run(read_back(self.cluster.bootstrap_servers, TOPIC, PARTITIONS, self.history))
+        self._say(f"read {read:,} records; comparing with what was sent")
+        return Outcome(check(self.history.events), faults, time.monotonic() - began)
 
     def remove_files(self) -> None:
         """Delete what the nodes stored and logged."""

@@ -43,21 +43,24 @@ def demo(
     console = Console(stderr=as_json, highlight=False)
     with ExitStack() as stack:
         file = stack.enter_context(history.open("w")) if history else None
-        run = Demo(_step_printer(console), rate, file)
         outcome: Outcome | None = None
-        try:
-            with _progress(console, run):
-                outcome = run.run()
-        finally:
-            if outcome is not None and outcome.verdict.ok and not keep:
-                run.remove_files()
-            else:
-                print_note(f"the brokers' logs and data are in {run.directory}")
-    if as_json:
-        print_json(as_dict(outcome))
-    else:
-        _print_outcome(console, outcome)
+        run = Demo(_step_printer(console), rate, file)
+        stack.callback(lambda: _keep_or_remove(run, keep=keep or outcome is None or not outcome.verdict.ok))
+        stack.enter_context(run)  # and left first: its nodes end before their files go
+        with _progress(console, run):
+            outcome = run.run()
+        if as_json:
+            print_json(as_dict(outcome))
+        else:
+            _print_outcome(console, outcome)
     raise typer.Exit(0 if outcome.verdict.ok else 1)
+
+
+def _keep_or_remove(run: Demo, *, keep: bool) -> None:
+    if keep:
+        print_note(f"the brokers' logs and data are in {run.directory}")
+    else:
+        run.remove_files()
 
 
 def as_dict(outcome: Outcome) -> dict[str, Any]:
