@@ -12,11 +12,15 @@ sentence per violation:
 * ``poll_skipped``         an assigned consumer was not handed a record between two that it was handed
 * ``phantom``              read, but never sent
 * ``failed_read``          read, although its producer was told that it certainly failed
-* ``inconsistent_offset``  two records seen at one offset
+* ``inconsistent_offset``  a record read at an offset at which another was acknowledged or read
 * ``offset_reused``        two records acknowledged at one offset
 * ``end_offset_went_back`` one process saw a partition's end move back
 
 Unknown outcomes, and how long a partition took no write, are reported and are not violations.
+
+No rule depends on the order of events except where it says so: of what a producer sent, of what a consumer was handed
+and of the ends that a process saw. So ``spark.pipelines.audit`` can judge by the same rules what does not fit in
+memory; a test holds the two together.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
-from minikafka.ledger.events import Event
+from minikafka.ledger.events import Event, HistoryError
 
 EXAMPLES_MAX: Final = 10
 
@@ -40,7 +44,7 @@ class PartitionHistory:
     sent: dict[str, list[str]] = field(default_factory=dict)  # by process, in the order of sending
     sent_ids: set[str] = field(default_factory=set)
     failed: set[str] = field(default_factory=set)
-    acknowledged: dict[str, int] = field(default_factory=dict)  # id -> offset
+    acknowledged: dict[str, set[int]] = field(default_factory=dict)  # every offset at which an id was acknowledged
     acknowledged_at_ms: list[int] = field(default_factory=list)
     offsets_of: dict[str, set[int]] = field(default_factory=dict)  # every offset at which an id was read
     polls: dict[str, list[list[tuple[int, str]]]] = field(default_factory=dict)  # by consumer, a list per assignment
@@ -54,9 +58,7 @@ class PartitionHistory:
 
     def offset_of(self, record: str) -> int | None:
         """Where a record is, as far as anyone knows."""
-        if record in self.acknowledged:
-            return self.acknowledged[record]
-        return min(self.offsets_of.get(record, ()), default=None)
+        return min(self.acknowledged.get(record) or self.offsets_of.get(record) or (), default=None)
 
     def polled(self) -> Iterator[tuple[str, list[tuple[int, str]]]]:
         """(consumer, what it was handed in one assignment as (offset, id)) for every assignment."""
@@ -93,7 +95,7 @@ class Verdict:
 
 
 def check(events: Iterable[Event]) -> Verdict:
-    """Judge a whole history."""
+    """Judge a whole history. Raises HistoryError when it is none."""
     partitions = gather(events)
     violations = dict.fromkeys(RULES, 0)
     examples: dict[str, list[str]] = {}
@@ -123,18 +125,22 @@ def gather(events: Iterable[Event]) -> dict[str, PartitionHistory]:
         if take := _TAKERS.get(f"{event.function} {event.type}"):
             for item in event.value:
                 name, *rest = item if isinstance(item, list | tuple) else (item,)
-                take(partitions[name], event, *rest)
+                try:
+                    take(partitions[name], event, *rest)
+                except TypeError as error:
+                    raise HistoryError(f"event {event.number} is no {event.function}: {item!r}") from error
     return dict(partitions)
 
 
 def _take_send(history: PartitionHistory, event: Event, record: str) -> None:
-    assert record not in history.sent_ids, f"a workload must send each id once: {record}"
+    if record in history.sent_ids:
+        raise HistoryError(f"{record} was sent twice: a workload must send each id once")
     history.sent.setdefault(event.process, []).append(record)
     history.sent_ids.add(record)
 
 
 def _take_sent(history: PartitionHistory, event: Event, record: str, offset: int) -> None:
-    history.acknowledged[record] = offset
+    history.acknowledged.setdefault(record, set()).add(offset)
     history.acknowledged_at_ms.append(event.time_ms)
 
 
@@ -174,23 +180,23 @@ _TAKERS: Final[dict[str, Callable[..., None]]] = {
 def lost(history: PartitionHistory) -> Iterator[str]:
     """Acknowledged, below what was read, never read."""
     highest_read = history.highest_read()
-    for record, offset in history.acknowledged.items():
-        if offset < highest_read and record not in history.offsets_of:
+    for record, offsets in history.acknowledged.items():
+        if (offset := min(offsets)) < highest_read and record not in history.offsets_of:
             yield f"{record} was acknowledged at {offset} and never read, though {highest_read} was"
 
 
 def unseen(history: PartitionHistory) -> Iterator[str]:
     """Acknowledged, and above everything that was read to the end."""
     highest_read = history.highest_read()
-    for record, offset in history.acknowledged.items():
-        if history.drained and offset >= highest_read and record not in history.offsets_of:
+    for record, offsets in history.acknowledged.items():
+        if history.drained and (offset := min(offsets)) >= highest_read and record not in history.offsets_of:
             yield f"{record} was acknowledged at {offset}, and reading to the end stopped at {highest_read}"
 
 
 def duplicate(history: PartitionHistory) -> Iterator[str]:
     """One record at two offsets."""
-    for record, offsets in history.offsets_of.items():
-        seen = offsets | {history.acknowledged.get(record, min(offsets))}
+    for record in history.offsets_of | history.acknowledged:
+        seen = history.offsets_of.get(record, set()) | history.acknowledged.get(record, set())
         if len(seen) > 1:
             yield f"{record} is at the offsets {sorted(seen)}"
 
@@ -219,7 +225,7 @@ def poll_went_back(history: PartitionHistory) -> Iterator[str]:
 
 def poll_skipped(history: PartitionHistory) -> Iterator[str]:
     """An assigned consumer was not handed a record that lies between two that it was handed."""
-    known = sorted(set(history.acknowledged.values()).union(*history.offsets_of.values()))
+    known = sorted(set().union(*history.acknowledged.values(), *history.offsets_of.values()))
     for consumer, run in history.polled():
         if consumer not in history.assigned:
             continue
@@ -244,22 +250,29 @@ def failed_read(history: PartitionHistory) -> Iterator[str]:
 
 
 def inconsistent_offset(history: PartitionHistory) -> Iterator[str]:
-    """Two records seen at one offset, by whoever saw them."""
-    seen = {offset: record for record, offset in history.acknowledged.items()}
-    for record, offsets in history.offsets_of.items():
-        for offset in offsets:
-            other = seen.setdefault(offset, record)
-            if other != record:
-                yield f"offset {offset} holds {other} for some and {record} for others"
+    """A record read at an offset at which another was acknowledged, or else read."""
+    acknowledged = _by_offset(history.acknowledged)
+    for offset, records in _by_offset(history.offsets_of).items():
+        here = acknowledged.get(offset, records[:1])
+        for record in records:
+            if record not in here:
+                yield f"offset {offset} holds {here[0]} for some and {record} for others"
 
 
 def offset_reused(history: PartitionHistory) -> Iterator[str]:
     """Two records acknowledged at one offset."""
-    seen: dict[int, str] = {}
-    for record, offset in history.acknowledged.items():
-        other = seen.setdefault(offset, record)
-        if other != record:
-            yield f"{other} and {record} were both acknowledged at {offset}"
+    for offset, (first, *others) in _by_offset(history.acknowledged).items():
+        for other in others:
+            yield f"{first} and {other} were both acknowledged at {offset}"
+
+
+def _by_offset(offsets_of: dict[str, set[int]]) -> dict[int, list[str]]:
+    """The records at each offset, sorted."""
+    records: dict[int, list[str]] = {}
+    for record, offsets in sorted(offsets_of.items()):
+        for offset in offsets:
+            records.setdefault(offset, []).append(record)
+    return records
 
 
 def end_offset_went_back(history: PartitionHistory) -> Iterator[str]:

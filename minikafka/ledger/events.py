@@ -1,6 +1,7 @@
 """What clients did and saw: an append-only list of events, one line of JSON each, judged by ``checker``.
 
-One event is ``{"i": index, "t": ms since the start, "p": process, "type": ..., "f": ..., "v": ...}``.
+One event is ``{"i": index, "t": ms since the start, "p": process, "type": ..., "f": ..., "v": ...}``; the events of a
+file are numbered from 0 without a gap, so that a lost line shows.
 ``type`` is ``invoke`` (about to try), ``ok`` (happened), ``fail`` (certainly did not happen) or ``info`` (unknown, or
 a remark). The functions and their values, with partitions named ``topic-partition``:
 
@@ -19,10 +20,14 @@ a remark). The functions and their values, with partitions named ``topic-partiti
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 EventType = Literal["invoke", "ok", "fail", "info"]
+
+
+class HistoryError(ValueError):
+    """A history that cannot be judged, because it is damaged or was not written as this module says."""
 
 
 class Event(NamedTuple):
@@ -42,16 +47,40 @@ class Event(NamedTuple):
 
     @classmethod
     def from_json(cls, line: str) -> Event:
-        """The event of one line; raises ValueError naming what is wrong with it."""
+        """The event of one line; raises HistoryError naming what is wrong with it."""
         try:
             fields = json.loads(line)
             return cls(fields["i"], fields["t"], fields["p"], fields["type"], fields["f"], fields["v"])
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"not an event of a history: {line[:80]!r} ({error!r})") from error
+        except (KeyError, TypeError, ValueError) as error:
+            raise HistoryError(f"not an event of a history: {line[:80]!r} ({error!r})") from error
 
 
 def read_history(lines: Iterable[str]) -> Iterator[Event]:
-    """The events of a JSONL history; an unfinished last line (its writer was killed) is left out."""
-    for line in lines:
-        if line.endswith("\n"):
-            yield Event.from_json(line)
+    """The events of a JSONL history; an unfinished last line (its writer was killed) is left out.
+
+    Raises HistoryError when a line is damaged or missing.
+    """
+    for number, line in enumerate(lines):
+        try:
+            event = Event.from_json(line)
+        except HistoryError:
+            if line.endswith("\n"):
+                raise
+            return
+        if event.number != number:
+            raise HistoryError(f"event {number} of the history is missing: event {event.number} stands in its place")
+        yield event
+
+
+def merge(histories: Mapping[str, Iterable[Event]]) -> Iterator[Event]:
+    """The events of several files (by name) as one history, one file after the other.
+
+    The names of processes are each file's own: where there are several files, process ``p`` of ``a.jsonl`` becomes
+    ``a.jsonl:p``.
+    """
+    number = 0
+    for name, events in sorted(histories.items()):
+        for event in events:
+            process = f"{name}:{event.process}" if len(histories) > 1 else event.process
+            yield event._replace(number=number, process=process)
+            number += 1

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from minikafka.chaos.history import History
 from minikafka.ledger.checker import RULES, Verdict, check
-from minikafka.ledger.events import Event, EventType
+from minikafka.ledger.events import Event, EventType, HistoryError
 
 Plant = Callable[["Story"], None]
 
@@ -91,6 +91,11 @@ def plant_duplicate_of_what_was_acknowledged_elsewhere(story: Story) -> None:
     story.read(("b", 1), ("a", 2))
 
 
+def plant_duplicate_that_was_acknowledged_twice(story: Story) -> None:
+    story.acknowledge(a=0)
+    story.acknowledge(a=1)
+
+
 def plant_reordered(story: Story) -> None:
     story.acknowledge(a=0)
     story.read(("a", 0), ("c", 1), ("b", 2))
@@ -123,6 +128,11 @@ def plant_inconsistent_offset(story: Story) -> None:
     story.read(("a", 0), ("c", 1), process="another")
 
 
+def plant_another_record_than_was_acknowledged(story: Story) -> None:
+    story.acknowledge(a=0)
+    story.read(("b", 0))
+
+
 def plant_offset_reused(story: Story) -> None:
     story.acknowledge(a=0, b=0)
 
@@ -137,12 +147,14 @@ PLANTED: list[tuple[str, Plant]] = [
     ("unseen", plant_unseen),
     ("duplicate", plant_duplicate),
     ("duplicate", plant_duplicate_of_what_was_acknowledged_elsewhere),
+    ("duplicate", plant_duplicate_that_was_acknowledged_twice),
     ("reordered", plant_reordered),
     ("poll_went_back", plant_poll_went_back),
     ("poll_skipped", plant_poll_skipped),
     ("phantom", plant_phantom),
     ("failed_read", plant_failed_read),
     ("inconsistent_offset", plant_inconsistent_offset),
+    ("inconsistent_offset", plant_another_record_than_was_acknowledged),
     ("offset_reused", plant_offset_reused),
     ("end_offset_went_back", plant_end_offset_went_back),
 ]
@@ -180,6 +192,11 @@ def test_offsets_without_records_may_be_passed_over() -> None:
     story.acknowledge(a=0, b=7)
     story.read(("a", 0), ("b", 7))
     assert story.verdict().ok
+
+
+def test_an_event_without_what_its_function_needs_is_refused_by_number() -> None:
+    with pytest.raises(HistoryError, match=r"event 7 is no poll: \['t-0', 'a'\]"):
+        check([Event(7, 0, "c", "ok", "poll", [["t-0", "a"]])])
 
 
 def test_partitions_are_judged_apart() -> None:
@@ -220,7 +237,7 @@ def test_a_workload_that_sends_an_id_twice_is_a_mistake() -> None:
     history = History()
     for _ in range(2):
         history.append("p", "invoke", "send", [["t-0", "a"]])
-    with pytest.raises(AssertionError, match="once"):
+    with pytest.raises(HistoryError, match="once"):
         check(history.events)
 
 
