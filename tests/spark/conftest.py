@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,6 +16,10 @@ from pyspark.sql import SparkSession
 
 from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.spark import start_session
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from kafka_connector import REQUIRED, Connector, find_connector
 
 StartCluster = Callable[..., LocalCluster]
 
@@ -25,10 +32,43 @@ SETTINGS = {
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def found_connector(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Connector | None:
+    """Spark's own Kafka connector, as far as it could be found; None when no test of this run asks for it."""
+    if not any("connector" in getattr(item, "fixturenames", ()) for item in request.session.items):
+        return None
+    found = find_connector(tmp_path_factory.mktemp("connector"))
+    if found.missing:
+        instead = f"; tests that can do with it run with {found.version}" if found.version else ""
+        warnings.warn(f"no reference of the same version: {found.missing}{instead}", stacklevel=1)
+    return found
+
+
+@pytest.fixture
+def connector(spark: SparkSession, found_connector: Connector | None) -> Connector:
+    """Makes ``format("kafka")`` work; the test is skipped where no version can be had."""
+    assert found_connector is not None
+    if not found_connector.is_the_same_version and os.environ.get(REQUIRED) == "required":
+        pytest.fail(found_connector.missing)
+    if not found_connector.jars:
+        pytest.skip(found_connector.missing)
+    return found_connector
+
+
+@pytest.fixture
+def streaming_connector(connector: Connector) -> Connector:
+    """As ``connector``, for tests that read a stream by it."""
+    if not connector.is_the_same_version:
+        pytest.skip(f"the connector {connector.version} cannot read streams in this Spark; {connector.missing}")
+    return connector
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory, found_connector: Connector | None) -> Iterator[SparkSession]:
     """The session of all tests. It must be left as it was found: stop your queries, drop your views."""
-    warehouse = str(tmp_path_factory.mktemp("warehouse"))
-    session = start_session("tests", master=MASTER, settings=SETTINGS | {"spark.sql.warehouse.dir": warehouse})
+    settings = SETTINGS | {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
+    if found_connector is not None and found_connector.jars:
+        settings["spark.jars"] = ",".join(map(str, found_connector.jars))
+    session = start_session("tests", master=MASTER, settings=settings)
     yield session
     session.stop()
 

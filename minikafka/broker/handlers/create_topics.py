@@ -1,9 +1,14 @@
-"""CreateTopics (key 19), versions 2-7: forwarded to the active controller, answered when committed and seen here."""
+"""CreateTopics (key 19), versions 2-7: forwarded to the active controller, answered when committed and seen here.
+
+A created topic's settings are in the answer (KIP-525), as DescribeConfigs would show them: Java's admin client takes
+them for granted.
+"""
 
 from __future__ import annotations
 
 from minikafka.broker.context import RequestContext
 from minikafka.broker.handlers.admin import controller_timeout_s, wait_until_seen
+from minikafka.config import BrokerConfig, TopicConfig
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.controller.commands import (
     ConfigValue,
@@ -14,6 +19,7 @@ from minikafka.metadata.controller.commands import (
 )
 from minikafka.wire.messages.create_topics import (
     CreatableTopic,
+    CreatableTopicConfigs,
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
@@ -35,7 +41,9 @@ async def handle(request: CreateTopicsRequest, context: RequestContext) -> Creat
     created = [result.name for result in answer.topics if result.error is ErrorCode.NONE]
     if not request.validate_only:
         await wait_until_seen(context.node, lambda image: all(image.topic(name) is not None for name in created))
-    return CreateTopicsResponse(topics=[_result(result) for result in answer.topics])
+    overrides = {topic.name: {row.name: row.value for row in topic.configs if row.value} for topic in request.topics}
+    broker = context.node.effective_config()
+    return CreateTopicsResponse(topics=[_result(result, overrides[result.name], broker) for result in answer.topics])
 
 
 def _new_topic(topic: CreatableTopic) -> NewTopic:
@@ -48,7 +56,7 @@ def _new_topic(topic: CreatableTopic) -> NewTopic:
     )
 
 
-def _result(result: CreateTopicsResult) -> CreatableTopicResult:
+def _result(result: CreateTopicsResult, overrides: dict[str, str], broker: BrokerConfig) -> CreatableTopicResult:
     return CreatableTopicResult(
         name=result.name,
         topic_id=result.topic_id,
@@ -56,5 +64,18 @@ def _result(result: CreateTopicsResult) -> CreatableTopicResult:
         error_message=result.message,
         num_partitions=result.num_partitions,
         replication_factor=result.replication_factor,
-        configs=None,
+        configs=_configs(overrides, broker) if result.error is ErrorCode.NONE else [],
     )
+
+
+def _configs(overrides: dict[str, str], broker: BrokerConfig) -> list[CreatableTopicConfigs]:
+    return [
+        CreatableTopicConfigs(
+            name=entry.name,
+            value=entry.value,
+            read_only=entry.is_read_only,
+            config_source=entry.source,
+            is_sensitive=entry.is_sensitive,
+        )
+        for entry in TopicConfig(overrides, broker).describe()
+    ]

@@ -11,6 +11,7 @@ from broker_client import Client
 from broker_node import create_topic, eventually
 
 from minikafka.broker.node import Node
+from minikafka.config import ConfigSource
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.wire.api import SUPPORTED, ApiKey
 from minikafka.wire.messages.create_partitions import (
@@ -61,6 +62,10 @@ async def test_the_answer_says_what_was_made(node: Node, client: Client) -> None
     assert image is not None
     assert (made.name, made.topic_id, made.num_partitions, made.replication_factor) == ("orders", image.topic_id, 3, 1)
     assert node.image.topic_overrides("orders") == {"retention.ms": "1000"}
+    assert made.configs is not None, "which is what Java's admin client takes for granted"
+    sources = {config.name: (config.value, config.config_source) for config in made.configs}
+    assert sources["retention.ms"] == ("1000", ConfigSource.DYNAMIC_TOPIC_CONFIG)
+    assert sources["cleanup.policy"] == ("delete", ConfigSource.DEFAULT_CONFIG)
 
 
 @pytest.mark.spec("P6")
