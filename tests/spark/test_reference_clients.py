@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from kafka_connector import Connector
 from pyspark.sql import SparkSession
 
 from minikafka.chaos.local_cluster import LocalCluster
