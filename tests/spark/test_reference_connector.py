@@ -1,0 +1,148 @@
+"""Spark's own Kafka connector against the cluster: batches and streams, source and sink.
+
+Its rows are what ours must be equal to; here they are compared with what confluent-kafka reads and wrote.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.sql import DataFrame, SparkSession
+
+from minikafka.chaos.local_cluster import LocalCluster
+
+pytestmark = pytest.mark.usefixtures("connector")
+PARTITIONS = 3
+Load = Callable[..., DataFrame]
+
+
+@pytest.fixture
+def created(cluster: LocalCluster, topic: str) -> str:
+    """A topic with three partitions."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    admin.create_topics([NewTopic(topic, PARTITIONS, 3)])[topic].result()
+    return topic
+
+
+@pytest.fixture
+def options(cluster: LocalCluster) -> dict[str, str]:
+    return {"kafka.bootstrap.servers": cluster.bootstrap_servers}
+
+
+def read_by_librdkafka(cluster: LocalCluster, topic: str, count: int) -> list[Any]:
+    """All messages of the topic by partition and offset."""
+    return sorted(_polled(cluster, topic, count), key=lambda message: (message.partition(), message.offset()))
+
+
+def _polled(cluster: LocalCluster, topic: str, count: int) -> Iterator[Any]:
+    consumer = Consumer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "none", "enable.auto.commit": False}
+    )
+    try:
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
+        for _ in range(count):
+            message = consumer.poll(30)
+            assert message is not None
+            assert message.error() is None
+            yield message
+        assert consumer.poll(0.2) is None, "more came than was written"
+    finally:
+        consumer.close()
+
+
+def write_by_librdkafka(cluster: LocalCluster, topic: str, count: int, **settings: str) -> None:
+    named = {name.replace("_", "."): value for name, value in settings.items()}
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers} | named)
+    for number in range(count):
+        key = None if number % 7 == 0 else f"k{number}"
+        value = None if number % 11 == 0 else f"v{number}"
+        headers = [("n", str(number).encode()), ("null", None)] if number % 2 else None
+        producer.produce(topic, value, key, partition=number % PARTITIONS, headers=headers)
+    assert producer.flush(60) == 0
+
+
+def rows_of(df: DataFrame) -> list[tuple[Any, ...]]:
+    kept = df.orderBy("partition", "offset").collect()
+    as_bytes = lambda data: None if data is None else bytes(data)  # noqa: E731
+    return [(as_bytes(row.key), as_bytes(row.value), row.topic, row.partition, row.offset) for row in kept]
+
+
+def test_batch_source(spark: SparkSession, cluster: LocalCluster, created: str, options: dict[str, str]) -> None:
+    for compression in ("none", "gzip", "snappy", "lz4", "zstd"):
+        write_by_librdkafka(cluster, created, 20, compression_type=compression)
+    df = spark.read.format("kafka").options(**options, subscribe=created, includeHeaders="true").load().cache()
+    expected = read_by_librdkafka(cluster, created, 100)
+    assert rows_of(df) == [(m.key(), m.value(), created, m.partition(), m.offset()) for m in expected]
+    headers = [row.headers and [(h.key, h.value and bytes(h.value)) for h in row.headers] for row in df.collect()]
+    assert sum(each == [("n", each[0][1]), ("null", None)] for each in headers if each) == 50
+    df.unpersist()
+
+
+def test_batch_source_from_and_to(
+    spark: SparkSession, cluster: LocalCluster, created: str, options: dict[str, str]
+) -> None:
+    write_by_librdkafka(cluster, created, 90)
+    spec = {
+        "startingOffsets": json.dumps({created: {"0": 5, "1": -2, "2": 29}}),
+        "endingOffsets": json.dumps({created: {"0": 7, "1": -1, "2": -1}}),
+        "minPartitions": "8",
+    }
+    df = spark.read.format("kafka").options(**options, **spec, subscribe=created).load()
+    counts = {row.partition: row["count"] for row in df.groupBy("partition").count().collect()}
+    assert counts == {0: 2, 1: 30, 2: 1}
+    timed = spark.read.format("kafka").options(**options, subscribePattern=f"{created}.*", startingTimestamp="1")
+    assert timed.load().count() == 90
+
+
+def test_batch_sink(spark: SparkSession, cluster: LocalCluster, created: str, options: dict[str, str]) -> None:
+    df = spark.range(300).selectExpr(
+        "CASE WHEN id % 10 > 0 THEN concat('k', id) END AS key",
+        "CASE WHEN id % 9 > 0 THEN concat('v', id) END AS value",
+        "array(struct('n' AS key, CAST(CAST(id AS STRING) AS BINARY) AS value)) AS headers",
+        "CASE WHEN id % 2 > 0 THEN CAST(id % 3 AS INT) END AS partition",
+        f"'{created}' AS topic",
+    )
+    df.write.format("kafka").options(**options | {"kafka.compression.type": "zstd"}).save()
+    found = {int(m.headers()[0][1]): m for m in read_by_librdkafka(cluster, created, 300)}
+    assert sorted(found) == list(range(300))
+    for number, message in found.items():
+        assert message.key() == (f"k{number}".encode() if number % 10 else None)
+        assert message.value() == (f"v{number}".encode() if number % 9 else None)
+        assert number % 2 == 0 or message.partition() == number % 3
+
+
+def test_streaming_sink(
+    spark: SparkSession, cluster: LocalCluster, created: str, options: dict[str, str], tmp_path: Path
+) -> None:
+    spark.range(200).selectExpr("CAST(id AS STRING) AS value").write.parquet(str(tmp_path / "in"))
+    stream = spark.readStream.schema("value STRING").parquet(str(tmp_path / "in")).writeStream.format("kafka")
+    query = stream.options(**options, topic=created, checkpointLocation=str(tmp_path / "checkpoint"))
+    query.trigger(availableNow=True).start().awaitTermination(120)
+    found = read_by_librdkafka(cluster, created, 200)
+    assert sorted(int(message.value()) for message in found) == list(range(200))
+
+
+@pytest.mark.usefixtures("streaming_connector")
+def test_streaming_source(
+    spark: SparkSession, cluster: LocalCluster, created: str, options: dict[str, str], tmp_path: Path
+) -> None:
+    write_by_librdkafka(cluster, created, 100)
+    stream = spark.readStream.format("kafka").options(
+        **options, subscribe=created, startingOffsets="earliest", maxOffsetsPerTrigger="40"
+    )
+    query = stream.load().writeStream.format("memory").queryName("seen").trigger(availableNow=True).start()
+    try:
+        query.awaitTermination(120)
+        df = spark.table("seen")
+        expected = read_by_librdkafka(cluster, created, 100)
+        assert rows_of(df) == [(m.key(), m.value(), created, m.partition(), m.offset()) for m in expected]
+        assert len(query.recentProgress) >= 3
+    finally:
+        query.stop()
+        spark.catalog.dropTempView("seen")
