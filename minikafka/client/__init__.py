@@ -21,12 +21,13 @@ from minikafka.client.admin import Admin
 from minikafka.client.consumer import Consumer
 from minikafka.client.errors import LogTruncatedError, NoOffsetError
 from minikafka.client.producer import Producer
-from minikafka.client.records import ConsumerRecord, RecordMetadata
+from minikafka.client.records import ConsumerRecord, FetchedBatches, RecordMetadata
 
 __all__ = [
     "Admin",
     "Consumer",
     "ConsumerRecord",
+    "FetchedBatches",
     "LogTruncatedError",
     "NoOffsetError",
     "Producer",

@@ -10,7 +10,7 @@ from typing import Final, Self, TypeVar
 
 from minikafka.client.backoff import retrying
 from minikafka.client.connections import Connections
-from minikafka.client.consuming.commits import Commits
+from minikafka.client.consuming.commits import Commits, to_commit
 from minikafka.client.consuming.coordinator import Coordinator
 from minikafka.client.consuming.fetcher import Fetcher, FetchSettings
 from minikafka.client.consuming.membership import GroupSettings, Membership
@@ -18,9 +18,9 @@ from minikafka.client.consuming.positions import EARLIEST, LATEST, PositionState
 from minikafka.client.consuming.resolver import Resolver
 from minikafka.client.consuming.share import Share
 from minikafka.client.metadata import Metadata
-from minikafka.client.records import ConsumerRecord
+from minikafka.client.records import ConsumerRecord, FetchedBatches
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import NO_EPOCH, NO_OFFSET, Isolation, OffsetAndEpoch, TopicPartition
+from minikafka.model import NO_OFFSET, Isolation, OffsetAndEpoch, TopicPartition
 from minikafka.net.tasks import TaskOwner
 
 T = TypeVar("T")
@@ -230,9 +230,7 @@ class Consumer:
         """The next record, waiting for it. Raises the KafkaError that reading ran into."""
         self._share.enter()
         try:
-            while not (records := self._take(1)):
-                await self._wait_for_change()
-            return records[0]
+            return (await self._wait_for(lambda: self._share.take(1)))[0]
         finally:
             self._share.leave()
 
@@ -241,16 +239,14 @@ class Consumer:
 
         A call that is cancelled has taken nothing.
         """
-        self._share.enter()
-        try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                while not (records := self._take(max_records)):
-                    await self._wait_for_change()
-                return records
-        except TimeoutError:
-            return []
-        finally:
-            self._share.leave()
+        return await self._poll(timeout_ms, lambda: self._share.take(max_records))
+
+    async def poll_batches(self, timeout_ms: int = 0) -> list[FetchedBatches]:
+        """Everything that waits, as batches that are decoded by whoever wants them in bulk; else like :meth:`poll`.
+
+        An item for each answer to a fetch. What it holds was checked (CRCs); its memory lives as long as its buffer.
+        """
+        return await self._poll(timeout_ms, self._share.take_batches)
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
         while True:
@@ -277,7 +273,7 @@ class Consumer:
         if offsets is None:
             await commits.commit(self._share.consumed())
         else:
-            await commits.commit({where: _with_epoch(offset) for where, offset in offsets.items()})
+            await commits.commit({where: to_commit(offset) for where, offset in offsets.items()})
 
     async def committed(self, where: TopicPartition) -> int | None:
         """The group's stored offset, or None."""
@@ -300,13 +296,23 @@ class Consumer:
 
     # -- inside -----------------------------------------------------------------------------------------------------
 
-    def _take(self, limit: int) -> list[ConsumerRecord]:
-        self._check_running()
-        return self._share.take(limit)
+    async def _poll(self, timeout_ms: int, take: Callable[[], list[T]]) -> list[T]:
+        self._share.enter()
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                return await self._wait_for(take)
+        except TimeoutError:
+            return []
+        finally:
+            self._share.leave()
 
-    async def _wait_for_change(self) -> None:
-        self._changed.clear()
-        await self._changed.wait()
+    async def _wait_for(self, take: Callable[[], list[T]]) -> list[T]:
+        self._check_running()
+        while not (taken := take()):
+            self._changed.clear()
+            await self._changed.wait()
+            self._check_running()
+        return taken
 
     def _reset(self, partitions: tuple[TopicPartition, ...], to: int) -> None:
         for where in partitions or tuple(self._share.positions):
@@ -386,13 +392,6 @@ class Consumer:
     def _on_task_failure(self, name: str, error: BaseException) -> None:
         self._failure = self._failure or error
         self._changed.set()
-
-
-def _with_epoch(offset: OffsetAndEpoch | int) -> OffsetAndEpoch:
-    found = OffsetAndEpoch(offset, NO_EPOCH) if isinstance(offset, int) else offset
-    if found.offset < 0:
-        raise ValueError(f"cannot commit offset {found.offset}: offsets begin at 0")
-    return found
 
 
 def _now_ms() -> int:

@@ -19,6 +19,7 @@ from minikafka.client.records import Delivery, RecordMetadata
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import Compression, TopicPartition
 from minikafka.net.tasks import TaskOwner
+from minikafka.records.batch import HEADER_SIZE, MAGIC, parse_header
 from minikafka.records.build import upper_bound_size
 from minikafka.records.record import Header
 
@@ -157,15 +158,30 @@ class Producer:
         _check_bytes("key", key)
         kept_headers = tuple(headers)
         size = upper_bound_size(key, value, kept_headers)
-        if size > self._max_record_bytes:
-            message = f"a record of {size} bytes is larger than a request may be ({self._max_record_bytes} bytes)"
-            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, message)
+        self._check_size("a record", size)
         self._check_running()
         where = await self._place(topic, key, partition)
-        while not self._accumulator.has_room(size):
-            await self._wait_for_progress()
-            self._check_running()
+        await self._wait_for_room(size)
         return await self._append(where, key, value, kept_headers, timestamp_ms)
+
+    async def send_batch(self, topic: str, partition: int, batch: bytearray, record_count: int) -> Delivery:
+        """Buffer an encoded batch of ``record_count`` records; the future tells the offset of the first of them.
+
+        It keeps its place among what is sent to the partition, is stamped in place with the producer's numbers, and so
+        is the producer's from now on. Waits, and raises KafkaError, as :meth:`send` does; INVALID_RECORD for bytes
+        that are not one batch of that many records.
+        """
+        _check_batch(batch, record_count)
+        self._check_size("a batch", len(batch))
+        self._check_running()
+        where = await self._place(topic, None, partition)
+        await self._wait_for_room(len(batch))
+        loop = asyncio.get_running_loop()
+        delivery: Delivery = loop.create_future()
+        self._accumulator.append_encoded(where, batch, delivery, int(loop.time() * 1000))
+        self._sender.wake()
+        await asyncio.sleep(0)  # see _append
+        return delivery
 
     async def send_and_wait(
         self,
@@ -228,6 +244,16 @@ class Producer:
             await asyncio.sleep(0)  # a caller that never waits must not keep full batches from being sent
         return delivery
 
+    async def _wait_for_room(self, size: int) -> None:
+        while not self._accumulator.has_room(size):
+            await self._wait_for_progress()
+            self._check_running()
+
+    def _check_size(self, what: str, size: int) -> None:
+        if size > self._max_record_bytes:
+            message = f"{what} of {size} bytes is larger than a request may be ({self._max_record_bytes} bytes)"
+            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, message)
+
     async def _wait_for_progress(self) -> None:
         self._progress.clear()
         await self._progress.wait()
@@ -259,6 +285,24 @@ class Producer:
 
 def _closed() -> KafkaError:
     return KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the producer was closed before this record was acknowledged")
+
+
+def _check_batch(batch: bytearray, record_count: int) -> None:
+    """What would spoil more than the batch itself; the broker checks the rest."""
+    if not isinstance(batch, bytearray):
+        raise TypeError(f"a batch is a bytearray, which is stamped in place, not {type(batch).__name__}")
+    if len(batch) < HEADER_SIZE:
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"{len(batch)} bytes are no record batch: its header alone has 61")
+    header = parse_header(batch)
+    if header.magic != MAGIC or header.size_in_bytes != len(batch):
+        message = f"{len(batch)} bytes are not one record batch: magic {header.magic}, size {header.size_in_bytes}"
+        raise KafkaError(ErrorCode.INVALID_RECORD, message)
+    if not 0 < header.record_count == header.last_offset_delta + 1 == record_count:
+        message = f"a batch of {header.record_count} records, the last with delta {header.last_offset_delta}, was sent"
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"{message} as one of {record_count}")
+    if header.is_control or header.is_transactional:
+        message = "control batches are written by brokers, transactional ones by producers with a transactional id"
+        raise KafkaError(ErrorCode.INVALID_RECORD, message)
 
 
 def _check_bytes(what: str, data: object) -> None:

@@ -1,10 +1,12 @@
-"""What producers and consumers hand out: a record with its place, and where a record was written."""
+"""What producers and consumers hand out: records with their place, one by one or in batches; where one was written."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import NamedTuple, TypeAlias
 
+from minikafka.model import TopicPartition
+from minikafka.records.batch import BatchHeader
 from minikafka.records.record import Header
 
 
@@ -19,6 +21,21 @@ class ConsumerRecord(NamedTuple):
     value: bytes | None
     headers: tuple[Header, ...]
     leader_epoch: int
+
+
+class FetchedBatches(NamedTuple):
+    """Batches of one partition as they were fetched, each a position in ``buffer`` and its header.
+
+    Records of ``where`` from ``start_offset`` to before ``end_offset``. The first batch may begin earlier. Control
+    batches and, for a read_committed consumer, aborted transactions are not in ``batches``, which may so be empty.
+    """
+
+    where: TopicPartition
+    buffer: memoryview
+    batches: tuple[tuple[int, BatchHeader], ...]
+    start_offset: int
+    end_offset: int
+    high_watermark: int
 
 
 class RecordMetadata(NamedTuple):

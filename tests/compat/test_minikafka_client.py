@@ -14,6 +14,9 @@ from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.client import Admin, Consumer, ConsumerRecord, LogTruncatedError, Producer, RecordMetadata
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import Compression, TopicPartition
+from minikafka.records.build import build_batch
+from minikafka.records.read import iter_records
+from minikafka.records.record import Record
 
 START_MS = 1_700_000_000_000
 
@@ -117,6 +120,28 @@ async def test_a_round_trip(
         found = await read(consumer, len(sent))
     assert [(r.key, r.value, list(r.headers)) for r in found] == [tuple(s) for s in sent]
     assert [r.timestamp for r in found] == [START_MS + n for n in range(len(sent))]
+
+
+async def test_batches_make_the_round_trip_to_the_byte(servers: str, admin: Admin, topic: str) -> None:
+    sent = [bytes(b"." * size) for size in (0, 10, 100_000)]
+    await admin.create_topic(topic, partitions=1)
+    async with Producer(servers) as producer:
+        first = await producer.send_batch(topic, 0, build_batch([Record(-1, START_MS, b"k", v) for v in sent]), 3)
+        second = await producer.send_and_wait(topic, b"between", partition=0)
+        third = await producer.send_batch(topic, 0, build_batch([Record(-1, START_MS, None, b"last")]), 1)
+        assert [(await first).offset, second.offset, (await third).offset] == [0, 3, 4]
+    where = TopicPartition(topic, 0)
+    async with Consumer(servers) as consumer:
+        consumer.assign([where])
+        consumer.seek(where, 1)
+        values: dict[int, bytes | None] = {}
+        while len(values) < 4:
+            for taken in await consumer.poll_batches(int(PATIENCE_S * 1000)):
+                for at, header in taken.batches:
+                    records = list(iter_records(taken.buffer, at, header))
+                    values |= {r.offset: r.value for r in records if r.offset >= taken.start_offset}
+                    assert header.has_producer_id
+    assert values == {1: sent[1], 2: sent[2], 3: b"between", 4: b"last"}
 
 
 async def test_others_read_what_we_write_and_we_what_they_write(servers: str, admin: Admin, topic: str) -> None:

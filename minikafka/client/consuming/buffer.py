@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from minikafka.client.consuming.fetched import Fetched
-from minikafka.client.records import ConsumerRecord
+from minikafka.client.records import ConsumerRecord, FetchedBatches
 from minikafka.errors import KafkaError
+
+Taken = TypeVar("Taken")
 
 
 class FetchBuffer:
@@ -31,6 +36,17 @@ class FetchBuffer:
 
         A damaged batch raises KafkaError, and its partition is read again from where the user stands.
         """
+        return self._first(lambda fetched: fetched.take(limit)) or []
+
+    def take_batches(self) -> FetchedBatches | None:
+        """What is left of the oldest answer that can be taken, as batches. Raises like :meth:`take`."""
+        return self._first(Fetched.take_batches)
+
+    def drop_stale(self) -> None:
+        """Give back the memory of what will not be taken."""
+        self._queue = [fetched for fetched in self._queue if not fetched.is_stale]
+
+    def _first(self, take: Callable[[Fetched], Taken | None]) -> Taken | None:
         index = 0
         while index < len(self._queue):
             fetched = self._queue[index]
@@ -38,25 +54,22 @@ class FetchBuffer:
                 del self._queue[index]
             elif not fetched.position.may_be_read:
                 index += 1
-            elif records := self._take_from(fetched, limit):
+            elif taken := _take_from(fetched, take):
                 if fetched.is_exhausted:
                     self._remove(index)
-                return records
+                return taken
             else:
                 self._remove(index)
-        return []
-
-    def drop_stale(self) -> None:
-        """Give back the memory of what will not be taken."""
-        self._queue = [fetched for fetched in self._queue if not fetched.is_stale]
-
-    def _take_from(self, fetched: Fetched, limit: int) -> list[ConsumerRecord]:
-        try:
-            return fetched.take(limit)
-        except KafkaError:
-            fetched.position.rewind()
-            raise
+        return None
 
     def _remove(self, index: int) -> None:
         fetched = self._queue.pop(index)
         fetched.position.waiting -= 1
+
+
+def _take_from(fetched: Fetched, take: Callable[[Fetched], Taken | None]) -> Taken | None:
+    try:
+        return take(fetched)
+    except KafkaError:
+        fetched.position.rewind()
+        raise

@@ -12,7 +12,7 @@ from minikafka.client.consuming.coordinator import Coordinator
 from minikafka.client.consuming.handover import Offsets
 from minikafka.client.consuming.membership import Membership
 from minikafka.errors import KafkaError
-from minikafka.model import OffsetAndEpoch, TopicPartition
+from minikafka.model import NO_EPOCH, OffsetAndEpoch, TopicPartition
 
 LAST_COMMIT_TIMEOUT_S: Final = 2.0
 
@@ -75,3 +75,11 @@ class Commits:
             await self.commit(changed)
         except KafkaError:
             return
+
+
+def to_commit(offset: OffsetAndEpoch | int) -> OffsetAndEpoch:
+    """An offset as it is committed. Raises ValueError for one that no log has."""
+    found = OffsetAndEpoch(offset, NO_EPOCH) if isinstance(offset, int) else offset
+    if found.offset < 0:
+        raise ValueError(f"cannot commit offset {found.offset}: offsets begin at 0")
+    return found

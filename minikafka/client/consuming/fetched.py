@@ -1,4 +1,7 @@
-"""What one fetch brought for one partition, decoded a batch at a time as it is taken (pure).
+"""What one fetch brought for one partition, taken as records or as batches (pure).
+
+Records are decoded a batch at a time as they are taken; batches are handed out as they came, over the bytes of the
+answer, for those who decode them in bulk.
 
 For a read_committed consumer, records of aborted transactions are left out: the answer lists them by producer and first
 offset, and each lasts until the producer's abort marker (KIP-98).
@@ -9,7 +12,7 @@ from __future__ import annotations
 from collections import deque
 
 from minikafka.client.consuming.positions import Position
-from minikafka.client.records import ConsumerRecord
+from minikafka.client.records import ConsumerRecord, FetchedBatches
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import OffsetAndEpoch
 from minikafka.records.batch import BatchHeader, crc_is_valid, iter_batches
@@ -37,9 +40,9 @@ class Fetched:
         self._batches = deque((at, header) for at, header in iter_batches(self._bytes) if self._is_wanted(header))
         last = self._batches[-1][1] if self._batches else None
         self.end = position.fetched if last is None else OffsetAndEpoch(last.next_offset, last.leader_epoch)
-        self._records: list[ConsumerRecord] = []  # of the batch being taken
+        self._opened: tuple[int, BatchHeader] | None = None  # the batch being taken
+        self._records: list[ConsumerRecord] = []  # of that batch
         self._taken = 0
-        self._batch_end = position.fetched
 
     @property
     def is_stale(self) -> bool:
@@ -63,22 +66,56 @@ class Fetched:
         taken = self._records[self._taken : self._taken + limit]
         self._taken += len(taken)
         if self._taken == len(self._records):
-            self.position.advance(self._batch_end)
+            self._close()
         else:
             self.position.advance(OffsetAndEpoch(taken[-1].offset + 1, taken[-1].leader_epoch))
         return taken
 
+    def take_batches(self) -> FetchedBatches | None:
+        """All that is left, up to a batch that is damaged; None when nothing is left.
+
+        The position moves behind them. Raises KafkaError when the very next batch is damaged.
+        """
+        start_offset = self.position.consumed.offset
+        batches = [] if self._opened is None else [self._opened]
+        self._close()
+        try:
+            while self._batches:
+                if self._check_next():
+                    batches.append(self._batches[0])
+                self._opened = self._batches.popleft()
+                self._close()
+        except KafkaError:
+            if not batches:
+                raise
+        end_offset = self.position.consumed.offset
+        if end_offset == start_offset:
+            return None
+        where, high_watermark = self.position.where, self.position.high_watermark
+        return FetchedBatches(where, self._bytes, tuple(batches), start_offset, end_offset, high_watermark)
+
     def _open_batch(self) -> None:
+        """Decode the next batch; it is closed at once if it has nothing for the user."""
+        records = self._decode(*self._batches[0]) if self._check_next() else []
+        self._opened = self._batches.popleft()
+        self._records = records
+        if not records:
+            self._close()
+
+    def _close(self) -> None:
+        """The position goes behind the batch being taken, if any."""
+        if self._opened is not None:
+            _, header = self._opened
+            self.position.advance(OffsetAndEpoch(header.next_offset, header.leader_epoch))
+        self._opened, self._records, self._taken = None, [], 0
+
+    def _check_next(self) -> bool:
+        """False when the next batch is to be left out; KafkaError when it is damaged."""
         at, header = self._batches[0]
         if self._check_crcs and not crc_is_valid(self._bytes, at, header):
             message = f"{self.position.where}: the batch at offset {header.base_offset} arrived damaged"
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, message)
-        self._records = [] if self._is_left_out(at, header) else self._decode(at, header)
-        self._taken = 0
-        self._batch_end = OffsetAndEpoch(header.next_offset, header.leader_epoch)
-        self._batches.popleft()
-        if not self._records:
-            self.position.advance(self._batch_end)
+        return not self._is_left_out(at, header)
 
     def _decode(self, at: int, header: BatchHeader) -> list[ConsumerRecord]:
         topic, partition = self.position.where

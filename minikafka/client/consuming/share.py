@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import TypeVar
 
 from minikafka.client.consuming.buffer import FetchBuffer
 from minikafka.client.consuming.handover import Handover, Offsets
 from minikafka.client.consuming.positions import Position, PositionState
-from minikafka.client.records import ConsumerRecord
+from minikafka.client.records import ConsumerRecord, FetchedBatches
 from minikafka.errors import KafkaError
 from minikafka.model import NO_OFFSET, TopicPartition
+
+Taken = TypeVar("Taken")
 
 
 class Share:
@@ -74,24 +77,43 @@ class Share:
 
     def take(self, limit: int) -> list[ConsumerRecord]:
         """Up to ``limit`` records that wait. Raises the KafkaError that reading ran into."""
-        self._raise_error()
         records: list[ConsumerRecord] = []
-        waiting = len(self.buffer)
-        try:
-            while len(records) < limit and (taken := self.buffer.take(limit - len(records))):
-                self._handover.hold(self.positions[TopicPartition(taken[0].topic, taken[0].partition)])
-                records += taken
-        except KafkaError:
-            if not records:
-                raise
-        finally:
-            if len(self.buffer) < waiting:
-                self._on_room()
+
+        def take_some() -> list[ConsumerRecord]:
+            room = limit - len(records)
+            return self.buffer.take(room) if room > 0 else []
+
+        for taken in self._while_any(take_some):
+            self._handover.hold(self.positions[TopicPartition(taken[0].topic, taken[0].partition)])
+            records.extend(taken)
         return records
+
+    def take_batches(self) -> list[FetchedBatches]:
+        """Everything that waits, an item for each answer. Raises the KafkaError that reading ran into."""
+        batches = list(self._while_any(self.buffer.take_batches))
+        for taken in batches:
+            self._handover.hold(self.positions[taken.where])
+        return batches
 
     def look_for_errors(self) -> None:
         """Answers came that may have put errors into positions."""
         self._may_have_error = True
+
+    def _while_any(self, take: Callable[[], Taken | None]) -> Iterator[Taken]:
+        """What ``take`` takes out of the buffer, until it takes nothing; an error behind something waits for later."""
+        self._raise_error()
+        waiting = len(self.buffer)
+        is_first = True
+        try:
+            while taken := take():
+                yield taken
+                is_first = False
+        except KafkaError:
+            if is_first:
+                raise
+        finally:
+            if len(self.buffer) < waiting:
+                self._on_room()
 
     def _raise_error(self) -> None:
         if not self._may_have_error:

@@ -5,22 +5,25 @@ and may be tried again goes back to the front with the stamp it had, so the brok
 all. Throughput comes from the size of batches and from many partitions, not from depth.
 
 A batch is *open* (at the end of its queue, records may be added), *in flight*, or *waiting to be tried again* (at the
-front of its queue, closed). It leaves by :meth:`Accumulator.delivered` or :meth:`Accumulator.give_up`.
+front of its queue, closed). It leaves by :meth:`Accumulator.delivered` or :meth:`Accumulator.give_up`. A batch that
+came encoded is closed from the start, and is otherwise like one that is built here.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from minikafka.client.producing.sequences import Sequences, Stamp
-from minikafka.model import Compression, TopicPartition
+from minikafka.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, Compression, TopicPartition
 from minikafka.records.batch import parse_header, write_header
 from minikafka.records.build import BatchBuilder, upper_bound_size
 from minikafka.records.record import Header
 
 Token = TypeVar("Token")
+
+_NOBODY: Final = Stamp(NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
 
 
 class Batch(Generic[Token]):
@@ -41,7 +44,9 @@ class Batch(Generic[Token]):
         "where",
     )
 
-    def __init__(self, serial: int, where: TopicPartition, compression: Compression, created_ms: int) -> None:
+    def __init__(
+        self, serial: int, where: TopicPartition, created_ms: int, compression: Compression = Compression.NONE
+    ) -> None:
         self.serial = serial
         self.where = where
         self.created_ms = created_ms
@@ -57,8 +62,13 @@ class Batch(Generic[Token]):
 
     @property
     def is_open(self) -> bool:
-        """True until it is sent for the first time."""
-        return not self.attempts
+        """True until it is encoded, which it is when it is sent for the first time."""
+        return not self.encoded
+
+    @property
+    def record_count(self) -> int:
+        """How many records, and so sequence numbers, it has."""
+        return parse_header(self.encoded).record_count if self.encoded else len(self.tokens)
 
     @property
     def size_bytes(self) -> int:
@@ -81,8 +91,18 @@ class Batch(Generic[Token]):
             builder.producer_id, builder.producer_epoch, builder.base_sequence = stamp
         self.encoded = self._builder.build()
 
+    def adopt(self, encoded: bytearray, token: Token) -> None:
+        """Be this encoded batch, known by no stamp yet; one token stands for all its records."""
+        self.encoded = encoded
+        header = parse_header(encoded)
+        if header.has_producer_id:  # it was copied from a log
+            self.stamp_again(_NOBODY)
+            self.stamp = None
+        self.timestamps.append(header.max_timestamp)
+        self.tokens.append(token)
+
     def stamp_again(self, stamp: Stamp) -> None:
-        """Number it anew; the records stay as they are encoded."""
+        """Number it, or number it anew; the records stay as they are encoded."""
         self.stamp = stamp
         header = parse_header(self.encoded)._replace(
             producer_id=stamp.producer_id, producer_epoch=stamp.producer_epoch, base_sequence=stamp.base_sequence
@@ -139,20 +159,21 @@ class Accumulator(Generic[Token]):
         now_ms: int,
     ) -> Appended:
         """Add a record (timestamp in wall-clock ms; ``now_ms`` is monotonic)."""
-        queue = self._queues.setdefault(where, deque())
+        queue = self._queues.get(where)
         batch = queue[-1] if queue and queue[-1].is_open else None
         completed = batch is not None and not self._fits(batch, key, value, headers)
         opened = batch is None or completed
         if batch is None or completed:
-            self.latest_serial += 1
-            batch = Batch(self.latest_serial, where, self._compression, now_ms)
-            queue.append(batch)
-            self._count += 1
+            batch = self._begin(where, now_ms)
         batch.append(key, value, timestamp, headers, token)
-        grown = batch.size_bytes - batch.buffered_bytes
-        batch.buffered_bytes += grown
-        self.buffered_bytes += grown
+        self._count_bytes(batch)
         return Appended(opened, completed)
+
+    def append_encoded(self, where: TopicPartition, encoded: bytearray, token: Token, now_ms: int) -> None:
+        """Add a whole batch, which is stamped in place when it is taken, behind what is there."""
+        batch = self._begin(where, now_ms)
+        batch.adopt(encoded, token)
+        self._count_bytes(batch)
 
     # -- sending ----------------------------------------------------------------------------------------------------
 
@@ -213,7 +234,7 @@ class Accumulator(Generic[Token]):
             del self._queues[where]
         stamp = batch.stamp
         if stamp is None and self._sequences is not None:
-            stamp = self._sequences.stamp(where, len(batch.tokens))
+            stamp = self._sequences.stamp(where, batch.record_count)
         if batch.is_open:
             batch.close(stamp)
         elif stamp is not None and stamp != batch.stamp:
@@ -254,7 +275,7 @@ class Accumulator(Generic[Token]):
         for where, queue in list(self._queues.items()):
             while queue and queue[0].created_ms < created_before_ms:
                 batch = queue.popleft()
-                self._drop(batch, may_be_written=not batch.is_open)
+                self._drop(batch, may_be_written=bool(batch.attempts))
                 expired.append(batch)
             if not queue:
                 del self._queues[where]
@@ -269,6 +290,18 @@ class Accumulator(Generic[Token]):
         return batches
 
     # -- inside -----------------------------------------------------------------------------------------------------
+
+    def _begin(self, where: TopicPartition, now_ms: int) -> Batch[Token]:
+        self.latest_serial += 1
+        batch: Batch[Token] = Batch(self.latest_serial, where, now_ms, self._compression)
+        self._queues.setdefault(where, deque()).append(batch)
+        self._count += 1
+        return batch
+
+    def _count_bytes(self, batch: Batch[Token]) -> None:
+        grown = batch.size_bytes - batch.buffered_bytes
+        batch.buffered_bytes += grown
+        self.buffered_bytes += grown
 
     def _fits(self, batch: Batch[Token], key: bytes | None, value: bytes | None, headers: Sequence[Header]) -> bool:
         return batch.size_bytes + upper_bound_size(key, value, headers) <= self._batch_bytes

@@ -14,6 +14,7 @@ from minikafka.client import metadata as metadata_module
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import Isolation, OffsetAndEpoch, TopicPartition
 from minikafka.records.build import build_batch
+from minikafka.records.read import iter_records
 from minikafka.records.record import Record
 from minikafka.wire.api import ApiKey
 from minikafka.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
@@ -603,3 +604,38 @@ async def test_a_poll_ends_when_the_consumer_is_closed(cluster: ScriptedCluster)
 def test_settings_that_cannot_be(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Consumer("127.0.0.1:1", **arguments)
+
+
+# -- in batches -----------------------------------------------------------------------------------------------------
+
+
+async def test_batches_are_polled_from_where_records_ended(cluster: ScriptedCluster) -> None:
+    write(cluster, *numbers(0, 4))
+    write(cluster, *numbers(4, 6))
+    async with Consumer(cluster.servers, auto_offset_reset="earliest") as consumer:
+        consumer.assign([T0])
+        assert await read(consumer, 3) == numbers(0, 3)
+        (taken,) = await consumer.poll_batches(30_000)
+        assert (taken.where, taken.start_offset, taken.end_offset) == (T0, 3, 6)
+        assert [header.base_offset for _, header in taken.batches] == [0, 4]
+        assert [
+            record.value for at, header in taken.batches for record in iter_records(taken.buffer, at, header)
+        ] == numbers(0, 6)
+        assert await consumer.position(T0) == 6
+        assert await consumer.poll_batches() == []
+        consumer.seek(T0, 5)
+        (taken,) = await consumer.poll_batches(30_000)
+        assert (taken.start_offset, taken.end_offset) == (5, 6)
+
+
+@pytest.mark.spec("E4")
+async def test_batches_are_held_back_until_a_new_leader_answered(cluster: ScriptedCluster) -> None:
+    write(cluster, *numbers(0, 4))
+    async with Consumer(cluster.servers, auto_offset_reset="none") as consumer:
+        consumer.assign([T0])
+        consumer.seek(T0, 0)
+        assert len(await consumer.poll_batches(30_000)) == 1
+        cluster.partition(0).lead(2, cut_to=2)
+        write(cluster, *numbers(10, 14))
+        with pytest.raises(LogTruncatedError):
+            await consumer.poll_batches(30_000)

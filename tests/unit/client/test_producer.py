@@ -22,6 +22,8 @@ from minikafka.client.records import Delivery
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import Compression, TopicPartition
 from minikafka.records.batch import BatchHeader, parse_header
+from minikafka.records.build import build_batch
+from minikafka.records.record import Record
 from minikafka.wire.api import ApiKey
 from minikafka.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from minikafka.wire.messages.metadata import MetadataRequest
@@ -439,3 +441,71 @@ async def test_a_cluster_that_is_not_there(cluster: ScriptedCluster, monkeypatch
     cluster.kill(2)
     with pytest.raises(KafkaError, match="no broker answers"):
         await Producer(cluster.servers).start()
+
+
+# -- encoded batches ------------------------------------------------------------------------------------------------
+
+
+def encoded(*values: bytes, **header: Any) -> bytearray:
+    return build_batch([Record(-1, 7, None, value) for value in values], **header)
+
+
+async def test_encoded_batches_and_records_are_written_in_order(cluster: ScriptedCluster) -> None:
+    cluster.next_only(ApiKey.PRODUCE, HANG_UP, None)  # whatever happens
+    async with Producer(cluster.servers) as producer:
+        first = await producer.send("t", b"0", partition=0)
+        second = await producer.send_batch("t", 0, encoded(b"1", b"2", b"3"), 3)
+        third = await producer.send_batch("t", 0, encoded(b"4"), 1)
+        last = await producer.send("t", b"5", partition=0)
+        written = await settled(first, second, third, last)
+    assert [m.offset for m in written if isinstance(m, RecordMetadata)] == [0, 1, 4, 5]
+    assert written[1] == RecordMetadata("t", 0, 1, 7)
+    assert cluster.partition(0).values == [b"0", b"1", b"2", b"3", b"4", b"5"]
+    stamps = {(header.producer_id, header.producer_epoch, header.base_sequence) for header in batches(cluster)}
+    assert stamps == {(PRODUCER_ID, 0, 0), (PRODUCER_ID, 0, 1), (PRODUCER_ID, 0, 4), (PRODUCER_ID, 0, 5)}
+
+
+@pytest.mark.parametrize(
+    ("batch", "count", "message"),
+    [
+        (bytearray(60), 1, "60 bytes are no record batch"),
+        (encoded(b"1") + b"?", 1, "are not one record batch"),
+        (encoded(b"1", b"2"), 1, "a batch of 2 records, the last with delta 1, was sent as one of 1"),
+        (
+            encoded(b"1", is_transactional=True, producer_id=1, producer_epoch=0, base_sequence=0),
+            1,
+            "control batches are written by brokers",
+        ),
+    ],
+)
+async def test_what_is_no_batch_is_refused(
+    cluster: ScriptedCluster, batch: bytearray, count: int, message: str
+) -> None:
+    async with Producer(cluster.servers) as producer:
+        with pytest.raises(KafkaError, match=message) as raised:
+            await producer.send_batch("t", 0, batch, count)
+        assert raised.value.code is ErrorCode.INVALID_RECORD
+        assert (await producer.send_and_wait("t", b"ok", partition=0)).offset == 0
+
+
+async def test_batches_that_cannot_be_placed(cluster: ScriptedCluster) -> None:
+    producer = Producer(cluster.servers, max_request_bytes=1000)
+    with pytest.raises(RuntimeError, match="not running"):
+        await producer.send_batch("t", 0, encoded(b"1"), 1)
+    async with producer:
+        with pytest.raises(KafkaError, match=r"a batch of .* bytes is larger than a request may be") as raised:
+            await producer.send_batch("t", 0, encoded(b"." * 1000), 1)
+        assert raised.value.code is ErrorCode.MESSAGE_TOO_LARGE
+        with pytest.raises(KafkaError, match="t has partitions 0 to 1, not 5"):
+            await producer.send_batch("t", 5, encoded(b"1"), 1)
+        with pytest.raises(TypeError, match="a batch is a bytearray"):
+            await producer.send_batch("t", 0, bytes(encoded(b"1")), 1)  # type: ignore[arg-type]
+    with pytest.raises(RuntimeError, match="not running"):
+        await producer.send_batch("t", 0, encoded(b"1"), 1)
+
+
+async def test_batches_wait_for_room(cluster: ScriptedCluster) -> None:
+    async with Producer(cluster.servers, buffer_bytes=300) as producer:
+        deliveries = [await producer.send_batch("t", 0, encoded(b"." * 100), 1) for _ in range(9)]
+        assert sum(delivery.done() for delivery in deliveries) >= 7
+    assert len(cluster.partition(0).values) == 9

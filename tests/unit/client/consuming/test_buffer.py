@@ -105,6 +105,32 @@ def test_after_damage_the_partition_is_read_again() -> None:
     assert offsets(buffer) + offsets(buffer) == [1, 2, 3, 4]
 
 
+def test_batches_are_taken_an_answer_at_a_time() -> None:
+    buffer, first, second = FetchBuffer(), position(0), position(1)
+    buffer.add(answer(first, 2, 1))
+    buffer.add(answer(second, 1))
+    buffer.add(answer(first, 3))
+    assert offsets(buffer, 1) == [0]
+    second.is_paused = True
+    taken = [buffer.take_batches(), buffer.take_batches()]
+    assert [(t.where.partition, t.start_offset, t.end_offset) for t in taken if t] == [(0, 1, 3), (0, 3, 6)]
+    assert buffer.take_batches() is None
+    second.is_paused = False
+    assert buffer.take_batches() is not None
+    assert (first.waiting, second.waiting, len(buffer)) == (0, 0, 0)
+
+
+def test_after_damaged_batches_the_partition_is_read_again() -> None:
+    buffer, at = FetchBuffer(), position()
+    buffer.add(answer(at, 1, 2, damage=True))
+    buffer.add(answer(at, 2))
+    assert buffer.take_batches() is not None
+    with pytest.raises(KafkaError, match="arrived damaged"):
+        buffer.take_batches()
+    assert at.fetched == at.consumed == (1, 0)
+    assert buffer.take_batches() is None
+
+
 class Machine(RuleBasedStateMachine):
     """Against the offsets that each partition must hand out next."""
 
@@ -129,6 +155,14 @@ class Machine(RuleBasedStateMachine):
             assert record.offset == self.next[record.partition]
             assert not self.positions[record.partition].is_paused
             self.next[record.partition] += 1
+
+    @rule()
+    def take_batches(self) -> None:
+        if (taken := self.buffer.take_batches()) is not None:
+            assert not self.positions[taken.where.partition].is_paused
+            assert taken.start_offset == self.next[taken.where.partition]
+            assert taken.batches[0][1].next_offset > taken.start_offset
+            self.next[taken.where.partition] = taken.end_offset
 
     @rule(index=indexes, back=st.integers(0, 5))
     def seek(self, index: int, back: int) -> None:

@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 
 from minikafka.client.consuming.fetched import Fetched
 from minikafka.client.consuming.positions import Position
-from minikafka.client.records import ConsumerRecord
+from minikafka.client.records import ConsumerRecord, FetchedBatches
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import OffsetAndEpoch, TopicPartition
 from minikafka.records.build import build_batch
 from minikafka.records.control import EndTxnMarker, build_end_txn_marker
+from minikafka.records.read import iter_records
 from minikafka.records.record import Record
 from minikafka.wire.messages.fetch import AbortedTransaction, PartitionData
 
@@ -175,3 +176,83 @@ def test_two_aborted_transactions_of_one_producer() -> None:
         marker(5, 1, commit=False),
     ]
     assert [r.offset for r in take_all(fetched(position_at(0), *log, aborted=[(1, 4), (1, 0)]))] == [2]
+
+
+# -- in batches -----------------------------------------------------------------------------------------------------
+
+
+def offsets_in(taken: FetchedBatches) -> list[int]:
+    """Of the records that the caller is to use."""
+    return [
+        record.offset
+        for at, header in taken.batches
+        for record in iter_records(taken.buffer, at, header)
+        if taken.start_offset <= record.offset < taken.end_offset
+    ]
+
+
+def test_batches_are_taken_all_at_once_as_they_came() -> None:
+    position = position_at(1)
+    position.high_watermark = 9
+    sent = batch(0, 3, epoch=1) + batch(3, 2, epoch=4)
+    found = fetched(position, sent)
+    taken = found.take_batches()
+    assert taken is not None
+    assert (taken.where, bytes(taken.buffer), taken.high_watermark) == (WHERE, sent, 9)
+    assert (taken.start_offset, taken.end_offset) == (1, 5)
+    assert [header.base_offset for _, header in taken.batches] == [0, 3]
+    assert offsets_in(taken) == [1, 2, 3, 4]
+    assert position.consumed == OffsetAndEpoch(5, 4)
+    assert found.is_exhausted
+    assert found.take_batches() is None
+
+
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=6), st.data())
+def test_batches_go_on_where_records_ended(counts: list[int], data: st.DataObject) -> None:
+    total = sum(counts)
+    start = data.draw(st.integers(0, total - 1))
+    bases = [sum(counts[:index]) for index in range(len(counts))]
+    found = fetched(position_at(start), *(batch(base, count) for base, count in zip(bases, counts, strict=True)))
+    offsets = [record.offset for record in found.take(data.draw(st.integers(1, 6)))]
+    taken = found.take_batches()
+    if taken is not None:
+        assert taken.start_offset == offsets[-1] + 1
+        offsets += offsets_in(taken)
+    assert offsets == list(range(start, total))
+    assert found.is_exhausted
+
+
+def test_damage_ends_the_batches_before_it() -> None:
+    damaged = bytearray(batch(2, 2))
+    damaged[-1] ^= 1
+    position = position_at(0)
+    found = fetched(position, batch(0, 2), bytes(damaged), batch(4))
+    taken = found.take_batches()
+    assert taken is not None
+    assert offsets_in(taken) == [0, 1]
+    assert not found.is_exhausted
+    with pytest.raises(KafkaError, match="t-3: the batch at offset 2 arrived damaged"):
+        found.take_batches()
+    assert position.consumed.offset == 2
+
+
+def test_batches_leave_out_markers_and_aborted_transactions() -> None:
+    log = [
+        batch(0, 2, producer_id=1, transactional=True),
+        batch(2, 1, producer_id=2, transactional=True),
+        marker(3, 1, commit=False),
+        batch(4, 1),
+        marker(5, 2, commit=True),
+    ]
+    taken = fetched(position_at(0), *log, aborted=[(1, 0)]).take_batches()
+    assert taken is not None
+    assert offsets_in(taken) == [2, 4]
+    assert taken.end_offset == 6
+
+
+def test_the_position_moves_even_when_every_batch_is_left_out() -> None:
+    position = position_at(0)
+    taken = fetched(position, marker(0, 1, commit=True)).take_batches()
+    assert taken is not None
+    assert (taken.batches, taken.start_offset, taken.end_offset) == ((), 0, 1)
+    assert position.consumed.offset == 1

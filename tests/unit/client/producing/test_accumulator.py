@@ -13,7 +13,9 @@ from minikafka.client.producing.accumulator import Accumulator, Batch
 from minikafka.client.producing.sequences import Sequences, Stamp
 from minikafka.model import Compression, TopicPartition
 from minikafka.records.batch import crc_is_valid, parse_header
+from minikafka.records.build import build_batch
 from minikafka.records.read import iter_records
+from minikafka.records.record import Record
 
 WHERE = TopicPartition("t", 0)
 OTHER = TopicPartition("t", 1)
@@ -221,6 +223,68 @@ def test_a_compressed_batch_counts_for_what_it_was(compression: Compression) -> 
     assert accumulator.buffered_bytes == 0
 
 
+def encoded(*tokens: int) -> bytearray:
+    return build_batch([Record(-1, 5 + token, None, b"%d" % token) for token in tokens])
+
+
+def test_an_encoded_batch_keeps_its_place_and_is_stamped() -> None:
+    accumulator = make(linger_ms=1000)
+    append(accumulator, 0)
+    accumulator.append_encoded(WHERE, encoded(1, 2, 3), 1, 0)
+    append(accumulator, 4)
+    taken = []
+    while ready(accumulator):
+        taken.append(accumulator.take(WHERE))
+        accumulator.delivered(taken[-1])
+    assert [read(batch) for batch in taken] == [[0], [1, 2, 3]], "what may still grow lingers"
+    taken.append(accumulator.take(WHERE))
+    accumulator.delivered(taken[-1])
+    assert read(taken[-1]) == [4]
+    assert [batch.stamp for batch in taken] == [stamp_of(batch) for batch in taken]
+    assert [batch.stamp for batch in taken] == [Stamp(7, 0, 0), Stamp(7, 0, 1), Stamp(7, 0, 4)]
+    assert (taken[1].tokens, taken[1].timestamps) == ([1], [8])
+    assert len(accumulator) == accumulator.buffered_bytes == 0
+
+
+def test_an_encoded_batch_counts_for_its_bytes() -> None:
+    accumulator = make(buffer_bytes=200)
+    batch = encoded(1)
+    accumulator.append_encoded(WHERE, batch, 1, 0)
+    assert accumulator.buffered_bytes == len(batch)
+    assert not accumulator.has_room(200)
+    assert accumulator.size_of_first(WHERE) == len(batch)
+
+
+def test_an_encoded_batch_is_tried_again_unchanged_and_renumbered_when_count_was_lost() -> None:
+    accumulator = make()
+    accumulator.append_encoded(WHERE, encoded(1, 2), 1, 0)
+    batch = accumulator.take(WHERE)
+    before = bytes(batch.encoded)
+    accumulator.retry(batch, 0)
+    assert bytes(accumulator.take(WHERE).encoded) == before
+    accumulator.renumber(batch)
+    accumulator.retry(batch, 0)
+    assert stamp_of(accumulator.take(WHERE)) == Stamp(7, 1, 0)
+    assert read(batch) == [1, 2]
+
+
+def test_an_encoded_batch_that_was_never_sent_cannot_have_been_written() -> None:
+    accumulator = make()
+    accumulator.append_encoded(WHERE, encoded(1), 1, 0)
+    assert len(accumulator.expire(1)) == 1
+    append(accumulator, 2)
+    assert accumulator.take(WHERE).stamp == Stamp(7, 0, 0)
+
+
+def test_the_author_of_a_copied_batch_is_forgotten() -> None:
+    accumulator = make(idempotent=False)
+    copied = build_batch([Record(-1, 0, None, b"1")], producer_id=3, producer_epoch=1, base_sequence=8)
+    accumulator.append_encoded(WHERE, copied, 1, 0)
+    batch = accumulator.take(WHERE)
+    assert stamp_of(batch) == (-1, -1, -1)
+    assert read(batch) == [1]
+
+
 class Machine(RuleBasedStateMachine):
     """Against plain lists of tokens per partition."""
 
@@ -241,6 +305,14 @@ class Machine(RuleBasedStateMachine):
             self.accumulator.append(
                 where, None, b"%d" % self.next_token + b"." * size, 0, (), self.next_token, self.now_ms
             )
+            self.expected[where].append(self.next_token)
+            self.next_token += 1
+
+    @rule(where=partitions)
+    def append_encoded(self, where: TopicPartition) -> None:
+        batch = encoded(self.next_token)
+        if self.accumulator.has_room(len(batch)):
+            self.accumulator.append_encoded(where, batch, self.next_token, self.now_ms)
             self.expected[where].append(self.next_token)
             self.next_token += 1
 
