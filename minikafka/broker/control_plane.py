@@ -24,7 +24,9 @@ from minikafka.storage.log_store import LogStore
 from minikafka.storage.registration import Registrations
 
 METADATA_PARTITION: Final = TopicPartition(CLUSTER_METADATA_TOPIC, 0)
-METADATA_LOG_CONFIG: Final = LogConfig(retention_ms=UNLIMITED, retention_bytes=UNLIMITED, segment_ms=NEVER)
+METADATA_LOG_CONFIG: Final = LogConfig(
+    retention_ms=UNLIMITED, retention_bytes=UNLIMITED, segment_ms=NEVER, notes_durable_end=True
+)
 
 
 @dataclass(frozen=True, slots=True)

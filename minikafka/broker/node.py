@@ -199,7 +199,8 @@ class Node:
             link.close()
         if self.failure is None:
             high_watermarks = self.data_plane.maintenance.high_watermarks()
-            self.store.close(high_watermarks, broker_epoch=control.lifecycle.broker_epoch)
+            # One that never registered leaves the logs as it found them: they continue what they did before.
+            self.store.close(high_watermarks, broker_epoch=control.registrations.previous_broker_epoch)
         else:
             self.store.abandon()
         log.info("stopped")

@@ -28,6 +28,7 @@ class LogConfig:
     min_compaction_lag_ms: int = 0
     max_compaction_lag_ms: int = NEVER
     delete_retention_ms: int = 24 * 3600 * 1000
+    notes_durable_end: bool = False  # after every sync, exactly: see durable_end
     log_append_time: bool = False  # message.timestamp.type=LogAppendTime
 
     def __post_init__(self) -> None:

@@ -17,6 +17,7 @@ from minikafka.model import NO_TIMESTAMP, TopicPartition
 from minikafka.storage.config import LogConfig
 from minikafka.storage.damage import write_refetch_mark
 from minikafka.storage.disk import Disk
+from minikafka.storage.durable_end import DurableEnd
 from minikafka.storage.errors import BadBatchError, Corruption, StorageFailure
 from minikafka.storage.recovery import LoadedLog
 from minikafka.storage.segment import LOG_SUFFIX, Segment, SegmentCache
@@ -58,6 +59,9 @@ class LogCore:
         self.log_end_offset = loaded.segments.active.next_offset
         self.recovery_point = loaded.recovery_point
         self.corruption: Corruption | None = loaded.corruption
+        self.durable_end = DurableEnd(disk, directory) if config.notes_durable_end else None
+        if self.durable_end is not None:
+            self.durable_end.lower(self.log_end_offset)  # what is gone is marked as damage
         self.failure: StorageFailure | None = None
         self.first_dirty_offset = 0  # compaction looked at what lies below
         self.generation = 0  # of truncations: a flush that began in an older one moves no recovery point
@@ -130,6 +134,8 @@ class LogCore:
 
     def lower_bounds(self, offset: int) -> None:
         """After a crash, what is to be cut must not pass for durable, nor the log start behind it: tell the disk."""
+        if self.durable_end is not None:
+            self.durable_end.lower(offset)
         if offset < self.recovery_point or offset < self.log_start_offset:
             self.recovery_point = min(self.recovery_point, offset)
             self.log_start_offset = min(self.log_start_offset, offset)

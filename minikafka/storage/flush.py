@@ -12,6 +12,7 @@ from os.path import dirname
 
 from minikafka.storage.core import LogCore
 from minikafka.storage.disk import Disk, File
+from minikafka.storage.durable_end import DurableEnd
 from minikafka.storage.epochs import LeaderEpochCache
 from minikafka.storage.segment import INDEX_SUFFIXES
 
@@ -22,6 +23,7 @@ class FlushJob:
     __slots__ = (
         "_directories",
         "_disk",
+        "_durable_end",
         "_epochs",
         "_files",
         "_paths",
@@ -41,6 +43,7 @@ class FlushJob:
         paths: Sequence[str],
         directories: Sequence[str],
         epochs: LeaderEpochCache | None = None,
+        durable_end: DurableEnd | None = None,
     ) -> None:
         self.up_to_offset = up_to_offset
         self.generation = generation
@@ -51,6 +54,7 @@ class FlushJob:
         self._paths = paths
         self._directories = directories
         self._epochs = epochs
+        self._durable_end = durable_end
 
     def run(self) -> None:
         """Sync, in any thread. Nothing is raised: :func:`complete` looks at ``error``."""
@@ -63,6 +67,8 @@ class FlushJob:
                 self._disk.fsync_dir(directory)
             if self._epochs is not None:
                 self._epochs.store(self._disk, self._directories[0])
+            if self._durable_end is not None:
+                self._durable_end.note(self.up_to_offset)
         except OSError as error:
             self.error = error
         self.is_done = True
@@ -102,6 +108,7 @@ def prepare(log: LogCore, *, is_last: bool = False) -> FlushJob:
         paths=log.unsynced_paths + paths,
         directories=[log.directory, dirname(log.directory)] if log.is_directory_dirty or is_last else [],
         epochs=log.epochs if is_last else None,
+        durable_end=log.durable_end,
     )
     log.unsynced_paths = []
     log.is_directory_dirty = False

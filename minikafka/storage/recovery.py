@@ -8,6 +8,9 @@ At the first bad batch there are two cases (reliability.md). *A torn tail*: noth
 below the recovery point. A crash cut off what nobody was promised; it is truncated. *Corruption*: anything else. What
 lies behind is kept aside in ``.corrupt`` files, the log ends before the damage, and :class:`Corruption` tells the
 broker that this replica must be fetched again before it may count or lead.
+
+Where the log noted how far it was synced (``durable_end``) nothing needs to be guessed from what lies behind: damage
+below is corruption, anything else a torn tail.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from minikafka.storage.damage import (
     write_refetch_mark,
 )
 from minikafka.storage.disk import Disk
+from minikafka.storage.durable_end import read_durable_end
 from minikafka.storage.epochs import LeaderEpochCache
 from minikafka.storage.errors import BadBatchError, Corruption
 from minikafka.storage.leftovers import log_files, remove_leftovers
@@ -81,6 +85,7 @@ class _Loader:
         self.cache = cache
         self.log_start_offset = log_start_offset
         self.recovery_point = recovery_point
+        self.durable_end = read_durable_end(disk, directory)
         self.snapshots = SnapshotFiles(disk, directory)
         self.corruption = read_refetch_mark(disk, directory)
         self.epochs = LeaderEpochCache()
@@ -143,7 +148,7 @@ class _Loader:
     def _check_end(self) -> None:
         """The log must reach the recovery point; one that ends before its start begins anew there."""
         last = self.segments[-1]
-        if max(last.next_offset, self.log_start_offset) < self.recovery_point and self.corruption is None:
+        if max(last.next_offset, self.log_start_offset) < self._must_reach() and self.corruption is None:
             self._report(last, last.size, "records that were durable are missing", None)
         if last.next_offset < self.log_start_offset:
             for segment in reversed(self.segments):
@@ -226,10 +231,8 @@ class _Loader:
         segment, behind = self.segments[at], self.segments[at + 1 :]
         path, end_offset = segment.path(LOG_SUFFIX), segment.next_offset
         file_size = self.disk.size(path)
-        is_corrupt = (
-            end_offset < self.recovery_point
-            or has_valid_batch(segment.file, bad.position + 1, file_size, end_offset)
-            or any(has_valid_batch(later.file, 0, later.size, end_offset) for later in behind)
+        is_corrupt = end_offset < self._must_reach() or (
+            self.durable_end is None and self._goes_on(segment, bad.position + 1, behind)
         )
         if is_corrupt:
             self._report(segment, bad.position, bad.why, keep_aside(self.disk, path, bad.position, file_size))
@@ -241,6 +244,17 @@ class _Loader:
             file.truncate(bad.position)
             file.fsync()
         self.disk.fsync_dir(self.directory)
+
+    def _must_reach(self) -> int:
+        """What is known to have been synced."""
+        return max(self.recovery_point, self.durable_end or 0)
+
+    def _goes_on(self, segment: Segment, position: int, behind: list[Segment]) -> bool:
+        """True when a batch with a valid checksum lies behind the damage, in the same segment or a later one."""
+        end_offset, file_size = segment.next_offset, self.disk.size(segment.path(LOG_SUFFIX))
+        return has_valid_batch(segment.file, position, file_size, end_offset) or any(
+            has_valid_batch(later.file, 0, later.size, end_offset) for later in behind
+        )
 
     def _report(self, segment: Segment, position: int, why: str, aside: str | None) -> None:
         self.corruption = Corruption(segment.path(LOG_SUFFIX), position, segment.next_offset, why, aside)

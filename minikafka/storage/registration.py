@@ -61,7 +61,8 @@ def write_registration(disk: Disk, directory: str, registration: Registration) -
 class Registrations:
     """What the log directories of a node know of its registrations.
 
-    ``previous_broker_epoch`` is the one whose records are all there: it goes to the controller. -1 when what was not
+    ``previous_broker_epoch`` is the one whose records are all there: it goes to the controller, and into the mark of an
+    orderly stop, also of one before the process registered. -1 when what was not
     synced may be lost, ANYTHING_LOST when more may be, or when nothing is known.
     """
 

@@ -24,11 +24,17 @@ T = TypeVar("T")
 
 METADATA_PARTITION = TopicPartition(CLUSTER_METADATA_TOPIC, 0)
 CONFIG = LogConfig(
-    retention_ms=UNLIMITED, retention_bytes=UNLIMITED, segment_ms=NEVER, segment_bytes=600, index_interval_bytes=150
+    retention_ms=UNLIMITED,
+    retention_bytes=UNLIMITED,
+    segment_ms=NEVER,
+    segment_bytes=600,
+    index_interval_bytes=150,
+    notes_durable_end=True,
 )
 MIXES: dict[str, dict[str, int]] = {
     "records of the quorum": {"append": 6, "fetch": 3, "flush": 4, "truncate": 2, "vote": 1, "checkpoint": 1},
     "votes": {"vote": 6, "append": 2, "flush": 1, "stop_and_start": 1},
+    "damage to the quorum's log": {"append": 4, "fetch": 4, "flush": 4, "rot": 2, "vote": 1},
     "snapshots": {"append": 6, "flush": 3, "snapshot": 3, "cut_start": 2, "install": 1, "checkpoint": 1, "vote": 1},
 }
 
@@ -88,6 +94,7 @@ class MetadataLife:
         self.start = 0  # the log may begin there, not later
         self.must_repair = False
         self.repaired_from = 0  # a node whose log needs repair is not counted on for more
+        self.rotten: int | None = None  # a record that was synced there went bad
 
     def promises(self) -> Hashable:
         return (
@@ -96,6 +103,7 @@ class MetadataLife:
             self.promised,
             self.start,
             self.must_repair,
+            self.rotten,
             tuple(sorted(map(str, self.votes))),
             tuple(self.snapshots.items()),
         )
@@ -112,12 +120,14 @@ class MetadataLife:
         life = MetadataLife(disk, self.rng, self.mix, 6)
         election, must_repair = life.open()
         assert election in self.votes, "a vote that was answered is remembered"
-        if must_repair:
-            assert lost_power or self.must_repair, "a kill does not make the log need repair"
-            assert life.log.corruption is not None or self.must_repair, "nothing but damage makes the log need repair"
+        is_damaged = self.must_repair or self.rotten is not None
+        assert not must_repair or is_damaged, "neither a kill nor a power cut makes the log need repair"
+        is_mended = self.doing == "unmark"
+        assert must_repair or is_mended or not is_damaged, "a node that lost what it promised does not vote"
         self._check_snapshots(life)
         must_end = self.promised if lost_power else self.committed
-        self._check_records(life, min(must_end, self.repaired_from) if self.must_repair else must_end)
+        limits = [self.repaired_from] * self.must_repair + [self.rotten] * (self.rotten is not None)
+        self._check_records(life, min([must_end, *limits]))
         life._inherit(self, election, must_repair)
         return life
 
@@ -249,6 +259,21 @@ class MetadataLife:
         self.promised = max(self.promised, end)
         self.high_watermark = max(self.high_watermark, self.rng.randint(self.high_watermark, self.promised))
 
+    def rot(self) -> None:
+        """The disk damages a record that it said was durable."""
+        self.flush()
+        durable = [record.offset for record in self.records if record.offset < self.promised]
+        if self.rotten is not None or not durable:
+            return
+        offset = self.rng.choice(durable)
+        segment = self.log.segments[self.log.segments.index_of(offset)]
+        found = segment.find(offset)
+        assert found is not None
+        path = segment.path(".log")
+        if not self.disk.platter.inode(path).is_dirty:
+            self.disk.platter.flip(path, found[0] + found[1].size_in_bytes - 1)
+            self.rotten = found[1].base_offset
+
     def truncate(self) -> None:
         """What was not committed contradicts the leader's log."""
         bases = [record.offset for record in self.records if record.offset >= self.high_watermark]
@@ -318,5 +343,6 @@ class MetadataLife:
             self.vote()
         self.append()
         result_of(self.files_.flush())
+        self.doing = "unmark"
         result_of(self.files_.remove_repair_mark())
         self.must_repair = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 from crash_scenarios import explore_any
@@ -10,6 +11,7 @@ from planted.registry import Suite
 from minikafka.broker.drivers.metadata_log import MetadataLog, snapshot_values
 from minikafka.storage import compaction, snapshots
 from minikafka.storage.core import LogCore
+from minikafka.storage.durable_end import DurableEnd
 from minikafka.storage.epochs import LeaderEpochCache
 from minikafka.storage.flush import FlushJob
 from minikafka.storage.log_dir import LogDir
@@ -184,6 +186,25 @@ async def the_log_goes_before_the_snapshot_is_durable(files: MetadataLog, snapsh
     await files.flush()
     files._disk.write_atomic(files._snapshot_path(snapshot_id), data)
     return snapshot_values(data)
+
+
+@SUITE.replaces(_Loader, "_must_reach", seed=12)
+def any_damage_to_the_quorums_log_is_a_torn_tail(loader: _Loader) -> int:
+    """What was synced, and acknowledged, is cut as if it had not been: the node votes without it."""
+    return 0
+
+
+@SUITE.replaces(DurableEnd, "note", seed=10)
+def the_durable_end_is_noted_before_it_is_synced(durable_end: DurableEnd, offset: int) -> None:
+    """A power cut takes the note back, and what went bad below it is cut as if it had never been promised."""
+    if durable_end._offset is None or offset > durable_end._offset:
+        durable_end._disk.write_bytes(durable_end._path, struct.pack(">qq", offset, ~offset))
+        durable_end._offset = offset
+
+
+@SUITE.replaces(DurableEnd, "lower", seed=10)
+def the_durable_end_does_not_fall_with_the_log(durable_end: DurableEnd, offset: int) -> None:
+    """Records that take the place of those that were cut pass for durable before they are."""
 
 
 @SUITE.replaces(MetadataLog, "flush", seed=10)

@@ -210,7 +210,7 @@ def test_a_vote_in_a_new_directory_is_durable() -> None:
 def test_a_vote_that_is_seen_after_a_kill_is_durable() -> None:
     platter = SimulatedDisk()
     life = MetadataLife(
-        platter.mount(before=DiesBefore(platter, "fsync_dir", "__cluster", turn=3)), Random(1), "votes", 1
+        platter.mount(before=DiesBefore(platter, "fsync_dir", "__cluster", turn=4)), Random(1), "votes", 1
     )
     life.open()
     life.vote()
@@ -271,3 +271,40 @@ def test_a_move_that_a_later_process_completes_leaves_a_log_with_its_topic_id() 
         assert moved is not None
         assert store.directory_of(WHERE) is store.directories[1]
         assert (moved.topic_id, moved.log_end_offset) == (TOPIC_ID, 1)
+
+
+@pytest.mark.spec("P2")
+def test_a_power_cut_leaves_no_log_of_the_quorum_in_need_of_repair() -> None:
+    """A hole in what was not synced, with whole batches behind it, took the vote from every voter that had one."""
+    platter = SimulatedDisk()
+    life = MetadataLife(platter.mount(), Random(1), "records of the quorum", 1)
+    life.open()
+    life.append()
+    life.flush()
+    durable = life.log.log_end_offset
+    for _ in range(4):
+        life.append()
+    ends = set()
+    for future in futures(platter, Random(1), 200):
+        reborn = life.restarted(future.mount(), lost_power=True)
+        assert not reborn.must_repair
+        ends.add(reborn.log.log_end_offset)
+    assert min(ends) == durable
+    assert len(ends) > 2
+
+
+@pytest.mark.spec("P2")
+def test_damage_to_a_synced_record_of_the_quorum_takes_the_vote_whatever_lies_behind() -> None:
+    """The last record that was synced looks like a torn tail, and is none: it was acknowledged."""
+    for behind in (0, 2):
+        platter = SimulatedDisk()
+        life = MetadataLife(platter.mount(), Random(1), "records of the quorum", 1)
+        life.open()
+        life.append()
+        life.flush()
+        platter.flip(life.log.segments.active.path(".log"), life.log.size_in_bytes - 1)
+        life.rotten = 0
+        for _ in range(behind):
+            life.append()
+        for future in futures(platter, Random(1), 50):
+            assert life.restarted(future.mount(), lost_power=True).must_repair

@@ -185,6 +185,18 @@ async def test_a_node_that_comes_back_has_what_it_had(start_node: StartNode, dia
         await node.stop()
 
 
+async def test_an_orderly_stop_before_registering_leaves_the_mark_of_the_stop_before(
+    start_node: StartNode, tmp_path: Path
+) -> None:
+    node = await start_node()
+    broker_epoch = node.control_plane.lifecycle.broker_epoch
+    await node.stop()
+    await make_node(tmp_path / "data").stop()
+    again = make_node(tmp_path / "data")
+    assert again.control_plane.registrations.previous_broker_epoch == broker_epoch > 0
+    await again.stop()
+
+
 @pytest.mark.spec("C2")
 async def test_topics_deleted_while_a_node_was_down_leave_nothing(start_node: StartNode, tmp_path: Path) -> None:
     node = await start_node()

@@ -1,0 +1,69 @@
+"""The file ``durable-end`` of a log: up to where it was synced, exactly.
+
+A recovery point that is checkpointed every minute says from where to recover, but not whether a damaged batch behind it
+was ever durable: a power cut leaves holes in what was not synced, with whole batches behind them, and so does a disk
+that goes bad. A log whose syncs others rely on record by record (the quorum's) therefore notes its end here after each
+sync, durably, before anybody hears of that sync. Below the note, damage is corruption. At or above it lies only what
+was promised to nobody: it may be cut, whatever lies behind.
+
+Rows of 16 bytes, an offset and its complement, both int64; the last whole row counts. Each row is synced before the
+next is written, so that a crash can damage none but the last.
+"""
+
+from __future__ import annotations
+
+import struct
+from threading import Lock
+from typing import Final
+
+from minikafka.storage.disk import Disk, File
+
+DURABLE_END_FILE: Final = "durable-end"
+ROWS_MAX: Final = 4096
+
+_ROW: Final = struct.Struct(">qq")
+
+
+def read_durable_end(disk: Disk, directory: str) -> int | None:
+    """The offset below which the log in ``directory`` was synced; None where that is not noted."""
+    try:
+        data = disk.read_bytes(f"{directory}/{DURABLE_END_FILE}")
+    except FileNotFoundError:
+        return None
+    rows = _ROW.iter_unpack(data[: len(data) // _ROW.size * _ROW.size])
+    return next((offset for offset, check in reversed(list(rows)) if check == ~offset), None)
+
+
+class DurableEnd:
+    """Notes the durable end of one log, in any thread; of syncs that overlap, the one that covers most counts."""
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        self._disk = disk
+        self._path = f"{directory}/{DURABLE_END_FILE}"
+        self._offset = read_durable_end(disk, directory)
+        self._file: File | None = None
+        self._rows = 0
+        self._lock = Lock()
+
+    def note(self, offset: int) -> None:
+        """Everything below ``offset`` is synced. OSError when the disk refuses."""
+        with self._lock:
+            if self._offset is None or offset > self._offset:
+                self._append(offset)
+
+    def lower(self, offset: int) -> None:
+        """What is at ``offset`` and above is about to be cut, or is lost and marked so."""
+        with self._lock:
+            if self._offset is not None and offset < self._offset:
+                self._append(offset)
+
+    def _append(self, offset: int) -> None:
+        row = _ROW.pack(offset, ~offset)
+        if self._file is None or self._rows == ROWS_MAX:
+            self._disk.write_atomic(self._path, row)
+            self._file, self._rows = self._disk.open_append(self._path), 1
+        else:
+            self._file.append([row])
+            self._file.fsync()
+            self._rows += 1
+        self._offset = offset
