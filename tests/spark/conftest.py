@@ -20,6 +20,7 @@ from minikafka.spark import start_session
 sys.path.insert(0, str(Path(__file__).parent))
 
 from kafka_connector import REQUIRED, Connector, find_connector
+from librdkafka import create_topic
 
 StartCluster = Callable[..., LocalCluster]
 
@@ -96,3 +97,9 @@ def start_cluster(tmp_path: Path) -> Iterator[StartCluster]:
 def topic(request: pytest.FixtureRequest) -> str:
     """A topic name of the test's own; the topic is not created."""
     return re.sub(r"[^a-zA-Z0-9-]+", "-", request.node.name).strip("-")[:200]
+
+
+@pytest.fixture
+def created(cluster: LocalCluster, topic: str) -> str:
+    """A topic of the test's own with three partitions."""
+    return create_topic(cluster, topic)

@@ -6,13 +6,12 @@ Its rows are what ours must be equal to; here they are compared with what conflu
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from librdkafka import read_by_librdkafka, write_by_librdkafka
 from pyspark.sql import DataFrame, SparkSession
 
 from minikafka.chaos.local_cluster import LocalCluster
@@ -23,48 +22,8 @@ Load = Callable[..., DataFrame]
 
 
 @pytest.fixture
-def created(cluster: LocalCluster, topic: str) -> str:
-    """A topic with three partitions."""
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-    admin.create_topics([NewTopic(topic, PARTITIONS, 3)])[topic].result()
-    return topic
-
-
-@pytest.fixture
 def options(cluster: LocalCluster) -> dict[str, str]:
     return {"kafka.bootstrap.servers": cluster.bootstrap_servers}
-
-
-def read_by_librdkafka(cluster: LocalCluster, topic: str, count: int) -> list[Any]:
-    """All messages of the topic by partition and offset."""
-    return sorted(_polled(cluster, topic, count), key=lambda message: (message.partition(), message.offset()))
-
-
-def _polled(cluster: LocalCluster, topic: str, count: int) -> Iterator[Any]:
-    consumer = Consumer(
-        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "none", "enable.auto.commit": False}
-    )
-    try:
-        consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
-        for _ in range(count):
-            message = consumer.poll(30)
-            assert message is not None
-            assert message.error() is None
-            yield message
-        assert consumer.poll(0.2) is None, "more came than was written"
-    finally:
-        consumer.close()
-
-
-def write_by_librdkafka(cluster: LocalCluster, topic: str, count: int, **settings: str) -> None:
-    named = {name.replace("_", "."): value for name, value in settings.items()}
-    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers} | named)
-    for number in range(count):
-        key = None if number % 7 == 0 else f"k{number}"
-        value = None if number % 11 == 0 else f"v{number}"
-        headers = [("n", str(number).encode()), ("null", None)] if number % 2 else None
-        producer.produce(topic, value, key, partition=number % PARTITIONS, headers=headers)
-    assert producer.flush(60) == 0
 
 
 def rows_of(df: DataFrame) -> list[tuple[Any, ...]]:
