@@ -5,7 +5,8 @@ A3 the controller takes two, each a durable record: here it puts the target in f
 begin to follow; when the leaders' proposals have brought the whole target into the ISR, ``partition_change.completed``
 leaves only the target, by which the others delete their replicas. Whatever else happens to the partition in between,
 and whichever controller sees it, needs to know nothing more. A reassignment that replaces another, or the cancelling of
-it, starts from the same original: replicas that were only being added are dropped.
+it, starts from the same original: replicas that were only being added are dropped, unless too few others have what they
+have.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from minikafka.metadata.controller.commands import (
     ReassignTopic,
     ReassignTopicResult,
 )
-from minikafka.metadata.controller.partition_change import reassigned, settled
+from minikafka.metadata.controller.partition_change import Circumstances, min_isr_of, reassigned
 from minikafka.metadata.controller.partitions import change_records
 from minikafka.metadata.controller.state import ControllerState
 from minikafka.metadata.image import PartitionImage, TopicImage
@@ -70,14 +71,7 @@ class _Request:
             self._check_target(where, partition, replicas)
         wanted = reassigned(partition, replicas, self._state.directory_for)
         around = self._state.circumstances(topic, partition)
-        after = settled(partition, wanted, around)
-        holders = partition.isr or partition.elr or partition.last_known_elr
-        if holders and not {*after.isr, *after.elr} and not set(holders) <= set(after.last_known_elr):
-            raise KafkaError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"{where}: acknowledged records are only on {list(holders)}, of which none would be left; wait until "
-                "others are in sync",
-            )
+        _check_copies(where, partition, wanted, around)
         self._check_room(where, partition, wanted)
         self._state.write(*change_records(topic, where.partition, partition, wanted, around))
 
@@ -124,3 +118,21 @@ class _Request:
                     "raise the limit (ulimit -n), or choose another broker",
                 )
         self._load.replicas.update(added)
+
+
+def _check_copies(
+    where: TopicPartition, partition: PartitionImage, wanted: PartitionImage, around: Circumstances
+) -> None:
+    """What was committed stays on as many replicas as the minimum asks for (promise P2).
+
+    A replica that was only being added may hold what others do not have yet: it is not dropped before they have.
+    """
+    holders = [*partition.isr, *partition.elr] or list(partition.last_known_elr)
+    left = [holder for holder in holders if holder in wanted.replicas]
+    needed = min(min_isr_of(partition, around), len(holders))
+    if len(left) < needed:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"{where}: acknowledged records are only on {holders}, of which {left or 'none'} would be left; "
+            f"min.insync.replicas asks for {needed}: wait until others are in sync",
+        )

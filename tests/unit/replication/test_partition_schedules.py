@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from partition_model import trace_of
+from partition_model import run, trace_of
 from planted.registry import wanted_seeds
 from planted.sweep import Sweep, sweep
 
@@ -23,6 +23,13 @@ def test_no_schedule_loses_or_diverges():
     result = sweep(Sweep("partition"), wanted_seeds(10_000))
     for seed, violation in result.violations[:1]:
         pytest.fail(f"seed {seed}: {violation}\n{trace_of(seed)}")
+
+
+@pytest.mark.spec("P2")
+@pytest.mark.parametrize("seed", [122293, 162062, 192556, 205131, 230033, 301848, 310410])
+def test_schedules_that_once_violated(seed):
+    """A reassignment was replaced while replicas that were only being added had committed records."""
+    run(seed)
 
 
 def test_the_same_seed_gives_the_same_trace():

@@ -126,6 +126,23 @@ def test_the_only_replica_with_the_records_is_not_taken_away(five: Any) -> None:
     assert "only on [4]" in result.message
 
 
+@pytest.mark.spec("A4")
+@pytest.mark.spec("P2")
+@pytest.mark.parametrize("target", [None, (1, 2, 3), (5, 1)])
+def test_as_many_replicas_as_the_minimum_keep_the_records(five: Any, target: tuple[int, ...] | None) -> None:
+    """Else one machine that loses power takes what was acknowledged (seed 310410 of the partition schedules)."""
+    five.alter("t", min_insync_replicas="2")
+    five.reassign((4, 5))
+    five.propose((1, 4))
+    result = five.reassign(target)
+    assert result.error is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert "only on [4, 1], of which [1] would be left" in result.message
+    assert five.partition().replicas == (4, 5, 1, 2, 3)
+    five.propose((1, 4, 2))
+    assert five.reassign(target).error is ErrorCode.NONE
+    assert set(five.partition().isr) == {1, 2}
+
+
 @pytest.mark.spec("A3")
 def test_fewer_replicas_and_another_order_need_nobody_to_catch_up(five: Any) -> None:
     five.reassign((3, 2, 1))
