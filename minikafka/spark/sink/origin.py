@@ -66,27 +66,30 @@ def _lists(offsets: Any, items: Any) -> Any:
 def deduplicated(df: DataFrame, *, within: str = "1 hour") -> DataFrame:
     """The records of a DataFrame without those that a sink wrote twice; others are all kept.
 
-    ``df`` was read with ``includeHeaders`` and has its columns still: key, value, topic, partition, offset, timestamp,
-    headers. A stream remembers what it saw for ``within``, by the records' timestamps, and takes a record that is
-    written again later than that for another; it gets a watermark of that length.
+    ``df`` was read with ``includeHeaders`` and has its columns still: key, value, topic, partition, offset, headers. A
+    stream remembers for ``within`` what it has read, by the clock of its batches rather than by the records' own
+    timestamps: no record, however old, is too late and dropped. One written again later than that is kept. A watermark
+    of your own belongs behind this step; Spark refuses it before.
     """
     from pyspark.sql import functions
 
-    missing = {"key", "value", "topic", "partition", "offset", "timestamp", "headers"} - set(df.columns)
+    missing = {"key", "value", "topic", "partition", "offset", "headers"} - set(df.columns)
     if missing:
         needed = ", ".join(sorted(missing))
         raise ValueError(f"to find duplicates, these columns are needed too: {needed} (read with includeHeaders=true)")
     marked = df.withColumn(_ORIGIN, origin()).withColumn(_CONTENT, functions.xxhash64("key", "value"))
     same = ["topic", _ORIGIN, _CONTENT]
     if df.isStreaming:
-        kept = marked.withWatermark("timestamp", within).dropDuplicatesWithinWatermark(same)
+        timed = marked.withColumn(_READ_AT, functions.current_timestamp()).withWatermark(_READ_AT, within)
+        kept = timed.dropDuplicatesWithinWatermark(same)
     else:
         kept = marked.dropDuplicates(same)
-    return kept.drop(_ORIGIN, _CONTENT)
+    return kept.drop(_ORIGIN, _CONTENT, _READ_AT)
 
 
 _ORIGIN: Final = "__minikafka_origin"
 _CONTENT: Final = "__minikafka_content"
+_READ_AT: Final = "__minikafka_read_at"
 
 
 def origin() -> Column:
