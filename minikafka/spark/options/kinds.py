@@ -1,0 +1,183 @@
+"""How durations, topics, partitions and offsets are written in options: kinds beside those of the settings."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeVar
+
+from minikafka.config.kinds import INT_MAX, LONG_MAX, ConfigType, Kind
+from minikafka.model import TopicPartition
+from minikafka.spark.options.values import EARLIEST, Edge
+
+T = TypeVar("T")
+
+_UNITS_MS: Final = {
+    unit: ms
+    for units, ms in (
+        (("", "ms", "millisecond", "milliseconds"), 1),
+        (("s", "sec", "second", "seconds"), 1000),
+        (("m", "min", "minute", "minutes"), 60_000),
+        (("h", "hour", "hours"), 3_600_000),
+        (("d", "day", "days"), 86_400_000),
+    )
+    for unit in units
+}
+_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_OFFSETS: Final = 'JSON like {"topic":{"0":123,"1":-2}} (-2 is the earliest offset, -1 the latest)'
+_TIMESTAMPS: Final = 'JSON like {"topic":{"0":1700000000000}} (milliseconds since 1970)'
+_PARTITIONS: Final = 'JSON like {"topic":[0,1]}'
+
+
+def duration_ms() -> Kind[int]:
+    """A length of time as Spark writes it (``15m``, ``10 seconds``), milliseconds when no unit is given."""
+    allowed = "a length of time such as 500ms, 10s, 15m or 1h"
+
+    def parse(raw: object) -> int:
+        match = re.fullmatch(r"\s*([0-9]{1,15})\s*([a-z]*)\s*", str(raw).lower())
+        if match is None or match[2] not in _UNITS_MS:
+            raise ValueError(allowed)
+        return int(match[1]) * _UNITS_MS[match[2]]
+
+    return Kind(ConfigType.LONG, allowed, parse, _duration)
+
+
+def anything() -> Kind[str]:
+    """Any text, taken as it is."""
+    return Kind(ConfigType.STRING, "text", str)
+
+
+def topic() -> Kind[str]:
+    """A topic's name."""
+    allowed = "the name of a topic (letters, digits, '.', '_' and '-', at most 249)"
+
+    def parse(raw: object) -> str:
+        return _topic(str(raw).strip(), allowed)
+
+    return Kind(ConfigType.STRING, allowed, parse)
+
+
+def topics() -> Kind[tuple[str, ...]]:
+    """Names of topics separated by commas; one that is named twice counts once."""
+    allowed = "topics separated by commas"
+
+    def parse(raw: object) -> tuple[str, ...]:
+        names = [name for item in str(raw).split(",") if (name := item.strip())]
+        if not names:
+            raise ValueError(allowed)
+        return tuple(dict.fromkeys(_topic(name, allowed) for name in names))
+
+    return Kind(ConfigType.LIST, allowed, parse, ",".join)
+
+
+def pattern() -> Kind[str]:
+    """A regular expression."""
+
+    def parse(raw: object) -> str:
+        try:
+            re.compile(str(raw))
+        except re.error as error:
+            raise ValueError(f"a regular expression: {error}") from None
+        if not str(raw).strip():
+            raise ValueError("a regular expression that topics match in full")
+        return str(raw).strip()
+
+    return Kind(ConfigType.STRING, "a regular expression", parse)
+
+
+def partitions() -> Kind[tuple[TopicPartition, ...]]:
+    """``{"topic":[0,1]}``."""
+
+    def parse(raw: object) -> tuple[TopicPartition, ...]:
+        found = [
+            TopicPartition(name, _number(index, 0, INT_MAX, _PARTITIONS))
+            for name, indexes in _topics_of(raw, _PARTITIONS)
+            for index in _checked(indexes, list, _PARTITIONS)
+        ]
+        if not found:
+            raise ValueError(_PARTITIONS)
+        return tuple(dict.fromkeys(found))
+
+    return Kind(ConfigType.STRING, _PARTITIONS, parse)
+
+
+def offsets() -> Kind[Edge | dict[TopicPartition, int]]:
+    """``earliest``, ``latest``, or an offset for each partition."""
+    allowed = f"earliest, latest, or {_OFFSETS}"
+
+    def parse(raw: object) -> Edge | dict[TopicPartition, int]:
+        name = str(raw).strip().upper()
+        return Edge[name] if name in Edge.__members__ else _by_partition(raw, EARLIEST, allowed)
+
+    return Kind(ConfigType.STRING, allowed, parse, lambda value: value.name.lower() if isinstance(value, Edge) else "")
+
+
+def timestamps() -> Kind[dict[TopicPartition, int]]:
+    """A time for each partition."""
+    return Kind(ConfigType.STRING, _TIMESTAMPS, lambda raw: _by_partition(raw, 0, _TIMESTAMPS))
+
+
+def checked(kind: Kind[T], check: Callable[[T], str]) -> Kind[T]:
+    """The same kind, with a check that returns what is allowed, or nothing when the value is."""
+
+    def parse(raw: object) -> T:
+        value = kind.parse(raw)
+        if problem := check(value):
+            raise ValueError(problem)
+        return value
+
+    return Kind(kind.config_type, kind.allowed, parse, kind.format)
+
+
+def _by_partition(raw: object, minimum: int, allowed: str) -> dict[TopicPartition, int]:
+    found = {
+        TopicPartition(name, _index(index, allowed)): _number(value, minimum, LONG_MAX, allowed)
+        for name, values in _topics_of(raw, allowed)
+        for index, value in _checked(values, dict, allowed).items()
+    }
+    if not found:
+        raise ValueError(allowed)
+    return found
+
+
+def _topics_of(raw: object, allowed: str) -> Iterator[tuple[str, Any]]:
+    try:
+        parsed = json.loads(str(raw))
+    except (ValueError, RecursionError):
+        raise ValueError(allowed) from None
+    for name, value in _checked(parsed, dict, allowed).items():
+        yield _topic(name, allowed), value
+
+
+def _topic(name: str, allowed: str) -> str:
+    if not _TOPIC.fullmatch(name) or name in (".", ".."):
+        raise ValueError(f"{allowed}; {name!r} cannot be a topic")
+    return name
+
+
+def _index(text: str, allowed: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,9}", text):
+        raise ValueError(f"{allowed}; {text!r} is no partition")
+    return int(text)
+
+
+def _number(value: object, minimum: int, maximum: int, allowed: str) -> int:
+    if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,19}", value):
+        value = int(value)  # Spark's JSON of timestamps is often written with quotes
+    if not isinstance(value, int) or isinstance(value, bool) or not minimum <= value <= maximum:
+        raise ValueError(f"{allowed}; {value!r} cannot stand there")
+    return value
+
+
+def _checked(value: Any, type_: type[T], allowed: str) -> T:
+    if not isinstance(value, type_):
+        raise ValueError(allowed)
+    return value
+
+
+def _duration(value_ms: int) -> str:
+    for unit, ms in (("h", 3_600_000), ("m", 60_000), ("s", 1000)):
+        if value_ms and value_ms % ms == 0:
+            return f"{value_ms // ms}{unit}"
+    return f"{value_ms}ms"

@@ -1,0 +1,103 @@
+"""What a declared option is, and how a mapping of options is read by rows."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Flag, auto
+from typing import Any
+
+from minikafka.config.kinds import Kind
+
+
+class OptionError(ValueError):
+    """An option that cannot be used: which one, what is wrong with it, what to do. One line."""
+
+
+class Side(Flag):
+    """Where an option means something."""
+
+    BATCH_SOURCE = auto()
+    STREAM_SOURCE = auto()
+    SINK = auto()
+    SOURCE = BATCH_SOURCE | STREAM_SOURCE
+    BOTH = SOURCE | SINK
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A row. ``refusal``, when there is one, says what to do instead: the option is known and cannot be used.
+
+    ``kind`` is None for an option that is taken and has no effect here, whatever its value.
+    """
+
+    name: str
+    kind: Kind[Any] | None
+    default: Any
+    side: Side
+    doc: str
+    refusal: str = ""
+
+    @property
+    def default_shown(self) -> str:
+        """The default as a user would write it, empty for none."""
+        return "" if self.kind is None or self.default is None else self.kind.format(self.default)
+
+
+def parse_options(rows: Mapping[str, Option], given: Mapping[str, str], side: Side) -> dict[str, Any]:
+    """Values by the rows' names, defaults included. ``rows`` are by lower-case name; the case of given names is moot.
+
+    Raises OptionError for the first, in alphabetical order, that is unknown, belongs elsewhere or does not parse.
+    """
+    values = {row.name: row.default for row in rows.values() if row.kind is not None}
+    for name in sorted(given, key=str.lower):
+        row = rows.get(name.lower())
+        if row is None:
+            raise OptionError(f"there is no option '{name}'{_hint(name, rows.values())}")
+        _check_place(row, side)
+        if row.kind is not None:
+            values[row.name] = parse_value(row, given[name])
+    return values
+
+
+def parse_value(row: Option, raw: str) -> Any:
+    """The value, or OptionError with what is allowed."""
+    assert row.kind is not None
+    try:
+        return row.kind.parse(raw)
+    except ValueError as error:
+        raise OptionError(f"option '{row.name}' is {_shown(raw)}; it must be {error}") from None
+
+
+def _check_place(row: Option, side: Side) -> None:
+    if row.refusal:
+        raise OptionError(f"option '{row.name}' cannot be used: {row.refusal}")
+    if not row.side & side and not row.name.startswith("kafka."):  # a client's settings may be shared by both sides
+        raise OptionError(f"option '{row.name}' {_BELONGS[_home(row.side)]}; remove it")
+
+
+def _home(side: Side) -> Side:
+    return Side.SOURCE if side & Side.SOURCE == Side.SOURCE else side
+
+
+_BELONGS = {
+    Side.SINK: "is one of writing, not of reading",
+    Side.SOURCE: "is one of reading, not of writing",
+    Side.STREAM_SOURCE: "is one of streaming queries (readStream)",
+    Side.BATCH_SOURCE: "is one of batch queries (read): a stream has no end",
+}
+
+
+def _hint(name: str, rows: Iterable[Option]) -> str:
+    known = {row.name.lower(): row.name for row in rows if not row.refusal}
+    if f"kafka.{name.lower()}" in known:
+        return f"; did you mean 'kafka.{name}'? Settings of the client begin with 'kafka.'"
+    near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.7)
+    if near:
+        return f"; did you mean '{known[near[0]]}'?"
+    return "; docs/spark.md lists all of them"
+
+
+def _shown(raw: str) -> str:
+    return repr(raw if len(raw) <= 100 else raw[:97] + "...")

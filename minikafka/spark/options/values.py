@@ -1,0 +1,68 @@
+"""Which topics are read, and where reading begins and ends, as options say it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final, TypeAlias
+
+from minikafka.model import TopicPartition
+
+LATEST: Final = -1  # in the JSON of offsets
+EARLIEST: Final = -2
+
+
+class Edge(IntEnum):
+    """An end of every partition's log."""
+
+    LATEST = LATEST
+    EARLIEST = EARLIEST
+
+
+@dataclass(frozen=True, slots=True)
+class AtOffsets:
+    """An offset for each partition; -1 latest, -2 earliest."""
+
+    offsets: Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class AtTimestamp:
+    """The first record at or after a time (ms) in every partition."""
+
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class AtTimestamps:
+    """The first record at or after a time (ms) for each partition."""
+
+    timestamps_ms: Mapping[TopicPartition, int]
+
+
+OffsetSpec: TypeAlias = Edge | AtOffsets | AtTimestamp | AtTimestamps
+
+
+@dataclass(frozen=True, slots=True)
+class NamedTopics:
+    """All partitions of these topics, those that are added later too."""
+
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MatchingTopics:
+    """All partitions of every topic whose whole name matches, of those created later too."""
+
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True)
+class AssignedPartitions:
+    """Exactly these partitions."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+TopicChoice: TypeAlias = NamedTopics | MatchingTopics | AssignedPartitions
