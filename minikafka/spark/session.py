@@ -49,8 +49,17 @@ def start_session(name: str, *, master: str = LOCAL_MASTER, settings: Mapping[st
     for key, value in chosen.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
+    _say_errors_once()
     register(spark)
     return spark
+
+
+def _say_errors_once() -> None:
+    """What is wrong with a query is in the exception; PySpark would log it to stderr as well, as a page of JSON."""
+    from pyspark.logger import PySparkLogger
+
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True
 
 
 def _log_configuration() -> str:

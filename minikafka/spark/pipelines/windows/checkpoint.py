@@ -1,0 +1,98 @@
+"""What a checkpoint belongs to. Its state is of use to the same query alone: another one is refused, in words.
+
+The note is a text file in the checkpoint, written by Spark, so that any file system of Spark's will do.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from minikafka.spark.pipelines.running import PipelineError
+from minikafka.spark.pipelines.windows.spec import Named, Windows, format_duration
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_OPTIONS: Final = {
+    "topic": "TOPIC",
+    "to": "--to",
+    "keys": "--key",
+    "aggregates": "--agg",
+    "window_ms": "--window",
+    "slide_ms": "--slide",
+    "watermark_ms": "--watermark",
+    "time": "--time",
+    "where": "--where",
+    "schema": "--schema",
+    "emit": "--emit",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Purpose:
+    """Which query a checkpoint is for, and the fields of ``json`` that its first start learnt."""
+
+    cluster_id: str
+    topic: str
+    to: str
+    windows: Windows
+    fields: str | None = None
+
+    def to_json(self) -> str:
+        """One line."""
+        return json.dumps(asdict(self))
+
+    def differences(self, stored: dict[str, Any]) -> list[str]:
+        """The options in which a stored purpose is another one: ``--window was 10s``."""
+        ours: dict[str, Any] = json.loads(self.to_json())
+        before, now = ({**each, **each["windows"]} for each in (stored, ours))
+        return [f"{option} was {_words(name, before.get(name))}" for name, option in _OPTIONS.items()
+                if before.get(name) != now[name]]  # fmt: skip
+
+    def check_same(self, stored: dict[str, Any], checkpoint: str) -> None:
+        """Raise PipelineError unless the checkpoint is for this query."""
+        if differences := self.differences(stored):
+            raise PipelineError(
+                f"the checkpoint {checkpoint} is of other windows ({'; '.join(differences)}): "
+                "choose another --checkpoint, or delete it to begin anew"
+            )
+        if stored["cluster_id"] != self.cluster_id:
+            raise PipelineError(
+                f"the checkpoint {checkpoint} is of another cluster ({stored['cluster_id']}, not {self.cluster_id}): "
+                "choose another --checkpoint, or delete it to begin anew"
+            )
+
+
+def load_purpose(spark: SparkSession, checkpoint: str) -> dict[str, Any] | None:
+    """What the checkpoint says that it is for; None when it is new."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        lines = spark.read.text(_path(checkpoint)).collect()
+    except AnalysisException as error:
+        if error.getCondition() == "PATH_NOT_FOUND":
+            return None
+        raise
+    return json.loads(lines[0][0]) if lines else None
+
+
+def save_purpose(spark: SparkSession, checkpoint: str, purpose: Purpose) -> None:
+    """Note what the checkpoint is for."""
+    note = spark.createDataFrame([(purpose.to_json(),)], "value string")
+    note.coalesce(1).write.mode("overwrite").text(_path(checkpoint))
+
+
+def _path(checkpoint: str) -> str:
+    return f"{checkpoint.rstrip('/')}/purpose"
+
+
+def _words(name: str, value: Any) -> str:
+    if value is None:
+        return "not given"
+    if name.endswith("_ms"):
+        return format_duration(value)
+    if isinstance(value, list):
+        return ", ".join(f"'{expression} AS {name}'" for name, expression in (Named(*each) for each in value)) or "none"
+    return str(value)

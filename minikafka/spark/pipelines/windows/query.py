@@ -1,0 +1,201 @@
+"""The streaming query of ``windows``: started, watched, resumed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from minikafka.spark.pipelines.peek import TopicPeek, peek
+from minikafka.spark.pipelines.running import PipelineError, Progress, Show, explain, run_query, show_nothing
+from minikafka.spark.pipelines.windows.checkpoint import Purpose, load_purpose, save_purpose
+from minikafka.spark.pipelines.windows.json_fields import json_fields
+from minikafka.spark.pipelines.windows.plan import READ_METRICS, RESULT_METRICS, windowed
+from minikafka.spark.pipelines.windows.spec import Emit, Windows, parse_duration
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+FORMAT: Final = "minikafka"
+RECORDS_PER_BATCH: Final = 500_000
+EVERY: Final = "1s"
+_SETTINGS: Final = {
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class WindowsSummary:
+    """What one run of the query did; earlier runs of the same checkpoint are not in it."""
+
+    read: int = 0  # records
+    unfit: int = 0  # of them, left out because the value did not fit json's fields
+    untimed: int = 0  # of them, left out because the time of the event was NULL
+    late: int = 0  # groups of late records (same key and window, in one task) that were left out
+    written: int = 0  # results
+    batches: int = 0
+    open_windows: int = 0  # keys and windows in the state at the end
+    watermark: str | None = None
+    is_resumed: bool = False
+    is_stopped: bool = False
+
+
+def run_windows(
+    spark: SparkSession,
+    topic: str,
+    *,
+    to: str,
+    windows: Windows,
+    bootstrap_servers: str,
+    checkpoint: str,
+    once: bool = False,
+    start: str = "earliest",
+    every: str = EVERY,
+    records_per_batch: int = RECORDS_PER_BATCH,
+    options: Mapping[str, str] | None = None,
+    show: Show = show_nothing,
+) -> WindowsSummary:
+    """Aggregate ``topic`` into ``to`` until it is stopped; with ``once``, what is in the topic now.
+
+    ``checkpoint`` is a directory of any file system that Spark knows; the query resumes there. ``start`` (earliest,
+    latest) counts at the first start. ``options`` are further ones of the format, such as ``kafka.client.id``.
+
+    Raises PipelineError, and KafkaError when the cluster or one of the topics is not there.
+    """
+    found = peek(bootstrap_servers, topic)
+    peek(bootstrap_servers, to)
+    purpose, is_resumed = _purpose(spark, found, to, windows, bootstrap_servers, checkpoint)
+    reading = {
+        "kafka.bootstrap.servers": bootstrap_servers,
+        "subscribe": topic,
+        "startingOffsets": start,
+        "maxOffsetsPerTrigger": str(records_per_batch),
+        "includeHeaders": str(windows.reads_headers).lower(),
+    }
+    writing = {
+        "kafka.bootstrap.servers": bootstrap_servers,
+        "topic": to,
+        "checkpointLocation": checkpoint,
+        "deduplicationHeaders": "true",
+    }
+    more = dict(options or {})
+    with _configured(spark, _SETTINGS), _readable_errors():
+        records = spark.readStream.format(FORMAT).options(**reading, **more).load()
+        results = windowed(records, windows, purpose.fields)
+        if not is_resumed:
+            save_purpose(spark, checkpoint, purpose)
+        writer = results.writeStream.format(FORMAT).options(**writing, **more).queryName(f"windows {topic} to {to}")
+        writer = writer.outputMode("append" if windows.emit is Emit.FINAL else "update")
+        writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime=_interval(every))
+        query = writer.start()
+    total = found.offsets if once and start == "earliest" and not is_resumed else None
+    return _run(query, total, show, is_resumed)
+
+
+def _purpose(
+    spark: SparkSession, found: TopicPeek, to: str, windows: Windows, bootstrap_servers: str, checkpoint: str
+) -> tuple[Purpose, bool]:
+    """What the query is for, and whether its checkpoint was begun before."""
+    stored = load_purpose(spark, checkpoint)
+    purpose = Purpose(found.cluster_id, found.topic, to, windows)
+    if stored is None:
+        fields = json_fields(spark, windows, bootstrap_servers, found)
+        return Purpose(found.cluster_id, found.topic, to, windows, fields), False
+    purpose.check_same(stored, checkpoint)
+    return Purpose(found.cluster_id, found.topic, to, windows, stored["fields"]), True
+
+
+def _run(query: StreamingQuery, total: int | None, show: Show, is_resumed: bool) -> WindowsSummary:
+    counts = _Counts(is_resumed=is_resumed)
+
+    def look(progress: Progress) -> None:
+        counts.look(query)
+        show(progress)
+
+    try:
+        progress = run_query(query, rows_total=total, show=look)
+    finally:
+        query.stop()
+    counts.look(query)
+    return counts.summary(progress)
+
+
+@dataclass(slots=True)
+class _Counts:
+    """What the batches of a query say, added up. Spark keeps the latest hundred; a look is more often than that."""
+
+    is_resumed: bool
+    newest: int = -1
+    batches: int = 0
+    totals: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("read", "unfit", "untimed", "written"), 0))
+    late: int = 0
+    open_windows: int = 0
+    watermark: str | None = None
+
+    def look(self, query: StreamingQuery) -> None:
+        """Take in the batches that have ended since."""
+        last = query.lastProgress
+        if last is None or last["batchId"] == self.newest:
+            return
+        for batch in query.recentProgress:
+            if batch["batchId"] > self.newest and "addBatch" in batch["durationMs"]:
+                self._add(batch)
+
+    def _add(self, batch: Any) -> None:
+        self.newest = batch["batchId"]
+        self.batches += 1
+        observed = batch["observedMetrics"]
+        for name in (READ_METRICS, RESULT_METRICS):
+            for what, count in (observed[name].asDict() if name in observed else {}).items():
+                self.totals[what] += count
+        for operator in batch["stateOperators"]:
+            self.late += operator["numRowsDroppedByWatermark"]
+            self.open_windows = operator["numRowsTotal"]
+        self.watermark = (batch["eventTime"] or {}).get("watermark", self.watermark)
+
+    def summary(self, progress: Progress) -> WindowsSummary:
+        """The sums."""
+        return WindowsSummary(
+            **self.totals,
+            late=self.late,
+            batches=self.batches,
+            open_windows=self.open_windows,
+            watermark=self.watermark,
+            is_resumed=self.is_resumed,
+            is_stopped=progress.is_stopped,
+        )
+
+
+@contextmanager
+def _configured(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """The session's settings, changed for the block: a query keeps those with which it was started."""
+    before: dict[str, str | None] = {name: spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)
+
+
+@contextmanager
+def _readable_errors() -> Iterator[None]:
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except PySparkException as error:
+        raise PipelineError(explain(error)) from error
+
+
+def _interval(every: str) -> str:
+    return f"{parse_duration(every, '--every')} milliseconds"
