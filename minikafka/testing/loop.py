@@ -275,7 +275,8 @@ class Process(asyncio.AbstractEventLoop):
 
     async def create_server(self, protocol_factory: Any, host: Any = None, port: Any = None, **options: Any) -> Any:
         """As asyncio's, over the simulated network."""
-        return self._listen(self, protocol_factory, str(host), int(port), bool(options.get("start_serving", True)))
+        is_serving, backlog = bool(options.get("start_serving", True)), int(options.get("backlog", 100))
+        return self._listen(self, protocol_factory, str(host), int(port), is_serving, backlog)
 
     # -- the event loop: the rest of its contract ---------------------------------------------------------------------
 
@@ -301,7 +302,7 @@ class Process(asyncio.AbstractEventLoop):
 
 
 Connect = Callable[[Process, Callable[[], Any], str, int], Coroutine[Any, Any, Any]]
-Listen = Callable[[Process, Callable[[], Any], str, int, bool], Any]
+Listen = Callable[[Process, Callable[[], Any], str, int, bool, int], Any]
 
 
 def _succeed(future: asyncio.Future[T], result: T) -> None:

@@ -289,6 +289,55 @@ def test_who_dies_with_bytes_unread_resets_the_connection(pair: Pair) -> None:
     assert (pair.at_a.data, pair.seen[-1]) == (b"", "a lost")
 
 
+def test_what_is_never_acknowledged_times_out_where_it_was_written(pair: Pair) -> None:
+    pair.world.network.timeout_s = 20.0
+    pair.world.network.cut("a", "b")
+    pair.write(b"one,")
+    pair.wait(19)
+    assert "a lost" not in pair.seen
+    pair.wait(2)
+    assert "a lost" in pair.seen
+    assert "b lost" not in pair.seen
+    pair.world.network.mend("a", "b")
+    pair.wait()
+    assert (pair.at_b.data, "b lost" in pair.seen) == (b"", False)
+    pair.answer(b"still there?")
+    pair.wait()
+    assert "b lost" in pair.seen
+
+
+def test_a_cut_that_is_mended_in_time_costs_nothing_later(pair: Pair) -> None:
+    pair.world.network.timeout_s = 20.0
+    for _ in range(3):
+        pair.world.network.cut("a", "b")
+        pair.write(b"more,")
+        pair.wait(15)
+        pair.world.network.mend("a", "b")
+        pair.wait()
+    pair.wait(60)
+    assert pair.at_b.data == b"more," * 3
+    assert "a lost" not in pair.seen
+
+
+def test_a_full_backlog_lets_others_knock_again(world: World) -> None:
+    made: list[asyncio.Protocol] = []
+    world.network.backlog_max = 2
+
+    def make() -> asyncio.Protocol:
+        made.append(asyncio.Protocol())
+        return made[-1]
+
+    world.run(serve("b", 1, make), world.b)
+    world.b.pause()
+    dials = [world.a.spawn(dial("b", 1, asyncio.Protocol)) for _ in range(5)]
+    world.simulator.run(world.simulator.now + 0.5)
+    assert sum(task.done() for task in dials) == 2  # the kernel made them, whether the process looks or not
+    world.b.resume()
+    world.simulator.run(world.simulator.now + 8)
+    assert all(task.done() for task in dials)
+    assert len(made) == 5
+
+
 # -- processes and machines --------------------------------------------------------------------------------------------
 
 
@@ -316,6 +365,18 @@ def test_a_machine_without_power_is_silent_until_it_is_back(pair: Pair) -> None:
     world.network.process("b")
     pair.wait()
     assert "a lost" in pair.seen  # what was sent is sent again, and refused
+
+
+def test_a_machine_that_stays_without_power_times_out(pair: Pair) -> None:
+    world = pair.world
+    world.network.timeout_s = 20.0
+    world.network.lose_power("b")
+    world.b.kill()
+    pair.write(b"anyone?")
+    pair.wait(19)
+    assert "a lost" not in pair.seen
+    pair.wait(2)
+    assert "a lost" in pair.seen
 
 
 def test_who_writes_nothing_does_not_learn_that_the_power_was_gone(pair: Pair) -> None:

@@ -1,0 +1,263 @@
+"""The two ends of a connection, and the transports by which protocols see them."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from minikafka.testing.loop import Process
+from minikafka.testing.network.links import Pipe
+
+if TYPE_CHECKING:
+    from minikafka.testing.network.network import Network
+
+KERNEL_BUFFER_BYTES: Final = 256 * 1024
+"""What may be under way in one direction before a transport's own buffer fills."""
+WRITE_HIGH_BYTES: Final = 64 * 1024
+SPLIT_CHANCE: Final = 0.03
+
+Address = tuple[str, int]
+
+
+class Socket:
+    """One end of a connection."""
+
+    peer: Socket
+
+    def __init__(self, network: Network, process: Process, name: Address, peer_name: Address, out: Pipe) -> None:
+        self.process = process
+        self.name = name
+        self.peer_name = peer_name
+        self.transport = SimulatedTransport(self)
+        self.is_open = True
+        self.is_reading = True
+        self._network = network
+        self._out = out
+        out.on_timeout = self.time_out
+        self._protocol: asyncio.BaseProtocol | None = None
+        self._inbound = bytearray()
+        self._end: Exception | bool | None = False  # what connection_lost will be told once all is read; False: no end
+        self._has_delivery = False
+        self._waiting = bytearray()  # in the process, because the kernel takes no more
+        self._under_way = 0  # in the kernels: the peer's process did not read it yet
+        self._is_writing_paused = False
+        self._is_closing = False
+        self._is_silent = False
+        self._missed = False  # bytes came while the machine had no power
+        if process.is_alive:
+            network.open(self)
+        else:
+            self.is_open = False
+
+    def begin(self, protocol: asyncio.BaseProtocol) -> None:
+        """Tell the protocol that it is connected, then hand over what is there already."""
+        self._protocol = protocol
+        protocol.connection_made(self.transport)
+        self._want_delivery()
+
+    # -- sending ------------------------------------------------------------------------------------------------------
+
+    def send(self, data: bytes) -> None:
+        """Write: as much as the kernel takes is on its way, the rest waits in the process."""
+        if not self.is_open or self._is_closing:
+            return
+        self._waiting += data
+        self._push()
+        if self.buffered > WRITE_HIGH_BYTES and not self._is_writing_paused and self._protocol is not None:
+            self._is_writing_paused = True
+            cast(asyncio.Protocol, self._protocol).pause_writing()
+
+    def _push(self) -> None:
+        rng = self._network.simulator.rng
+        while self._waiting and self._under_way < KERNEL_BUFFER_BYTES:
+            size = min(len(self._waiting), KERNEL_BUFFER_BYTES - self._under_way)
+            if size > 1 and rng.random() < SPLIT_CHANCE:
+                size = rng.randrange(1, size)
+            data = bytes(self._waiting[:size])
+            del self._waiting[:size]
+            self._under_way += size
+            self._out.send(partial(self.peer.receive, data))
+
+    @property
+    def buffered(self) -> int:
+        """Bytes written that the kernel did not take yet."""
+        return len(self._waiting)
+
+    def _taken(self, count: int) -> None:
+        """The peer's process read that many bytes."""
+        self._under_way -= count
+        if self._waiting and self.is_open:
+            self.process.call_soon(self._on_writable)
+
+    def _on_writable(self) -> None:
+        if not self.is_open:
+            return
+        self._push()
+        if self._is_writing_paused and self.buffered < WRITE_HIGH_BYTES // 4:
+            self._is_writing_paused = False
+            cast(asyncio.Protocol, self._protocol).resume_writing()
+        if self._is_closing and not self._waiting:
+            self._end_orderly()
+
+    # -- ending -------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Orderly: what was written arrives, then the end."""
+        if self.is_open and self.process.is_alive:
+            self._is_closing = True
+            if not self._waiting:
+                self._end_orderly()
+
+    def _end_orderly(self) -> None:
+        if self._shut(None):
+            self._hang_up()
+
+    def abort(self) -> None:
+        """At once; the peer is told with a reset."""
+        if self._shut(None):
+            self._reset()
+
+    def time_out(self) -> None:
+        """What was written is not acknowledged: the kernel ends this side, and the other does not learn of it."""
+        self._shut(TimeoutError(errno.ETIMEDOUT, "connection timed out"))
+
+    def die(self, *, is_silent: bool) -> None:
+        """The process is gone, with what waited in it: its machine ends the connection, if it has power."""
+        self.is_open = False
+        self._is_silent = is_silent
+        self._waiting.clear()
+        if not is_silent:
+            self._hang_up()
+
+    def answer_retransmission(self) -> None:
+        """The machine has power again and does not know this connection: a peer that sends again hears so."""
+        self._is_silent = False
+        if self._missed:
+            self._reset()
+
+    def _hang_up(self) -> None:
+        """The kernel's way: an end, or a reset where something that arrived was not read."""
+        if self._inbound:
+            self._reset()
+        else:
+            self._out.send(lambda: self.peer.receive_end(None))
+
+    def _reset(self) -> None:
+        reset = ConnectionResetError(errno.ECONNRESET, "connection reset by peer")
+        self._out.send(lambda: self.peer.receive_end(reset))
+
+    @property
+    def is_closing(self) -> bool:
+        """True once nothing more can be written."""
+        return self._is_closing or not self.is_open
+
+    def _shut(self, error: Exception | None) -> bool:
+        if not self.is_open or not self.process.is_alive:
+            return False
+        self.is_open = False
+        self._waiting.clear()
+        self._network.closed(self)
+        if self._protocol is not None:
+            self.process.call_soon(self._protocol.connection_lost, error)
+        return True
+
+    # -- receiving ----------------------------------------------------------------------------------------------------
+
+    def receive(self, data: bytes) -> None:
+        """Bytes arrived at this machine."""
+        if self.is_open:
+            self._inbound += data
+            self._want_delivery()
+        elif self._is_silent:
+            if not self._missed:
+                self._network.simulator.after(self._network.timeout_s, self._stay_silent)
+            self._missed = True
+        else:
+            self._reset()
+
+    def _stay_silent(self, _: object) -> None:
+        if self._is_silent:
+            self.peer.time_out()
+
+    def receive_end(self, error: Exception | None) -> None:
+        """The peer sends no more; a reset also discards what was not read."""
+        if self.is_open and self._end is False:
+            self._end = error
+            if error is not None:
+                self._inbound.clear()
+            self._want_delivery()
+
+    def resume_reading(self) -> None:
+        """Hand over what arrived meanwhile."""
+        self.is_reading = True
+        self._want_delivery()
+
+    def _want_delivery(self) -> None:
+        if not self._has_delivery and self._protocol is not None and (self._inbound or self._end is not False):
+            self._has_delivery = True
+            self.process.call_soon(self._deliver)
+
+    def _deliver(self) -> None:
+        """One read event, as an event loop does per iteration."""
+        self._has_delivery = False
+        if not self.is_open:
+            return
+        if self._inbound:
+            if not self.is_reading:
+                return
+            self._read(cast(Any, self._protocol))
+            self._want_delivery()
+        elif not isinstance(self._end, bool):
+            error = self._end
+            if error is None and cast(asyncio.Protocol, self._protocol).eof_received():
+                return
+            self._shut(error)
+
+    def _read(self, protocol: Any) -> None:
+        inbound = self._inbound
+        if isinstance(protocol, asyncio.BufferedProtocol):
+            buffer: Any = protocol.get_buffer(len(inbound))
+            count = min(len(buffer), len(inbound))
+            buffer[:count] = inbound[:count]
+            del inbound[:count]
+            self.peer._taken(count)
+            protocol.buffer_updated(count)
+        else:
+            data = bytes(inbound)
+            inbound.clear()
+            self.peer._taken(len(data))
+            protocol.data_received(data)
+
+
+class SimulatedTransport(asyncio.Transport):
+    """What a protocol writes to."""
+
+    def __init__(self, socket: Socket) -> None:
+        super().__init__({"peername": socket.peer_name, "sockname": socket.name})
+        self._socket = socket
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self._socket.send(bytes(data))
+
+    def get_write_buffer_size(self) -> int:
+        return self._socket.buffered
+
+    def is_closing(self) -> bool:
+        return self._socket.is_closing
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def abort(self) -> None:
+        self._socket.abort()
+
+    def pause_reading(self) -> None:
+        self._socket.is_reading = False
+
+    def resume_reading(self) -> None:
+        self._socket.resume_reading()
+
+    def is_reading(self) -> bool:
+        return self._socket.is_reading
