@@ -10,11 +10,11 @@ from typing import Final, Self, TypeVar
 
 from minikafka.client.backoff import retrying
 from minikafka.client.connections import Connections
-from minikafka.client.consuming.commits import Commits, to_commit
+from minikafka.client.consuming.commits import Commits, with_epoch
 from minikafka.client.consuming.coordinator import Coordinator
 from minikafka.client.consuming.fetcher import Fetcher, FetchSettings
 from minikafka.client.consuming.membership import GroupSettings, Membership
-from minikafka.client.consuming.positions import EARLIEST, LATEST, PositionState
+from minikafka.client.consuming.positions import EARLIEST, LATEST, NO_END, PositionState
 from minikafka.client.consuming.resolver import Resolver
 from minikafka.client.consuming.share import Share
 from minikafka.client.metadata import Metadata
@@ -201,11 +201,16 @@ class Consumer:
         """The partitions read now."""
         return frozenset(self._share.positions)
 
-    def seek(self, where: TopicPartition, offset: int) -> None:
-        """Continue at ``offset``. What was fetched is dropped. Raises ValueError for a partition that is not read."""
-        if offset < 0:
-            raise ValueError(f"cannot seek {where} to {offset}: offsets begin at 0")
-        self._share.position(where).seek(offset)
+    def seek(self, where: TopicPartition, offset: OffsetAndEpoch | int, *, until: int = NO_END) -> None:
+        """Continue at ``offset``. What was fetched is dropped. Raises ValueError for a partition that is not read.
+
+        With the epoch of the record before it the leader is asked first whether it has the same log up to there. What
+        lies at ``until`` and behind is not fetched for its own sake, but may come with what lies before.
+        """
+        position = self._share.position(where)
+        to = with_epoch(offset, f"seek {where} to")
+        position.until = until
+        position.seek(to.offset, to.epoch, validated=False)
         self._share.moved()
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
@@ -273,7 +278,7 @@ class Consumer:
         if offsets is None:
             await commits.commit(self._share.consumed())
         else:
-            await commits.commit({where: to_commit(offset) for where, offset in offsets.items()})
+            await commits.commit({where: with_epoch(offset, "commit offset") for where, offset in offsets.items()})
 
     async def committed(self, where: TopicPartition) -> int | None:
         """The group's stored offset, or None."""

@@ -5,6 +5,7 @@
 ``topics``    the cluster and its topics
 ``configs``   settings of topics and brokers
 ``groups``    consumer groups
+``offsets``   first and last offsets, offsets by time, ends of leader epochs
 ``replicas``  where replicas are and who leads: reassignment, elections, log directories, brokers that are gone
 ============  ==================================================================================================
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 from minikafka.client.admin.configs import ConfigCalls, ConfigEntry
 from minikafka.client.admin.groups import GroupCalls, GroupMember, GroupView
+from minikafka.client.admin.offsets import OffsetCalls
 from minikafka.client.admin.replicas import LogDirectory, Reassignment, ReplicaCalls, ReplicaSize
 from minikafka.client.admin.topics import TopicCalls
 
@@ -27,7 +29,7 @@ __all__ = [
 ]
 
 
-class Admin(TopicCalls, ConfigCalls, GroupCalls, ReplicaCalls):
+class Admin(TopicCalls, ConfigCalls, GroupCalls, OffsetCalls, ReplicaCalls):
     """``async with Admin("127.0.0.1:19092") as admin: await admin.create_topic("t", partitions=3)``.
 
     Every method raises KafkaError with the cluster's reason. What may pass (no leader yet, a broker that died) is tried

@@ -77,9 +77,9 @@ class Commits:
             return
 
 
-def to_commit(offset: OffsetAndEpoch | int) -> OffsetAndEpoch:
-    """An offset as it is committed. Raises ValueError for one that no log has."""
+def with_epoch(offset: OffsetAndEpoch | int, doing: str) -> OffsetAndEpoch:
+    """An offset as users may give it. Raises ValueError for one that no log has."""
     found = OffsetAndEpoch(offset, NO_EPOCH) if isinstance(offset, int) else offset
     if found.offset < 0:
-        raise ValueError(f"cannot commit offset {found.offset}: offsets begin at 0")
+        raise ValueError(f"cannot {doing} {found.offset}: offsets begin at 0")
     return found

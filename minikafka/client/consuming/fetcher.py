@@ -121,7 +121,7 @@ class Fetcher:
         if by_source.pop(NO_NODE, None):
             self._metadata.request_refresh()
         for source, there in by_source.items():
-            due = [position for position in there if position.is_due(now_ms)]
+            due = [position for position in there if position.is_due(now_ms) and not position.is_fetched]
             if due and self._slots[source] and all(position.waiting <= WAITING_MAX for position in there):
                 due.sort(key=lambda position: position.served)
                 slot = self._slots[source].pop()

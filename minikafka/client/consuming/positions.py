@@ -47,6 +47,7 @@ from minikafka.model import (
 
 EARLIEST: Final = -2
 LATEST: Final = -1
+NO_END: Final = 1 << 63  # beyond every offset
 
 
 class PositionState(Enum):
@@ -69,6 +70,7 @@ class Position:
     processed: OffsetAndEpoch = UNDEFINED_OFFSET_AND_EPOCH
     consumed: OffsetAndEpoch = UNDEFINED_OFFSET_AND_EPOCH
     fetched: OffsetAndEpoch = UNDEFINED_OFFSET_AND_EPOCH
+    until: int = NO_END  # nothing from there on need be fetched
     topic_id: UUID = ZERO_TOPIC_ID
     leader_epoch: int = NO_EPOCH  # the newest the cluster told us
     reset_to: int = LATEST  # meaningful while RESETTING
@@ -212,6 +214,11 @@ class Position:
     def may_be_read(self) -> bool:
         """True when records may be fetched and handed out."""
         return self.state is PositionState.FETCHING and not self.is_paused
+
+    @property
+    def is_fetched(self) -> bool:
+        """True when everything that is wanted was fetched."""
+        return self.fetched.offset >= self.until
 
     # -- questions --------------------------------------------------------------------------------------------------
 

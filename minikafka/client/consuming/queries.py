@@ -1,4 +1,4 @@
-"""The questions a consumer has about offsets, each one request and its answers per partition.
+"""The questions clients have about offsets: one request and its answers per partition, or one round of all leaders.
 
 Every function raises KafkaError when the request as a whole fails; an answer may carry an error of its own.
 """
@@ -6,12 +6,21 @@ Every function raises KafkaError when the request as a whole fails; an answer ma
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Final, NamedTuple, TypeVar
 
 from minikafka.client.broker_connection import BrokerConnection
-from minikafka.errors import ErrorCode
-from minikafka.model import NO_EPOCH, NO_OFFSET, Isolation, OffsetAndEpoch, TopicPartition
+from minikafka.client.connections import Connections
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import (
+    NO_EPOCH,
+    NO_NODE,
+    NO_OFFSET,
+    UNDEFINED_OFFSET_AND_EPOCH,
+    Isolation,
+    OffsetAndEpoch,
+    TopicPartition,
+)
 from minikafka.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -29,7 +38,10 @@ from minikafka.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 
+Question = TypeVar("Question")
+
 CONSUMER_REPLICA_ID: Final = -1
+ANSWER_TIMEOUT_S: Final = 5.0
 
 
 class Answer(NamedTuple):
@@ -37,6 +49,9 @@ class Answer(NamedTuple):
 
     error: ErrorCode
     found: OffsetAndEpoch
+
+
+NO_ANSWER: Final = Answer(ErrorCode.UNKNOWN_SERVER_ERROR, UNDEFINED_OFFSET_AND_EPOCH)
 
 
 class EpochQuestion(NamedTuple):
@@ -113,6 +128,44 @@ async def epoch_ends(
         for topic in response.topics
         for partition in topic.partitions
     }
+
+
+async def ask_leaders(
+    connections: Connections,
+    questions: Mapping[TopicPartition, Question],
+    ask: Callable[[BrokerConnection, Mapping[TopicPartition, Question]], Awaitable[Mapping[TopicPartition, Answer]]],
+    found: dict[TopicPartition, OffsetAndEpoch],
+    doing: str,
+) -> None:
+    """Ask the leaders of the partitions that are not in ``found`` yet, and put there what they answer.
+
+    Raises KafkaError when some of it is still missing; to be repeated while that may pass.
+    """
+    missing = [where for where in questions if where not in found]
+    cluster = connections.cluster
+    if any(cluster.leader_of(where) == NO_NODE for where in missing):
+        cluster = await connections.refresh(sorted({where.topic for where in missing}))
+    by_leader: dict[int, dict[TopicPartition, Question]] = defaultdict(dict)
+    for where in missing:
+        by_leader[cluster.leader_of(where)][where] = questions[where]
+    failure: KafkaError | None = None
+    for where in by_leader.pop(NO_NODE, ()):
+        failure = KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{where} does not exist, or has no leader now")
+    for leader, led in by_leader.items():
+        try:
+            answers = await ask(await connections.to_node(leader), led)
+        except KafkaError as error:
+            failure = error
+            continue
+        for where in led:
+            error_code, answer = answers.get(where, NO_ANSWER)
+            if error_code is ErrorCode.NONE:
+                found[where] = answer
+            else:
+                failure = KafkaError(error_code, f"{doing} of {where} failed")
+    if failure is not None:
+        await connections.refresh(sorted({where.topic for where in missing}))
+        raise failure
 
 
 def commit_topics(offsets: Mapping[TopicPartition, OffsetAndEpoch]) -> list[OffsetCommitRequestTopic]:

@@ -10,23 +10,28 @@ import random
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
-from typing import Final
 
 from minikafka.client.backoff import RETRY_BACKOFF, retrying
 from minikafka.client.connections import Connections
 from minikafka.client.consuming.coordinator import Coordinator
 from minikafka.client.consuming.positions import Position, PositionState
-from minikafka.client.consuming.queries import Answer, EpochQuestion, TimeQuestion, epoch_ends, list_offsets
+from minikafka.client.consuming.queries import (
+    ANSWER_TIMEOUT_S,
+    NO_ANSWER,
+    Answer,
+    EpochQuestion,
+    TimeQuestion,
+    ask_leaders,
+    epoch_ends,
+    list_offsets,
+)
 from minikafka.client.errors import NoOffsetError
 from minikafka.client.metadata import Metadata
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import NO_NODE, NO_OFFSET, UNDEFINED_OFFSET_AND_EPOCH, Isolation, OffsetAndEpoch, TopicPartition
+from minikafka.model import NO_NODE, NO_OFFSET, Isolation, OffsetAndEpoch, TopicPartition
 from minikafka.net.tasks import TaskOwner
 
-ANSWER_TIMEOUT_S: Final = 5.0
-
 Tickets = dict[TopicPartition, tuple[Position, int]]
-_NO_ANSWER: Final = Answer(ErrorCode.UNKNOWN_SERVER_ERROR, UNDEFINED_OFFSET_AND_EPOCH)
 
 
 class Resolver:
@@ -84,13 +89,15 @@ class Resolver:
 
         Raises KafkaError when some partition's leader did not answer within ``timeout_s``.
         """
-        found: dict[TopicPartition, int] = {}
+        questions = {where: TimeQuestion(timestamp) for where, timestamp in timestamps.items()}
+        ask = partial(list_offsets, isolation=self._isolation, timeout_s=ANSWER_TIMEOUT_S)
+        found: dict[TopicPartition, OffsetAndEpoch] = {}
 
-        async def attempt() -> dict[TopicPartition, int]:
-            await self._find_missing(timestamps, found)
-            return found
+        async def attempt() -> None:
+            await ask_leaders(self._connections, questions, ask, found, "looking up an offset")
 
-        return await retrying(attempt, timeout_s=timeout_s, rng=self._rng, doing="looking up offsets")
+        await retrying(attempt, timeout_s=timeout_s, rng=self._rng, doing="looking up offsets")
+        return {where: max(offset, NO_OFFSET) for where, (offset, _) in found.items()}
 
     # -- questions about positions ----------------------------------------------------------------------------------
 
@@ -140,7 +147,7 @@ class Resolver:
         """The answers that can be used; positions that got none back off."""
         for where, (position, ticket) in tickets.items():
             if position.answered(ticket):
-                error, found = answers.get(where, _NO_ANSWER)
+                error, found = answers.get(where, NO_ANSWER)
                 if error is ErrorCode.NONE:
                     yield position, found
                 else:
@@ -166,42 +173,6 @@ class Resolver:
         if by_leader.pop(NO_NODE, None):
             self._metadata.request_refresh()
         return by_leader.items()
-
-    # -- questions of the user --------------------------------------------------------------------------------------
-
-    async def _find_missing(self, timestamps: Mapping[TopicPartition, int], found: dict[TopicPartition, int]) -> None:
-        by_leader: dict[int, dict[TopicPartition, TimeQuestion]] = defaultdict(dict)
-        missing = {where: time for where, time in timestamps.items() if where not in found}
-        cluster = self._connections.cluster
-        if any(cluster.leader_of(where) == NO_NODE for where in missing):
-            cluster = await self._connections.refresh(sorted({where.topic for where in missing}))
-        for where, timestamp in missing.items():
-            by_leader[cluster.leader_of(where)][where] = TimeQuestion(timestamp)
-        failure: KafkaError | None = None
-        for where in by_leader.pop(NO_NODE, ()):
-            failure = KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{where} does not exist, or has no leader now")
-        for leader, questions in by_leader.items():
-            failure = await self._ask_leader(leader, questions, found) or failure
-        if failure is not None:
-            await self._connections.refresh(sorted({where.topic for where in missing}))
-            raise failure
-
-    async def _ask_leader(
-        self, leader: int, questions: dict[TopicPartition, TimeQuestion], found: dict[TopicPartition, int]
-    ) -> KafkaError | None:
-        try:
-            connection = await self._connections.to_node(leader)
-            answers = await list_offsets(connection, questions, self._isolation, timeout_s=ANSWER_TIMEOUT_S)
-        except KafkaError as error:
-            return error
-        failure = None
-        for where in questions:
-            error_code, answer = answers.get(where, _NO_ANSWER)
-            if error_code is ErrorCode.NONE:
-                found[where] = max(answer.offset, NO_OFFSET)
-            else:
-                failure = KafkaError(error_code, f"looking up an offset of {where} failed")
-        return failure
 
 
 def _tickets(positions: Iterable[Position]) -> Tickets:

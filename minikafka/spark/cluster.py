@@ -1,0 +1,301 @@
+"""The client for callers that know no asyncio: Spark's driver and its workers.
+
+``cluster_of(settings)`` gives a process its one :class:`Cluster` for these settings: connections are made when they
+are needed, kept for the next task of a worker, and end with the process. All clusters of a process share one event
+loop in a thread of its own, which goes on fetching while the caller decodes. Any number of threads may use a cluster;
+a reading or a writer belongs to one of them at a time.
+
+A process that is forked, as PySpark forks workers from a daemon, starts anew: nothing of its parent's is touched.
+
+Every call has a time-out and raises :class:`~minikafka.errors.KafkaError` with one line that says what was asked of
+whom. A leader that dies in the middle of a reading or a writing is replaced by its successor without the caller's
+notice; what a successor lost, the caller is told.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from minikafka.client import Admin, Consumer, FetchedBatches, LogTruncatedError, Producer
+from minikafka.client.cluster import TopicView
+from minikafka.client.consuming.positions import EARLIEST, LATEST
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import NO_EPOCH, NO_OFFSET, OffsetAndEpoch, TopicPartition
+from minikafka.spark.loop import LoopThread
+from minikafka.spark.options import ClientSettings
+from minikafka.spark.pool import Pool
+from minikafka.spark.writer import BatchWriter
+
+__all__ = ["EARLIEST", "LATEST", "BatchWriter", "ClientSettings", "Cluster", "cluster_of"]
+
+T = TypeVar("T")
+
+CLUSTERS_MAX: Final = 16  # of one process; the one not asked for longest is disconnected
+CONNECT_TIMEOUT_MS: Final = 10_000
+POLL_TIMEOUT_MS: Final = 120_000
+CLOSE_TIMEOUT_S: Final = 2.0
+MARGIN_MS: Final = 5_000  # by which the client's own time-outs are to be first
+
+
+class Cluster:
+    """One cluster as a process sees it; made by :func:`cluster_of`."""
+
+    def __init__(self, settings: ClientSettings, loop: LoopThread) -> None:
+        self.settings = settings
+        self._loop = loop
+        self._admins = Pool(partial(_admin, settings), CONNECT_TIMEOUT_MS / 1000)
+        self._consumers = Pool(partial(_consumer, settings), CONNECT_TIMEOUT_MS / 1000)
+        self._producers = Pool(partial(_producer, settings), CONNECT_TIMEOUT_MS / 1000)
+
+    async def disconnect(self) -> None:
+        """Close what is connected and not in use, on the loop; the cluster may be used again."""
+        for pool in (self._admins, self._consumers, self._producers):
+            await pool.close()
+
+    # -- topics -----------------------------------------------------------------------------------------------------
+
+    def topics(self) -> list[str]:
+        """The names of all topics but the cluster's own, in order."""
+
+        async def ask(admin: Admin) -> list[str]:
+            return [topic.name for topic in await admin.list_topics()]
+
+        return self._ask(ask, "listing topics")
+
+    def partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
+        """The partitions of these topics, in order. UNKNOWN_TOPIC_OR_PARTITION names a topic that is missing."""
+        wanted = sorted(set(topics))
+
+        async def ask(admin: Admin) -> list[TopicView]:
+            return await admin.describe_topics(wanted)
+
+        views = self._ask(ask, f"describing {', '.join(wanted)}")
+        for topic in views:
+            if topic.error is not ErrorCode.NONE:
+                raise KafkaError(topic.error, f"there is no topic {topic.name!r}; create it first")
+        return [TopicPartition(topic.name, index) for topic in views for index in sorted(topic.partitions)]
+
+    # -- offsets ----------------------------------------------------------------------------------------------------
+
+    def offsets(self, partitions: Iterable[TopicPartition], at: int) -> dict[TopicPartition, OffsetAndEpoch]:
+        """The first offset (``at`` EARLIEST) or the end (LATEST) of each, with the epoch there."""
+        return self._offsets(dict.fromkeys(partitions, at))
+
+    def offsets_for_times(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndEpoch]:
+        """The first record at or after each time, with its epoch; partitions without one are missing."""
+        found = self._offsets(times_ms)
+        return {where: offset for where, offset in found.items() if offset.offset != NO_OFFSET}
+
+    def truncated(self, ends: Mapping[TopicPartition, OffsetAndEpoch]) -> dict[TopicPartition, OffsetAndEpoch]:
+        """Those whose logs are not any more what they were up to these ends, and up to where they still are.
+
+        An unclean election loses records that were read before, and offsets alone do not show it: others may have
+        their numbers by now. Ends without an epoch (-1) are not looked at.
+        """
+        epochs = {where: end.epoch for where, end in ends.items() if end.epoch != NO_EPOCH}
+
+        async def ask(admin: Admin) -> dict[TopicPartition, OffsetAndEpoch]:
+            return await admin.epoch_ends(epochs)
+
+        found = self._ask(ask, f"comparing the logs of {_named(epochs)}") if epochs else {}
+        return {where: end for where, end in found.items() if end.offset < ends[where].offset}
+
+    def _offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndEpoch]:
+        async def ask(admin: Admin) -> dict[TopicPartition, OffsetAndEpoch]:
+            return await admin.list_offsets(timestamps, isolation=self.settings.isolation_level)
+
+        return self._ask(ask, f"looking up offsets of {_named(timestamps)}") if timestamps else {}
+
+    # -- records ----------------------------------------------------------------------------------------------------
+
+    def read_batches(
+        self,
+        where: TopicPartition,
+        start: OffsetAndEpoch | int,
+        end: OffsetAndEpoch | int,
+        *,
+        timeout_ms: int = POLL_TIMEOUT_MS,
+    ) -> Iterator[FetchedBatches]:
+        """The batches with the records from ``start`` to before ``end``; the next ones are fetched meanwhile.
+
+        What is yielded has an ``end_offset`` of at most ``end``, and only its last batch may reach beyond; batches
+        that hold nothing for the caller are left out. At most four fetches' worth is held at a time.
+
+        With an epoch (of the record before, or of the leader when it was the end of the log) it is checked first that
+        the log is the same as then. Raises LogTruncatedError when it is not, or when a leader loses records while they
+        are read; NoOffsetError when ``start`` is not there any more; REQUEST_TIMED_OUT when nothing came for so long.
+        """
+        first, last = _with_epoch(start), _with_epoch(end)
+        if first.offset >= last.offset:
+            return
+        doing = f"reading {where} from {first.offset} to {last.offset}"
+        self._check_not_truncated(where, first, last)
+        consumer = self._call(self._consumers.borrow(), CONNECT_TIMEOUT_MS, doing)
+        may_be_used_again = False
+        try:
+            self._call(_begin(consumer, where, first, last), self.settings.max_block_ms, doing)
+            yield from self._until(consumer, last.offset, first.offset, timeout_ms, doing)
+            may_be_used_again = True
+        except GeneratorExit:
+            may_be_used_again = True
+            raise
+        finally:
+            self._loop.post(_end(consumer, self._consumers, may_be_used_again))
+
+    def writer(self) -> BatchWriter:
+        """For one task; used in a ``with``, so that it is flushed at the end."""
+        settings = self.settings
+        timeout_ms = settings.delivery_timeout_ms + settings.max_block_ms + CONNECT_TIMEOUT_MS + MARGIN_MS
+        return BatchWriter(self._producers, self._loop, settings.bootstrap_servers, timeout_s=timeout_ms / 1000)
+
+    # -- inside -----------------------------------------------------------------------------------------------------
+
+    def _check_not_truncated(self, where: TopicPartition, *ends: OffsetAndEpoch) -> None:
+        for end in ends:
+            for agreed in self.truncated({where: end}).values():
+                raise LogTruncatedError(where, end.offset, agreed)
+
+    def _until(
+        self, consumer: Consumer, end: int, offset: int, timeout_ms: int, doing: str
+    ) -> Iterator[FetchedBatches]:
+        while offset < end:
+            polled = self._call(consumer.poll_batches(timeout_ms), timeout_ms, doing)
+            if not polled:
+                message = f"{doing}: nothing came from offset {offset} on within {timeout_ms / 1000:g} s"
+                raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, message)
+            for fetched in polled:
+                wanted = tuple(item for item in fetched.batches if item[1].base_offset < end)
+                offset = min(fetched.end_offset, end)
+                if wanted:
+                    yield fetched._replace(batches=wanted, end_offset=offset)
+
+    def _ask(self, question: Callable[[Admin], Awaitable[T]], doing: str) -> T:
+        async def ask() -> T:
+            async with self._admins.borrowed() as admin:
+                return await question(admin)
+
+        return self._call(ask(), self.settings.max_block_ms + CONNECT_TIMEOUT_MS, doing)
+
+    def _call(self, coroutine: Coroutine[Any, Any, T], timeout_ms: int, doing: str) -> T:
+        doing = f"{doing} at {self.settings.bootstrap_servers}"
+        return self._loop.call(coroutine, timeout_s=(timeout_ms + MARGIN_MS) / 1000, doing=doing)
+
+
+# -- what is done on the loop -----------------------------------------------------------------------------------------
+
+
+async def _begin(consumer: Consumer, where: TopicPartition, start: OffsetAndEpoch, end: OffsetAndEpoch) -> None:
+    consumer.assign([where])
+    consumer.seek(where, start.offset, until=end.offset)
+
+
+async def _end(consumer: Consumer, consumers: Pool[Consumer], may_be_used_again: bool) -> None:
+    if may_be_used_again:
+        consumer.assign([])
+        await consumers.give_back(consumer)
+    else:
+        await consumer.close()
+
+
+def _admin(settings: ClientSettings) -> Admin:
+    return Admin(settings.bootstrap_servers, client_id=settings.client_id, request_timeout_ms=settings.max_block_ms)
+
+
+def _consumer(settings: ClientSettings) -> Consumer:
+    return Consumer(
+        settings.bootstrap_servers,
+        client_id=settings.client_id,
+        client_rack=settings.client_rack,
+        auto_offset_reset="none",
+        isolation_level=settings.isolation_level,
+        fetch_max_wait_ms=settings.fetch_max_wait_ms,
+        fetch_min_bytes=settings.fetch_min_bytes,
+        fetch_max_bytes=settings.fetch_max_bytes,
+        max_partition_fetch_bytes=settings.max_partition_fetch_bytes,
+        check_crcs=settings.check_crcs,
+        request_timeout_ms=settings.request_timeout_ms,
+        max_block_ms=settings.max_block_ms,
+    )
+
+
+def _producer(settings: ClientSettings) -> Producer:
+    return Producer(
+        settings.bootstrap_servers,
+        client_id=settings.client_id,
+        linger_ms=settings.linger_ms,
+        buffer_bytes=settings.buffer_bytes,
+        max_request_bytes=settings.max_request_bytes,
+        request_timeout_ms=settings.request_timeout_ms,
+        delivery_timeout_ms=settings.delivery_timeout_ms,
+        max_block_ms=settings.max_block_ms,
+    )
+
+
+def _with_epoch(offset: OffsetAndEpoch | int) -> OffsetAndEpoch:
+    return OffsetAndEpoch(offset, NO_EPOCH) if isinstance(offset, int) else offset
+
+
+def _named(partitions: Iterable[TopicPartition]) -> str:
+    names = sorted(map(str, partitions))
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+# -- one for a process ------------------------------------------------------------------------------------------------
+
+
+class _Process:
+    """The clusters of this process, by settings, and the loop they share."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: LoopThread | None = None
+        self._clusters: dict[ClientSettings, Cluster] = {}  # the one asked for last is last
+
+    def cluster_of(self, settings: ClientSettings) -> Cluster:
+        with self._lock:
+            if self._loop is None:
+                self._loop = LoopThread("minikafka-spark")
+            cluster = self._clusters.pop(settings, None) or Cluster(settings, self._loop)
+            self._clusters[settings] = cluster
+            if len(self._clusters) > CLUSTERS_MAX:
+                forgotten = self._clusters.pop(next(iter(self._clusters)))
+                self._loop.post(forgotten.disconnect())
+            return cluster
+
+    def close(self) -> None:
+        with self._lock:
+            clusters, self._clusters = self._clusters, {}
+            loop, self._loop = self._loop, None
+        if loop is None:
+            return
+        try:
+            for cluster in clusters.values():
+                loop.call(cluster.disconnect(), timeout_s=CLOSE_TIMEOUT_S, doing="disconnecting")
+        except KafkaError:
+            pass  # this process ends, and its connections with it
+        finally:
+            loop.close()
+
+
+_process = _Process()
+_of_parents: list[_Process] = []  # kept, because the end of a loop would be felt by the process it belongs to
+
+
+def cluster_of(settings: ClientSettings) -> Cluster:
+    """The process's cluster for these settings; nothing is connected before it is used."""
+    return _process.cluster_of(settings)
+
+
+def _start_anew() -> None:
+    global _process
+    _of_parents.append(_process)
+    _process = _Process()
+
+
+os.register_at_fork(after_in_child=_start_anew)
+atexit.register(lambda: _process.close())

@@ -1,0 +1,99 @@
+"""An event loop in a thread of its own, for callers that know no asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from typing import Any, Final, TypeVar
+
+import uvloop
+
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.net.tasks import TaskOwner
+
+T = TypeVar("T")
+
+END_TIMEOUT_S: Final = 5.0
+
+_log = logging.getLogger(__name__)
+
+
+class LoopThread:
+    """Runs coroutines for any number of threads, until it is closed. The thread is a daemon: it keeps no process up."""
+
+    def __init__(self, name: str) -> None:
+        self._loop = uvloop.new_event_loop()
+        self._tasks = TaskOwner(name, _complain)
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def call(self, coroutine: Coroutine[Any, Any, T], *, timeout_s: float, doing: str) -> T:
+        """What ``coroutine`` returns or raises; KafkaError(REQUEST_TIMED_OUT) after ``timeout_s``."""
+        assert threading.current_thread() is not self._thread, "a loop that waits for itself waits for ever"
+        future = self._submit(_bounded(coroutine, timeout_s, doing))
+        try:
+            return future.result()
+        finally:
+            future.cancel()  # what was interrupted from outside; else it is done
+
+    def post(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Run it soon and wait for nothing; from any thread, and in vain when the loop is closed."""
+        try:
+            self._loop.call_soon_threadsafe(self._start, coroutine)
+        except RuntimeError:
+            coroutine.close()
+
+    def close(self) -> None:
+        """End what runs, then the thread."""
+        if self._loop.is_closed():
+            return
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(END_TIMEOUT_S)
+
+    # -- inside -----------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+            self._loop.run_until_complete(self._end())
+        finally:
+            self._loop.close()
+
+    async def _end(self) -> None:
+        await self._tasks.close()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
+    def _start(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        if self._tasks.is_closed:
+            coroutine.close()
+        else:
+            self._tasks.start(coroutine, "posted")
+
+    def _submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        try:
+            return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        except RuntimeError:
+            coroutine.close()
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "the client was closed: this process ends") from None
+
+
+async def _bounded(coroutine: Coroutine[Any, Any, T], timeout_s: float, doing: str) -> T:
+    try:
+        async with asyncio.timeout(timeout_s) as limit:
+            return await coroutine
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        message = f"{doing} did not succeed within {timeout_s:g} s"
+        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, message) from None
+
+
+def _complain(name: str, error: BaseException) -> None:
+    _log.warning("%s failed: %s", name, error)
