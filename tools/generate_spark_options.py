@@ -21,9 +21,9 @@ HEAD = """# Options of `format("minikafka")`
 
 Generated from `minikafka/spark/options/` by `tools/generate_spark_options.py`; do not edit.
 
-Names, defaults and meanings are those of Spark's own Kafka connector. Case does not matter. A name that nobody knows, an
-option on the wrong side, and a value that cannot be used fail the query before it begins, with a line that says what to
-do. How to use them is in [spark.md](spark.md).
+Names, defaults and meanings are those of Spark's own Kafka connector. Case does not matter. A name that nobody knows,
+an option on the wrong side, and a value that cannot be used fail the query before it begins, with a line that says what
+to do. How to use them is in [spark.md](spark.md).
 """
 
 WHERE = {Side.BATCH_SOURCE: "batch", Side.STREAM_SOURCE: "streaming"}
@@ -31,13 +31,16 @@ WHERE = {Side.BATCH_SOURCE: "batch", Side.STREAM_SOURCE: "streaming"}
 
 def render() -> str:
     """The page as it should be."""
-    used = [row for row in CLIENT_OPTIONS if not row.refusal]
+    idle = [row.name for row in (*SOURCE_OPTIONS, *CLIENT_OPTIONS) if row.kind is None and not row.refusal]
     return "".join(
         (
             HEAD,
-            _table("Reading", SOURCE_OPTIONS),
+            _table("Reading", (row for row in SOURCE_OPTIONS if row.kind is not None)),
             _table("Writing", SINK_OPTIONS),
-            _table("The client, reading and writing", used),
+            _table("The client, reading and writing", (row for row in CLIENT_OPTIONS if row.kind is not None)),
+            "\n## Without effect\n\nTaken, so that a job need not change, and ignored: ",
+            ", ".join(f"`{name}`" for name in idle),
+            ".\n",
             "\n## Refused\n\n| Option | What to do |\n|---|---|\n",
             *(f"| `{row.name}` | {_escaped(row.refusal)} |\n" for row in CLIENT_OPTIONS if row.refusal),
         )
