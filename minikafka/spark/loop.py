@@ -6,7 +6,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Coroutine
-from concurrent.futures import Future
+from concurrent.futures import CancelledError
 from typing import Any, Final, TypeVar
 
 import uvloop
@@ -33,9 +33,21 @@ class LoopThread:
     def call(self, coroutine: Coroutine[Any, Any, T], *, timeout_s: float, doing: str) -> T:
         """What ``coroutine`` returns or raises; KafkaError(REQUEST_TIMED_OUT) after ``timeout_s``."""
         assert threading.current_thread() is not self._thread, "a loop that waits for itself waits for ever"
-        future = self._submit(_bounded(coroutine, timeout_s, doing))
+        bounded = _bounded(coroutine, timeout_s, doing)
         try:
-            return future.result()
+            future = asyncio.run_coroutine_threadsafe(bounded, self._loop)
+        except RuntimeError:
+            bounded.close()
+            coroutine.close()
+            raise _closed() from None
+        try:
+            return future.result(timeout_s + END_TIMEOUT_S)  # more than it needs, unless the loop ended meanwhile
+        except CancelledError:
+            raise _closed() from None
+        except TimeoutError:
+            if future.done():
+                raise
+            raise _closed() from None
         finally:
             future.cancel()  # what was interrupted from outside; else it is done
 
@@ -76,13 +88,6 @@ class LoopThread:
         else:
             self._tasks.start(coroutine, "posted")
 
-    def _submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-        try:
-            return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
-        except RuntimeError:
-            coroutine.close()
-            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "the client was closed: this process ends") from None
-
 
 async def _bounded(coroutine: Coroutine[Any, Any, T], timeout_s: float, doing: str) -> T:
     try:
@@ -93,6 +98,10 @@ async def _bounded(coroutine: Coroutine[Any, Any, T], timeout_s: float, doing: s
             raise
         message = f"{doing} did not succeed within {timeout_s:g} s"
         raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, message) from None
+
+
+def _closed() -> KafkaError:
+    return KafkaError(ErrorCode.NETWORK_EXCEPTION, "the client was closed: this process ends")
 
 
 def _complain(name: str, error: BaseException) -> None:
