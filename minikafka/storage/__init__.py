@@ -8,7 +8,8 @@
 ``segments``         the ordered segments of a log
 ``epochs``           the leader-epoch cache (rows E1, E2)
 ``producer_state``   what each producer wrote last, open transactions; ``snapshots``: the same on disk
-``checkpoints``      ``topic partition offset`` text files of a directory
+``checkpoints``      ``topic partition offset`` text files; ``directory_checkpoints``: those of one directory
+``durable_end``      up to where a log was synced, exactly
 ``config``           the settings of one log
 ``log``              one partition's log, as a broker calls it. Its parts:
 ``core``             what they share, and how a log goes offline
@@ -19,9 +20,10 @@
 ``compaction``       the cleaner: keeps the last value of each key
 ``recovery``         a partition directory -> loaded segments and state; ``leftovers``: what was under way;
                      ``damage``: torn tail or corruption
-``log_dir``          one log directory: lock, identity, checkpoints, its logs
+``log_dir``          one log directory: lock, identity, its logs; ``clean_shutdown``: the mark of an orderly stop
 ``log_store``        all logs of a node, in one or several directories
-``moving``           a log on its way to another directory; ``directory_names``: what its directories are called
+``moving``           a log on its way to another directory; ``future_logs``: the copies in one, on their way;
+                     ``directory_names``: what they are called
 ``meta``             ``meta.properties`` and ``partition.metadata``
 ``registration``     under which registration of its broker a directory was written
 ``dump``             what the files hold, for people

@@ -1,46 +1,34 @@
 """One log directory: its lock, its identity, its checkpoints and the logs in it.
 
-``.lock`` keeps a second process out. ``.kafka_cleanshutdown`` is written last in an orderly stop and removed after the
-next load: while it is absent, a start recovers. Checkpoints are rewritten as a whole; a partition that was deleted and
-made again never inherits offsets from a file written before.
+``.lock`` keeps a second process out. The mark of an orderly stop is removed after the next load. Beside its logs a
+directory may hold future logs, copies of those of another directory (``future_logs``).
 
 When any write under the directory fails, the directory is offline: every log in it refuses from then on. One that
 cannot even be opened is offline from the start.
-
-A *future* log is the copy of a log of another directory of the node, on its way to take that one's place (row A5). Its
-directory is ``topic-partition.<32 hex digits>-future``. It takes the place when the old directory is renamed, durably,
-to ``topic-partition.<the same digits>-delete``: whoever finds both completes the move.
 """
 
 from __future__ import annotations
 
 import errno
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from os.path import dirname
-from typing import NamedTuple
 from uuid import UUID
 
 from minikafka.model import NO_EPOCH, TopicPartition
-from minikafka.storage.checkpoints import (
-    CLEANER_FILE,
-    HIGH_WATERMARK_FILE,
-    LOG_START_FILE,
-    RECOVERY_POINT_FILE,
-    OffsetCheckpoint,
-)
+from minikafka.storage.clean_shutdown import read_clean_shutdown, remove_clean_shutdown, write_clean_shutdown
 from minikafka.storage.config import LogConfig
 from minikafka.storage.core import LogHooks
+from minikafka.storage.directory_checkpoints import DirectoryCheckpoints
 from minikafka.storage.directory_names import (
     deleted_directory_id,
     deleted_directory_name,
-    future_directory_name,
     parse_directory_name,
     parse_future_directory_name,
 )
 from minikafka.storage.disk import Disk, DiskSpace, Lock
 from minikafka.storage.errors import StorageFailure
+from minikafka.storage.future_logs import FutureLogs
 from minikafka.storage.log import Log
 from minikafka.storage.meta import (
     PARTITION_METADATA_FILE,
@@ -55,16 +43,8 @@ from minikafka.storage.segment import SegmentCache
 
 _NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EINVAL, errno.ENOTSUP)  # in there this process made nothing
 LOCK_FILE = ".lock"
-CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 
 ConfigFor = Callable[[TopicPartition], LogConfig]
-
-
-class FutureLog(NamedTuple):
-    """A copy that is being made, and the id in its directory's name."""
-
-    log: Log
-    unique: UUID
 
 
 class LogDir:
@@ -73,8 +53,7 @@ class LogDir:
     def __init__(self, disk: Disk, path: str, on_failure: Callable[[LogDir, StorageFailure], None]) -> None:
         self.path = path
         self.logs: dict[TopicPartition, Log] = {}
-        self.futures: dict[TopicPartition, FutureLog] = {}
-        self.found_futures: list[tuple[TopicPartition, UUID]] = []  # by load, for the store to decide about
+        self.futures = FutureLogs(disk, self)
         self.deleted_ids: set[UUID] = set()  # of the directories found on their way out
         self.failure: StorageFailure | None = None
         self.was_clean = False
@@ -84,11 +63,7 @@ class LogDir:
         self._on_failure = on_failure
         self._cache = SegmentCache()
         self._trash: list[str] = []
-        self._recovery_points = OffsetCheckpoint(disk, path, RECOVERY_POINT_FILE)
-        self._log_starts = OffsetCheckpoint(disk, path, LOG_START_FILE)
-        self._first_dirty = OffsetCheckpoint(disk, path, CLEANER_FILE)
-        self._high_watermarks = OffsetCheckpoint(disk, path, HIGH_WATERMARK_FILE)
-        self.high_watermarks: dict[TopicPartition, int] = {}  # as last written (row R22)
+        self._checkpoints = DirectoryCheckpoints(disk, path)
         self._lock: Lock | None = None
         try:
             disk.mkdir(path)
@@ -130,30 +105,31 @@ class LogDir:
 
     def load(self, config_for: ConfigFor) -> None:
         """Open every log in the directory."""
-        self._read_clean_shutdown()
-        recovery_points, log_starts = self._recovery_points.read(), self._log_starts.read()
-        first_dirty = self._first_dirty.read()
-        self.high_watermarks = self._high_watermarks.read()
+        marked_epoch = read_clean_shutdown(self._disk, self.path)
+        self.was_clean = marked_epoch is not None
+        self.clean_shutdown_broker_epoch = NO_EPOCH if marked_epoch is None else marked_epoch
+        recorded = self._checkpoints
+        recorded.read()
         for name in self._disk.listdir(self.path):
             where = parse_directory_name(name)
             if where is not None:
-                log = self.logs[where] = self._open(
+                log = self.logs[where] = self.open_log(
                     where,
                     config_for(where),
                     topic_id=read_topic_id(self._disk, f"{self.path}/{name}"),
                     is_clean=self.was_clean,
-                    recovery_point=recovery_points.get(where, 0),
-                    log_start_offset=log_starts.get(where, 0),
+                    recovery_point=recorded.recovery_points.get(where, 0),
+                    log_start_offset=recorded.log_starts.get(where, 0),
                 )
-                log.first_dirty_offset = min(first_dirty.get(where, 0), log.log_end_offset)
+                log.first_dirty_offset = min(recorded.first_dirty.get(where, 0), log.log_end_offset)
                 log.unsynced_paths.append(f"{log.directory}/{PARTITION_METADATA_FILE}")
             elif (future := parse_future_directory_name(name)) is not None:
-                self.found_futures.append(future)
+                self.futures.found.append(future)
             elif (deleted := deleted_directory_id(name)) is not None:
                 self.deleted_ids.add(deleted)
                 self._trash.append(f"{self.path}/{name}")
         if self.was_clean:
-            self._forget_clean_shutdown()
+            remove_clean_shutdown(self._disk, self.path)
         else:
             self._settle()
 
@@ -168,14 +144,9 @@ class LogDir:
             if job.error is not None:
                 raise job.error
         self._disk.fsync_dir(self.path)
-        # What will be written where records were lost is not committed because those were.
-        ends = {where: log.log_end_offset for where, log in self.logs.items()}
-        lowered = {where: min(at, ends.get(where, at)) for where, at in self.high_watermarks.items()}
-        if lowered != self.high_watermarks:
-            self.high_watermarks = lowered
-            self._high_watermarks.write(lowered)
+        self._checkpoints.lower_high_watermarks(self.logs)
 
-    def _open(
+    def open_log(
         self,
         where: TopicPartition,
         config: LogConfig,
@@ -215,17 +186,18 @@ class LogDir:
     def create(self, where: TopicPartition, topic_id: UUID, config: LogConfig) -> Log:
         """A new, empty log. Durable, its name included, with its first flush."""
         assert where not in self.logs
-        log = self.logs[where] = self._create(where, topic_id, config, self.directory_of(where))
+        log = self.logs[where] = self.make_log(where, topic_id, config, self.directory_of(where))
         return log
 
-    def _create(self, where: TopicPartition, topic_id: UUID, config: LogConfig, directory: str) -> Log:
+    def make_log(self, where: TopicPartition, topic_id: UUID, config: LogConfig, directory: str) -> Log:
+        """A new, empty log in a directory of that name."""
         if self.failure is not None:
             raise self.failure
         self._forget_checkpoints(where)
         try:
             self._disk.mkdir(directory)
             write_topic_id(self._disk, directory, topic_id)
-            log = self._open(where, config, topic_id=topic_id, is_clean=True, directory=directory)
+            log = self.open_log(where, config, topic_id=topic_id, is_clean=True, directory=directory)
         except OSError as error:
             failure = StorageFailure(f"could not create the log of {where} in {self.path}: {error}")
             self.fail(failure)
@@ -237,9 +209,10 @@ class LogDir:
         """Take a log away: renamed now, its files removed with the trash."""
         log = self.logs.pop(where)
         log.go_offline(StorageFailure(f"{where} was deleted"))
-        self._throw_away(log.directory, where, unique)
+        self.throw_away(log.directory, where, unique)
 
-    def _throw_away(self, directory: str, where: TopicPartition, unique: UUID) -> None:
+    def throw_away(self, directory: str, where: TopicPartition, unique: UUID) -> None:
+        """Rename the directory of a log, or of a copy of it, as deleted; its files go with the trash."""
         if self.failure is not None:
             return
         target = f"{self.path}/{deleted_directory_name(where, unique)}"
@@ -268,27 +241,13 @@ class LogDir:
         self._trash.clear()
         return trash
 
-    # -- future logs ------------------------------------------------------------------------------------------------
-
-    def create_future(self, where: TopicPartition, topic_id: UUID, config: LogConfig, unique: UUID) -> Log:
-        """An empty copy of a log of another directory, to be filled."""
-        assert where not in self.logs
-        assert where not in self.futures
-        log = self._create(where, topic_id, config, self._future_directory(where, unique))
-        self.futures[where] = FutureLog(log, unique)
-        return log
-
-    def discard_future(self, where: TopicPartition, unique: UUID) -> None:
-        """Give a copy up; ``unique`` is new, not the copy's own, which would say that it is complete."""
-        log = self.futures.pop(where).log
-        log.go_offline(StorageFailure(f"the move of {where} was given up"))
-        self._throw_away(log.directory, where, unique)
+    # -- moves to another directory ------------------------------------------------------------------------------------
 
     def retire(self, where: TopicPartition, unique: UUID) -> str:
         """A log's future is complete: durably rename the log out of the way. What to remove in the end."""
         log = self.logs[where]
         target = f"{self.path}/{deleted_directory_name(where, unique)}"
-        with self._final(f"move {where} out of {self.path}"):
+        with self.final(f"move {where} out of {self.path}"):
             self._disk.rename(log.directory, target)
             self._disk.fsync_dir(self.path)
         del self.logs[where]
@@ -296,10 +255,10 @@ class LogDir:
         log.go_offline(StorageFailure(f"{where} moved to another directory"))
         return target
 
-    def adopt_future(self, where: TopicPartition, high_watermark: int) -> Log:
-        """The log that it was to replace is retired: a future becomes the log."""
+    def adopt(self, where: TopicPartition, high_watermark: int) -> Log:
+        """The log that its future here was to replace is retired: the future becomes the log."""
         log, _unique = self.futures[where]
-        with self._final(f"move {where} into {self.path}"):
+        with self.final(f"move {where} into {self.path}"):
             self._disk.rename(log.directory, self.directory_of(where))
             self._disk.fsync_dir(self.path)
         del self.futures[where]
@@ -312,29 +271,8 @@ class LogDir:
         """Have it removed with the trash."""
         self._trash.append(path)
 
-    def resume_future(self, where: TopicPartition, unique: UUID, config: LogConfig) -> Log:
-        """A copy that an earlier process began: it goes on with what is good of it."""
-        directory = self._future_directory(where, unique)
-        topic_id = self.found_topic_id(where, unique)
-        with self._final(f"open the future log of {where} in {self.path}"):
-            log = self._open(where, config, topic_id=topic_id, is_clean=False, directory=directory)
-        log.unsynced_paths.append(f"{directory}/{PARTITION_METADATA_FILE}")
-        self.futures[where] = FutureLog(log, unique)
-        return log
-
-    def drop_found_future(self, where: TopicPartition, found: UUID, unique: UUID) -> None:
-        """What an earlier process left of a copy is of no use."""
-        self._throw_away(self._future_directory(where, found), where, unique)
-
-    def found_topic_id(self, where: TopicPartition, unique: UUID) -> UUID:
-        """Of which topic a copy is that an earlier process began."""
-        return read_topic_id(self._disk, self._future_directory(where, unique))
-
-    def _future_directory(self, where: TopicPartition, unique: UUID) -> str:
-        return f"{self.path}/{future_directory_name(where, unique)}"
-
     @contextmanager
-    def _final(self, what: str) -> Iterator[None]:
+    def final(self, what: str) -> Iterator[None]:
         """Around changes of names: the directory is offline when one fails."""
         if self.failure is not None:
             raise self.failure
@@ -347,33 +285,27 @@ class LogDir:
 
     # -- checkpoints ------------------------------------------------------------------------------------------------
 
+    @property
+    def high_watermarks(self) -> dict[TopicPartition, int]:
+        """As last written (row R22)."""
+        return self._checkpoints.high_watermarks
+
     def record_bounds(self) -> None:
         """Record durably below which offsets the logs need no recovery, and where they start."""
-        self._recovery_points.write({where: log.recovery_point for where, log in self.logs.items()})
-        self._log_starts.write(
-            {where: log.log_start_offset for where, log in self.logs.items() if log.log_start_offset > 0}
-        )
+        self._checkpoints.record_bounds(self.logs)
 
     def write_checkpoints(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Record recovery points, log starts and high watermarks (row R22). Logs without one keep their last."""
         if self.failure is not None:
             return
-        self.high_watermarks.update(high_watermarks)
-        self.high_watermarks = {
-            where: self.high_watermarks[where] for where in self.logs if where in self.high_watermarks
-        }
-        first_dirty = {where: log.first_dirty_offset for where, log in self.logs.items() if log.first_dirty_offset > 0}
         try:
-            self.record_bounds()
-            self._first_dirty.write(first_dirty)
-            self._high_watermarks.write(self.high_watermarks)
+            self._checkpoints.write(self.logs, high_watermarks)
         except OSError as error:
             self.fail(StorageFailure(f"could not write checkpoints in {self.path}: {error}"))
 
     def _forget_checkpoints(self, where: TopicPartition) -> None:
         self.high_watermarks.pop(where, None)
-        stale = (self._recovery_points, self._log_starts, self._first_dirty, self._high_watermarks)
-        if any(checkpoint.mentions(where) for checkpoint in stale):
+        if self._checkpoints.mentions(where):
             self.write_checkpoints({})
 
     # -- stopping ---------------------------------------------------------------------------------------------------
@@ -385,10 +317,7 @@ class LogDir:
                 self._close_logs()
                 self.write_checkpoints(high_watermarks)
             if self.failure is None:
-                self._disk.write_atomic(
-                    f"{self.path}/{CLEAN_SHUTDOWN_FILE}",
-                    json.dumps({"version": 0, "brokerEpoch": broker_epoch}).encode(),
-                )
+                write_clean_shutdown(self._disk, self.path, broker_epoch)
         except (StorageFailure, OSError) as error:
             self.fail(error if isinstance(error, StorageFailure) else StorageFailure(str(error)))
         finally:
@@ -409,21 +338,6 @@ class LogDir:
         for log in self._all_logs():
             log.go_offline(StorageFailure(f"{self.path} was abandoned"))
         self._unlock()
-
-    def _read_clean_shutdown(self) -> None:
-        try:
-            data = self._disk.read_bytes(f"{self.path}/{CLEAN_SHUTDOWN_FILE}")
-        except FileNotFoundError:
-            return
-        self.was_clean = True
-        try:
-            self.clean_shutdown_broker_epoch = int(json.loads(data)["brokerEpoch"])
-        except (ValueError, KeyError, TypeError):
-            return  # an empty marker, as older Kafka writes it, is clean too
-
-    def _forget_clean_shutdown(self) -> None:
-        self._disk.unlink(f"{self.path}/{CLEAN_SHUTDOWN_FILE}")
-        self._disk.fsync_dir(self.path)
 
 
 def remove_trash(disk: Disk, paths: Sequence[str]) -> None:

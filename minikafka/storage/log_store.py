@@ -136,14 +136,14 @@ class LogStore:
         if current.failure is not None:
             raise current.failure
         self.end_move(where)
-        future = target.create_future(where, current.topic_id, current.config, self._new_uuid())
+        future = target.futures.create(where, current.topic_id, current.config, self._new_uuid())
         return ReplicaMove(current, future)
 
     def end_move(self, where: TopicPartition) -> None:
         """Give a move up, if there is one: the future log goes, the log stays where it is."""
         target = self.future_directory_of(where)
         if target is not None:
-            target.discard_future(where, self._new_uuid())
+            target.futures.discard(where, self._new_uuid())
 
     def complete_move(self, move: ReplicaMove, high_watermark: int) -> Log:
         """Let a future log that has caught up take the log's place; the new log. StorageFailure: a directory failed.
@@ -157,7 +157,7 @@ class LogStore:
         assert target is not None
         move.seal()
         trash = source.retire(where, target.futures[where].unique)
-        log = target.adopt_future(where, high_watermark)
+        log = target.adopt(where, high_watermark)
         source.discard_later(trash)
         return log
 
@@ -181,30 +181,30 @@ class LogStore:
         """What a former process was moving: completed where that was decided, else resumed, else dropped."""
         deleted = {unique for directory in self.online for unique in directory.deleted_ids}
         for directory in self.online:
-            for where, unique in directory.found_futures:
+            for where, unique in directory.futures.found:
                 try:
                     self._settle_move(directory, where, unique, config_for, is_decided=unique in deleted)
                 except StorageFailure:
                     break  # the directory is offline, and says why
-            directory.found_futures = []
+            directory.futures.found = []
 
     def _settle_move(
         self, directory: LogDir, where: TopicPartition, unique: UUID, config_for: ConfigFor, *, is_decided: bool
     ) -> None:
         current = self.get(where)
         if current is None and is_decided:
-            directory.resume_future(where, unique, config_for(where))
-            directory.adopt_future(where, 0)
+            directory.futures.resume(where, unique, config_for(where))
+            directory.adopt(where, 0)
         elif current is None and len(self.online) < len(self.directories):
             return  # what it is a copy of may be in a directory that is offline
         elif current is None or not self._is_copy(directory, where, unique, current):
-            directory.drop_found_future(where, unique, self._new_uuid())
-        elif directory.resume_future(where, unique, config_for(where)).corruption is not None:
+            directory.futures.drop(where, unique, self._new_uuid())
+        elif directory.futures.resume(where, unique, config_for(where)).corruption is not None:
             self.begin_move(where, directory)  # from the beginning
 
     def _is_copy(self, directory: LogDir, where: TopicPartition, unique: UUID, current: Log) -> bool:
         is_first = self.future_directory_of(where) is None and self.directory_of(where) is not directory
-        return is_first and directory.found_topic_id(where, unique) == current.topic_id
+        return is_first and directory.futures.topic_id_of(where, unique) == current.topic_id
 
     def high_watermark(self, where: TopicPartition) -> int:
         """The checkpointed high watermark of a log, within its bounds (row R22); its start when none was written."""

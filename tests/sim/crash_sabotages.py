@@ -9,7 +9,7 @@ from crash_scenarios import explore_any
 from planted.registry import Suite
 
 from minikafka.broker.drivers.metadata_log import MetadataLog, snapshot_values
-from minikafka.storage import compaction, snapshots
+from minikafka.storage import compaction, log_dir, snapshots
 from minikafka.storage.core import LogCore
 from minikafka.storage.durable_end import DurableEnd
 from minikafka.storage.epochs import LeaderEpochCache
@@ -83,8 +83,8 @@ def recovery_trusts_the_files(loader: _Loader) -> None:
     loader._activate_believed()
 
 
-@SUITE.replaces(LogDir, "_forget_clean_shutdown")
-def the_mark_of_an_orderly_stop_stays(directory: LogDir) -> None:
+@SUITE.replaces(log_dir, "remove_clean_shutdown")
+def the_mark_of_an_orderly_stop_stays(disk: Any, directory: str) -> None:
     """A crash after a later start is taken for an orderly stop."""
 
 

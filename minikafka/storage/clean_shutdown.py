@@ -1,0 +1,35 @@
+"""The mark of an orderly stop, ``.kafka_cleanshutdown``: written last; while it is absent, a start recovers."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from minikafka.model import NO_EPOCH
+from minikafka.storage.disk import Disk
+
+CLEAN_SHUTDOWN_FILE: Final = ".kafka_cleanshutdown"
+
+
+def read_clean_shutdown(disk: Disk, directory: str) -> int | None:
+    """The broker epoch in the mark, -1 for one without (as older Kafka writes it); None when there is no mark."""
+    try:
+        data = disk.read_bytes(f"{directory}/{CLEAN_SHUTDOWN_FILE}")
+    except FileNotFoundError:
+        return None
+    try:
+        return int(json.loads(data)["brokerEpoch"])
+    except (ValueError, KeyError, TypeError):
+        return NO_EPOCH
+
+
+def write_clean_shutdown(disk: Disk, directory: str, broker_epoch: int) -> None:
+    """Everything in the directory is durable."""
+    mark = json.dumps({"version": 0, "brokerEpoch": broker_epoch})
+    disk.write_atomic(f"{directory}/{CLEAN_SHUTDOWN_FILE}", mark.encode())
+
+
+def remove_clean_shutdown(disk: Disk, directory: str) -> None:
+    """From now on a crash may leave anything; durable on return."""
+    disk.unlink(f"{directory}/{CLEAN_SHUTDOWN_FILE}")
+    disk.fsync_dir(directory)

@@ -1,0 +1,73 @@
+"""The future logs of a log directory: copies of logs of another directory, on their way to take their place (row A5).
+
+The directory of one is ``topic-partition.<32 hex digits>-future``. It takes the place when the old directory is
+renamed, durably, to ``topic-partition.<the same digits>-delete``: whoever finds both completes the move.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+from uuid import UUID
+
+from minikafka.model import TopicPartition
+from minikafka.storage.config import LogConfig
+from minikafka.storage.directory_names import future_directory_name
+from minikafka.storage.disk import Disk
+from minikafka.storage.errors import StorageFailure
+from minikafka.storage.log import Log
+from minikafka.storage.meta import PARTITION_METADATA_FILE, read_topic_id
+
+if TYPE_CHECKING:
+    from minikafka.storage.log_dir import LogDir
+
+
+class FutureLog(NamedTuple):
+    """A copy that is being made, and the id in its directory's name."""
+
+    log: Log
+    unique: UUID
+
+
+class FutureLogs(dict[TopicPartition, FutureLog]):
+    """Those being made. ``found``: what a load came upon, for the store to decide about."""
+
+    def __init__(self, disk: Disk, directory: LogDir) -> None:
+        super().__init__()
+        self.found: list[tuple[TopicPartition, UUID]] = []
+        self._disk = disk
+        self._directory = directory
+
+    def create(self, where: TopicPartition, topic_id: UUID, config: LogConfig, unique: UUID) -> Log:
+        """An empty copy of a log of another directory, to be filled."""
+        assert where not in self._directory.logs
+        assert where not in self
+        log = self._directory.make_log(where, topic_id, config, self._path(where, unique))
+        self[where] = FutureLog(log, unique)
+        return log
+
+    def discard(self, where: TopicPartition, unique: UUID) -> None:
+        """Give a copy up; ``unique`` is new, not the copy's own, which would say that it is complete."""
+        log = self.pop(where).log
+        log.go_offline(StorageFailure(f"the move of {where} was given up"))
+        self._directory.throw_away(log.directory, where, unique)
+
+    def resume(self, where: TopicPartition, unique: UUID, config: LogConfig) -> Log:
+        """A copy that an earlier process began: it goes on with what is good of it."""
+        path = self._path(where, unique)
+        topic_id = self.topic_id_of(where, unique)
+        with self._directory.final(f"open the future log of {where} in {self._directory.path}"):
+            log = self._directory.open_log(where, config, topic_id=topic_id, is_clean=False, directory=path)
+        log.unsynced_paths.append(f"{path}/{PARTITION_METADATA_FILE}")
+        self[where] = FutureLog(log, unique)
+        return log
+
+    def drop(self, where: TopicPartition, found: UUID, unique: UUID) -> None:
+        """What an earlier process left of a copy is of no use."""
+        self._directory.throw_away(self._path(where, found), where, unique)
+
+    def topic_id_of(self, where: TopicPartition, unique: UUID) -> UUID:
+        """Of which topic a copy is that an earlier process began."""
+        return read_topic_id(self._disk, self._path(where, unique))
+
+    def _path(self, where: TopicPartition, unique: UUID) -> str:
+        return f"{self._directory.path}/{future_directory_name(where, unique)}"
