@@ -1,0 +1,171 @@
+"""The order of the work: refuse damaged files, bring the items together, count, and tell of what was found."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pyspark import StorageLevel
+from pyspark.sql import Window
+from pyspark.sql import functions as fn
+
+from minikafka.spark.pipelines.audit import rules, tables
+from minikafka.spark.pipelines.audit.history import Kind, check_files, history_files, items, process_names, read_events
+from minikafka.spark.pipelines.audit.stored import IDENTITY, stored_items
+from minikafka.spark.pipelines.audit.verdict import EXAMPLES_MAX, AuditVerdict, PartitionVerdict
+from minikafka.spark.pipelines.running import PipelineError, Show, show_nothing, watched_jobs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from minikafka.spark.pipelines.audit.rules import Rule
+
+_BYTES_PER_TASK: Final = 32 << 20
+"""Of history, so that what a task brings together fits into the memory of the smallest session."""
+
+_OF_RECORDS: Final = (Kind.SENT, Kind.ACKNOWLEDGED, Kind.FAILED, Kind.READ, Kind.DRAINED)
+_OF_ORDER: Final = (Kind.READ, Kind.ASSIGNED, Kind.END_OFFSET)
+
+
+def audit(
+    spark: SparkSession,
+    history: str | Path,
+    *,
+    stored: DataFrame | None = None,
+    topics: Sequence[str] = (),
+    identity: str = IDENTITY,
+    show: Show = show_nothing,
+) -> AuditVerdict:
+    """Judge a history (a file, or a directory of ``.jsonl`` files that several processes wrote).
+
+    ``stored`` are the records that are there, in the source's columns (``audit.topics``, ``audit.logs``, or any such
+    DataFrame); they count as one more consumer that read everything to the end. Without it the history's own polls
+    decide. ``topics`` are those to judge, by default all in the history. ``identity`` is an SQL expression over the
+    columns of ``stored`` that gives a record's id in the history.
+
+    Raises PipelineError when the history is damaged or Spark fails.
+    """
+    files = history_files(history)
+    with ExitStack() as stack:
+        stack.enter_context(watched_jobs(spark, show))
+        events = read_events(spark, files)
+        check_files(events)
+        size_bytes = sum(file.stat().st_size for file in files)
+        tasks = max(int(spark.conf.get("spark.sql.shuffle.partitions") or 1), 1 + size_bytes // _BYTES_PER_TASK)
+        told = _of(topics, items(events, _OF_RECORDS))
+        if stored is not None:
+            told = told.unionByName(_of(topics, stored_items(stored, identity)))
+        sightings = tables.sightings(told, tasks).persist(StorageLevel.DISK_ONLY)
+        stack.callback(sightings.unpersist)
+        steps = tables.steps(_of(topics, items(events, _OF_ORDER)))
+        return _Audit(sightings, steps, process_names(events), tasks, stored is not None).verdict()
+
+
+def _of(topics: Sequence[str], items: DataFrame) -> DataFrame:
+    """The items of those topics, or all."""
+    return items.filter(fn.regexp_replace("partition", "-[0-9]+$", "").isin(*topics)) if topics else items
+
+
+@dataclass(slots=True)
+class _Audit:
+    """One judgement under way: what was found so far, by partition."""
+
+    sightings: DataFrame
+    steps: DataFrame
+    names: DataFrame
+    tasks: int
+    is_stored: bool
+    figures: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    violations: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    examples: dict[str, dict[str, tuple[str, ...]]] = field(default_factory=lambda: defaultdict(dict))
+
+    def verdict(self) -> AuditVerdict:
+        bounds = tables.bounds(self.sightings)
+        if self.is_stored:
+            bounds = bounds.withColumn("drained", fn.lit(True))
+        records = tables.records(self.sightings)
+        self._judge_records(records.join(fn.broadcast(bounds), "partition"))
+        self._judge(tables.sequences(records, self.tasks), rules.OF_SEQUENCES)
+        offsets = tables.offsets(self.sightings, self.tasks)
+        self._judge_offsets(offsets, bounds)
+        self._judge_steps(offsets)
+        return AuditVerdict(tuple(self._of_partition(name) for name in sorted(self.figures, key=_by_topic_and_number)))
+
+    def _of_partition(self, name: str) -> PartitionVerdict:
+        figures = {figure: self.figures[name][figure] for figure in rules.FIGURES}
+        return PartitionVerdict(name, **figures, violations=self.violations[name], examples=self.examples[name])
+
+    def _judge_records(self, records: DataFrame) -> None:
+        is_sent_again = fn.col("sends") > 1
+        figures = {name: fn.count_if(condition()) for name, condition in rules.FIGURES.items()}
+        self._judge(records, rules.OF_RECORDS, figures | {"sent_again": fn.count_if(is_sent_again)})
+        if self._has_figure("sent_again"):
+            row = records.filter(is_sent_again).head()
+            assert row is not None
+            raise PipelineError(
+                f"{row['id']} was sent {row['sends']} times to {row['partition']}: a history must send each id once, "
+                "or nobody can say which of them is there"
+            )
+
+    def _judge_offsets(self, offsets: DataFrame, bounds: DataFrame) -> None:
+        acknowledged, read_only = fn.col("acknowledged"), fn.col("read_only")
+        self._count(
+            offsets,
+            {
+                "offset_reused": fn.sum(fn.greatest(acknowledged - 1, fn.lit(0))),
+                "inconsistent_offset": fn.sum(fn.when(acknowledged > 0, read_only).otherwise(read_only - 1)),
+            },
+        )
+        suspicious = offsets.filter(acknowledged + read_only > 1)
+        self._tell("offset_reused", rules.offset_reused(self.sightings, suspicious))
+        self._tell("inconsistent_offset", rules.inconsistent_offset(self.sightings, suspicious))
+        if self.is_stored and not rules.missing(offsets, bounds).isEmpty():
+            self._judge_table("poll_skipped", rules.stored_skipped(offsets, self.sightings))
+
+    def _judge_steps(self, offsets: DataFrame) -> None:
+        self._judge(self.steps, rules.OF_STEPS, {"gaps": fn.count_if(rules.is_gap())})
+        if self._has_figure("gaps"):
+            self._judge_table("poll_skipped", rules.poll_skipped(self.steps, offsets, self.names))
+
+    def _judge(self, table: DataFrame, of: Mapping[str, Rule], figures: Mapping[str, Column] = {}) -> None:
+        """Rules that look at one row: count them and the figures in one pass, and tell of those that were broken."""
+        self._count(table, {name: fn.count_if(rule.is_broken()) for name, rule in of.items()}, figures)
+        for name, rule in of.items():
+            self._tell(name, rule.violations(table, self.names))
+
+    def _judge_table(self, rule: str, violations: DataFrame) -> None:
+        self._count(violations, {rule: fn.count("*")})
+        self._tell(rule, violations)
+
+    def _count(self, table: DataFrame, of: Mapping[str, Column], figures: Mapping[str, Column] = {}) -> None:
+        """Adds up per partition; what comes to the driver is a row for each."""
+        sums = [column.alias(name) for name, column in (*of.items(), *figures.items())]
+        for row in table.groupBy("partition").agg(*sums).collect():
+            self.violations[row["partition"]].update({name: row[name] for name in of})
+            self.figures[row["partition"]].update({name: row[name] for name in figures})
+
+    def _has_figure(self, name: str) -> bool:
+        return any(figures[name] for figures in self.figures.values())
+
+    def _tell(self, rule: str, violations: DataFrame) -> None:
+        """Examples of a rule that was broken: the lowest of each partition."""
+        if not any(counts[rule] for counts in self.violations.values()):
+            return
+        lowest = Window.partitionBy("partition").orderBy("at", "sentence")
+        first = violations.withColumn("number", fn.row_number().over(lowest)).filter(fn.col("number") <= EXAMPLES_MAX)
+        sentences: dict[str, list[str]] = defaultdict(list)
+        for row in first.sort("partition", "number").collect():
+            sentences[row["partition"]].append(row["sentence"])
+        for partition, told in sentences.items():
+            before = self.examples[partition].get(rule, ())
+            self.examples[partition][rule] = (*before, *told)[:EXAMPLES_MAX]
+
+
+def _by_topic_and_number(partition: str) -> tuple[str, int]:
+    topic, _, number = partition.rpartition("-")
+    return topic, int(number)

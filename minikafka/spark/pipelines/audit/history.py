@@ -1,0 +1,143 @@
+"""Files of events -> items: one row for each record that an event names.
+
+An item is ``(partition, process, place, kind, id, offset)``. ``place`` orders the items of a process: the event's
+number and the item's position in it. ``process`` is a checksum, which is compared and grouped faster than a name
+(see :func:`process_names`).
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as fn
+
+from minikafka.spark.pipelines.running import PipelineError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_EVENT: Final = "i BIGINT, p STRING, type STRING, f STRING, v ARRAY<ARRAY<STRING>>, line STRING"
+_PLACE_BITS: Final = 24  # of a place: which item of its event
+_SHOWN: Final = 80  # characters of a damaged line
+
+
+class Kind(IntEnum):
+    """What an item says of its record. STORED comes from topics, everything else from events."""
+
+    SENT = 0
+    ACKNOWLEDGED = 1
+    FAILED = 2
+    READ = 3
+    ASSIGNED = 4
+    DRAINED = 5
+    END_OFFSET = 6
+    STORED = 7
+
+
+_KINDS: Final = {
+    "send invoke": Kind.SENT,
+    "send ok": Kind.ACKNOWLEDGED,
+    "send fail": Kind.FAILED,
+    "poll ok": Kind.READ,
+    "assign ok": Kind.ASSIGNED,
+    "drained ok": Kind.DRAINED,
+    "end_offset ok": Kind.END_OFFSET,
+}
+_WITH_ID: Final = (Kind.SENT, Kind.ACKNOWLEDGED, Kind.FAILED, Kind.READ)
+_WITH_OFFSET: Final = (Kind.ACKNOWLEDGED, Kind.READ, Kind.END_OFFSET)
+_BARE: Final = (Kind.ASSIGNED, Kind.DRAINED)  # the item is the partition's name
+
+
+def history_files(history: str | Path) -> list[Path]:
+    """The files of a history: that one, or those of the directory that end in ``.jsonl`` or ``.json``, by name."""
+    path = Path(history)
+    if not path.exists():
+        raise PipelineError(f"there is no history {path}: name a file of events or a directory of such files")
+    if path.is_file():
+        return [path.absolute()]
+    found = sorted(file for file in path.absolute().iterdir() if file.suffix in (".jsonl", ".json"))
+    if not found:
+        raise PipelineError(f"there is no history in {path}: no file ends in .jsonl")
+    return found
+
+
+def read_events(spark: SparkSession, files: Sequence[Path]) -> DataFrame:
+    """``(file, i, p, type, f, v, kind, line)``: a row for each event.
+
+    ``line`` is the text of an event whose value is no list of lists, and of a line that is no event.
+    """
+    lines = spark.read.schema(_EVENT).option("columnNameOfCorruptRecord", "line")
+    events = lines.json([file.as_uri() for file in files]).select("*", fn.col("_metadata.file_name").alias("file"))
+    kinds = fn.create_map(*[fn.lit(part) for name, kind in _KINDS.items() for part in (name, int(kind))])
+    events = events.withColumn("kind", fn.try_element_at(kinds, fn.concat_ws(" ", "f", "type")))
+    return events.withColumn("p", fn.concat_ws(":", "file", "p")) if len(files) > 1 else events
+
+
+def check_files(events: DataFrame) -> None:
+    """Refuse what is no history: a damaged line, a missing one. A last line that its writer did not finish is fine.
+
+    Events are numbered without a gap: so when none is missing, the one line that is no event is the last.
+    """
+    i, line = fn.col("i"), fn.col("line")
+    is_event = i.isNotNull() & fn.col("p").isNotNull() & fn.col("type").isNotNull() & fn.col("f").isNotNull()
+    files = events.groupBy("file").agg(
+        fn.count_if(is_event).alias("events"),
+        fn.max(fn.when(is_event, i)).alias("last"),
+        fn.sum(fn.when(is_event, i)).alias("sum"),
+        fn.count_if(~is_event).alias("damaged"),
+        fn.max(fn.when(~is_event, fn.substring(line, 1, _SHOWN))).alias("shown"),
+    )
+    for row in files.sort("file").collect():
+        count = row["events"]
+        is_whole = count == 0 or (row["last"] == count - 1 and row["sum"] == count * (count - 1) // 2)
+        is_torn = row["damaged"] == 1 and row["shown"].startswith("{")
+        if row["damaged"] and not (is_torn and is_whole):
+            raise PipelineError(f"{row['file']}: not an event of a history: {row['shown']!r}")
+        if not is_whole:
+            raise PipelineError(
+                f"{row['file']}: it holds {count:,} events, and the last is number {row['last']:,}: "
+                "lines are missing or there twice, so it proves nothing"
+            )
+
+
+def items(events: DataFrame, kinds: Sequence[Kind]) -> DataFrame:
+    """The items of those kinds; a value that its function cannot have ends the job with a sentence."""
+    functions = {name.split()[0] for name, kind in _KINDS.items() if kind in kinds}
+    chosen = events.filter(fn.col("f").isin(*functions) & _is(*kinds))  # the first is seen by Spark's JSON parser
+    names = fn.from_json("line", "v ARRAY<STRING>")["v"]
+    values = fn.when(_is(*_BARE), fn.transform(names, lambda name: fn.array(name))).otherwise(fn.col("v"))
+    whole = _or_refuse(values.isNotNull(), values, fn.col("line"))
+    exploded = chosen.select("file", "i", "p", "kind", fn.posexplode(whole).alias("position", "item"))
+    item = fn.col("item")
+    partition, second, third = (fn.get(item, fn.lit(index)) for index in range(3))
+    offset = fn.when(_is(Kind.END_OFFSET), second).otherwise(third).try_cast("bigint")
+    is_whole = partition.rlike("-[0-9]+$")
+    is_whole &= ~_is(*_WITH_ID) | second.isNotNull()
+    is_whole &= ~_is(*_WITH_OFFSET) | offset.isNotNull()
+    return exploded.select(
+        _or_refuse(is_whole, partition, fn.to_json(item)).alias("partition"),
+        fn.xxhash64("p").alias("process"),
+        (fn.shiftleft("i", _PLACE_BITS) + fn.col("position")).alias("place"),
+        fn.col("kind").cast("tinyint"),
+        fn.when(_is(*_WITH_ID), second).alias("id"),
+        fn.when(_is(*_WITH_OFFSET), offset).alias("offset"),
+    )
+
+
+def process_names(events: DataFrame) -> DataFrame:
+    """``(process, name)``: few rows."""
+    return events.groupBy(fn.col("p").alias("name")).agg(fn.xxhash64(fn.first("p")).alias("process"))
+
+
+def _is(*kinds: Kind) -> Column:
+    return fn.col("kind").isin([int(kind) for kind in kinds])
+
+
+def _or_refuse(condition: Column, value: Column, shown: Column) -> Column:
+    shown = fn.substring(shown, 1, _SHOWN)
+    sentence = fn.concat_ws("", fn.col("file"), fn.lit(": event "), fn.col("i"), fn.lit(" cannot be judged: "), shown)
+    return fn.when(condition, value).otherwise(fn.raise_error(sentence))
