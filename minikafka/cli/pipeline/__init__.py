@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import typer
 
+from minikafka.cli.pipeline import report, windows
+
 app = typer.Typer(
     no_args_is_help=True,
     help="Archive, replay, aggregate, audit and look at topics with Spark (`pip install 'minikafka\\[spark]'`).",
@@ -13,3 +15,7 @@ app = typer.Typer(
 @app.callback()
 def _group() -> None:
     pass  # with a callback, a group of one verb stays a group
+
+
+app.command("windows")(windows.windows)
+app.command("report")(report.report)

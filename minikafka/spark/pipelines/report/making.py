@@ -1,0 +1,97 @@
+"""The report, made of the rows of the scan."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from minikafka.spark.pipelines.peek import TopicPeek, peek, read_few
+from minikafka.spark.pipelines.report import scan
+from minikafka.spark.pipelines.report.measures import Measures, PartitionReport, Slots, TopicReport
+from minikafka.spark.pipelines.running import Show, show_nothing, watched_jobs
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row, SparkSession
+
+SLOTS_MAX: Final = 120
+_CELLS_MAX: Final = 12_000  # partitions times slots: what is shuffled, at some KiB each
+_SLOTS_MIN: Final = 12
+_SORTED_BEYOND: Final = "spark.sql.objectHashAggregate.sortBased.fallbackThreshold"
+
+
+def make_report(
+    spark: SparkSession,
+    topic: str,
+    *,
+    bootstrap_servers: str,
+    slots_max: int = SLOTS_MAX,
+    options: Mapping[str, str] | None = None,
+    show: Show = show_nothing,
+) -> TopicReport:
+    """Read a topic once, from its beginning to where it ends now. ``options`` are further ones of the format.
+
+    Raises PipelineError, and KafkaError when the cluster or the topic is not there.
+    """
+    found = peek(bootstrap_servers, topic)
+    first_ms, last_ms = _time_range(bootstrap_servers, found)
+    affordable = max(_SLOTS_MIN, _CELLS_MAX // max(len(found.ends), 1))
+    slots = Slots.over(first_ms, last_ms, min(slots_max, affordable))
+    records = scan.records_of(spark, bootstrap_servers, found, dict(options or {}))
+    with watched_jobs(spark, show):
+        return report_of(records, found, slots)
+
+
+def report_of(records: DataFrame, found: TopicPeek, slots: Slots) -> TopicReport:
+    """The report of some records that have the columns of ``format("minikafka")`` with headers."""
+    with _many_sketches(records.sparkSession):
+        rows = scan.summarised(records, slots).collect()
+    by_partition = {row["partition"]: row for row in rows if row["partition"] is not None}
+    by_slot = {row["slot"]: row for row in rows if row["slot"] is not None}
+    (whole,) = (row for row in rows if row["partition"] is None and row["slot"] is None) if by_partition else (None,)
+    total = _measures(whole)
+    return TopicReport(
+        topic=found.topic,
+        cluster_id=found.cluster_id,
+        made_ms=time.time_ns() // 1_000_000,
+        total=total,
+        partitions=tuple(
+            PartitionReport(where.partition, first, end, _measures(by_partition.get(where.partition)))
+            for where, (first, end) in found.ends.items()
+        ),
+        slots=slots,
+        over_time=tuple(_measures(by_slot.get(slot)) for slot in range(slots.count)),
+        earlier=_measures(by_slot.get(-1)).records,
+        later=_measures(by_slot.get(slots.count)).records,
+        sizes=() if whole is None else scan.size_bins(whole),
+        hot_keys=() if whole is None else scan.often(whole["hot_keys"], total.records, scan.HOT_SHARE),
+        header_names=() if whole is None else scan.often(whole["header_names"], total.records, 0.0),
+    )
+
+
+def _measures(row: Row | None) -> Measures:
+    return Measures() if row is None else scan.measures(row)
+
+
+def _time_range(bootstrap_servers: str, found: TopicPeek) -> tuple[int, int]:
+    """The timestamps of the first and the last records, milliseconds; of an empty topic, now.
+
+    Those between may be earlier or later. They are counted, and their partitions know their exact range.
+    """
+    firsts = {where: (first, min(first + 1, end)) for where, (first, end) in found.ends.items()}
+    lasts = {where: (max(first, end - 1), end) for where, (first, end) in found.ends.items()}
+    times = [record.timestamp for ranges in (firsts, lasts) for record in read_few(bootstrap_servers, ranges)]
+    now_ms = time.time_ns() // 1_000_000
+    return min(times, default=now_ms), max(times, default=now_ms)
+
+
+@contextmanager
+def _many_sketches(spark: SparkSession) -> Iterator[None]:
+    """Let tasks keep the sketches of all cells at once; Spark would sort the records beyond 128 cells."""
+    before = spark.conf.get(_SORTED_BEYOND) or "128"
+    spark.conf.set(_SORTED_BEYOND, str(4 * _CELLS_MAX))
+    try:
+        yield
+    finally:
+        spark.conf.set(_SORTED_BEYOND, before)

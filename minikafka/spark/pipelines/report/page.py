@@ -1,0 +1,226 @@
+"""The report as one HTML file: style, plots and script are in it, and nothing is fetched. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from html import escape
+from importlib import resources
+from typing import Final
+
+from minikafka.spark.pipelines.report.measures import Measures, TopicReport
+from minikafka.spark.pipelines.report.plots import Line, Mark, bars, columns, lines, short, short_bytes
+
+SKEWED: Final = 1.5
+_DAY_MS: Final = 86_400_000
+_COLUMNS: Final = (
+    *("partition", "records", "share", "bytes", "median", "99 %", "keys", "no key", "tombstones"),
+    *("offsets", "gaps", "timestamps (UTC)"),
+)
+
+
+def to_html(report: TopicReport) -> str:
+    """The page, in UTF-8 when it is written."""
+    title = f"{escape(report.topic)} · topic report"
+    body = "".join(_body(report))
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<style>{_part("page.css")}</style></head>\n<body>{body}<div id="tip" role="tooltip"></div>'
+        f"<script>{_part('page.js')}</script></body></html>\n"
+    )
+
+
+def time_label(ms: int, range_ms: int) -> str:
+    """A moment on an axis: as much of it as tells moments of such a range apart. UTC."""
+    moment = datetime.fromtimestamp(ms // 1000, UTC)
+    if range_ms > 3 * 365 * _DAY_MS:
+        return f"{moment:%Y-%m}"
+    if range_ms > 3 * _DAY_MS:
+        return f"{moment:%b %d}"
+    if range_ms > 6 * 3_600_000:
+        return f"{moment:%d %H:%M}" if range_ms > _DAY_MS else f"{moment:%H:%M}"
+    return f"{moment:%H:%M:%S}" if range_ms >= 10_000 else f"{moment:%S}.{ms % 1000:03}"
+
+
+def full_time(ms: int) -> str:
+    """``2026-01-31 12:00:00``; with milliseconds if there are any. UTC."""
+    moment = f"{datetime.fromtimestamp(ms // 1000, UTC):%Y-%m-%d %H:%M:%S}"
+    return f"{moment}.{ms % 1000:03}" if ms % 1000 else moment
+
+
+def time_range(measures: Measures) -> str:
+    """From the earliest to the latest timestamp."""
+    if not measures.records:
+        return "–"
+    return f"{full_time(measures.first_ms)} – {full_time(measures.last_ms)}"
+
+
+def _part(name: str) -> str:
+    return (resources.files(__package__) / name).read_text(encoding="utf-8")
+
+
+def _body(report: TopicReport) -> Iterator[str]:
+    yield f"<h1>{escape(report.topic)}</h1><p>{_when(report)}</p>"
+    yield f'<div class="tiles">{"".join(_tiles(report))}</div>'
+    if report.total.records:
+        yield f'<div class="plots">{"".join(_plots(report))}</div>'
+    yield _table(report)
+    yield (
+        f"<footer>Made {full_time(report.made_ms)} UTC from cluster {escape(report.cluster_id)}. Bytes are those of "
+        "keys, values and headers before compression. Distinct keys, percentiles and frequent keys are estimates of "
+        "sketches (about 2 %, 1 % and 0.35 % of the records off).</footer>"
+    )
+
+
+def _when(report: TopicReport) -> str:
+    if not report.total.records:
+        return "The topic has no records."
+    return f"Timestamps from {time_range(report.total)} UTC"
+
+
+def _tiles(report: TopicReport) -> Iterator[str]:
+    total = report.total
+    yield _tile("records", f"{total.records:,}", f"{short(report.records_per_second)}/s on average")
+    yield _tile("bytes", short_bytes(total.total_bytes), f"{short_bytes(total.mean_size)} per record")
+    yield _tile("distinct keys", f"≈ {total.keys:,}", f"{total.keyless:,} records have no key")
+    warning = "warn" if report.skew >= SKEWED else ""
+    yield _tile("partitions", f"{len(report.partitions):,}", f"the fullest has {report.skew:.2f}× the mean", warning)
+    yield _tile("tombstones", f"{total.tombstones:,}", _share(total.tombstones, total.records))
+    names = ", ".join(dict.fromkeys(name for each in report.header_names for name in each.what.split(", ")))
+    yield _tile("of headers", short_bytes(total.header_bytes), escape(names) if names else "there are none")
+
+
+def _tile(what: str, number: str, more: str, kind: str = "") -> str:
+    return f'<div class="tile"><span>{what}</span><b>{number}</b><span class="{kind}">{more}</span></div>'
+
+
+def _plots(report: TopicReport) -> Iterator[str]:
+    yield from _plots_over_time(report)
+    yield _card("Records per partition", _skew_words(report), _skew(report))
+    if report.sizes:
+        yield _card("Sizes of records", _sizes_words(report.total), _sizes(report))
+    if report.hot_keys:
+        share = sum(each.records for each in report.hot_keys) / report.total.records
+        words = f"{len(report.hot_keys)} keys with {share:.0%} of all records"
+        marks = [
+            Mark(
+                each.records,
+                each.what,
+                f"{each.what}\n≈ {each.records:,} records, {_share(each.records, report.total.records)}",
+            )
+            for each in report.hot_keys
+        ]
+        yield _card("Frequent keys", words, bars(marks, about="Records of the most frequent keys"))
+
+
+def _plots_over_time(report: TopicReport) -> Iterator[str]:
+    slots, step_s = report.slots, report.slots.step_ms / 1000
+    range_ms = slots.count * slots.step_ms
+    labels = [time_label(slots.begin_ms(slot), range_ms) for slot in range(slots.count)]
+    begins = [f"{full_time(slots.begin_ms(slot))}, {_length(slots.step_ms)}" for slot in range(slots.count)]
+    over_time = list(zip(begins, report.over_time, strict=True))
+    outside = report.earlier + report.later
+    words = f"in slots of {_length(slots.step_ms)}" + (f"; {outside:,} records lie outside" if outside else "")
+
+    def plot(title: str, words: str, values: list[float | None], tips: list[str], bytes_: bool = False) -> str:
+        form = short_bytes if bytes_ else short
+        return _card(title, words, lines([Line(title, "one", values)], labels, tips, about=title, form=form))
+
+    rates = [each.records / step_s for each in report.over_time]
+    tips = [f"{begin}\n{each.records:,} records, {short(each.records / step_s)}/s" for begin, each in over_time]
+    yield plot("Records per second", words, [*rates], tips)
+    tips = [f"{begin}\n{short_bytes(each.total_bytes / step_s)}/s" for begin, each in over_time]
+    yield plot("Bytes per second", words, [each.total_bytes / step_s for each in report.over_time], tips, bytes_=True)
+    tips = [f"{begin}\n≈ {each.keys:,} distinct keys" for begin, each in over_time]
+    yield plot("Distinct keys per slot", words, [float(each.keys) for each in report.over_time], tips)
+    series = [
+        Line(name, colour, [float(each.size_quantiles[at]) if each.records else None for each in report.over_time])
+        for name, colour, at in (("median", "one", 0), ("99 %", "two", 2))
+    ]
+    tips = [
+        f"{begin}\nmedian {short_bytes(each.size_quantiles[0])}, 99 % below {short_bytes(each.size_quantiles[2])}"
+        for begin, each in over_time
+    ]
+    drawn = lines(series, labels, tips, about="Sizes of records over time", form=short_bytes)
+    legend = "".join(f'<span><i style="background:var(--{each.colour})"></i>{each.name}</span>' for each in series)
+    yield _card("Sizes over time", words, f'<div class="legend">{legend}</div>{drawn}')
+
+
+def _skew(report: TopicReport) -> str:
+    counts = [each.measures.records for each in report.partitions]
+    mean = sum(counts) / len(counts)
+    marks = [
+        Mark(
+            each.measures.records,
+            str(each.partition),
+            f"partition {each.partition}\n{each.measures.records:,} records, "
+            f"{each.measures.records / mean:.2f}× the mean\n"
+            f"{short_bytes(each.measures.total_bytes)}, ≈ {each.measures.keys:,} keys",
+        )
+        for each in report.partitions
+    ]
+    return columns(marks, about="Records per partition", mean=mean)
+
+
+def _skew_words(report: TopicReport) -> str:
+    if len(report.partitions) == 1:
+        return "there is one"
+    empty = sum(not each.measures.records for each in report.partitions)
+    return f"the fullest has {report.skew:.2f}× the mean" + (f"; {empty} are empty" if empty else "")
+
+
+def _sizes(report: TopicReport) -> str:
+    marks = [
+        Mark(
+            each.records,
+            short_bytes(each.low),
+            f"{short_bytes(each.low)} to below {short_bytes(each.high)}\n≈ {each.records:,} records, "
+            f"{_share(each.records, report.total.records)}",
+        )
+        for each in report.sizes
+    ]
+    return columns(marks, about="Records by size")
+
+
+def _sizes_words(total: Measures) -> str:
+    median, most, nearly_all = map(short_bytes, total.size_quantiles)
+    return f"median {median}, 90 % up to {most}, 99 % up to {nearly_all}, the largest {short_bytes(total.size_max)}"
+
+
+def _table(report: TopicReport) -> str:
+    rows = []
+    for each in report.partitions:
+        measures = each.measures
+        cells = (
+            str(each.partition),
+            f"{measures.records:,}",
+            _share(measures.records, report.total.records),
+            short_bytes(measures.total_bytes),
+            short_bytes(measures.size_quantiles[0]),
+            short_bytes(measures.size_quantiles[-1]),
+            f"≈ {measures.keys:,}",
+            f"{measures.keyless:,}",
+            f"{measures.tombstones:,}",
+            f"{each.first_offset:,} – {each.end_offset:,}",
+            f"{each.gaps:,}",
+            time_range(measures),
+        )
+        rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
+    header = "".join(f"<th>{name}</th>" for name in _COLUMNS)
+    return f'<div class="card wide"><h2>Partitions</h2><table><tr>{header}</tr>{"".join(rows)}</table></div>'
+
+
+def _card(title: str, words: str, drawn: str) -> str:
+    return f'<div class="card"><h2>{escape(title)}</h2><p>{escape(words)}</p>{drawn}</div>'
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part / whole:.1%}" if whole else "–"
+
+
+def _length(ms: int) -> str:
+    for size, unit in ((_DAY_MS, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s")):
+        if ms % size == 0:
+            return f"{ms // size} {unit}"
+    return f"{ms} ms"
