@@ -1,0 +1,122 @@
+"""``minikafka pipeline archive``: topics to a lake of Parquet files, each offset exactly once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from minikafka.cli.options import AsJson, Bootstrap, Directory, bootstrap_servers
+from minikafka.cli.output import print_json, print_note, print_table, size
+from minikafka.cli.pipeline.common import MASTER, Master, SparkSettings, progress_bar, spark_session
+
+if TYPE_CHECKING:
+    from minikafka.spark.pipelines.archive import Archived
+
+
+def archive(
+    to: Annotated[str, typer.Option("--to", metavar="DIR", help="The lake; made when it is not there.")],
+    topics: Annotated[
+        list[str] | None, typer.Argument(metavar="[TOPIC]...", help="What to archive. Default: all that the lake has.")
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on with what is written, until Ctrl-C, rather than end.")
+    ] = False,
+    every: Annotated[
+        float, typer.Option("--every", metavar="SECONDS", help="With --follow: a commit this often.", min=0.1)
+    ] = 10.0,
+    add: Annotated[bool, typer.Option("--add", help="Let new topics into a lake that has others.")] = False,
+    skip_lost: Annotated[
+        bool, typer.Option("--skip-lost", help="Go on behind offsets that were deleted before they were archived.")
+    ] = False,
+    per_commit: Annotated[
+        int, typer.Option("--per-commit", metavar="OFFSETS", help="About so many offsets in a commit.", min=1)
+    ] = 1_000_000,
+    compact_at: Annotated[
+        int,
+        typer.Option("--compact-at", metavar="FILES", help="Put together so many small files of a day; 0: never."),
+    ] = 8,
+    bootstrap: Bootstrap = None,
+    directory: Directory = None,
+    master: Master = MASTER,
+    conf: SparkSettings = None,
+    as_json: AsJson = False,
+) -> None:
+    """Copy topics into a lake of Parquet files: each offset exactly once, whatever is killed, and when.
+
+    Started again, it goes on where it was: the lake itself knows what it holds. Any reader of Parquet reads it,
+
+    DIR/topic=orders/date=2026-11-21/00003-00000000000000001000-00000000000000001999.parquet
+
+    is partition 3 from offset 1000 to 1999. Columns: key, value, partition, offset, timestamp, timestampType, headers,
+    and, from the path, topic and date (the UTC day of the timestamp). Tombstones are rows whose value is null.
+
+    What you should know: files appear complete and are never changed; small ones are replaced by larger ones, a day's
+    directory at a time. A reader that had begun before then misses a file, and must be run again. One archive writes to
+    a lake at a time; DIR must be on a file system that all of Spark's machines have mounted.
+
+    Examples:
+
+    [bold]minikafka pipeline archive orders payments --to lake[/]
+
+    [bold]minikafka pipeline archive --to lake --follow[/]
+
+    [bold]duckdb -c "SELECT date, count(*) FROM 'lake/*/*/*.parquet' WHERE topic = 'orders' GROUP BY 1"[/]
+
+    [bold]python -c "import pandas; print(pandas.read_parquet('lake/topic=orders'))"[/]
+
+    [bold]minikafka pipeline replay lake --to orders-again[/]
+    """
+    servers = bootstrap_servers(bootstrap, directory)
+    with spark_session("archive", master, conf) as spark:
+        from minikafka.spark.pipelines.archive import archive
+
+        with progress_bar("archiving") as show:
+            archived = archive(
+                spark,
+                topics=topics or (),
+                to=to,
+                bootstrap_servers=servers,
+                follow=follow,
+                interval_s=every,
+                offsets_per_commit=per_commit,
+                compact_at=compact_at,
+                add=add,
+                skip_lost=skip_lost,
+                show=show,
+            )
+    if as_json:
+        print_json(_as_dict(archived))
+    else:
+        _print(archived)
+
+
+def _as_dict(archived: Archived) -> dict[str, object]:
+    return {
+        "directory": str(archived.directory),
+        "commits": archived.commits,
+        "compacted_files": archived.compacted_files,
+        "is_stopped": archived.is_stopped,
+        "topics": [{name: getattr(topic, name) for name in topic.__dataclass_fields__} for topic in archived.topics],
+    }
+
+
+def _print(archived: Archived) -> None:
+    print_table(
+        ("topic", "partitions#", "new records#", "records in the lake#", "files#", "size#", "from", "to"),
+        [
+            (
+                topic.topic,
+                str(topic.partitions),
+                f"{topic.new_records:,}",
+                f"{topic.records:,}",
+                f"{topic.files:,}",
+                size(topic.size_bytes),
+                topic.first_date,
+                topic.last_date,
+            )
+            for topic in archived.topics
+        ],
+    )
+    if archived.is_stopped:
+        print_note("stopped; the same command goes on from here")

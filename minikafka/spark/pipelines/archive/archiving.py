@@ -1,0 +1,269 @@
+"""The order of the work: what is missing, a job that writes it, a commit; small files put together now and then."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+from uuid import uuid4
+
+from minikafka.model import TopicPartition
+from minikafka.spark.pipelines.archive.lake import Lake, local_directory, read_identity
+from minikafka.spark.pipelines.archive.layout import DataFile
+from minikafka.spark.pipelines.archive.manifest import OffsetRange, Staged
+from minikafka.spark.pipelines.archive.planning import check_parts, groups_to_compact, missing_ranges, share
+from minikafka.spark.pipelines.archive.topics import Topics, cluster_id, look_at
+from minikafka.spark.pipelines.archive.writing import DIRECTORY, FORMAT, StagedFiles, merge, read_receipt
+from minikafka.spark.pipelines.running import PipelineError, Progress, Show, show_nothing, watched_jobs
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+
+OFFSETS_PER_COMMIT: Final = 1_000_000
+FILES_MIN: Final = 8
+INTERVAL_S: Final = 10.0
+ATTEMPTS: Final = 4
+_BACKOFF_S: Final = 1.0
+_OFFSETS_PER_TASK: Final = 50_000
+"""A partition is not split into smaller parts than that, though there were idle cores: each part is a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSummary:
+    """What a lake holds of a topic, and how much of it is new."""
+
+    topic: str
+    partitions: int
+    new_records: int
+    records: int
+    files: int
+    size_bytes: int
+    first_date: str
+    last_date: str
+
+
+@dataclass(frozen=True, slots=True)
+class Archived:
+    """What an archive did: by topic, and in all."""
+
+    directory: Path
+    topics: tuple[TopicSummary, ...]
+    commits: int
+    compacted_files: int
+    is_stopped: bool
+
+    @property
+    def new_records(self) -> int:
+        """Records that came into the lake."""
+        return sum(topic.new_records for topic in self.topics)
+
+
+def archive(
+    spark: SparkSession,
+    *,
+    topics: Sequence[str] = (),
+    to: str | Path,
+    bootstrap_servers: str,
+    follow: bool = False,
+    interval_s: float = INTERVAL_S,
+    offsets_per_commit: int = OFFSETS_PER_COMMIT,
+    compact_at: int = FILES_MIN,
+    add: bool = False,
+    skip_lost: bool = False,
+    format: str = "minikafka",
+    options: Mapping[str, str] | None = None,
+    show: Show = show_nothing,
+) -> Archived:
+    """Bring what is in the topics and not in the lake into the lake, each offset exactly once; then end, or ``follow``.
+
+    Without ``topics`` all that the lake has are gone on with; ``add`` lets new ones into a lake that has some. With
+    ``follow`` it looks again every ``interval_s`` seconds until SIGINT or SIGTERM. A commit takes about
+    ``offsets_per_commit`` offsets. When ``compact_at`` small files of one partition and day have gathered they are put
+    together; 0: never. ``skip_lost`` goes on where the topics begin when what should come next was deleted.
+    ``options`` are the source's own.
+
+    Raises PipelineError or KafkaError. After any error, and after ``kill -9``, calling it again goes on.
+    """
+    if offsets_per_commit < 1 or compact_at < 0 or compact_at == 1 or interval_s <= 0:
+        raise PipelineError("offsets per commit must be positive, the interval too; files to put together 2 or more")
+    directory = local_directory(to)
+    names = list(dict.fromkeys(topics)) or sorted(read_identity(directory).topic_ids)
+    spark.dataSource.register(StagedFiles)
+    with Lake.opened(directory, cluster_id=cluster_id(bootstrap_servers)) as lake:
+        work = _Archive(
+            spark,
+            lake,
+            bootstrap_servers,
+            names,
+            offsets_per_commit,
+            compact_at,
+            skip_lost,
+            format,
+            options or {},
+            show,
+        )
+        found = look_at(bootstrap_servers, names)
+        lake.take_in(found.ids, add=add)
+        try:
+            with watched_jobs(spark):
+                work.catch_up(found)
+                while follow:
+                    time.sleep(interval_s)
+                    found = look_at(bootstrap_servers, names)
+                    lake.take_in(found.ids)
+                    work.catch_up(found)
+        except KeyboardInterrupt:
+            work.is_stopped = True
+            work.cancel()
+        return work.summary()
+
+
+@dataclass(slots=True)
+class _Archive:
+    """One archive under way."""
+
+    spark: SparkSession
+    lake: Lake
+    bootstrap_servers: str
+    topics: list[str]
+    offsets_per_commit: int
+    compact_at: int
+    skip_lost: bool
+    format: str
+    options: Mapping[str, str]
+    show: Show
+    tag: str = field(default_factory=lambda: f"archive-{uuid4().hex}")
+    new_records: dict[str, int] = field(default_factory=dict)
+    commits: int = 0
+    compacted_files: int = 0
+    is_stopped: bool = False
+
+    def catch_up(self, found: Topics) -> None:
+        """Archive all that the topics had when they were looked at."""
+        missing = missing_ranges(self.lake.manifest.ends, found.extent, skip_lost=self.skip_lost)
+        total = _length(missing)
+        left, began = total, time.monotonic()
+        while left:
+            rows = self._attempt(lambda: self._archive(share(missing, self.offsets_per_commit)))  # noqa: B023
+            missing = missing_ranges(self.lake.manifest.ends, found.extent, skip_lost=self.skip_lost)
+            left = _length(missing)
+            self._tell(total - left, total, rows, time.monotonic() - began)
+            self._compact()
+
+    def cancel(self) -> None:
+        """End the job that is under way."""
+        self.spark.sparkContext.cancelJobsWithTag(self.tag)
+
+    def summary(self) -> Archived:
+        """What came of it."""
+        files = [file for file in self.lake.manifest.files.values() if file.topic in self.topics]
+        by_topic = tuple(
+            self._of_topic(topic, [file for file in files if file.topic == topic]) for topic in self.topics
+        )
+        return Archived(self.lake.directory, by_topic, self.commits, self.compacted_files, self.is_stopped)
+
+    def _of_topic(self, topic: str, files: Sequence[DataFile]) -> TopicSummary:
+        dates = sorted(file.date for file in files) or [""]
+        return TopicSummary(
+            topic,
+            sum(where.topic == topic for where in self.lake.manifest.ends),
+            self.new_records.get(topic, 0),
+            sum(file.rows for file in files),
+            len(files),
+            sum(file.size_bytes for file in files),
+            dates[0],
+            dates[-1],
+        )
+
+    # -- jobs -------------------------------------------------------------------------------------------------------
+
+    def _attempt(self, job: Callable[[], int]) -> int:
+        """A job that fails leaves nothing behind, and is tried again: brokers go away and come back."""
+        from pyspark.errors import PySparkException
+
+        for attempt in range(1, ATTEMPTS):
+            try:
+                return job()
+            except PySparkException:
+                time.sleep(_BACKOFF_S * 2**attempt)
+        return job()
+
+    def _archive(self, ranges: Mapping[TopicPartition, OffsetRange]) -> int:
+        """One job and its commit; how many records there were."""
+        with self.lake.staging() as directory:
+            reader = self.spark.read.format(self.format).options(**self._source_options(ranges))
+            self._run(
+                lambda: reader.load().write.format(FORMAT).option(DIRECTORY, str(directory)).mode("append").save()
+            )
+            written = read_receipt(directory)
+            check_parts(ranges, written.parts)
+            self.lake.append(ranges, written.files)
+        self.commits += 1
+        for file, _ in written.files:
+            self.new_records[file.topic] = self.new_records.get(file.topic, 0) + file.rows
+        return sum(file.rows for file, _ in written.files)
+
+    def _source_options(self, ranges: Mapping[TopicPartition, OffsetRange]) -> dict[str, str]:
+        tasks = min(self.spark.sparkContext.defaultParallelism, _length(ranges) // _OFFSETS_PER_TASK)
+        return {
+            **self.options,
+            "kafka.bootstrap.servers": self.bootstrap_servers,
+            "includeHeaders": "true",
+            "assign": json.dumps(_nested(ranges, lambda where: where.partition)),
+            "startingOffsets": json.dumps(_by_partition(ranges, 0)),
+            "endingOffsets": json.dumps(_by_partition(ranges, 1)),
+            **({"minPartitions": str(tasks)} if tasks > len(ranges) else {}),
+        }
+
+    def _compact(self) -> None:
+        """Put small files together, a task for each group."""
+        files = self.lake.manifest.files.values()
+        groups = groups_to_compact(files, files_min=self.compact_at) if self.compact_at else []
+        if not groups:
+            return
+        lake = self.lake.directory
+        with self.lake.staging() as directory:
+            paths = [([file.path for file in group], group[0].topic) for group in groups]
+            merged: list[Staged] = self._run(
+                lambda: (
+                    self.spark.sparkContext.parallelize(paths, len(paths))
+                    .map(lambda group: merge(lake, *group, directory))
+                    .collect()
+                )
+            )
+            self.lake.replace(list(zip(groups, merged, strict=True)))
+        self.compacted_files += sum(map(len, groups))
+
+    def _run(self, job: Callable[[], T]) -> T:
+        self.spark.sparkContext.addJobTag(self.tag)
+        try:
+            return job()
+        finally:
+            self.spark.sparkContext.removeJobTag(self.tag)
+
+    def _tell(self, done: int, total: int, rows: int, seconds: float) -> None:
+        speed = done / seconds if seconds else 0.0
+        self.show(Progress(rows=done, rows_per_second=speed, batches=self.commits, rows_total=total))
+
+
+def _length(ranges: Mapping[TopicPartition, OffsetRange]) -> int:
+    return sum(end - start for start, end in ranges.values())
+
+
+def _nested(wheres: Iterable[TopicPartition], of: Callable[[TopicPartition], int]) -> dict[str, list[int]]:
+    nested: dict[str, list[int]] = {}
+    for where in wheres:
+        nested.setdefault(where.topic, []).append(of(where))
+    return nested
+
+
+def _by_partition(ranges: Mapping[TopicPartition, OffsetRange], side: int) -> dict[str, dict[str, int]]:
+    nested: dict[str, dict[str, int]] = {}
+    for where, offsets in ranges.items():
+        nested.setdefault(where.topic, {})[str(where.partition)] = offsets[side]
+    return nested

@@ -1,0 +1,327 @@
+"""A lake on disk: how it is begun, how a commit becomes visible, and how it gets well after a crash.
+
+One archive at a time writes to a lake: it holds the lock, which ends with its process.
+
+A commit goes like this, and may be cut off between any two steps:
+
+1. Tasks write complete files below ``_minikafka/staging/TOKEN``. Cut off: the next one to open the lake sweeps them
+   away.
+2. The commit is written beside the others and linked to its name. **From here on it holds.**
+3. Its files are renamed to where readers look. Cut off: the next one to open the lake renames the rest.
+
+So a reader of the directory sees complete files only, and no offset twice; during step 3 it may see some files of a
+commit and not yet the others. Where files are put together, step 3 exchanges a day's directory for one with the new
+files, prepared beside it with links to those that stay: a reader sees the one or the other (where the system cannot
+exchange directories, Linux and macOS can, there is a moment in which it sees neither). A reader that had listed the directory
+before does not find the files that were replaced: it fails, and must be run again.
+
+The commits are the truth of a lake; no checkpoint of Spark is needed to go on.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
+
+from minikafka.model import TopicPartition
+from minikafka.spark.pipelines.archive import layout
+from minikafka.spark.pipelines.archive.exchange import exchange
+from minikafka.spark.pipelines.archive.layout import DataFile
+from minikafka.spark.pipelines.archive.manifest import FORMAT, Commit, Manifest, OffsetRange, Staged
+from minikafka.spark.pipelines.running import PipelineError
+
+COMMITS_PER_SNAPSHOT: Final = 64
+_ATTEMPTS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Whose records a lake holds. Of a topic that was deleted and made anew the id is another."""
+
+    cluster_id: str
+    topic_ids: Mapping[str, str]
+
+
+class Lake:
+    """A lake that is open for writing; see the module."""
+
+    def __init__(self, directory: Path, identity: Identity, manifest: Manifest) -> None:
+        self.directory = directory
+        self.identity = identity
+        self.manifest = manifest
+        self._is_publishing = False  # a commit may hold whose files are still below staging
+
+    @classmethod
+    @contextmanager
+    def opened(cls, to: str | Path, *, cluster_id: str) -> Iterator[Lake]:
+        """Begin or go on with a lake. Raises PipelineError when the directory is something else or in use."""
+        directory = local_directory(to)
+        _check_is_lake_or_new(directory)
+        directory.joinpath(layout.COMMITS).mkdir(parents=True, exist_ok=True)
+        directory.joinpath(layout.STAGING).mkdir(exist_ok=True)
+        with _locked(directory):
+            lake = cls(directory, _identity(directory) or Identity(cluster_id, {}), read_manifest(directory))
+            if lake.identity.cluster_id != cluster_id:
+                raise PipelineError(
+                    f"{directory} holds topics of the cluster {lake.identity.cluster_id}, and this is {cluster_id}; "
+                    f"choose another directory"
+                )
+            lake._recover()
+            yield lake
+
+    # -- topics -----------------------------------------------------------------------------------------------------
+
+    def take_in(self, topic_ids: Mapping[str, str], *, add: bool = False) -> None:
+        """See to it that these topics belong here; ``add`` lets new ones in. Raises PipelineError."""
+        known = self.identity.topic_ids
+        for topic, topic_id in topic_ids.items():
+            if known and topic not in known and not add:
+                raise PipelineError(
+                    f"{self.directory} is the lake of {', '.join(sorted(known))}; "
+                    f"to let {topic} in as well, say --add, or choose another directory"
+                )
+            if known.get(topic, topic_id) != topic_id:
+                raise PipelineError(
+                    f"{topic} was deleted and made anew since it was archived, its offsets begin again; "
+                    f"archive it into another directory"
+                )
+        if topic_ids.keys() - known.keys():
+            self.identity = Identity(self.identity.cluster_id, {**known, **topic_ids})
+            text = json.dumps(
+                {"format": FORMAT, "cluster_id": self.identity.cluster_id, "topics": self.identity.topic_ids}, indent=2
+            )
+            _write_and_sync(self.directory / f"{layout.IDENTITY}.new", text + "\n")
+            os.replace(self.directory / f"{layout.IDENTITY}.new", self.directory / layout.IDENTITY)
+            _sync(self.directory / layout.OF_LAKE)
+
+    # -- commits ----------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def staging(self) -> Iterator[Path]:
+        """A directory for files under way; what is left in it at the end goes, unless a commit may name it."""
+        directory = self.directory / layout.STAGING / uuid4().hex
+        directory.mkdir()
+        try:
+            yield directory
+        finally:
+            if not self._is_publishing:
+                shutil.rmtree(directory, ignore_errors=True)
+
+    def append(self, ranges: Mapping[TopicPartition, OffsetRange], added: Sequence[Staged]) -> None:
+        """Commit what was archived: ``added`` are all records of the ranges."""
+        self._commit(Commit(self.manifest.version + 1, ranges, tuple(added), at_ms=int(time.time() * 1000)))
+
+    def replace(self, replaced: Sequence[tuple[Sequence[DataFile], Staged]]) -> None:
+        """Commit that files give way to one with the same records, as often as there are pairs."""
+        removed = [file.path for files, _ in replaced for file in files]
+        added = tuple(staged for _, staged in replaced)
+        for files, staged in replaced:
+            assert staged.file.rows == sum(file.rows for file in files), f"{staged.file} is not what it replaces"
+        with self.staging() as directory:
+            swaps = self._prepare_swaps(directory, added, frozenset(removed))
+            at_ms = int(time.time() * 1000)
+            self._commit(Commit(self.manifest.version + 1, {}, added, tuple(removed), swaps, at_ms))
+
+    def _prepare_swaps(self, directory: Path, added: Sequence[Staged], removed: frozenset[str]) -> dict[str, str]:
+        """For each directory that changes another one, with links to what stays and to what is new."""
+        by_directory: dict[str, list[Staged]] = defaultdict(list)
+        for staged in added:
+            by_directory[staged.file.directory].append(staged)
+        swaps = {}
+        staying = [file for path, file in self.manifest.files.items() if path not in removed]
+        for number, (path, new) in enumerate(by_directory.items()):
+            twin = directory / f"day-{number}"
+            twin.mkdir()
+            for file in staying:
+                if file.directory == path:
+                    os.link(self.directory / file.path, twin / file.name)
+            for file, staged_at in new:
+                os.link(self.directory / layout.STAGING / staged_at, twin / file.name)
+            _sync(twin)
+            swaps[path] = f"{directory.name}/{twin.name}"
+        return swaps
+
+    def _commit(self, commit: Commit) -> None:
+        assert not self._is_publishing, "a lake that was interrupted must be opened anew"
+        after = self.manifest.after(commit)
+        for token in {staged.partition("/")[0] for _, staged in commit.added}:
+            _sync(self.directory / layout.STAGING / token)
+        _sync(self.directory / layout.STAGING)
+        self._is_publishing = True
+        self._write(layout.commit_name(commit.version), commit.as_dict())
+        self.manifest = after
+        self._publish(commit)
+        self._is_publishing = False
+        if commit.version % COMMITS_PER_SNAPSHOT == 0:
+            self._write_snapshot()
+
+    def _write(self, name: str, fields: Mapping[str, Any]) -> None:
+        """A file that is there as a whole or not at all, and never a second time."""
+        commits = self.directory / layout.COMMITS
+        unfinished = commits / f".{name}.{uuid4().hex}"
+        _write_and_sync(unfinished, json.dumps(fields, separators=(",", ":")) + "\n")
+        try:
+            os.link(unfinished, commits / name)
+        except FileExistsError:
+            raise PipelineError(f"another archive writes to {self.directory}: {name} is there already") from None
+        finally:
+            unfinished.unlink()
+        _sync(commits)
+
+    def _write_snapshot(self) -> None:
+        """Gather the commits so far. Those before the last are not needed any more; it may have to be published."""
+        self._write(layout.snapshot_name(self.manifest.version), self.manifest.as_dict())
+        commits = self.directory / layout.COMMITS
+        for version, is_snapshot in _versions(commits):
+            if version < self.manifest.version:
+                name = layout.snapshot_name(version) if is_snapshot else layout.commit_name(version)
+                commits.joinpath(name).unlink()
+
+    def _publish(self, commit: Commit) -> None:
+        """Step 3; does what is not done yet."""
+        if commit.swaps:
+            for path, twin in commit.swaps.items():
+                self._swap(path, self.directory / layout.STAGING / twin, commit)
+            return
+        changed = {self.directory}
+        for file, staged in commit.added:
+            source, target = self.directory / layout.STAGING / staged, self.directory / file.path
+            if source.exists():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                os.rename(source, target)
+                changed.update((target.parent, target.parent.parent))
+            elif not target.exists():
+                raise PipelineError(f"{self.directory} is damaged: {file.path} of commit {commit.version} is missing")
+        for directory in changed:
+            _sync(directory)
+
+    def _swap(self, path: str, twin: Path, commit: Commit) -> None:
+        current = self.directory / path
+        if all((self.directory / file.path).exists() for file, _ in commit.added if file.directory == path):
+            return
+        if not twin.is_dir():
+            raise PipelineError(f"{self.directory} is damaged: the files of commit {commit.version} in {path} are gone")
+        if not current.exists():
+            os.rename(twin, current)
+        elif not exchange(twin, current):
+            os.rename(current, twin.with_name(f"{twin.name}-before"))
+            os.rename(twin, current)
+        _sync(current.parent)
+
+    def _recover(self) -> None:
+        """Publish the last commit, whose publishing may have been cut off, and sweep away what is of none."""
+        commits, version = self.directory / layout.COMMITS, self.manifest.version
+        if version:
+            self._publish(_read_commit(commits / layout.commit_name(version)))
+        for leftover in [*self.directory.joinpath(layout.STAGING).iterdir(), *commits.glob(".*")]:
+            shutil.rmtree(leftover, ignore_errors=True) if leftover.is_dir() else leftover.unlink(missing_ok=True)
+
+
+def local_directory(to: str | Path) -> Path:
+    """The directory of a lake. Raises PipelineError for a place that no rename can make safe."""
+    text = str(to).removeprefix("file://")
+    if "://" in text:
+        raise PipelineError(
+            f"{to} is no directory: a lake needs a file system that all of Spark's machines have mounted, "
+            f"because it becomes visible by renames; archive to a directory and copy it"
+        )
+    return Path(text).expanduser().resolve()
+
+
+def read_identity(directory: Path) -> Identity:
+    """Whose records are there. Raises PipelineError when there is no lake."""
+    identity = _identity(directory)
+    if identity is None:
+        raise PipelineError(f"{directory} is no lake; make one with: minikafka pipeline archive TOPIC --to {directory}")
+    return identity
+
+
+def read_manifest(directory: Path) -> Manifest:
+    """What all commits come to. Raises PipelineError when they are damaged."""
+    for _ in range(_ATTEMPTS):
+        with suppress(FileNotFoundError):  # a snapshot took the place of commits just now
+            return _read_manifest(directory / layout.COMMITS)
+    raise PipelineError(f"the commits of {directory} cannot be read")
+
+
+def _read_manifest(commits: Path) -> Manifest:
+    versions = sorted(_versions(commits))
+    newest = max((version for version, is_snapshot in versions if is_snapshot), default=0)
+    try:
+        manifest = Manifest()
+        if newest:
+            manifest = Manifest.of(json.loads(commits.joinpath(layout.snapshot_name(newest)).read_text()))
+        for version, is_snapshot in versions:
+            if version > newest and not is_snapshot:
+                manifest = manifest.after(_read_commit(commits / layout.commit_name(version)))
+        return manifest
+    except (ValueError, KeyError, TypeError) as error:
+        raise PipelineError(f"{commits} is damaged: {error}") from None
+
+
+def _versions(commits: Path) -> list[tuple[int, bool]]:
+    return [found for path in commits.iterdir() if (found := layout.parse_commit_name(path.name))]
+
+
+def _read_commit(path: Path) -> Commit:
+    try:
+        return Commit.of(json.loads(path.read_text()))
+    except (ValueError, KeyError, TypeError) as error:
+        raise PipelineError(f"{path} is damaged: {error}") from None
+
+
+def _identity(directory: Path) -> Identity | None:
+    try:
+        fields = json.loads(directory.joinpath(layout.IDENTITY).read_text())
+        if fields["format"] != FORMAT:
+            raise PipelineError(f"{directory} is a lake of format {fields['format']}; this minikafka knows {FORMAT}")
+        return Identity(fields["cluster_id"], fields["topics"])
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise PipelineError(f"{directory / layout.IDENTITY} is damaged: {error}") from None
+
+
+def _check_is_lake_or_new(directory: Path) -> None:
+    if directory.exists() and not directory.is_dir():
+        raise PipelineError(f"{directory} is a file; choose a directory")
+    if directory.is_dir() and not directory.joinpath(layout.OF_LAKE).is_dir() and any(directory.iterdir()):
+        raise PipelineError(
+            f"{directory} is not empty and no lake; choose an empty directory, or one that is not there"
+        )
+
+
+@contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    with directory.joinpath(layout.LOCK).open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise PipelineError(f"another archive writes to {directory}; wait for it, or stop it") from None
+        yield
+
+
+def _write_and_sync(path: Path, text: str) -> None:
+    with path.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync(directory: Path) -> None:
+    """See to it that what was renamed into a directory survives a loss of power."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

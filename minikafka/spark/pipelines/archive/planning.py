@@ -1,0 +1,117 @@
+"""What to archive next, whether that is what was written, and which files to put together (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby, pairwise
+from typing import Final, NamedTuple
+
+from minikafka.model import TopicPartition
+from minikafka.spark.pipelines.archive.layout import DataFile
+from minikafka.spark.pipelines.archive.manifest import OffsetRange
+from minikafka.spark.pipelines.running import PipelineError
+
+TARGET_BYTES: Final = 128 << 20
+_EXAMPLES_MAX: Final = 3
+
+
+def missing_ranges(
+    ends: Mapping[TopicPartition, int], found: Mapping[TopicPartition, OffsetRange], *, skip_lost: bool = False
+) -> dict[TopicPartition, OffsetRange]:
+    """What the topics have (``found``: first and end offset) and the lake has not, without empty ranges.
+
+    Raises PipelineError when the topics no longer have what should come next, unless ``skip_lost`` goes on behind it;
+    and when a partition ends before what was archived of it.
+    """
+    missing, lost = {}, []
+    for where, (first, end) in sorted(found.items()):
+        start = ends.get(where, first)
+        if start > end:
+            raise PipelineError(
+                f"{where} ends at offset {end}, but was archived up to {start}: it lost records or was made anew; "
+                f"archive it into another directory"
+            )
+        if start < first:
+            lost.append(f"{where} from {start} to {first - 1}")
+            start = first
+        if start < end:
+            missing[where] = OffsetRange(start, end)
+    if lost and not skip_lost:
+        more = f" and {len(lost) - _EXAMPLES_MAX} more" if len(lost) > _EXAMPLES_MAX else ""
+        raise PipelineError(
+            f"offsets were deleted from the topic before they were archived: {', '.join(lost[:_EXAMPLES_MAX])}{more}; "
+            f"--skip-lost archives what is left"
+        )
+    return missing
+
+
+def share(missing: Mapping[TopicPartition, OffsetRange], offsets_max: int) -> dict[TopicPartition, OffsetRange]:
+    """The beginning of every range, in proportion to its length, about ``offsets_max`` offsets in all."""
+    total = sum(end - start for start, end in missing.values())
+    if total <= offsets_max:
+        return dict(missing)
+    return {
+        where: OffsetRange(start, start - (start - end) * offsets_max // total)  # rounded up
+        for where, (start, end) in missing.items()
+    }
+
+
+class Part(NamedTuple):
+    """Which offsets of a partition one task saw, from the first to the last."""
+
+    where: TopicPartition
+    first_offset: int
+    last_offset: int
+
+
+def check_parts(ranges: Mapping[TopicPartition, OffsetRange], parts: Iterable[Part]) -> None:
+    """Assert that tasks together saw nothing but the ranges, and no offset in two of them.
+
+    A task itself asserts that its offsets ascend. That none is missing cannot be seen here: topics have gaps.
+    """
+    for where, of in groupby(sorted(parts), key=lambda part: part.where):
+        seen = list(of)
+        start, end = ranges[where]
+        assert start <= seen[0].first_offset, f"{where}: offset {seen[0].first_offset} is before {start}"
+        assert seen[-1].last_offset < end, f"{where}: offset {seen[-1].last_offset} is not before {end}"
+        for before, after in pairwise(seen):
+            assert before.last_offset < after.first_offset, f"{where}: tasks read {before} and {after}"
+
+
+def groups_to_compact(
+    files: Iterable[DataFile], *, files_min: int, target_bytes: int = TARGET_BYTES
+) -> list[tuple[DataFile, ...]]:
+    """Neighbours, of one partition and day, to be put together into files of about ``target_bytes``.
+
+    A group is put together when it has ``files_min`` files, or is full. A file at its head that outweighs all the
+    others is left alone until they have grown: so each record is copied a logarithmic number of times.
+    """
+    groups = []
+    ordered = sorted(files, key=lambda file: (file.topic, file.date, file.partition, file.first_offset))
+    for _, of in groupby(ordered, key=lambda file: (file.topic, file.date, file.partition)):
+        for run, is_full in _runs(of, target_bytes):
+            group = _without_heavy_head(run)
+            if len(group) >= (2 if is_full else files_min):
+                groups.append(tuple(group))
+    return groups
+
+
+def _runs(files: Iterable[DataFile], target_bytes: int) -> Iterator[tuple[list[DataFile], bool]]:
+    """Neighbours that fit into one file, and whether no more would fit."""
+    run: list[DataFile] = []
+    size_bytes = 0
+    for file in files:
+        if run and size_bytes + file.size_bytes > target_bytes:
+            yield run, True
+            run, size_bytes = [], 0
+        run.append(file)
+        size_bytes += file.size_bytes
+    if run:
+        yield run, False
+
+
+def _without_heavy_head(run: Sequence[DataFile]) -> Sequence[DataFile]:
+    head = 0
+    while head + 1 < len(run) and run[head].size_bytes > sum(file.size_bytes for file in run[head + 1 :]):
+        head += 1
+    return run[head:]

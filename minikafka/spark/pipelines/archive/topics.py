@@ -1,0 +1,62 @@
+"""What the driver asks the cluster: which topics there are, and from where to where they reach."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Final
+
+from minikafka.client import Admin, Consumer
+from minikafka.errors import KafkaError
+from minikafka.model import TopicPartition
+from minikafka.spark.loop import LoopThread
+from minikafka.spark.pipelines.archive.manifest import OffsetRange
+
+_TIMEOUT_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """Topics as they were when they were looked at; of each partition the first offset and the one past the last."""
+
+    cluster_id: str
+    ids: dict[str, str]
+    extent: dict[TopicPartition, OffsetRange]
+
+    def partition_count(self, topic: str) -> int:
+        """How many partitions a topic has."""
+        return sum(where.topic == topic for where in self.extent)
+
+
+def cluster_id(bootstrap_servers: str) -> str:
+    """Which cluster that is. Raises KafkaError when no broker answers."""
+
+    async def ask() -> str:
+        async with Admin(bootstrap_servers) as admin:
+            return (await admin.describe_cluster()).cluster_id or ""
+
+    with closing(LoopThread("topics")) as loop:
+        return loop.call(ask(), timeout_s=_TIMEOUT_S, doing="asking for the cluster")
+
+
+def look_at(bootstrap_servers: str, names: Sequence[str]) -> Topics:
+    """Look at topics. Raises KafkaError, in words that say how to create it, when one is not there."""
+    with closing(LoopThread("topics")) as loop:
+        return loop.call(_look_at(bootstrap_servers, names), timeout_s=_TIMEOUT_S, doing="looking at the topics")
+
+
+async def _look_at(bootstrap_servers: str, names: Sequence[str]) -> Topics:
+    async with Admin(bootstrap_servers) as admin:
+        views = await admin.describe_topics(names)
+        for view in views:
+            if view.error:
+                hint = f"create it with: minikafka topic create {view.name}"
+                raise KafkaError(view.error, f"there is no topic {view.name!r} to be used; {hint}")
+        cluster = (await admin.describe_cluster()).cluster_id or ""
+    partitions = [TopicPartition(view.name, partition) for view in views for partition in sorted(view.partitions)]
+    async with Consumer(bootstrap_servers) as consumer:
+        first = await consumer.beginning_offsets(partitions)
+        end = await consumer.end_offsets(partitions)
+    extent = {where: OffsetRange(first[where], end[where]) for where in partitions}
+    return Topics(cluster, {view.name: str(view.topic_id) for view in views}, extent)
