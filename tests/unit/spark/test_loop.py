@@ -100,9 +100,12 @@ def test_closing_ends_what_runs_and_refuses_more(loop: LoopThread) -> None:
 
 
 def test_a_loop_does_not_wait_for_itself(loop: LoopThread) -> None:
+    inner = answer(1)
+
     async def nested() -> int:
-        return loop.call(answer(1), timeout_s=30, doing="it")
+        return loop.call(inner, timeout_s=30, doing="it")
 
     with pytest.raises(AssertionError, match="waits for itself"):
         loop.call(nested(), timeout_s=30, doing="it")
     loop.close()
+    inner.close()
