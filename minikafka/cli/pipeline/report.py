@@ -111,7 +111,7 @@ def _print(made: TopicReport) -> None:
 
 def spark_line(counts: list[int], width: int = 60) -> str:
     """Counts as a line of blocks, at most ``width`` of them; where nothing was, a gap."""
-    each = -(-len(counts) // width)
+    each = max(1, -(-len(counts) // width))
     sums = [sum(counts[start : start + each]) for start in range(0, len(counts), each)]
     most = max(sums, default=0) or 1
     return "".join(_SPARKS[-(-count * 8 // most)] for count in sums)

@@ -8,14 +8,14 @@ from html import escape
 from importlib import resources
 from typing import Final
 
-from minikafka.spark.pipelines.report.measures import Measures, TopicReport
+from minikafka.spark.pipelines.report.measures import Measures, Often, TopicReport
 from minikafka.spark.pipelines.report.plots import Line, Mark, bars, columns, lines, short, short_bytes
 
 SKEWED: Final = 1.5
 _DAY_MS: Final = 86_400_000
 _COLUMNS: Final = (
     *("partition", "records", "share", "bytes", "median", "99 %", "keys", "no key", "tombstones"),
-    *("offsets", "gaps", "timestamps (UTC)"),
+    *("offsets", "gaps", "earliest (UTC)", "latest (UTC)"),
 )
 
 
@@ -31,15 +31,17 @@ def to_html(report: TopicReport) -> str:
     )
 
 
-def time_label(ms: int, range_ms: int) -> str:
+def time_label(ms: int, range_ms: int, step_ms: int = 1) -> str:
     """A moment on an axis: as much of it as tells moments of such a range apart. UTC."""
     moment = datetime.fromtimestamp(ms // 1000, UTC)
     if range_ms > 3 * 365 * _DAY_MS:
         return f"{moment:%Y-%m}"
     if range_ms > 3 * _DAY_MS:
         return f"{moment:%b %d}"
-    if range_ms > 6 * 3_600_000:
-        return f"{moment:%d %H:%M}" if range_ms > _DAY_MS else f"{moment:%H:%M}"
+    if range_ms > _DAY_MS:
+        return f"{moment:%d %H:%M}"
+    if range_ms > 6 * 3_600_000 or step_ms % 60_000 == 0:
+        return f"{moment:%H:%M}"
     return f"{moment:%H:%M:%S}" if range_ms >= 10_000 else f"{moment:%S}.{ms % 1000:03}"
 
 
@@ -101,23 +103,29 @@ def _plots(report: TopicReport) -> Iterator[str]:
     if report.sizes:
         yield _card("Sizes of records", _sizes_words(report.total), _sizes(report))
     if report.hot_keys:
-        share = sum(each.records for each in report.hot_keys) / report.total.records
-        words = f"{len(report.hot_keys)} keys with {share:.0%} of all records"
-        marks = [
-            Mark(
-                each.records,
-                each.what,
-                f"{each.what}\n≈ {each.records:,} records, {_share(each.records, report.total.records)}",
-            )
-            for each in report.hot_keys
-        ]
-        yield _card("Frequent keys", words, bars(marks, about="Records of the most frequent keys"))
+        words = f"those in at least 0.35 % of the records: {len(report.hot_keys)} are known"
+        yield _card("Frequent keys", words, _often(report.hot_keys, report, "Records of the most frequent keys"))
+    if report.header_names:
+        words = f"{short_bytes(report.total.header_bytes)} in all"
+        yield _card("Headers", words, _often(report.header_names, report, "Records by the names of their headers"))
+
+
+def _often(found: tuple[Often, ...], report: TopicReport, about: str) -> str:
+    marks = [
+        Mark(
+            each.records,
+            each.what,
+            f"{each.what}\n≈ {each.records:,} records, {_share(each.records, report.total.records)}",
+        )
+        for each in found
+    ]
+    return bars(marks, about=about)
 
 
 def _plots_over_time(report: TopicReport) -> Iterator[str]:
     slots, step_s = report.slots, report.slots.step_ms / 1000
     range_ms = slots.count * slots.step_ms
-    labels = [time_label(slots.begin_ms(slot), range_ms) for slot in range(slots.count)]
+    labels = [time_label(slots.begin_ms(slot), range_ms, slots.step_ms) for slot in range(slots.count)]
     begins = [f"{full_time(slots.begin_ms(slot))}, {_length(slots.step_ms)}" for slot in range(slots.count)]
     over_time = list(zip(begins, report.over_time, strict=True))
     outside = report.earlier + report.later
@@ -167,7 +175,7 @@ def _skew_words(report: TopicReport) -> str:
     if len(report.partitions) == 1:
         return "there is one"
     empty = sum(not each.measures.records for each in report.partitions)
-    return f"the fullest has {report.skew:.2f}× the mean" + (f"; {empty} are empty" if empty else "")
+    return f"the fullest has {report.skew:.2f}× the mean" + (f"; {empty} empty" if empty else "")
 
 
 def _sizes(report: TopicReport) -> str:
@@ -204,7 +212,7 @@ def _table(report: TopicReport) -> str:
             f"{measures.tombstones:,}",
             f"{each.first_offset:,} – {each.end_offset:,}",
             f"{each.gaps:,}",
-            time_range(measures),
+            *((full_time(ms)[:19] if measures.records else "–") for ms in (measures.first_ms, measures.last_ms)),
         )
         rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
     header = "".join(f"<th>{name}</th>" for name in _COLUMNS)

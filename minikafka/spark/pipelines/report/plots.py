@@ -19,6 +19,7 @@ _TOP: Final = 14
 _BOTTOM: Final = 26
 _TICKS: Final = 4
 _LABELS_MAX: Final = 7
+_COLUMN_MAX: Final = 56.0
 _ROW: Final = 26
 _ROW_NAMES: Final = 170
 _ROW_NUMBERS: Final = 96
@@ -72,8 +73,8 @@ def short_bytes(value: float) -> str:
 def columns(marks: Sequence[Mark], *, about: str, form: Format = short, mean: float | None = None) -> str:
     """A column for each mark, from left to right; ``mean`` draws a line across."""
     top = max([mark.value for mark in marks] + [mean or 0.0])
-    frame = _Frame(nice_ticks(top), len(marks), form)
-    gap = 2.0 if frame.step > 8 else frame.step * 0.15
+    frame = _Frame(top, len(marks), form)
+    gap = max(min(2.0, frame.step * 0.15), frame.step - _COLUMN_MAX)
     parts = [frame.grid(), frame.labels([mark.label for mark in marks])]
     for number, mark in enumerate(marks):
         if mark.value > 0:
@@ -92,7 +93,7 @@ def lines(
 ) -> str:
     """Lines over equal steps; a None breaks a line. A single line has its area filled."""
     top = max((value for line in series for value in line.values if value is not None), default=0.0)
-    frame = _Frame(nice_ticks(top), len(labels), form)
+    frame = _Frame(top, len(labels), form)
     parts = [frame.grid(), frame.labels(labels)]
     for line in series:
         for run in _runs(line.values):
@@ -128,8 +129,9 @@ def bars(marks: Sequence[Mark], *, about: str, form: Format = short) -> str:
 class _Frame:
     """The axes of a plot, and where on it values are."""
 
-    def __init__(self, ticks: list[float], count: int, form: Format) -> None:
-        self.ticks = ticks
+    def __init__(self, top: float, count: int, form: Format) -> None:
+        unit = 1024.0 ** max(0, math.floor(math.log(top, 1024))) if form is short_bytes and top >= 1 else 1.0
+        self.ticks = [tick * unit for tick in nice_ticks(top / unit)]
         self.count = max(count, 1)
         self.form = form
         self.bottom = HEIGHT - _BOTTOM
