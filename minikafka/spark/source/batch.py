@@ -1,0 +1,42 @@
+"""Plans a batch: where it begins and ends in each partition, and what each task reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from minikafka.spark.cluster import cluster_of
+from minikafka.spark.options import SourceOptions
+from minikafka.spark.source.bounds import chosen_partitions, ending_offsets, starting_offsets
+from minikafka.spark.source.ranges import ranges_between, split_ranges
+from minikafka.spark.source.reading import read_range
+
+
+class TopicReader(DataSourceReader):
+    """Reads what is in topics when the query starts."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """What each task reads."""
+        options = self._options
+        cluster = cluster_of(options.client)
+        partitions = chosen_partitions(cluster, options.topics)
+        fail = options.fail_on_data_loss
+        begins = starting_offsets(
+            cluster,
+            options.start,
+            partitions,
+            latest_when_no_timestamp=options.latest_when_no_timestamp,
+            fail_on_data_loss=fail,
+        )
+        ends = ending_offsets(cluster, options.end, partitions, fail_on_data_loss=fail)
+        ranges = ranges_between(begins, ends)
+        return split_ranges(ranges, ranges_min=options.min_partitions, offsets_max=options.max_records_per_partition)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """In a task: the rows of one range."""
+        return read_range(partition, self._options)

@@ -1,0 +1,182 @@
+"""What the options mean on a cluster: which partitions there are, and at which offsets they begin and end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Protocol
+
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import NO_EPOCH, OffsetAndEpoch, TopicPartition
+from minikafka.spark.options import (
+    EARLIEST,
+    LATEST,
+    AssignedPartitions,
+    AtOffsets,
+    AtTimestamp,
+    Edge,
+    MatchingTopics,
+    OffsetSpec,
+    OptionError,
+    TopicChoice,
+)
+from minikafka.spark.source.losses import report_loss
+
+Found = dict[TopicPartition, OffsetAndEpoch]
+
+
+class Questions(Protocol):
+    """What a cluster can be asked: the part of :class:`~minikafka.spark.cluster.Cluster` that planning needs."""
+
+    def topics(self) -> list[str]: ...
+
+    def partitions(self, topics: Iterable[str]) -> list[TopicPartition]: ...
+
+    def offsets(self, partitions: Iterable[TopicPartition], at: int) -> Found: ...
+
+    def offsets_for_times(self, times_ms: Mapping[TopicPartition, int]) -> Found: ...
+
+    def truncated(self, ends: Mapping[TopicPartition, OffsetAndEpoch]) -> Found: ...
+
+
+# -- which partitions --------------------------------------------------------------------------------------------------
+
+
+def chosen_partitions(cluster: Questions, choice: TopicChoice) -> list[TopicPartition]:
+    """The partitions to read, in order. Raises UNKNOWN_TOPIC_OR_PARTITION for one that was named and is missing."""
+    if isinstance(choice, MatchingTopics):
+        pattern = re.compile(choice.pattern)
+        topics = [topic for topic in cluster.topics() if pattern.fullmatch(topic)]
+        return cluster.partitions(topics) if topics else []
+    if isinstance(choice, AssignedPartitions):
+        found = cluster.partitions({where.topic for where in choice.partitions})
+        for where in choice.partitions:
+            if where not in found:
+                raise _missing(where, found)
+        return sorted(choice.partitions)
+    return cluster.partitions(choice.topics)
+
+
+def remaining_partitions(cluster: Questions, choice: TopicChoice) -> list[TopicPartition]:
+    """The same for a stream that has begun: what is missing was deleted, and is left out."""
+    try:
+        return chosen_partitions(cluster, choice)
+    except KafkaError as error:
+        if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise
+    if isinstance(choice, MatchingTopics):  # deleted between the two questions
+        return remaining_partitions(cluster, choice)
+    assigned = isinstance(choice, AssignedPartitions)
+    names = {where.topic for where in choice.partitions} if assigned else set(choice.topics)  # type: ignore[union-attr]
+    found = [where for topic in sorted(names) for where in _partitions_if_any(cluster, topic)]
+    return [where for where in found if where in choice.partitions] if assigned else found  # type: ignore[union-attr]
+
+
+def _partitions_if_any(cluster: Questions, topic: str) -> list[TopicPartition]:
+    try:
+        return cluster.partitions([topic])
+    except KafkaError as error:
+        if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise
+        return []
+
+
+def _missing(where: TopicPartition, found: Iterable[TopicPartition]) -> KafkaError:
+    count = sum(1 for other in found if other.topic == where.topic)
+    message = f"there is no partition {where}: topic {where.topic!r} has {count}; correct the option 'assign'"
+    return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+
+
+# -- where they begin and end ------------------------------------------------------------------------------------------
+
+
+def starting_offsets(
+    cluster: Questions,
+    spec: OffsetSpec,
+    partitions: list[TopicPartition],
+    *,
+    latest_when_no_timestamp: bool,
+    fail_on_data_loss: bool,
+) -> Found:
+    """Where to begin in each partition.
+
+    Raises OptionError when the option leaves a partition out, names another, or has a time with no record after it;
+    DataLossError, or warns and takes the nearest, for an offset that the log does not have.
+    """
+    found = _offsets(cluster, spec, partitions, "starting")
+    if missing := [where for where in partitions if where not in found]:
+        if not latest_when_no_timestamp:
+            raise _no_record(missing[0], spec)
+        found |= cluster.offsets(missing, LATEST)
+    return _within_logs(cluster, found, "starting", fail=fail_on_data_loss) if isinstance(spec, AtOffsets) else found
+
+
+def ending_offsets(
+    cluster: Questions, spec: OffsetSpec, partitions: list[TopicPartition], *, fail_on_data_loss: bool
+) -> Found:
+    """Where to end in each partition; with a time that has no record after it, at the end of the log. Raises alike."""
+    found = _offsets(cluster, spec, partitions, "ending")
+    if spec is Edge.LATEST:
+        return found
+    if missing := [where for where in partitions if where not in found]:
+        found |= cluster.offsets(missing, LATEST)
+    return _within_logs(cluster, found, "ending", fail=fail_on_data_loss)
+
+
+def _offsets(cluster: Questions, spec: OffsetSpec, partitions: list[TopicPartition], which: str) -> Found:
+    if isinstance(spec, Edge):
+        return cluster.offsets(partitions, int(spec))
+    if isinstance(spec, AtTimestamp):
+        return cluster.offsets_for_times(dict.fromkeys(partitions, spec.timestamp_ms))
+    if isinstance(spec, AtOffsets):
+        _check_names(spec.offsets, partitions, f"{which}Offsets")
+        found = {where: OffsetAndEpoch(offset, NO_EPOCH) for where, offset in spec.offsets.items()}
+        for edge in (EARLIEST, LATEST):
+            found |= cluster.offsets([where for where, offset in spec.offsets.items() if offset == edge], edge)
+        return found
+    _check_names(spec.timestamps_ms, partitions, f"{which}OffsetsByTimestamp")
+    return cluster.offsets_for_times(spec.timestamps_ms)
+
+
+def _check_names(named: Mapping[TopicPartition, int], partitions: list[TopicPartition], option: str) -> None:
+    if missing := sorted(set(partitions) - named.keys()):
+        raise OptionError(f"option '{option}' says nothing of {_listed(missing)}; give every partition that is read")
+    if others := sorted(named.keys() - set(partitions)):
+        raise OptionError(f"option '{option}' names {_listed(others)}, which this query does not read; remove it")
+
+
+def _within_logs(cluster: Questions, found: Found, which: str, *, fail: bool) -> Found:
+    """Offsets that the logs have; ends bear the epoch of their log's."""
+    earliest, latest = cluster.offsets(found, EARLIEST), cluster.offsets(found, LATEST)
+    within: Found = {}
+    for where, wanted in found.items():
+        low, high = earliest[where].offset, latest[where].offset
+        offset = min(max(wanted.offset, low), high)
+        if offset != wanted.offset:
+            what = f"{which} offset {wanted.offset} of {where} is outside its log, which has offsets {low} to {high}"
+            report_loss(what, fail=fail)
+        within[where] = OffsetAndEpoch(offset, latest[where].epoch)
+    return within
+
+
+def _no_record(where: TopicPartition, spec: OffsetSpec) -> OptionError:
+    is_one_for_all = isinstance(spec, AtTimestamp)
+    option = "startingTimestamp" if is_one_for_all else "startingOffsetsByTimestamp"
+    time_ms = spec.timestamp_ms if isinstance(spec, AtTimestamp) else spec.timestamps_ms[where]  # type: ignore[union-attr]
+    return OptionError(
+        f"option '{option}': {where} has no record of {_time(time_ms)} or later; choose an earlier time, or set "
+        "'startingOffsetsByTimestampStrategy' to latest to begin at its end"
+    )
+
+
+def _time(time_ms: int) -> str:
+    try:
+        return f"{time_ms} ({datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec='milliseconds')})"
+    except (OverflowError, ValueError, OSError):
+        return str(time_ms)
+
+
+def _listed(partitions: list[TopicPartition]) -> str:
+    more = f" and {len(partitions) - 3} more" if len(partitions) > 3 else ""
+    return ", ".join(map(str, partitions[:3])) + more

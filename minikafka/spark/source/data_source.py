@@ -1,0 +1,67 @@
+"""What Spark finds under the name ``minikafka``."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType
+
+from minikafka.spark.options import SinkOptions, SourceOptions
+from minikafka.spark.options.source import includes_headers
+
+FORMAT: Final = "minikafka"
+
+
+class MinikafkaDataSource(DataSource):
+    """Topics, with the columns and options of Spark's own Kafka connector."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What ``format(...)`` is given."""
+        return FORMAT
+
+    def schema(self) -> StructType:
+        """The columns that are read."""
+        from minikafka.spark.columns.schema import source_schema
+
+        return source_schema(include_headers=includes_headers(self.options))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """For ``spark.read``."""
+        from minikafka.spark.source.batch import TopicReader
+
+        self._check(schema)
+        return TopicReader(SourceOptions.parse(self.options, is_streaming=False))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """For ``spark.readStream``."""
+        from minikafka.spark.source.stream import TopicStreamReader
+
+        self._check(schema)
+        return TopicStreamReader(SourceOptions.parse(self.options, is_streaming=True))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """For ``df.write``."""
+        from minikafka.spark.sink import TopicWriter
+
+        return TopicWriter(SinkOptions.parse(self.options), schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
+        """For ``df.writeStream``."""
+        from minikafka.spark.sink import TopicStreamWriter
+
+        return TopicStreamWriter(SinkOptions.parse(self.options), schema)
+
+    def _check(self, schema: StructType) -> None:
+        if schema != self.schema():
+            names = ", ".join(self.schema().fieldNames())
+            raise ValueError(
+                f"the columns of a topic are fixed ({names}); remove .schema(...) and select what you want"
+            )

@@ -1,0 +1,38 @@
+"""The ends of the logs of a stream, asked for no more often than is useful."""
+
+from __future__ import annotations
+
+from minikafka.model import TopicPartition
+from minikafka.spark.options import LATEST, TopicChoice
+from minikafka.spark.source.bounds import Questions, chosen_partitions, remaining_partitions
+from minikafka.spark.source.offsets import Offsets
+
+
+class EndsOfLogs:
+    """Which partitions there are and where they end; each is remembered for its interval."""
+
+    def __init__(self, choice: TopicChoice, poll_interval_ms: int, metadata_interval_ms: int) -> None:
+        self._choice = choice
+        self._poll_interval_ms = poll_interval_ms
+        self._metadata_interval_ms = metadata_interval_ms
+        self._partitions: list[TopicPartition] | None = None
+        self._partitions_until_ms = 0
+        self._ends_until_ms = 0
+        self.last: Offsets | None = None
+
+    def now(self, cluster: Questions, now_ms: int, *, is_new: bool = False) -> Offsets:
+        """The end of each partition, by partition in order; ``is_new`` asks whatever is remembered."""
+        if self.last is None or is_new or now_ms >= self._ends_until_ms:
+            self.last = cluster.offsets(self._partitions_now(cluster, now_ms, is_new), LATEST)
+            self._ends_until_ms = now_ms + self._poll_interval_ms
+        return self.last
+
+    def _partitions_now(self, cluster: Questions, now_ms: int, is_new: bool) -> list[TopicPartition]:
+        if self._partitions is None:  # when the stream begins, what was named must be there
+            self._partitions = chosen_partitions(cluster, self._choice)
+        elif is_new or now_ms >= self._partitions_until_ms:
+            self._partitions = remaining_partitions(cluster, self._choice)
+        else:
+            return self._partitions
+        self._partitions_until_ms = now_ms + self._metadata_interval_ms
+        return self._partitions

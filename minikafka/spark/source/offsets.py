@@ -1,0 +1,80 @@
+"""Where a stream is, as JSON that Spark keeps in the checkpoint (pure).
+
+``{"topic":{"0":123,"1":45}}`` is what Spark's own connector writes. Under names that no topic can have comes what it
+does not know:
+
+- ``@epochs``: the leader epoch at each offset. An offset whose epoch ended before it was truncated by an unclean
+  election.
+- ``@from``: where this batch begins in partitions that it does not continue: all of them in the first batch, later
+  those that have just appeared and those that lost records. It is written down before the batch is read, so that
+  the batch is the same when it is repeated by another process.
+
+Spark asks where a new stream begins before it has written anything, and asks another process again after a crash: the
+end of a log would have moved meanwhile. :data:`UNRESOLVED` is the answer therefore, and the first batch, which may be
+empty, says where it began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Self, TypeAlias
+
+from minikafka.model import NO_EPOCH, OffsetAndEpoch, TopicPartition
+
+Offsets: TypeAlias = Mapping[TopicPartition, OffsetAndEpoch]
+Json: TypeAlias = dict[str, Any]
+
+EPOCHS: Final = "@epochs"
+FROM: Final = "@from"
+UNRESOLVED: Final[Json] = {"@start": "unresolved"}
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOffset:
+    """The ends of a batch, and the beginnings that do not follow from the batch before."""
+
+    ends: Offsets
+    begins: Offsets = field(default_factory=dict)
+
+    def to_json(self) -> Json:
+        """Equal offsets give equal text: Spark compares the text to see whether there is something new."""
+        return _to_json(self.ends) | ({FROM: _to_json(self.begins)} if self.begins else {})
+
+    @classmethod
+    def from_json(cls, json: Json) -> Self:
+        """Raises ValueError for what this source, or Spark's own, has not written."""
+        if json == UNRESOLVED:
+            raise ValueError("the stream has not begun")
+        return cls(_from_json(json), _from_json(json.get(FROM, {})))
+
+
+def begins_of(start: Json, end: StreamOffset) -> dict[TopicPartition, OffsetAndEpoch]:
+    """Where the batch from ``start`` to ``end`` begins."""
+    continued = {} if start == UNRESOLVED else StreamOffset.from_json(start).ends
+    return {**continued, **end.begins}
+
+
+def _to_json(offsets: Offsets) -> Json:
+    found: Json = {}
+    epochs: Json = {}
+    for (topic, partition), (offset, epoch) in sorted(offsets.items()):
+        found.setdefault(topic, {})[str(partition)] = offset
+        if epoch != NO_EPOCH:
+            epochs.setdefault(topic, {})[str(partition)] = epoch
+    return found | ({EPOCHS: epochs} if epochs else {})
+
+
+def _from_json(json: Json) -> dict[TopicPartition, OffsetAndEpoch]:
+    epochs = json.get(EPOCHS, {})
+    try:
+        return {
+            TopicPartition(topic, int(index)): OffsetAndEpoch(
+                int(offset), int(epochs.get(topic, {}).get(index, NO_EPOCH))
+            )
+            for topic, partitions in json.items()
+            if not topic.startswith("@")
+            for index, offset in partitions.items()
+        }
+    except (AttributeError, TypeError, ValueError):
+        raise ValueError(f"the checkpoint holds an offset that is not of this source: {json}") from None

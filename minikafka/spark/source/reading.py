@@ -1,0 +1,113 @@
+"""What a task does: one range of offsets, as Arrow record batches.
+
+Batches of a range are fetched while the ones before are decoded. Small answers are put together, large ones taken
+apart, so that Spark gets batches of ``ROWS_MIN`` rows or ``BYTES_MIN`` bytes: each has a price of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from minikafka.client import FetchedBatches, LogTruncatedError, NoOffsetError
+from minikafka.spark.cluster import Cluster, cluster_of
+from minikafka.spark.columns.decode import decode
+from minikafka.spark.options import EARLIEST, LATEST, SourceOptions
+from minikafka.spark.source.losses import report_loss
+from minikafka.spark.source.ranges import OffsetRange
+
+if TYPE_CHECKING:
+    from minikafka.records.batch import BatchHeader
+
+ROWS_MIN: Final = 10_000
+BYTES_MIN: Final = 8 * 1024 * 1024
+LOSSES_MAX: Final = 10  # of one range; a log that loses more while it is read is not worth reading
+
+
+def read_range(partition: InputPartition, options: SourceOptions) -> Iterator[pa.RecordBatch]:
+    """The rows of one range. Raises DataLossError when some are gone and the query is to fail on that."""
+    if not isinstance(partition, OffsetRange):  # what Spark makes of a plan without ranges
+        return
+    cluster = cluster_of(options.client)
+    fetched = (_exactly if options.fail_on_data_loss else _what_is_left)(cluster, partition)
+    yield from _combined(_decoded(fetched, include_headers=options.include_headers))
+
+
+def _exactly(cluster: Cluster, range_: OffsetRange) -> Iterator[FetchedBatches]:
+    try:
+        yield from cluster.read_batches(range_.where, range_.start, range_.end)
+    except (NoOffsetError, LogTruncatedError) as error:
+        report_loss(_what_is_gone(range_, range_.start.offset, error), fail=True)
+
+
+def _what_is_left(cluster: Cluster, range_: OffsetRange) -> Iterator[FetchedBatches]:
+    """Goes on behind what is gone."""
+    where, offset, end = range_.where, range_.start.offset, range_.end.offset
+    for _ in range(LOSSES_MAX):
+        try:
+            for fetched in cluster.read_batches(where, offset, end):
+                yield fetched
+                offset = fetched.end_offset
+            return
+        except (NoOffsetError, LogTruncatedError) as error:
+            report_loss(_what_is_gone(range_, offset, error), fail=False)
+        earliest, latest = (cluster.offsets([where], at)[where].offset for at in (EARLIEST, LATEST))
+        offset, end = max(offset, earliest), min(end, latest)
+        if offset >= end:
+            return
+    report_loss(f"{where} lost records {LOSSES_MAX} times while it was read", fail=True)
+
+
+def _what_is_gone(range_: OffsetRange, offset: int, error: Exception) -> str:
+    wanted = f"offsets {offset} to {range_.end.offset} of {range_.where} were to be read"
+    if isinstance(error, LogTruncatedError):
+        agreed = "nothing of it" if error.divergence is None else f"only what is before {error.divergence.offset}"
+        return f"{wanted}, but the log was truncated and of what it was then has {agreed}"
+    return f"{wanted}, and the log does not have all of them any more"
+
+
+def _decoded(fetched: Iterator[FetchedBatches], *, include_headers: bool) -> Iterator[pa.RecordBatch]:
+    for answer in fetched:
+        for batches in _taken_apart(answer.batches):
+            rows = decode(
+                answer.buffer,
+                batches,
+                where=answer.where,
+                start_offset=answer.start_offset,
+                end_offset=answer.end_offset,
+                include_headers=include_headers,
+            )
+            if rows.num_rows:
+                yield rows
+
+
+def _taken_apart(batches: tuple[tuple[int, BatchHeader], ...]) -> Iterator[tuple[tuple[int, BatchHeader], ...]]:
+    """Runs of whole record batches, no longer than ``ROWS_MIN`` records take: unpacked they may be large."""
+    begin = records = 0
+    for number, (_, header) in enumerate(batches, 1):
+        records += header.record_count
+        if records >= ROWS_MIN or number == len(batches):
+            yield batches[begin:number]
+            begin, records = number, 0
+
+
+def _combined(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches that are not small, except for the last."""
+    waiting: list[Any] = []
+    rows = size = 0
+    for part in parts:
+        waiting.append(part)
+        rows += part.num_rows
+        size += part.nbytes
+        if rows >= ROWS_MIN or size >= BYTES_MIN:
+            yield _one(waiting)
+            waiting, rows, size = [], 0, 0
+    if waiting:
+        yield _one(waiting)
+
+
+def _one(parts: list[Any]) -> pa.RecordBatch:
+    return parts[0] if len(parts) == 1 else pa.concat_batches(parts)

@@ -1,0 +1,168 @@
+"""Plans micro-batches. Lives on the driver for as long as the query; tasks get a copy that only reads.
+
+What Spark calls, for every batch::
+
+    latestOffset(start, limit) -> end    what there is to read; equal to start: nothing. Called up to 100 times a second
+    (writes end into the checkpoint)
+    partitions(start, end) -> ranges     depends on these two alone: the batch may be repeated by another process
+    commit(end)                          of no use here: the checkpoint knows
+
+The ends of logs are asked for at most every ``POLL_INTERVAL_MS``, the list of partitions every
+``METADATA_INTERVAL_MS``: a partition that is added to a running query is found within that time, and read from its
+start.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from minikafka.model import OffsetAndEpoch, TopicPartition
+from minikafka.spark.cluster import Cluster, cluster_of
+from minikafka.spark.options import EARLIEST, SourceOptions
+from minikafka.spark.source.bounds import starting_offsets
+from minikafka.spark.source.ends import EndsOfLogs
+from minikafka.spark.source.limits import Patience, available, capped
+from minikafka.spark.source.losses import report_loss
+from minikafka.spark.source.offsets import UNRESOLVED, Json, Offsets, StreamOffset, begins_of
+from minikafka.spark.source.ranges import ranges_between, split_ranges
+from minikafka.spark.source.reading import read_range
+from minikafka.spark.source.truncation import Truncations
+
+POLL_INTERVAL_MS: Final = 50
+METADATA_INTERVAL_MS: Final = 1_000
+
+
+class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads topics for as long as the query runs."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._logs = EndsOfLogs(options.topics, POLL_INTERVAL_MS, METADATA_INTERVAL_MS)
+        self._truncations = Truncations(fail=options.fail_on_data_loss)
+        self._patience = Patience(options.min_offsets_per_trigger, options.max_trigger_delay_ms)
+        self._first: Offsets | None = None  # where the stream begins, before the first batch has said so
+        self._target: Offsets | None = None  # where Trigger.AvailableNow ends
+
+    # -- what there is to read --------------------------------------------------------------------------------------
+
+    def initialOffset(self) -> Json:  # noqa: N802 - Spark's name
+        """Where a new stream begins is said by its first batch."""
+        return UNRESOLVED
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """What ``latestOffset`` will be given, unless the trigger says all."""
+        if self._options.max_offsets_per_trigger is not None:
+            return ReadMaxRows(self._options.max_offsets_per_trigger)
+        if self._options.min_offsets_per_trigger is not None:
+            return ReadMinRows(self._options.min_offsets_per_trigger)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Take note of what there is now; the query ends when it has been read."""
+        self._target = self._logs.now(self._cluster, _now_ms(), is_new=True)
+
+    def latestOffset(self, start: Json, limit: ReadLimit) -> Json:  # noqa: N802 - Spark's name
+        """The end of the batch that begins at ``start``; ``start`` itself when there is nothing to read."""
+        now_ms = _now_ms()
+        logs = self._logs.now(self._cluster, now_ms) if self._target is None else self._target
+        fresh = self._fresh_begins(start, logs)
+        begins = dict(fresh) if start == UNRESOLVED else {**StreamOffset.from_json(start).ends, **fresh}
+        ends = {where: max(end, begins[where], key=_offset) for where, end in logs.items()}
+        offsets = available(begins, ends)
+        if start != UNRESOLVED and not fresh and begins.keys() == ends.keys() and not offsets:
+            return start
+        if not self._is_worth_it(offsets, limit, now_ms):
+            return start
+        offsets_max = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        return StreamOffset(capped(begins, ends, offsets_max), fresh).to_json()
+
+    def reportLatestOffset(self) -> Json | None:  # noqa: N802 - Spark's name
+        """The ends of the logs as they were last seen."""
+        latest = self._logs.last
+        return None if latest is None else StreamOffset(latest).to_json()
+
+    # -- what each task reads ---------------------------------------------------------------------------------------
+
+    def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
+        """The ranges of one batch."""
+        offset = StreamOffset.from_json(end)
+        ranges = ranges_between(begins_of(start, offset), offset.ends)
+        options = self._options
+        return split_ranges(ranges, ranges_min=options.min_partitions, offsets_max=options.max_records_per_partition)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """In a task: the rows of one range."""
+        return read_range(partition, self._options)
+
+    def commit(self, end: Json) -> None:
+        """Spark's checkpoint keeps where the stream is."""
+
+    def stop(self) -> None:
+        """Connections are the process's, which ends or serves another query."""
+
+    # -- inside -----------------------------------------------------------------------------------------------------
+
+    @property
+    def _cluster(self) -> Cluster:
+        return cluster_of(self._options.client)
+
+    def _is_worth_it(self, offsets: int, limit: ReadLimit, now_ms: int) -> bool:
+        """``minOffsetsPerTrigger`` holds nothing back when all is asked for."""
+        is_everything = self._target is not None or isinstance(limit, ReadAllAvailable)
+        return is_everything or self._patience.is_worth_it(offsets, now_ms)
+
+    def _fresh_begins(self, start: Json, logs: Offsets) -> Offsets:
+        """Where the batch begins in partitions in which it does not continue the one before."""
+        if start == UNRESOLVED:
+            if self._first is None:
+                self._first = self._starting_offsets(logs)
+            appeared = self._appeared([where for where in logs if where not in self._first])
+            self._first = {where: begin for where, begin in {**self._first, **appeared}.items() if where in logs}
+            return self._first
+        known = StreamOffset.from_json(start).ends
+        for where in sorted(known.keys() - logs.keys()):
+            report_loss(f"{where}, read up to offset {known[where].offset}, was deleted", fail=self._fail)
+        appeared = self._appeared([where for where in logs if where not in known])
+        kept = {where: offset for where, offset in known.items() if where in logs}
+        return {**appeared, **self._truncations.moved(self._cluster, kept, logs)}
+
+    def _starting_offsets(self, logs: Offsets) -> Offsets:
+        return starting_offsets(
+            self._cluster,
+            self._options.start,
+            sorted(logs),
+            latest_when_no_timestamp=self._options.latest_when_no_timestamp,
+            fail_on_data_loss=self._fail,
+        )
+
+    def _appeared(self, partitions: list[TopicPartition]) -> dict[TopicPartition, OffsetAndEpoch]:
+        begins = self._cluster.offsets(partitions, EARLIEST) if partitions else {}
+        for where, begin in sorted(begins.items()):
+            if begin.offset > 0:
+                what = f"{where} appeared while the query ran, and its log begins at offset {begin.offset} already"
+                report_loss(what, fail=self._fail)
+        return begins
+
+    @property
+    def _fail(self) -> bool:
+        return self._options.fail_on_data_loss
+
+
+def _offset(end: OffsetAndEpoch) -> int:
+    return end.offset
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000

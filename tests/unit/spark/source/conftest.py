@@ -1,0 +1,66 @@
+"""A cluster that planning can ask, as it stands in a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import pytest
+
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import OffsetAndEpoch, TopicPartition
+
+
+class Logs:
+    """``logs[where] = (first offset, [(epoch, its end), ...], {timestamp: offset})``; counts what it is asked."""
+
+    def __init__(self) -> None:
+        self.logs: dict[TopicPartition, tuple[int, list[tuple[int, int]]]] = {}
+        self.times: dict[TopicPartition, dict[int, int]] = {}
+        self.asked = 0
+
+    def put(self, where: TopicPartition, first: int, *epochs: tuple[int, int]) -> None:
+        self.logs[where] = (first, list(epochs))
+
+    def topics(self) -> list[str]:
+        return sorted({where.topic for where in self.logs})
+
+    def partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
+        self.asked += 1
+        for topic in topics:
+            if topic not in self.topics():
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic!r}; create it first")
+        return sorted(where for where in self.logs if where.topic in topics)
+
+    def offsets(self, partitions: Iterable[TopicPartition], at: int) -> dict[TopicPartition, OffsetAndEpoch]:
+        self.asked += 1
+        found = {}
+        for where in partitions:
+            first, epochs = self.logs[where]
+            newest, end = epochs[-1]
+            found[where] = OffsetAndEpoch(end, newest) if at == -1 else OffsetAndEpoch(first, epochs[0][0])
+        return found
+
+    def offsets_for_times(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndEpoch]:
+        found = {}
+        for where, wanted in times_ms.items():
+            later = [offset for time_ms, offset in self.times.get(where, {}).items() if time_ms >= wanted]
+            if later:
+                found[where] = OffsetAndEpoch(min(later), self.logs[where][1][-1][0])
+        return found
+
+    def truncated(self, ends: Mapping[TopicPartition, OffsetAndEpoch]) -> dict[TopicPartition, OffsetAndEpoch]:
+        self.asked += 1
+        found = {}
+        for where, (offset, epoch) in ends.items():
+            known = [item for item in self.logs[where][1] if item[0] <= epoch]
+            agreed = OffsetAndEpoch(known[-1][1], known[-1][0]) if known else OffsetAndEpoch(-1, -1)
+            if epoch > self.logs[where][1][-1][0]:
+                agreed = OffsetAndEpoch(-1, -1)
+            if epoch != -1 and agreed.offset < offset:
+                found[where] = agreed
+        return found
+
+
+@pytest.fixture
+def logs() -> Logs:
+    return Logs()

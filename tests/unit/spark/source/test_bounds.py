@@ -1,0 +1,119 @@
+"""Which partitions, and where they begin and end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from minikafka.errors import KafkaError
+from minikafka.model import TopicPartition
+from minikafka.spark.options import (
+    AssignedPartitions,
+    AtOffsets,
+    AtTimestamp,
+    AtTimestamps,
+    Edge,
+    MatchingTopics,
+    NamedTopics,
+    OptionError,
+)
+from minikafka.spark.source.bounds import chosen_partitions, ending_offsets, remaining_partitions, starting_offsets
+from minikafka.spark.source.ends import EndsOfLogs
+from minikafka.spark.source.losses import DataLossError
+
+A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
+
+
+@pytest.fixture
+def cluster(logs: Any) -> Any:
+    logs.put(A0, 10, (1, 100))
+    logs.put(A1, 0, (2, 50))
+    logs.put(B0, 0, (0, 7))
+    logs.times = {A0: {1000: 10, 2000: 60}, A1: {1500: 0}}
+    return logs
+
+
+def start(cluster: Any, spec: Any, *, latest: bool = False, fail: bool = True) -> Any:
+    return starting_offsets(cluster, spec, [A0, A1], latest_when_no_timestamp=latest, fail_on_data_loss=fail)
+
+
+def end(cluster: Any, spec: Any, *, fail: bool = True) -> Any:
+    return ending_offsets(cluster, spec, [A0, A1], fail_on_data_loss=fail)
+
+
+def test_partitions(cluster: Any) -> None:
+    assert chosen_partitions(cluster, NamedTopics(("b", "a"))) == [A0, A1, B0]
+    assert chosen_partitions(cluster, MatchingTopics("[ac]")) == [A0, A1]
+    assert chosen_partitions(cluster, MatchingTopics("x.*")) == []
+    assert chosen_partitions(cluster, AssignedPartitions((B0, A1))) == [A1, B0]
+
+
+def test_partitions_that_are_missing(cluster: Any) -> None:
+    with pytest.raises(KafkaError, match="there is no topic 'c'; create it first"):
+        chosen_partitions(cluster, NamedTopics(("a", "c")))
+    with pytest.raises(KafkaError, match="there is no partition a-2: topic 'a' has 2; correct the option 'assign'"):
+        chosen_partitions(cluster, AssignedPartitions((TopicPartition("a", 2),)))
+
+
+def test_a_stream_goes_on_with_the_partitions_that_remain(cluster: Any) -> None:
+    assert remaining_partitions(cluster, NamedTopics(("a", "c"))) == [A0, A1]
+    assert remaining_partitions(cluster, AssignedPartitions((A1, TopicPartition("a", 7), TopicPartition("c", 0)))) == [
+        A1
+    ]
+
+
+def test_edges_and_offsets(cluster: Any) -> None:
+    assert start(cluster, Edge.EARLIEST) == {A0: (10, 1), A1: (0, 2)}
+    assert start(cluster, Edge.LATEST) == {A0: (100, 1), A1: (50, 2)}
+    assert start(cluster, AtOffsets({A0: 20, A1: -1})) == {A0: (20, 1), A1: (50, 2)}
+    assert end(cluster, AtOffsets({A0: 20, A1: -1})) == {A0: (20, 1), A1: (50, 2)}
+
+
+def test_every_partition_must_be_named_and_no_other(cluster: Any) -> None:
+    with pytest.raises(OptionError, match="option 'startingOffsets' says nothing of a-1; give every partition"):
+        start(cluster, AtOffsets({A0: 20}))
+    with pytest.raises(
+        OptionError, match="option 'endingOffsets' names b-0, which this query does not read; remove it"
+    ):
+        end(cluster, AtOffsets({A0: 20, A1: 5, B0: 0}))
+    with pytest.raises(OptionError, match="option 'startingOffsetsByTimestamp' says nothing of a-0"):
+        start(cluster, AtTimestamps({A1: 5}))
+
+
+@pytest.mark.parametrize(("offset", "nearest"), [(3, 10), (101, 100)])
+def test_offsets_outside_the_log(cluster: Any, offset: int, nearest: int) -> None:
+    spec = AtOffsets({A0: offset, A1: 0})
+    with pytest.raises(
+        DataLossError, match=f"starting offset {offset} of a-0 is outside its log, which has offsets 10 to"
+    ):
+        start(cluster, spec)
+    assert start(cluster, spec, fail=False)[A0].offset == nearest
+    with pytest.raises(DataLossError, match="ending offset"):
+        end(cluster, spec)
+
+
+def test_times(cluster: Any) -> None:
+    assert start(cluster, AtTimestamp(1200)) == {A0: (60, 1), A1: (0, 2)}
+    assert start(cluster, AtTimestamps({A0: 900, A1: 1500})) == {A0: (10, 1), A1: (0, 2)}
+    message = r"option 'startingTimestamp': a-1 has no record of 1800 \(1970-01-01T00:00:01\.800\+00:00\) or later"
+    with pytest.raises(OptionError, match=message):
+        start(cluster, AtTimestamp(1800))
+    assert start(cluster, AtTimestamp(1800), latest=True) == {A0: (60, 1), A1: (50, 2)}
+    assert end(cluster, AtTimestamp(1800)) == {A0: (60, 1), A1: (50, 2)}
+
+
+def test_ends_are_asked_for_no_more_often_than_is_useful(cluster: Any) -> None:
+    ends = EndsOfLogs(NamedTopics(("a",)), poll_interval_ms=50, metadata_interval_ms=1_000)
+    assert ends.now(cluster, 0)[A0].offset == 100
+    asked = cluster.asked
+    cluster.put(A0, 10, (1, 101))
+    assert ends.now(cluster, 49)[A0].offset == 100
+    assert cluster.asked == asked
+    assert ends.now(cluster, 49, is_new=True)[A0].offset == 101
+    cluster.put(TopicPartition("a", 2), 0, (0, 5))
+    assert len(ends.now(cluster, 200)) == 2
+    assert len(ends.now(cluster, 1_049)) == 3
+    del cluster.logs[A0]
+    cluster.put(A1, 0, (2, 51))
+    assert list(ends.now(cluster, 3_000)) == [A1, TopicPartition("a", 2)]
