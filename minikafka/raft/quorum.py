@@ -27,7 +27,8 @@ follower        candidate       leader resigned and named this voter first
 follower        follower        higher epoch seen with its leader
 ==============  ==============  =============================================================================
 
-The epoch rises by one on becoming candidate, or to what a message names; it never falls. A vote, once given in an
+The epoch rises by one on becoming candidate, or to what a message names (an observer's only with its leader); it never
+falls. A vote, once given in an
 epoch, stays. Both are in ``ElectionState``, and the outbox (``core.py``) makes a change of them durable before any
 effect that follows it.
 
@@ -99,6 +100,10 @@ class QuorumState:
         if leader not in core.voters or leader == core.node_id:
             leader = None  # we would know if we led
         if epoch > core.epoch:
+            if leader is None and not core.is_voter:
+                # A candidate's epoch, say, that dies with it: the quorum may go on in ours, and could never bring back
+                # a node that has no vote. So we only look for the leader again.
+                epoch = core.epoch
             self.switch(ToUnattached(epoch) if leader is None else ToFollower(epoch, leader), now_ms)
             return True
         if epoch == core.epoch and leader is not None and self.role.follows(leader, source):

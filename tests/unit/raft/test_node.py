@@ -332,6 +332,17 @@ def test_a_replica_that_lost_records_is_not_counted_for_them() -> None:
     assert of_type(effects, fx.HighWatermark) == []
 
 
+def test_an_observer_finds_a_leader_whose_epoch_is_below_one_it_heard_of() -> None:
+    """A candidate's epoch dies with it, and no vote of an observer brings the quorum there."""
+    machine = RaftNode(node_id=7, cluster_id="c", voters=VOTERS, rng=random.Random(1), batch_spans=batch_spans)
+    (sent,) = of_type(machine.start(0), fx.Send)
+    candidate = FetchResponse(ErrorCode.NOT_LEADER_OR_FOLLOWER, 8, None)
+    machine.on_response(sent.to, sent.request_id, candidate, 10)
+    (sent,) = of_type(machine.tick(2000), fx.Send)
+    machine.on_response(sent.to, sent.request_id, FetchResponse(ErrorCode.FENCED_LEADER_EPOCH, 7, 2), 2010)
+    assert (machine.role, machine.epoch, machine.leader) == ("follower", 7, 2)
+
+
 def test_observers_are_bounded_and_forgotten() -> None:
     machine = leader(config=RaftConfig(max_observers=2))
     for observer in (10, 11):
