@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter, defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from minikafka.spark.pipelines.peek import TopicPeek, newest, read_few
 from minikafka.spark.pipelines.running import PipelineError
@@ -31,26 +33,53 @@ def json_fields(spark: SparkSession, windows: Windows, bootstrap_servers: str, f
 
 
 def learn_fields(spark: SparkSession, windows: Windows, values: Sequence[str], topic: str) -> str:
-    """The DDL of the fields that the expressions name, as Spark types them in some values.
+    """The DDL of the fields that the expressions name, as Spark types them in the values that are like most.
 
     Fields that no expression names are left out: what they hold does not matter, then, and costs nothing.
     """
     from pyspark.sql.types import StructType
 
-    read = spark.read.option("columnNameOfCorruptRecord", "_corrupt_record")
-    learnt = read.json(spark.sparkContext.parallelize(values, 1)).schema
+    usual = usual_values(values, None if windows.reads_whole_json else windows.json_fields)
+    learnt = spark.read.json(spark.sparkContext.parallelize(usual, 1)).schema
     wanted = [each for each in learnt if windows.reads_whole_json or _is_among(each.name, windows.json_fields)]
-    wanted = [each for each in wanted if each.name != "_corrupt_record"]
     missing = sorted(name for name in windows.json_fields if not _is_among(name, learnt.names))
     if missing or not wanted:
-        known = (
-            ", ".join(name for name in learnt.names if name != "_corrupt_record") or "none: they are not JSON objects"
-        )
+        known = ", ".join(learnt.names) or "none: they are not JSON objects"
         raise PipelineError(
-            f"json.{missing[0] if missing else ''} is in none of the newest {len(values):,} values of {topic!r}, "
+            f"{'.'.join(['json', *missing[:1]])} is in none of the newest {len(values):,} values of {topic!r}, "
             f"whose fields are {known}; if it is to come, {_HINT}"
         )
     return StructType(wanted).toDDL()
+
+
+def usual_values(values: Sequence[str], fields: frozenset[str] | None) -> list[str]:
+    """The JSON objects in which each of the fields (all, if None) is of the kind that it mostly is in such objects.
+
+    One text among many numbers would have Spark take the field for a text.
+    """
+    objects = [(value, parsed) for value in values if isinstance(parsed := _parse(value), dict)]
+    kinds: dict[str, Counter[str]] = defaultdict(Counter)
+    for _, parsed in objects:
+        for name, field in parsed.items():
+            if field is not None and (fields is None or _is_among(name, fields)):
+                kinds[name][_kind(field)] += 1
+    usual = {name: counted.most_common(1)[0][0] for name, counted in kinds.items()}
+    return [
+        value
+        for value, parsed in objects
+        if all(parsed.get(name) is None or _kind(parsed[name]) == kind for name, kind in usual.items())
+    ]
+
+
+def _parse(value: str) -> Any:
+    try:
+        return json.loads(value)
+    except ValueError:
+        return None
+
+
+def _kind(field: Any) -> str:
+    return "float" if isinstance(field, int) and not isinstance(field, bool) else type(field).__name__
 
 
 def _is_among(name: str, names: Sequence[str] | frozenset[str]) -> bool:
