@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from minikafka.cli.pipeline import report, windows
+from minikafka.cli.pipeline import archive, replay, report, windows
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -17,5 +17,7 @@ def _group() -> None:
     pass  # with a callback, a group of one verb stays a group
 
 
+app.command("archive")(archive.archive)
+app.command("replay")(replay.replay)
 app.command("windows")(windows.windows)
 app.command("report")(report.report)

@@ -183,12 +183,15 @@ class _Archive:
     # -- jobs -------------------------------------------------------------------------------------------------------
 
     def _attempt(self, job: Callable[[], int]) -> int:
-        """A job that fails leaves nothing behind, and is tried again: brokers go away and come back."""
-        from pyspark.errors import PySparkException
+        """A job that fails leaves nothing behind, and is tried again: brokers go away and come back. One that cannot even
+        be planned is not: what is wrong stays wrong."""
+        from pyspark.errors import AnalysisException, PySparkException
 
         for attempt in range(1, ATTEMPTS):
             try:
                 return job()
+            except AnalysisException:
+                raise
             except PySparkException:
                 time.sleep(_BACKOFF_S * 2**attempt)
         return job()

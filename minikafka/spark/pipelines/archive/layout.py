@@ -10,8 +10,8 @@
     DIR/_minikafka/lock                             held by the archive that writes
 
 A data file is named after its partition, its first and its last offset. Its date is the UTC day of its records'
-timestamps. Readers leave out directories that begin with an underscore, or look for ``*.parquet`` only: nothing below
-``_minikafka`` ends like that.
+timestamps. Readers of directories leave out what begins with an underscore. Those that are given a pattern must be
+given ``DIR/*/*/*.parquet``: ``DIR/**/*.parquet`` looks into the staging directory as well.
 """
 
 from __future__ import annotations

@@ -1,0 +1,110 @@
+"""``minikafka pipeline replay``: a lake, CSV or JSON lines back to a topic, in order."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from minikafka.cli.options import AsJson, Bootstrap, Directory, bootstrap_servers
+from minikafka.cli.output import print_json, print_note, print_table
+from minikafka.cli.pipeline.common import MASTER, Master, SparkSettings, progress_bar, spark_session
+
+
+def replay(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A lake, a file, or a directory of files.")],
+    to: Annotated[str, typer.Option("--to", metavar="TOPIC", help="Where records go; it must exist.")],
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            "--as",
+            metavar="lake|csv|json|records",
+            help="What SOURCE is; records: lines as `minikafka consume --json` prints them.",
+            show_default="told by its name",
+        ),
+    ] = None,
+    topics: Annotated[
+        list[str] | None,
+        typer.Option("--topic", metavar="TOPIC", help="Only this topic of a lake; may be repeated. Default: all."),
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", metavar="COLUMN", help="The column or field with the key. Default: no key.")
+    ] = None,
+    value: Annotated[
+        str | None,
+        typer.Option("--value", metavar="COLUMN", help="The one with the value. Default: the whole row, as JSON."),
+    ] = None,
+    by_key: Annotated[
+        bool, typer.Option("--by-key", help="Place records by their key, even if they could keep their partition.")
+    ] = False,
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="Write what was replayed before once more, as NAME.")
+    ] = None,
+    compression: Annotated[
+        str, typer.Option("--compression", metavar="CODEC", help="none, gzip, snappy, lz4 or zstd.")
+    ] = "none",
+    bootstrap: Bootstrap = None,
+    directory: Directory = None,
+    master: Master = MASTER,
+    conf: SparkSettings = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a lake, CSV files or JSON lines to a topic, each source in its order; started again, go on.
+
+    Of a lake, records keep key, value, headers, timestamp, and their partition if TOPIC has as many; else they go where
+    their key does. CSV needs a line with the names of its columns. Files that end in .gz are decompressed.
+
+    Every record gets a header minikafka.replay with the place it came from. By these the topic itself knows what it has
+    of a replay: after a kill -9 the same command writes the rest; after more was archived, what is new.
+
+    Examples:
+
+    [bold]minikafka pipeline replay lake --to orders-again --topic orders[/]
+
+    [bold]minikafka pipeline replay users.csv --to users --key id[/]
+
+    [bold]minikafka pipeline replay clicks/ --to clicks --key user --value page[/]
+
+    [bold]minikafka consume events --from-beginning --timeout 2 --json > all.jsonl[/]
+
+    [bold]minikafka pipeline replay all.jsonl --to copy --as records[/]
+    """
+    servers = bootstrap_servers(bootstrap, directory)
+    with spark_session("replay", master, conf) as spark:
+        from minikafka.spark.pipelines.replay import replay
+
+        with progress_bar("replaying") as show:
+            replayed = replay(
+                spark,
+                source,
+                to=to,
+                bootstrap_servers=servers,
+                kind=kind,
+                topics=topics or (),
+                key=key,
+                value=value,
+                by_key=by_key,
+                name=name,
+                compression=compression,
+                show=show,
+            )
+    if as_json:
+        print_json({name: getattr(replayed, name) for name in replayed.__dataclass_fields__})
+        return
+    places = "their partition" if replayed.keeps_partitions else "the partition of their key"
+    print_table(
+        ("topic", "from", "sources#", "new records#", "records of this replay#", "go to", "seconds#"),
+        [
+            (
+                replayed.topic,
+                replayed.kind,
+                f"{replayed.sources:,}",
+                f"{replayed.new_records:,}",
+                f"{replayed.records:,}",
+                places,
+                f"{replayed.seconds:.1f}",
+            )
+        ],
+    )
+    if replayed.is_stopped:
+        print_note("stopped; the same command goes on from here")

@@ -1,0 +1,209 @@
+"""Files of CSV or JSON lines as rows to be written, in the order of the files: what tasks read.
+
+Spark knows this as a data source whose partitions are files: a row's number is its place, and only one that reads a
+file from its beginning knows it. Files whose name ends in ``.gz`` are decompressed.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from base64 import b64decode
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from minikafka.spark.pipelines.replay.marks import HEADERS_TYPE
+
+FORMAT: Final = "minikafka-replayed-files"
+KINDS: Final = ("csv", "json", "records")
+SCHEMA: Final = (
+    "source STRING, position BIGINT, key BINARY, value BINARY, headers ARRAY<STRUCT<key: STRING, value: BINARY>>, "
+    "timestamp TIMESTAMP, partition INT"
+)
+_ARROW: Final = pa.schema(
+    [
+        pa.field("source", pa.string()),
+        pa.field("position", pa.int64()),
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("headers", HEADERS_TYPE),
+        pa.field("timestamp", pa.timestamp("us", "UTC")),
+        pa.field("partition", pa.int32()),
+    ]
+)
+ROWS_PER_BATCH: Final = 10_000
+_TEXT_MAX: Final = 60
+
+
+class Record(NamedTuple):
+    """One row of a file, as a record to be."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]] | None = None
+    timestamp_ms: int | None = None
+    partition: int | None = None
+
+
+Parse: TypeAlias = Callable[[str], Record]
+
+
+@dataclass
+class FilePart(InputPartition):
+    """One file, and its name as a source."""
+
+    path: str
+    source: str
+
+
+class ReplayedFiles(DataSource):
+    """``spark.read.format(FORMAT)`` with the options ``files`` (JSON: names as sources -> paths), ``kind``, ``key`` and
+    ``value``."""
+
+    @classmethod
+    def name(cls) -> str:
+        """As Spark knows it."""
+        return FORMAT
+
+    def schema(self) -> str:
+        """Of the rows."""
+        return SCHEMA
+
+    def reader(self, schema: StructType) -> FilesReader:
+        """Called on the driver."""
+        return FilesReader(dict(self.options))
+
+
+class FilesReader(DataSourceReader):
+    """Made on the driver, and sent to the tasks."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._files: dict[str, str] = json.loads(options["files"])
+        self._kind = options["kind"]
+        self._key = options.get("key")
+        self._value = options.get("value")
+
+    def partitions(self) -> list[InputPartition]:
+        """A task for each file."""
+        return [FilePart(path, source) for source, path in self._files.items()]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a file. Raises ValueError, naming the line, for one that cannot be a record."""
+        assert isinstance(partition, FilePart)
+        records = read_records(partition.path, self._kind, self._key, self._value)
+        first = 0
+        while batch := list(islice(records, ROWS_PER_BATCH)):
+            yield _as_arrow(batch, partition.source, first)
+            first += len(batch)
+
+
+def _as_arrow(records: list[Record], source: str, first: int) -> pa.RecordBatch:
+    timestamps = [None if record.timestamp_ms is None else record.timestamp_ms * 1000 for record in records]
+    columns = [
+        pa.repeat(pa.scalar(source), len(records)),
+        pa.array(range(first, first + len(records)), pa.int64()),
+        pa.array([record.key for record in records], pa.binary()),
+        pa.array([record.value for record in records], pa.binary()),
+        pa.array([_headers(record) for record in records], HEADERS_TYPE),
+        pa.array(timestamps, pa.timestamp("us", "UTC")),
+        pa.array([record.partition for record in records], pa.int32()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=_ARROW)
+
+
+def _headers(record: Record) -> list[dict[str, Any]] | None:
+    return None if record.headers is None else [{"key": name, "value": value} for name, value in record.headers]
+
+
+def read_records(path: str, kind: str, key: str | None, value: str | None) -> Iterator[Record]:
+    """The rows of a file, in order. Raises ValueError, naming the line, for one that cannot be a record."""
+    with _opened(path) as file:
+        if kind == "csv":
+            yield from _csv_records(path, file, key, value)
+            return
+        parse = _record_of_consume if kind == "records" else _parser(key, value)
+        for number, line in enumerate(file, 1):
+            text = line.rstrip("\r\n")
+            if text:
+                try:
+                    yield parse(text)
+                except (ValueError, TypeError, KeyError) as error:
+                    raise ValueError(f"{path}, line {number}: {error}: {text[:_TEXT_MAX]}") from None
+
+
+def _opened(path: str) -> io.TextIOBase:
+    if path.endswith(".gz"):
+        return io.TextIOWrapper(gzip.open(path), encoding="utf-8", newline="")
+    return open(path, encoding="utf-8", newline="")
+
+
+def _csv_records(path: str, file: io.TextIOBase, key: str | None, value: str | None) -> Iterator[Record]:
+    rows = csv.reader(file)
+    names = next(rows, [])
+    for column in (key, value):
+        if column is not None and column not in names:
+            raise ValueError(f"{path} has no column {column!r}; its columns are {', '.join(names)}")
+    of_key, of_value = (None if column is None else names.index(column) for column in (key, value))
+    for row in rows:
+        if not row:
+            continue
+        if len(row) != len(names):
+            raise ValueError(f"{path}, line {rows.line_num}: it has {len(row)} fields, and its head has {len(names)}")
+        yield Record(
+            None if of_key is None else row[of_key].encode(),
+            _json(dict(zip(names, row, strict=True))) if of_value is None else row[of_value].encode(),
+        )
+
+
+def _parser(key: str | None, value: str | None) -> Parse:
+    """A line of JSON; the value is the line as it is unless a field is."""
+
+    def parse(line: str) -> Record:
+        fields = json.loads(line)
+        if not isinstance(fields, dict):
+            raise ValueError("it is no JSON object")
+        of_key = None if key is None else _field(fields, key)
+        return Record(of_key, line.encode() if value is None else _field(fields, value))
+
+    return parse
+
+
+def _field(fields: Mapping[str, Any], name: str) -> bytes | None:
+    """A field as bytes: text as it is, null as null, anything else as JSON."""
+    if name not in fields:
+        raise ValueError(f"there is no field {name!r}")
+    found = fields[name]
+    if found is None:
+        return None
+    return found.encode() if isinstance(found, str) else _json(found)
+
+
+def _record_of_consume(line: str) -> Record:
+    """A line as ``minikafka consume --json`` prints them."""
+    fields = json.loads(line)
+    timestamp, partition = fields.get("timestamp"), fields.get("partition")
+    return Record(
+        _bytes(fields.get("key")),
+        _bytes(fields["value"]),
+        [(str(name), _bytes(value)) for name, value in fields.get("headers", ())],
+        None if timestamp is None else int(timestamp),
+        None if partition is None else int(partition),
+    )
+
+
+def _bytes(found: Any) -> bytes | None:
+    if found is None or isinstance(found, str):
+        return None if found is None else found.encode()
+    return b64decode(found["base64"], validate=True)
+
+
+def _json(found: Any) -> bytes:
+    return json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode()

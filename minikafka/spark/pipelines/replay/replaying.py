@@ -1,0 +1,147 @@
+"""The order of the work: what is to be written, what the topic has of it, a job that writes the rest."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as fn
+
+from minikafka.spark.pipelines.archive.topics import Topics, look_at
+from minikafka.spark.pipelines.replay.marks import marked, replay_id
+from minikafka.spark.pipelines.replay.sources import Source, open_source
+from minikafka.spark.pipelines.replay.writing import FORMAT, ReplayedTopic
+from minikafka.spark.pipelines.running import Show, show_nothing, watched_jobs
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_STILL_S: Final = 1.0
+_STILL_ATTEMPTS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What a replay did."""
+
+    topic: str
+    kind: str
+    replay: str
+    sources: int
+    keeps_partitions: bool
+    records: int
+    """How many the topic has of this replay now."""
+    new_records: int
+    seconds: float
+    is_stopped: bool
+
+
+def replay(
+    spark: SparkSession,
+    path: str | Path,
+    *,
+    to: str,
+    bootstrap_servers: str,
+    kind: str | None = None,
+    topics: Sequence[str] = (),
+    key: str | None = None,
+    value: str | None = None,
+    by_key: bool = False,
+    name: str | None = None,
+    compression: str = "none",
+    format: str = "minikafka",
+    options: Mapping[str, str] | None = None,
+    show: Show = show_nothing,
+) -> Replayed:
+    """Write a lake, or files of CSV or JSON lines, to a topic; what it has of this replay already is left out.
+
+    Records of a lake keep key, value, headers, timestamp, and their partition when the topic has as many, unless
+    ``by_key``; else, as those of files, they go where their key does. ``topics`` chooses among those of a lake;
+    ``kind`` is lake, csv, json or records (lines as ``minikafka consume --json`` prints them), found out when it is
+    None; ``key`` and ``value`` are columns of CSV and JSON. ``name`` makes another replay of the same things: they are
+    written once more. ``format`` and ``options`` are of the source that reads the marks.
+
+    Raises PipelineError or KafkaError. After any error, and after ``kill -9``, calling it again goes on.
+    """
+    began = time.monotonic()
+    found = look_at(bootstrap_servers, [to])
+    source = open_source(spark, path, kind=kind, topics=topics, key=key, value=value)
+    target = _Target(
+        spark, bootstrap_servers, to, replay_id(source.name, name) if name else source.name, format, options
+    )
+    keeps = source.partitions is not None and not by_key and source.partitions <= found.partition_count(to)
+    rows = _placed(source.rows, source, found.partition_count(to), keeps)
+    spark.dataSource.register(ReplayedTopic)
+    before, is_stopped = 0, False
+    try:
+        with watched_jobs(spark, show):
+            if _offsets(_standing_still(bootstrap_servers, to, found)):
+                before = target.present().count()
+                rows = rows.join(target.present(), ["source", "position"], "left_anti")
+            target.write(_in_order(spark, rows, source.sources), compression)
+    except KeyboardInterrupt:
+        is_stopped = True
+    records = target.present().count()
+    seconds = time.monotonic() - began
+    return Replayed(
+        to, source.kind, target.replay, source.sources, keeps, records, records - before, seconds, is_stopped
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """The topic, and what it has of a replay."""
+
+    spark: SparkSession
+    bootstrap_servers: str
+    topic: str
+    replay: str
+    format: str
+    options: Mapping[str, str] | None
+
+    def present(self) -> DataFrame:
+        """``(source, position)`` of what is there now."""
+        reader = self.spark.read.format(self.format).options(**(self.options or {}))
+        reader = reader.option("kafka.bootstrap.servers", self.bootstrap_servers).option("subscribe", self.topic)
+        return marked(reader.option("includeHeaders", "true").load(), self.replay)
+
+    def write(self, rows: DataFrame, compression: str) -> None:
+        """Return once every in-sync replica has them."""
+        writer = rows.write.format(FORMAT).options(servers=self.bootstrap_servers, topic=self.topic)
+        writer.options(replay=self.replay, compression=compression).mode("append").save()
+
+
+def _placed(rows: DataFrame, source: Source, partition_count: int, keeps: bool) -> DataFrame:
+    """Rows with the partition they are to go to, null for: by the key. Those of a lake's partition that have no key
+    stay together, and so in order."""
+    if source.partitions is None or keeps:
+        return rows
+    without_key = fn.when(fn.col("key").isNull(), fn.col("partition") % partition_count)
+    return rows.withColumn("partition", without_key.cast("int"))
+
+
+def _in_order(spark: SparkSession, rows: DataFrame, sources: int) -> DataFrame:
+    """All rows of a source in one task, in order."""
+    tasks = max(1, min(sources, 4 * spark.sparkContext.defaultParallelism))
+    return rows.repartition(tasks, "source").sortWithinPartitions("source", "position")
+
+
+def _standing_still(bootstrap_servers: str, topic: str, found: Topics) -> Topics:
+    """The topic once nobody has written for a moment, or after some moments: what a task of a session that was just
+    killed writes after we looked would be written twice."""
+    for _ in range(_STILL_ATTEMPTS):
+        before = found
+        if not _offsets(before):
+            break
+        time.sleep(_STILL_S)
+        found = look_at(bootstrap_servers, [topic])
+        if before.extent == found.extent:
+            break
+    return found
+
+
+def _offsets(found: Topics) -> int:
+    return sum(end - start for start, end in found.extent.values())

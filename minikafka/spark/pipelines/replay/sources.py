@@ -1,0 +1,125 @@
+"""What can be replayed, as rows to be written: ``source, position, key, value, headers, timestamp, partition``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from minikafka.spark.pipelines.archive.lake import local_directory, read_identity, read_manifest
+from minikafka.spark.pipelines.archive.layout import OF_LAKE
+from minikafka.spark.pipelines.archive.reading import read_lake
+from minikafka.spark.pipelines.replay.lines import FORMAT, KINDS, ReplayedFiles
+from minikafka.spark.pipelines.replay.marks import replay_id
+from minikafka.spark.pipelines.running import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+LAKE: Final = "lake"
+_KIND_OF_ENDING: Final = {".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Rows to be written; ``name`` is the same for the same things each time. ``partitions``: of which they came."""
+
+    name: str
+    kind: str
+    rows: DataFrame
+    sources: int
+    partitions: int | None
+
+
+def open_source(
+    spark: SparkSession,
+    path: str | Path,
+    *,
+    kind: str | None = None,
+    topics: Sequence[str] = (),
+    key: str | None = None,
+    value: str | None = None,
+) -> Source:
+    """A lake, a file, or a directory of files. Raises PipelineError for what cannot be replayed."""
+    where = local_directory(path)
+    is_lake = (where / OF_LAKE).is_dir()
+    if kind not in (None, LAKE, *KINDS):
+        raise PipelineError(f"--as must be {', '.join((LAKE, *KINDS))}, not {kind}")
+    if kind == LAKE or (kind is None and is_lake):
+        if key is not None or value is not None:
+            raise PipelineError("a lake's records have their keys and values; --key and --value are for CSV and JSON")
+        return _of_lake(spark, where, topics)
+    if is_lake:
+        raise PipelineError(f"{where} is a lake; replay it without --as")
+    if topics:
+        raise PipelineError(f"{where} is no lake; --topic chooses among the topics of one")
+    return _of_files(spark, where, kind, key, value)
+
+
+def _of_lake(spark: SparkSession, directory: Path, topics: Sequence[str]) -> Source:
+    identity = read_identity(directory)
+    records = read_lake(spark, directory, topics)
+    ends = [where for where in read_manifest(directory).ends if not topics or where.topic in topics]
+    rows = records.selectExpr(
+        "concat(topic, '-', partition) AS source",
+        "offset AS position",
+        "key",
+        "value",
+        "headers",
+        "timestamp",
+        "partition",
+    )
+    name = replay_id(
+        LAKE, identity.cluster_id, *(f"{topic} {identity.topic_ids[topic]}" for topic in identity.topic_ids)
+    )
+    count = max((where.partition for where in ends), default=-1) + 1
+    return Source(name, LAKE, rows, len(ends), count)
+
+
+def _of_files(spark: SparkSession, where: Path, kind: str | None, key: str | None, value: str | None) -> Source:
+    files = _files(where, kind)
+    kinds = {kind or _kind(path) for path in files}
+    if len(kinds) > 1:
+        raise PipelineError(f"{where} holds files of several kinds ({', '.join(sorted(kinds))}); choose one by --as")
+    (chosen,) = kinds
+    if chosen == "records" and (key is not None or value is not None):
+        raise PipelineError(
+            "lines of `minikafka consume --json` have their keys and values; leave out --key and --value"
+        )
+    base = where if where.is_dir() else where.parent
+    named = {str(path.relative_to(base)): str(path) for path in files}
+    spark.dataSource.register(ReplayedFiles)
+    reader = spark.read.format(FORMAT).option("files", json.dumps(named)).option("kind", chosen)
+    for option, column in (("key", key), ("value", value)):
+        reader = reader if column is None else reader.option(option, column)
+    name = replay_id(chosen, str(where), f"key={key}", f"value={value}")
+    return Source(name, chosen, reader.load(), len(files), None)
+
+
+def _files(where: Path, kind: str | None) -> list[Path]:
+    if where.is_file():
+        return [where]
+    if not where.is_dir():
+        raise PipelineError(f"there is no {where}")
+    files = [path for path in sorted(where.rglob("*")) if path.is_file() and not path.name.startswith((".", "_"))]
+    if kind is None:
+        files = [path for path in files if _kind_or_none(path)]
+    if not files:
+        raise PipelineError(
+            f"{where} is no lake and holds no {' or '.join(_KIND_OF_ENDING)} files; "
+            f"name a file, and say --as csv, json or records"
+        )
+    return files
+
+
+def _kind(path: Path) -> str:
+    found = _kind_or_none(path)
+    if found is None:
+        raise PipelineError(f"what {path} holds cannot be told by its name; say --as csv, json or records")
+    return found
+
+
+def _kind_or_none(path: Path) -> str | None:
+    return _KIND_OF_ENDING.get(Path(path.name.removesuffix(".gz")).suffix)

@@ -1,0 +1,90 @@
+"""What tasks write: rows with their headers, marks and timestamps, by an idempotent producer, source by source.
+
+Spark knows this as a data source that can only be written, :class:`ReplayedTopic`. Unlike the sink it keeps timestamps.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from minikafka.model import Compression
+from minikafka.spark.cluster import ClientSettings, cluster_of
+from minikafka.spark.columns.encode import encode
+from minikafka.spark.pipelines.replay.marks import HEADERS_TYPE, add_marks
+from minikafka.spark.sink.placing import Placing, taken
+
+FORMAT: Final = "minikafka-replayed-topic"
+BATCH_BYTES: Final = 256 * 1024
+
+
+class ReplayedTopic(DataSource):
+    """``df.write.format(FORMAT)`` with the options ``servers``, ``topic``, ``replay`` and ``compression``."""
+
+    @classmethod
+    def name(cls) -> str:
+        """As Spark knows it."""
+        return FORMAT
+
+    def writer(self, schema: StructType, overwrite: bool) -> ReplayWriter:
+        """Called on the driver."""
+        settings = ClientSettings(bootstrap_servers=self.options["servers"], client_id="minikafka-replay")
+        compression = Compression[self.options["compression"].upper()]
+        return ReplayWriter(settings, self.options["topic"], self.options["replay"], compression)
+
+
+@dataclass
+class ReplayWriter(DataSourceArrowWriter):
+    """Made on the driver, and sent to the tasks."""
+
+    settings: ClientSettings
+    topic: str
+    replay: str
+    compression: Compression
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write the rows of a task; return once every in-sync replica has them."""
+        cluster = cluster_of(self.settings)
+        placing = Placing(self.topic, len(cluster.partitions([self.topic])), random.Random())
+        with cluster.writer() as writer:
+            for batch in iterator:
+                for partition, encoded in self._encoded(batch, placing):
+                    writer.send(self.topic, partition, encoded)
+            writer.flush()
+        return WriterCommitMessage()
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Every task has written its rows."""
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """A task failed; what others wrote stays, and is known by its marks."""
+
+    def _encoded(self, batch: pa.RecordBatch, placing: Placing) -> Iterator[tuple[int, Any]]:
+        if not batch.num_rows:
+            return
+        headers = batch["headers"].cast(HEADERS_TYPE)
+        if self.replay:
+            headers = add_marks(headers, self.replay, batch["source"], batch["position"])
+        timestamps_ms = _milliseconds(batch["timestamp"], int(time.time() * 1000))
+        rows_per_turn = max(1, BATCH_BYTES * batch.num_rows // max(batch.nbytes, 1))
+        for partition, rows in placing.place(batch["key"], batch["partition"], batch.num_rows, rows_per_turn):
+            key, value, chosen = (taken(column, rows) for column in (batch["key"], batch["value"], headers))
+            of_rows = timestamps_ms if rows is None else timestamps_ms[rows]
+            for encoded in encode(
+                key, value, chosen, of_rows, max_batch_bytes=BATCH_BYTES, compression=self.compression
+            ):
+                yield partition, encoded
+
+
+def _milliseconds(timestamps: Any, now_ms: int) -> Any:
+    """Of rows that have no timestamp: now."""
+    microseconds = timestamps.cast(pa.timestamp("us")).cast(pa.int64()).fill_null(now_ms * 1000)
+    return np.floor_divide(microseconds.to_numpy(zero_copy_only=False), 1000)
