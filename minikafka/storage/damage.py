@@ -19,18 +19,23 @@ _MAX_OFFSET_DISTANCE = 2**31  # how far behind the damage a batch is still belie
 
 def has_valid_batch(file: File, position: int, end: int, min_offset: int) -> bool:
     """True when a batch with a valid checksum, at ``min_offset`` or later, begins anywhere in ``[position, end)``."""
+    return find_valid_batch(file, position, end, min_offset) is not None
+
+
+def find_valid_batch(file: File, position: int, end: int, min_offset: int) -> int | None:
+    """Where the first such batch begins."""
     overlap = b""
     while position < end:
         chunk = overlap + file.pread(min(BATCH_CHUNK_BYTES, end - position), position)
         start = position - len(overlap)
-        if _finds_batch(chunk, file, start, end, min_offset):
-            return True
+        if (found := _find_batch(chunk, file, start, end, min_offset)) is not None:
+            return found
         position = start + len(chunk)
         overlap = chunk[-(HEADER_SIZE - 1) :]
-    return False
+    return None
 
 
-def _finds_batch(chunk: bytes, file: File, start: int, end: int, min_offset: int) -> bool:
+def _find_batch(chunk: bytes, file: File, start: int, end: int, min_offset: int) -> int | None:
     at = chunk.find(MAGIC, _MAGIC_POSITION)
     while at >= 0 and at - _MAGIC_POSITION + HEADER_SIZE <= len(chunk):
         header = parse_header(chunk, at - _MAGIC_POSITION)
@@ -40,9 +45,9 @@ def _finds_batch(chunk: bytes, file: File, start: int, end: int, min_offset: int
         if is_near and HEADER_SIZE <= size <= end - position:
             batch = file.pread(size, position)
             if len(batch) == size and crc_is_valid(batch, 0, header):
-                return True
+                return position
         at = chunk.find(MAGIC, at + 1)
-    return False
+    return None
 
 
 def keep_aside(disk: Disk, path: str, position: int, file_size: int) -> str | None:

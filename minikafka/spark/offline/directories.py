@@ -1,0 +1,113 @@
+"""Finds log directories, the replicas in them, and their segments. Reads only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from os.path import abspath, basename, dirname
+from typing import Final, NamedTuple
+
+from minikafka.model import TopicPartition
+from minikafka.spark.options import OptionError
+from minikafka.storage.checkpoints import HIGH_WATERMARK_FILE, LOG_START_FILE, OffsetCheckpoint
+from minikafka.storage.directory_names import parse_directory_name
+from minikafka.storage.disk import Disk
+from minikafka.storage.leftovers import log_files
+from minikafka.storage.meta import META_FILE, MetaError, read_meta
+from minikafka.storage.segment import LOG_SUFFIX, file_name
+
+DEPTH_MAX: Final = 3  # a cluster's directory holds its nodes', and these their log directories
+
+
+class LogDirectory(NamedTuple):
+    """A log directory and the node it belongs to, as far as it says; ``only`` when one partition was pointed at."""
+
+    path: str
+    node_id: int | None
+    only: TopicPartition | None = None
+
+
+class Segment(NamedTuple):
+    """A ``.log`` file as it was when it was found."""
+
+    path: str
+    base_offset: int
+    size_bytes: int
+
+
+class Replica(NamedTuple):
+    """One node's log of a partition. ``high_watermark`` is None when its directory does not know it."""
+
+    where: TopicPartition
+    directory: LogDirectory
+    log_start_offset: int
+    high_watermark: int | None
+    segments: tuple[Segment, ...]
+
+    @property
+    def end_hint(self) -> int:
+        """Where its last segment begins: the end is at or behind that."""
+        return self.segments[-1].base_offset if self.segments else self.log_start_offset
+
+
+def find_log_directories(disk: Disk, paths: Iterable[str]) -> list[LogDirectory]:
+    """All log directories at or below these paths, each once. Raises OptionError for a path without any."""
+    found: dict[LogDirectory, None] = {}
+    for path in map(abspath, paths):
+        if not disk.is_dir(path):
+            raise OptionError(f"option 'path': there is no directory {path}")
+        directories = list(_at_or_below(disk, path, DEPTH_MAX)) or list(_of_partition(disk, path))
+        if not directories:
+            raise OptionError(f"option 'path': neither {path} nor what is in it is a log directory")
+        found.update(dict.fromkeys(directories))
+    return list(found)
+
+
+def find_replicas(disk: Disk, directory: LogDirectory, wants: Callable[[str], bool]) -> list[Replica]:
+    """The replicas of topics that are wanted, in one log directory."""
+    high_watermarks = OffsetCheckpoint(disk, directory.path, HIGH_WATERMARK_FILE).read()
+    log_starts = OffsetCheckpoint(disk, directory.path, LOG_START_FILE).read()
+    replicas = []
+    for name in sorted(disk.listdir(directory.path)):
+        where = parse_directory_name(name)
+        if where is None or not wants(where.topic) or directory.only not in (None, where):
+            continue
+        segments = _segments(disk, f"{directory.path}/{name}")
+        start = log_starts.get(where, segments[0].base_offset if segments else 0)
+        replicas.append(Replica(where, directory, start, high_watermarks.get(where), segments))
+    return replicas
+
+
+def _segments(disk: Disk, path: str) -> tuple[Segment, ...]:
+    found = []
+    for base_offset in log_files(disk, path):
+        segment = f"{path}/{file_name(base_offset)}{LOG_SUFFIX}"
+        found.append(Segment(segment, base_offset, disk.size(segment)))
+    return tuple(found)
+
+
+def _at_or_below(disk: Disk, path: str, depth: int) -> Iterator[LogDirectory]:
+    children = sorted(disk.listdir(path))
+    if META_FILE in children or any(_is_partition(disk, f"{path}/{name}") for name in children):
+        yield LogDirectory(path, _node_id(disk, path))
+    elif depth:
+        for name in children:
+            if disk.is_dir(f"{path}/{name}"):
+                yield from _at_or_below(disk, f"{path}/{name}", depth - 1)
+
+
+def _of_partition(disk: Disk, path: str) -> Iterator[LogDirectory]:
+    if _is_partition(disk, path):
+        parent = dirname(path)
+        yield LogDirectory(parent, _node_id(disk, parent), parse_directory_name(basename(path)))
+
+
+def _is_partition(disk: Disk, path: str) -> bool:
+    return parse_directory_name(basename(path)) is not None and disk.is_dir(path) and bool(log_files(disk, path))
+
+
+def _node_id(disk: Disk, path: str) -> int | None:
+    try:
+        meta = read_meta(disk, path)
+    except MetaError:
+        return None
+    return None if meta is None else meta.node_id
