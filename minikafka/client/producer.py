@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Final, Self
 
+from minikafka.client.cluster import TopicView
 from minikafka.client.connections import Connections
 from minikafka.client.metadata import Metadata
 from minikafka.client.producing.accumulator import Accumulator
@@ -199,6 +200,11 @@ class Producer:
         )
         return await delivery
 
+    async def partitions_for(self, topic: str) -> list[int]:
+        """The topic's partitions, for callers that place records themselves; waits for the topic as ``send`` does."""
+        self._check_running()
+        return sorted((await self._topic(topic)).partitions)
+
     async def flush(self) -> None:
         """Wait until everything sent so far was delivered or failed; how each record fared its future says."""
         latest = self._accumulator.latest_serial
@@ -212,10 +218,14 @@ class Producer:
 
     # -- inside -----------------------------------------------------------------------------------------------------
 
-    async def _place(self, topic: str, key: bytes | None, partition: int | None) -> TopicPartition:
+    async def _topic(self, topic: str) -> TopicView:
         view = self._connections.cluster.topics.get(topic)
         if view is None or not view.is_usable:
             view = await self._metadata.topic(topic, timeout_s=self._max_block_s, may_create=True)
+        return view
+
+    async def _place(self, topic: str, key: bytes | None, partition: int | None) -> TopicPartition:
+        view = await self._topic(topic)
         if partition is None:
             return TopicPartition(topic, self._partitioner.choose(key, view))
         if partition not in view.partitions:  # or was it added since?

@@ -32,6 +32,12 @@ class BatchWriter:
         self._pending: set[Delivery] = set()
         self._failure: BaseException | None = None
 
+    def partition_count(self, topic: str) -> int:
+        """How many partitions the topic has. One that is missing is made, if the cluster makes topics by itself; else
+        KafkaError says that it is missing."""
+        doing = f"looking up {topic} at {self._servers}"
+        return self._loop.call(self._partition_count(topic), timeout_s=self._timeout_s, doing=doing)
+
     def send(self, topic: str, partition: int, batch: EncodedBatch) -> None:
         """Take a batch, whose bytes are the writer's from now on; waits while the buffer is full.
 
@@ -64,12 +70,20 @@ class BatchWriter:
 
     # -- on the loop ------------------------------------------------------------------------------------------------
 
+    async def _connected(self) -> Producer:
+        if self._producer is None:
+            self._producer = await self._producers.borrow()
+        return self._producer
+
+    async def _partition_count(self, topic: str) -> int:
+        producer = await self._connected()
+        return len(await producer.partitions_for(topic))
+
     async def _send(self, topic: str, partition: int, batch: EncodedBatch) -> None:
         if self._failure is not None:
             raise self._failure
-        if self._producer is None:
-            self._producer = await self._producers.borrow()
-        delivery = await self._producer.send_batch(topic, partition, batch.data, batch.record_count)
+        producer = await self._connected()
+        delivery = await producer.send_batch(topic, partition, batch.data, batch.record_count)
         self._pending.add(delivery)
         delivery.add_done_callback(self._settle)
 

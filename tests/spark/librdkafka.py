@@ -50,3 +50,12 @@ def write_by_librdkafka(cluster: LocalCluster, topic: str, count: int, **setting
         headers = [("n", str(number).encode()), ("null", None)] if number % 2 else None
         producer.produce(topic, value, key, partition=number % PARTITIONS, headers=headers)
     assert producer.flush(60) == 0
+
+
+def end_offsets(cluster: LocalCluster, topic: str) -> list[int]:
+    """Where each partition ends, by its high watermark."""
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "none"})
+    try:
+        return [consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=30)[1] for p in range(PARTITIONS)]
+    finally:
+        consumer.close()

@@ -56,6 +56,13 @@ async def test_records_get_the_offsets_they_are_written_at(cluster: ScriptedClus
     assert cluster.partition(0).values == [b"%d" % n for n in range(5)]
 
 
+async def test_partitions_for_callers_that_place_records_themselves(cluster: ScriptedCluster) -> None:
+    async with Producer(cluster.servers) as producer:
+        assert await producer.partitions_for("t") == [where.partition for where in sorted(cluster.partitions)]
+        with pytest.raises(KafkaError):
+            await producer.partitions_for("not/legal")
+
+
 async def test_batches_grow_while_the_one_before_is_under_way(cluster: ScriptedCluster) -> None:
     async with Producer(cluster.servers) as producer:
         for n in range(100):

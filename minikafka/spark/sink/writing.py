@@ -1,0 +1,102 @@
+"""What a task does: places the rows of its Arrow batches, encodes them by partition, and waits until all are stored.
+
+Memory stays bounded: one Arrow batch is under way at a time, and the writer takes no more than its buffer holds before
+some of it has been acknowledged.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.datasource import WriterCommitMessage
+
+from minikafka.spark.cluster import cluster_of
+from minikafka.spark.columns.encode import encode
+from minikafka.spark.sink.columns import RowsOfTopics, rows_of
+from minikafka.spark.sink.origin import Origin
+from minikafka.spark.sink.placing import Placing, grouped, taken
+
+if TYPE_CHECKING:
+    from minikafka.spark.cluster import BatchWriter
+    from minikafka.spark.options import SinkOptions
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What a task wrote, told to the driver."""
+
+    rows: int
+    bytes: int
+
+
+def write_rows(batches: Iterator[pa.RecordBatch], options: SinkOptions, origin: Origin | None) -> Written:
+    """Write all rows and return once every in-sync replica has them.
+
+    Raises KafkaError when one cannot be written; others may have been, and will be again when the task is repeated.
+    """
+    with cluster_of(options.client).writer() as writer:
+        task = _Task(options, origin, writer)
+        for batch in batches:
+            task.write(batch)
+        writer.flush()
+    return Written(task.rows, task.bytes)
+
+
+@dataclass(slots=True)
+class _Task:
+    options: SinkOptions
+    origin: Origin | None
+    writer: BatchWriter
+    rows: int = 0
+    bytes: int = 0
+    placings: dict[str, Placing] = field(default_factory=dict)
+    rng: random.Random = field(default_factory=random.Random)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Send the rows of one Arrow batch, without waiting for their fate."""
+        if not batch.num_rows:
+            return
+        rows = rows_of(batch, self.options.topic)
+        if self.origin is not None:
+            rows = rows._replace(headers=self.origin.add_to(rows.headers, self.rows, batch.num_rows))
+        rows_per_turn = max(1, self.options.batch_bytes * batch.num_rows // max(batch.nbytes, 1))
+        now_ms = int(time.time() * 1000)
+        for topic, part in _by_topic(rows, self.options.topic):
+            self._write_to(topic, part, rows_per_turn, now_ms)
+        self.rows += batch.num_rows
+
+    def _write_to(self, topic: str, rows: RowsOfTopics, rows_per_turn: int, now_ms: int) -> None:
+        for partition, chosen in self._placing(topic).place(rows.key, rows.partition, len(rows.value), rows_per_turn):
+            key, value, headers = (taken(column, chosen) for column in (rows.key, rows.value, rows.headers))
+            for encoded in encode(
+                key,
+                value,
+                headers,
+                now_ms,
+                max_batch_bytes=self.options.batch_bytes,
+                compression=self.options.compression,
+            ):
+                self.bytes += len(encoded.data)
+                self.writer.send(topic, partition, encoded)
+
+    def _placing(self, topic: str) -> Placing:
+        if topic not in self.placings:
+            self.placings[topic] = Placing(topic, self.writer.partition_count(topic), self.rng)
+        return self.placings[topic]
+
+
+def _by_topic(rows: RowsOfTopics, topic: str | None) -> Iterator[tuple[str, RowsOfTopics]]:
+    """The rows of each topic, in their order."""
+    if topic is not None:
+        yield topic, rows
+        return
+    named = pc.dictionary_encode(rows.topic)
+    for code, chosen in grouped(named.indices.to_numpy().astype("int64")):
+        part: list[Any] = [taken(column, chosen) for column in (rows.value, rows.key, rows.headers, rows.partition)]
+        yield named.dictionary[code].as_py(), RowsOfTopics(*part)
