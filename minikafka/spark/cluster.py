@@ -76,8 +76,10 @@ class Cluster:
 
         views = self._ask(ask, f"describing {', '.join(wanted)}")
         for topic in views:
-            if topic.error is not ErrorCode.NONE:
+            if topic.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise KafkaError(topic.error, f"there is no topic {topic.name!r}; create it first")
+            if topic.error is not ErrorCode.NONE:
+                raise KafkaError(topic.error, f"the cluster does not describe the topic {topic.name!r}")
         return [TopicPartition(topic.name, index) for topic in views for index in sorted(topic.partitions)]
 
     # -- offsets ----------------------------------------------------------------------------------------------------
@@ -134,7 +136,8 @@ class Cluster:
         if first.offset >= last.offset:
             return
         doing = f"reading {where} from {first.offset} to {last.offset}"
-        self._check_not_truncated(where, first, last)
+        for agreed in self.truncated({where: last}).values():
+            raise LogTruncatedError(where, last.offset, agreed)
         consumer = self._call(self._consumers.borrow(), CONNECT_TIMEOUT_MS, doing)
         may_be_used_again = False
         try:
@@ -154,11 +157,6 @@ class Cluster:
         return BatchWriter(self._producers, self._loop, settings.bootstrap_servers, timeout_s=timeout_ms / 1000)
 
     # -- inside -----------------------------------------------------------------------------------------------------
-
-    def _check_not_truncated(self, where: TopicPartition, *ends: OffsetAndEpoch) -> None:
-        for end in ends:
-            for agreed in self.truncated({where: end}).values():
-                raise LogTruncatedError(where, end.offset, agreed)
 
     def _until(
         self, consumer: Consumer, end: int, offset: int, timeout_ms: int, doing: str
@@ -191,7 +189,7 @@ class Cluster:
 
 async def _begin(consumer: Consumer, where: TopicPartition, start: OffsetAndEpoch, end: OffsetAndEpoch) -> None:
     consumer.assign([where])
-    consumer.seek(where, start.offset, until=end.offset)
+    consumer.seek(where, start, until=end.offset)
 
 
 async def _end(consumer: Consumer, consumers: Pool[Consumer], may_be_used_again: bool) -> None:
