@@ -1,0 +1,117 @@
+"""Where each record of a batch begins. A record says only where the next one is, so this has to be a walk.
+
+Records that are equally long, which are common in a row, make it a short one: if the first of them has a length L, and
+the length field, looked at in steps of the whole record, is the same again and again, then by induction each of these
+places is the beginning of a record; and a slice of ``bytes`` with a step tells how often it is. Where lengths vary, a
+tight loop goes from one to the next, and equal lengths are looked for again after ever more records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from minikafka.spark.columns.broken import BrokenBatchError
+from minikafka.spark.columns.varints import MAX_INT32_BYTES, Ints
+
+_FIRST_LOOK: Final = 16  # records; twice as many each time that all were equally long
+_WORTH_IT: Final = 6  # what a look costs, in steps of the loop
+_FIRST_STRETCH: Final = 16  # records of the loop between two looks; twice as many each time that one was in vain
+_LONGEST_STRETCH: Final = 512
+
+_WHAT: Final = "its records are not as many, or not as long, as they say"
+
+
+class _Run(NamedTuple):
+    """Equally long records, one behind the other."""
+
+    noted: int  # index of the first among the positions noted
+    records: int
+    step: int  # bytes
+
+
+def record_starts(data: bytes, counts: Sequence[int], ends: Sequence[int]) -> Ints:
+    """The position of every record in ``data``: bodies of batches one behind the other, with ``counts`` records each,
+    that end at ``ends``. Raises BrokenBatchError."""
+    starts: list[int] = []  # of records, or of runs
+    runs: list[_Run] = []
+    stretch = _FIRST_STRETCH
+    position = 0
+    for batch, (left, end) in enumerate(zip(counts, ends, strict=True)):
+        look = _FIRST_LOOK
+        try:
+            while left:
+                equal, step = _look(data, position, min(look, left), end)
+                if equal >= min(_WORTH_IT, left):
+                    runs.append(_Run(len(starts), equal, step))
+                    starts.append(position)
+                    position += equal * step
+                    look = look * 2 if equal == look else _FIRST_LOOK
+                    stretch = _FIRST_STRETCH
+                else:
+                    equal = min(stretch, left)
+                    position = _walk(data, position, equal, starts)
+                    stretch = min(stretch * 2, _LONGEST_STRETCH)
+                left -= equal
+        except IndexError:
+            raise BrokenBatchError(batch, _WHAT) from None
+        if position != end:
+            raise BrokenBatchError(batch, _WHAT)
+    return _expanded(starts, runs)
+
+
+def _look(data: bytes, position: int, records: int, end: int) -> tuple[int, int]:
+    """How many of the next ``records``, before ``end``, are as long as the first; its size in bytes."""
+    step = _after(data, position) - position
+    length_size = 1
+    while data[position + length_size - 1] > 0x7F:
+        length_size += 1
+    limit = min(end, position + records * step)
+    equal = records
+    for at in range(position, position + length_size):
+        column = data[at:limit:step]
+        equal = min(equal, len(column) - len(column.lstrip(data[at : at + 1])))
+    return equal, step
+
+
+def _walk(data: bytes, position: int, records: int, starts: list[int]) -> int:
+    """Note where each of the next records begins; where the one after them does. Lengths are in zigzag form."""
+    note = starts.append
+    for _ in range(records):
+        note(position)
+        size = data[position]
+        if size < 0x80:
+            position += (size >> 1) + 1
+        elif (byte := data[position + 1]) < 0x80:
+            position += (byte << 6) + ((size & 0x7F) >> 1) + 2
+        else:
+            position = _after(data, position)
+    return position
+
+
+def _after(data: bytes, position: int) -> int:
+    """Where the record after the one at ``position`` begins."""
+    size = shift = 0
+    for at in range(position, position + MAX_INT32_BYTES):
+        byte = data[at]
+        size |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return at + 1 + (size >> 1)
+    raise IndexError("the length of a record has more bytes than a varint")
+
+
+def _expanded(starts: list[int], runs: list[_Run]) -> Ints:
+    """The starts with every run put in."""
+    positions = np.array(starts, np.int64)
+    if not runs:
+        return positions
+    noted, records, step = np.array(runs, np.int64).T
+    counts = np.ones(len(positions), np.int64)
+    steps = np.zeros(len(positions), np.int64)
+    counts[noted], steps[noted] = records, step
+    firsts = np.cumsum(counts) - counts
+    within = np.arange(int(counts.sum())) - np.repeat(firsts, counts)
+    return np.repeat(positions, counts) + within * np.repeat(steps, counts)
