@@ -64,3 +64,9 @@ class Logs:
 @pytest.fixture
 def logs() -> Logs:
     return Logs()
+
+
+@pytest.fixture(scope="session")
+def logs_class() -> type[Logs]:
+    """For tests that need many of them."""
+    return Logs
