@@ -41,8 +41,11 @@ class TopicWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Write the rows of one task."""
-        origin = Origin(self._job_id, 0, _task()) if self._options.deduplication_headers else None
-        return write_rows(iterator, self._options, origin)
+        return write_rows(iterator, self._options, self._origin() if self._options.deduplication_headers else None)
+
+    def _origin(self) -> Origin:
+        """In ``foreachBatch`` that of the micro-batch, which is the same when it is repeated."""
+        return _stream_origin() if _context().getLocalProperty(BATCH_ID) else Origin(self._job_id, 0, _task())
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Every task has written its rows."""

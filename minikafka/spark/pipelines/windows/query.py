@@ -15,7 +15,7 @@ from minikafka.spark.pipelines.windows.plan import READ_METRICS, RESULT_METRICS,
 from minikafka.spark.pipelines.windows.spec import Emit, Windows, parse_duration
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 FORMAT: Final = "minikafka"
@@ -77,19 +77,19 @@ def run_windows(
         "maxOffsetsPerTrigger": str(records_per_batch),
         "includeHeaders": str(windows.reads_headers).lower(),
     }
-    writing = {
-        "kafka.bootstrap.servers": bootstrap_servers,
-        "topic": to,
-        "checkpointLocation": checkpoint,
-        "deduplicationHeaders": "true",
-    }
+    writing = {"kafka.bootstrap.servers": bootstrap_servers, "topic": to, "deduplicationHeaders": "true"}
     more = dict(options or {})
+
+    def write(batch: DataFrame, batch_id: int) -> None:  # Spark's Python sinks take no updates of streams, but these
+        batch.write.format(FORMAT).mode("append").options(**writing, **more).save()
+
     with _configured(spark, _SETTINGS), _readable_errors():
         records = spark.readStream.format(FORMAT).options(**reading, **more).load()
         results = windowed(records, windows, purpose.fields)
         if not is_resumed:
             save_purpose(spark, checkpoint, purpose)
-        writer = results.writeStream.format(FORMAT).options(**writing, **more).queryName(f"windows {topic} to {to}")
+        writer = results.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
+        writer = writer.queryName(f"windows {topic} to {to}")
         writer = writer.outputMode("append" if windows.emit is Emit.FINAL else "update")
         writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime=_interval(every))
         query = writer.start()
