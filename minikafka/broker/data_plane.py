@@ -11,6 +11,7 @@ from minikafka.broker.drivers.isr import IsrProposals
 from minikafka.broker.drivers.moves import DirectoryMoves
 from minikafka.broker.drivers.partitions import PartitionRoles
 from minikafka.broker.drivers.replication import ReplicaFetchers
+from minikafka.broker.drivers.synced_topics import SyncedTopics
 from minikafka.broker.flusher import Flusher
 from minikafka.broker.maintenance import Maintenance
 from minikafka.broker.partition import log_config
@@ -39,6 +40,7 @@ class DataPlane:
     assignments: DirectoryAssignments
     moves: DirectoryMoves
     roles: PartitionRoles
+    synced_topics: SyncedTopics
     isr: IsrProposals
     maintenance: Maintenance
 
@@ -94,6 +96,7 @@ def build_data_plane(ports: Ports, store: LogStore, control: ControlPlane) -> Da
         assignments,
         moves,
         roles,
+        SyncedTopics(control.registrations, replicas, flusher),
         IsrProposals(config.node_id, replicas, control.client, clock, broker_epoch, ports.rng),
         Maintenance(config, replicas, store, clock, ports.run_in_thread),
     )

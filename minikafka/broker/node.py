@@ -129,6 +129,7 @@ class Node:
         data.roles.on_leading_no_more = self.groups.on_leading_no_more
         for subscriber in (
             self.absences.on_metadata,
+            data.synced_topics.on_metadata,
             data.roles.apply,
             data.quotas.on_metadata,
             controller.on_metadata,
@@ -152,6 +153,7 @@ class Node:
         self.tasks.start(data.isr.run(), "isr")
         self.tasks.start(data.assignments.run(), "directories")
         self.tasks.start(data.moves.run(), "moves")
+        self.tasks.start(data.synced_topics.run(), "synced topics")
         self.tasks.start(self._snapshot_forever(), "snapshots")
         data.maintenance.start(self.tasks)
         self.tasks.start(control.lifecycle.run(), "lifecycle")
@@ -166,6 +168,7 @@ class Node:
         registered_at = self.control_plane.lifecycle.broker_epoch
         roles = self.data_plane.roles
         if not roles.has_begun and 0 <= registered_at < self.metadata.applied_offset:
+            self.data_plane.synced_topics.begin(self.image)
             roles.begin(self.image)
             # Not before: what this node would tell clients of the cluster may be long out of date.
             self.tasks.start(self.listeners.client.serve(), "serve-clients")

@@ -26,11 +26,15 @@ ANYTHING_LOST: Final = -2
 
 
 class Registration(NamedTuple):
-    """Who wrote last, and in which directories; ``boot_id`` is None where the machine does not tell."""
+    """Who wrote last, and in which directories; ``boot_id`` is None where the machine does not tell.
+
+    Of ``synced_topics`` the logs hold nothing that counts before it is synced: a power cut takes none of their records.
+    """
 
     broker_epoch: int
     boot_id: str | None
     directories: tuple[UUID, ...]
+    synced_topics: tuple[UUID, ...] = ()
 
 
 def read_registration(disk: Disk, directory: str) -> Registration | None:
@@ -40,10 +44,14 @@ def read_registration(disk: Disk, directory: str) -> Registration | None:
         rows = dict(line.split("=", 1) for line in text.splitlines() if not line.startswith("#"))
         if int(rows["version"]) != REGISTRATION_VERSION:
             return None
-        directories = tuple(parse_uuid(one) for one in rows["directories"].split(",") if one)
-        return Registration(int(rows["broker.epoch"]), rows["boot.id"] or None, directories)
+        directories, synced_topics = _uuids(rows["directories"]), _uuids(rows.get("synced.topics", ""))
+        return Registration(int(rows["broker.epoch"]), rows["boot.id"] or None, directories, synced_topics)
     except (FileNotFoundError, KeyError, ValueError):
         return None
+
+
+def _uuids(text: str) -> tuple[UUID, ...]:
+    return tuple(parse_uuid(one) for one in text.split(",") if one)
 
 
 def write_registration(disk: Disk, directory: str, registration: Registration) -> None:
@@ -53,6 +61,7 @@ def write_registration(disk: Disk, directory: str, registration: Registration) -
         f"boot.id={registration.boot_id or ''}\n"
         f"broker.epoch={registration.broker_epoch}\n"
         f"directories={','.join(map(format_uuid, registration.directories))}\n"
+        f"synced.topics={','.join(map(format_uuid, registration.synced_topics))}\n"
         f"version={REGISTRATION_VERSION}\n"
     )
     disk.write_atomic(f"{directory}/{REGISTRATION_FILE}", text.encode())
@@ -62,14 +71,18 @@ class Registrations:
     """What the log directories of a node know of its registrations.
 
     ``previous_broker_epoch`` is the one whose records are all there: it goes to the controller, and into the mark of an
-    orderly stop, also of one before the process registered. -1 when what was not
-    synced may be lost, ANYTHING_LOST when more may be, or when nothing is known.
+    orderly stop, also of one before the process registered. It is -1 when what was not synced may be lost,
+    ANYTHING_LOST when more may be, or when nothing is known.
+
+    ``synced_topics`` are those of which a power cut takes nothing; at first, what the former process claimed.
     """
 
     def __init__(self, disk: Disk, store: LogStore, boot_id: str | None) -> None:
         self._disk = disk
         self._store = store
         self._boot_id = boot_id
+        self._written: Registration | None = None  # by this process
+        self.synced_topics: frozenset[UUID] = frozenset()
         self.previous_broker_epoch = self._read()
 
     def _read(self) -> int:
@@ -80,6 +93,7 @@ class Registrations:
         replicas = (log for log in self._store if log.topic_partition.topic != CLUSTER_METADATA_TOPIC)
         if any(log.corruption is not None for log in replicas):
             return ANYTHING_LOST
+        self.synced_topics = frozenset(newest.synced_topics)
         is_same_boot = newest.boot_id is not None and newest.boot_id == self._boot_id
         # A process that stopped orderly before it registered tells nothing of what a power cut took before it began.
         was_clean = self._store.was_clean and self._store.clean_shutdown_broker_epoch == newest.broker_epoch
@@ -87,13 +101,31 @@ class Registrations:
 
     def write(self, broker_epoch: int) -> None:
         """The controller has registered this process. Durable on return; a directory that refuses goes offline."""
-        registration = Registration(broker_epoch, self._boot_id, self.online_directories())
+        self._record(Registration(broker_epoch, self._boot_id, self.online_directories(), self._sorted_topics()))
+        self.previous_broker_epoch = broker_epoch
+
+    def claim(self, synced_topics: frozenset[UUID]) -> None:
+        """From now on these are the topics of which nothing can be lost with power. Durable on return, as above.
+
+        Of a topic that is new here every record in the logs must be synced; one that is left out may hold such that
+        are not from here on.
+        """
+        assert self._written is not None, "roles are taken up by those who registered"
+        if synced_topics != self.synced_topics:
+            self.synced_topics = synced_topics
+            # The directories stay, also one that failed meanwhile: it must be missed at the next start.
+            self._record(self._written._replace(synced_topics=self._sorted_topics()))
+
+    def _sorted_topics(self) -> tuple[UUID, ...]:
+        return tuple(sorted(self.synced_topics))
+
+    def _record(self, registration: Registration) -> None:
+        self._written = registration
         for directory in self._store.online:
             try:
                 write_registration(self._disk, directory.path, registration)
             except OSError as error:
                 directory.fail(StorageFailure(f"could not write {REGISTRATION_FILE} in {directory.path}: {error}"))
-        self.previous_broker_epoch = broker_epoch
 
     def forget(self, directory: LogDir) -> None:
         """The directory failed: what its kernel still shows may not be on its disk, whatever a later start finds."""

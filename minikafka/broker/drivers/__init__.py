@@ -6,6 +6,7 @@
 - ``controller_client``           how to reach the active controller, wherever it is
 - ``lifecycle``                   this broker's registration, heartbeats and controlled shutdown
 - ``partitions``                  metadata made real: replicas created, led, followed, deleted
+- ``synced_topics``               which topics lose nothing with power, for the registration to tell
 - ``replication``                 the follower's fetchers
 - ``isr``                         ISR proposals on their way to the controller
 - ``groups``                      group coordinators

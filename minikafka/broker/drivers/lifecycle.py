@@ -1,6 +1,7 @@
 """This broker's standing with the controller: registration, heartbeats, unfencing, controlled shutdown (row C3).
 
-With its registration it tells which former one it continues (KIP-966) and which log directories it has, with its
+With its registration it tells which former one it continues (KIP-966), of which topics a power cut takes nothing, and
+which log directories it has, with its
 heartbeats which of them failed (KIP-858).
 """
 
@@ -99,6 +100,7 @@ class Lifecycle:
             rack=self._config.broker_rack,
             log_dirs=self._registrations.online_directories(),
             previous_broker_epoch=self._registrations.previous_broker_epoch,
+            synced_topics=tuple(sorted(self._registrations.synced_topics)),
         )
         backoff = Backoff(self._rng, first_ms=20, last_ms=500)
         while True:

@@ -71,7 +71,7 @@ def register(state: ControllerState, command: RegisterBroker, now_ms: int) -> Re
     elif command.previous_broker_epoch < NO_EPOCH:
         settle(state, [command.broker_id], lost=[command.broker_id])
     else:
-        settle(state, [command.broker_id], unsynced=[command.broker_id])
+        settle(state, [command.broker_id], lost=[command.broker_id], but_for=command.synced_topics)
     return RegisterBrokerResponse(broker_epoch)
 
 

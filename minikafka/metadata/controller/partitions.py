@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
+from uuid import UUID
 
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.controller.commands import (
@@ -40,18 +41,17 @@ def settle(
     state: ControllerState,
     brokers: Iterable[int],
     *,
-    unsynced: Collection[int] = NOBODY,
     lost: Collection[int] = NOBODY,
+    but_for: Collection[UUID] = (),
     gone: Collection[int] = NOBODY,
 ) -> None:
     """The standing of ``brokers`` changed: give every partition they have a replica of its leader, ISR and ELR.
 
-    Those that are ``unsynced`` may have lost records that they had not synced, those that are ``lost`` any, and those
-    that are ``gone`` have none left.
+    Those that are ``lost`` may have lost records, but for those of some topics; those that are ``gone`` have none left.
     """
     changed = frozenset(brokers)
     affected = (found for found in state.image.partitions() if not changed.isdisjoint(found[2].replicas))
-    _settle_all(state, affected, unsynced, lost, gone)
+    _settle_all(state, affected, lost, frozenset(but_for), gone)
 
 
 def settle_topics(state: ControllerState, topics: Iterable[TopicImage]) -> None:
@@ -62,13 +62,13 @@ def settle_topics(state: ControllerState, topics: Iterable[TopicImage]) -> None:
 def _settle_all(
     state: ControllerState,
     found: Iterable[FoundPartition],
-    unsynced: Collection[int] = NOBODY,
     lost: Collection[int] = NOBODY,
+    but_for: Collection[UUID] = (),
     gone: Collection[int] = NOBODY,
 ) -> None:
     records: list[PartitionChangeRecord] = []
     for topic, index, partition in found:
-        around = state.circumstances(topic, partition, unsynced=unsynced, lost=lost, gone=gone)
+        around = state.circumstances(topic, partition, lost=() if topic.topic_id in but_for else lost, gone=gone)
         records += change_records(topic, index, partition, partition, around)
     state.write(*records)
 

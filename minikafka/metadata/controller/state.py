@@ -20,7 +20,6 @@ from minikafka.metadata.records import Record
 from minikafka.model import UNASSIGNED_DIRECTORY, OffsetAndEpoch
 
 NO_LIMIT: Final = sys.maxsize
-FLUSH_MESSAGES: Final = TopicConfig.flush_messages.name
 
 
 class ControllerState:
@@ -99,20 +98,19 @@ class ControllerState:
         topic: TopicImage,
         partition: PartitionImage,
         *,
-        unsynced: Collection[int] = NOBODY,
         lost: Collection[int] = NOBODY,
         gone: Collection[int] = NOBODY,
         unclean: bool = False,
     ) -> Circumstances:
-        """What decides over a partition. Brokers that are ``unsynced`` may have lost what they did not sync, those that
-        are ``lost`` more, those that are ``gone`` have nothing left; ``unclean``: it was asked for."""
+        """What decides over a partition. Brokers that are ``lost`` may have lost records, those that are ``gone`` have
+        nothing left; ``unclean``: it was asked for."""
         config = self.topic_config(topic.name)
         offline = frozenset(replica for replica in partition.replicas if self.is_offline(partition, replica))
         return Circumstances(
             standing=lambda one: Standing.UNAVAILABLE if one in offline else self.standing(one),
             min_insync_replicas=config.min_insync_replicas,
             is_unclean_allowed=lambda: unclean or config.unclean_leader_election_enable,
-            lost=offline.union(lost, () if self.is_synced(topic) else unsynced),
+            lost=offline.union(lost),
             gone=gone,
         )
 
@@ -129,10 +127,6 @@ class ControllerState:
         if broker.fenced:
             return "is not alive"
         return "is stopping" if broker.in_controlled_shutdown else None
-
-    def is_synced(self, topic: TopicImage) -> bool:
-        """True when the topic's records are synced before they are acknowledged: losing power loses none of them."""
-        return self.image.topic_overrides(topic.name).get(FLUSH_MESSAGES) == "1"
 
     def registered(self, broker_id: int, broker_epoch: int) -> BrokerImage:
         """The broker's current registration; STALE_BROKER_EPOCH when it is not the one named."""

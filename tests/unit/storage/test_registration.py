@@ -12,6 +12,7 @@ from minikafka.model import TopicPartition
 from minikafka.storage.config import LogConfig
 from minikafka.storage.damage import Corruption
 from minikafka.storage.disk import OsDisk
+from minikafka.storage.errors import StorageFailure
 from minikafka.storage.log_store import LogStore
 from minikafka.storage.registration import (
     ANYTHING_LOST,
@@ -123,6 +124,34 @@ def test_a_disk_that_was_replaced_or_failed_has_taken_what_was_synced(tmp_path: 
     assert registrations.previous_broker_epoch == ANYTHING_LOST
     registrations.write(42)
     registrations.forget(machine.store.directories[0])
+    machine.kill()
+    assert machine.start().previous_broker_epoch == ANYTHING_LOST
+
+
+@pytest.mark.spec("P2")
+def test_topics_that_lose_nothing_with_power_are_remembered(machine: Machine) -> None:
+    registrations = machine.start()
+    assert registrations.synced_topics == frozenset()
+    registrations.write(41)
+    registrations.claim(frozenset({UUID(int=7), UUID(int=8)}))
+    registrations.claim(frozenset({UUID(int=8)}))
+    machine.kill()
+    machine.boot_id = "boot-2"
+    registrations = machine.start()
+    assert (registrations.previous_broker_epoch, registrations.synced_topics) == (-1, {UUID(int=8)})
+    registrations.write(42)
+    machine.kill()
+    assert machine.start().synced_topics == {UUID(int=8)}
+
+
+def test_a_claim_does_not_forget_a_directory_that_failed(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, directories=2)
+    registrations = machine.start()
+    registrations.write(41)
+    failed = machine.store.directories[1]
+    failed.fail(StorageFailure("gone"))
+    registrations.forget(failed)
+    registrations.claim(frozenset({UUID(int=7)}))
     machine.kill()
     assert machine.start().previous_broker_epoch == ANYTHING_LOST
 

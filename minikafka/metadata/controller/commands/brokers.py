@@ -26,8 +26,8 @@ class RegisterBroker(Command[RegisterBrokerResponse]):
 
     ``previous_broker_epoch`` names the registration under which what is on its disks was written, if nothing of it can
     be lost: its process was stopped in order, or killed while the machine ran on. -1 when what was not synced may be
-    lost, by a power cut: it leaves ISRs and ELRs then, but of topics that sync what they acknowledge (KIP-966). Less
-    when anything may be lost: disks were changed, or are damaged.
+    lost, by a power cut: it leaves ISRs and ELRs then, but of ``synced_topics``, of which its logs hold nothing that
+    was not synced (KIP-966). Less when anything may be lost: disks were changed, or are damaged.
 
     Errors: INCONSISTENT_CLUSTER_ID; DUPLICATE_BROKER_REGISTRATION while another incarnation's session lives.
     """
@@ -41,6 +41,7 @@ class RegisterBroker(Command[RegisterBrokerResponse]):
     rack: str | None = None
     log_dirs: tuple[UUID, ...] = ()
     previous_broker_epoch: int = NO_EPOCH
+    synced_topics: tuple[UUID, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,7 @@ class Files:
 
     def __init__(self) -> None:
         self.previous_broker_epoch = -1
+        self.synced_topics = frozenset({UUID(int=9)})
         self.failed: tuple[UUID, ...] = ()
 
     def write(self, broker_epoch: int) -> None:
@@ -145,6 +146,7 @@ async def test_it_says_which_registration_it_continues(script: Script, start: St
     start()
     await eventually(lambda: len(script.registrations) == 2 and len(script.heartbeats) >= 2, "registered anew")
     assert [one.previous_broker_epoch for one in script.registrations] == [55, 101]
+    assert script.registrations[0].synced_topics == (UUID(int=9),)
     assert script.registrations[0].log_dirs == (UUID(int=5), UUID(int=6))
     assert script.heartbeats[-1].offline_log_dirs == ()
     files.failed = (UUID(int=6),)

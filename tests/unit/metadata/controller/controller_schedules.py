@@ -384,6 +384,7 @@ class Model:
             LISTENERS,
             log_dirs=tuple(broker.online),
             previous_broker_epoch=broker.memory,
+            synced_topics=tuple(one.topic_id for one in self.cluster.image.topics()) if self.syncs else (),
         )
         if not self._ask(command):
             return False

@@ -1,0 +1,74 @@
+"""Which topics lose nothing with power: those with ``flush.messages=1``, once their logs here are synced (KIP-966).
+
+Such a topic's records are synced before they count, but for those from before the setting was made. So this syncs the
+logs when it has been, and only then claims the topic in the ``registration`` file, which tells the next process, and by
+it the controller. A claim is given up, durably, before the first record is appended that may count unsynced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from uuid import UUID
+
+from minikafka.broker.flusher import Flusher
+from minikafka.broker.replicas import Replicas
+from minikafka.config import TopicConfig
+from minikafka.metadata.delta import MetadataDelta
+from minikafka.metadata.image import MetadataImage
+from minikafka.storage.errors import StorageFailure
+from minikafka.storage.registration import Registrations
+
+FLUSH_MESSAGES = TopicConfig.flush_messages.name
+
+
+class SyncedTopics:
+    """``begin`` comes before the replicas are opened, and ``on_metadata`` hears of a change before they do."""
+
+    def __init__(self, registrations: Registrations, replicas: Replicas, flusher: Flusher) -> None:
+        self._registrations = registrations
+        self._replicas = replicas
+        self._flusher = flusher
+        self._wanted: frozenset[UUID] = frozenset()
+        self._has_begun = False
+        self._changed = asyncio.Event()
+
+    def begin(self, image: MetadataImage) -> None:
+        """This broker is registered and will follow ``image``; until now it kept to what a former process claimed."""
+        self._has_begun = True
+        self._apply(image)
+
+    def on_metadata(self, delta: MetadataDelta) -> None:
+        """Give up what may lose records from now on, and see to it that the others are synced."""
+        if self._has_begun and (delta.configs or delta.created_topics or delta.deleted_topics):
+            self._apply(delta.after)
+
+    def _apply(self, image: MetadataImage) -> None:
+        self._wanted = _synced_topics(image)
+        self._registrations.claim(self._registrations.synced_topics & self._wanted)
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Sync and claim, for ever; from when the replicas here have their settings."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            synced = await self._synced(self._wanted - self._registrations.synced_topics)
+            self._registrations.claim(self._registrations.synced_topics | (synced & self._wanted))
+
+    async def _synced(self, topics: frozenset[UUID]) -> frozenset[UUID]:
+        """Those of ``topics`` whose logs could be synced."""
+        failed = set()
+        for partition in list(self._replicas):
+            topic_id = partition.log.topic_id
+            if topic_id in topics:
+                try:
+                    await self._flusher.flush(partition)
+                except StorageFailure:
+                    failed.add(topic_id)
+        return topics - failed
+
+
+def _synced_topics(image: MetadataImage) -> frozenset[UUID]:
+    return frozenset(
+        topic.topic_id for topic in image.topics() if image.topic_overrides(topic.name).get(FLUSH_MESSAGES) == "1"
+    )

@@ -1,0 +1,91 @@
+"""What a broker claims to lose nothing of with power: synced first, given up before anything may be lost again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from broker_node import create_topic, eventually
+
+from minikafka.broker.drivers.synced_topics import SyncedTopics
+from minikafka.broker.node import Node
+from minikafka.metadata.controller.commands import (
+    AlterConfigOp,
+    ConfigAlteration,
+    ConfigOperation,
+    IncrementalAlterConfigs,
+)
+from minikafka.storage.registration import Registrations
+
+Dial = Any
+
+
+async def set_flush_messages(node: Node, topic: str, value: str) -> None:
+    operation = ConfigOperation("flush.messages", AlterConfigOp.SET, value)
+    await node.controller.call(IncrementalAlterConfigs((ConfigAlteration(2, topic, (operation,)),)), timeout_s=10)
+
+
+def claimed(node: Node) -> frozenset[Any]:
+    return node.control_plane.registrations.synced_topics
+
+
+@pytest.mark.spec("P2")
+async def test_a_topic_is_claimed_once_its_older_records_are_synced(
+    node: Node, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = await create_topic(node, "orders")
+    await (await dial(node)).produce("orders", b"not synced")
+    log = node.store.get(where)
+    assert log is not None
+    assert log.recovery_point == 0
+    claims: list[tuple[bool, int]] = []
+    claim = Registrations.claim
+
+    def observed(registrations: Registrations, topics: frozenset[Any]) -> None:
+        claims.append((log.topic_id in topics, log.recovery_point))
+        claim(registrations, topics)
+
+    monkeypatch.setattr(Registrations, "claim", observed)
+    await set_flush_messages(node, "orders", "1")
+    await eventually(lambda: log.topic_id in claimed(node), "the topic to be claimed")
+    assert claims[-1] == (True, 1)
+    assert all(is_claimed == (synced == 1) for is_claimed, synced in claims)
+
+
+@pytest.mark.spec("P2")
+async def test_a_claim_is_given_up_before_the_setting_goes(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    where = await create_topic(node, "orders", flush_messages=1)
+    log = node.store.get(where)
+    assert log is not None
+    await eventually(lambda: log.topic_id in claimed(node), "the topic to be claimed")
+    seen: list[int] = []
+    claim = Registrations.claim
+
+    def observed(registrations: Registrations, topics: frozenset[Any]) -> None:
+        seen.append(log.config.flush_messages)
+        claim(registrations, topics)
+
+    monkeypatch.setattr(Registrations, "claim", observed)
+    await set_flush_messages(node, "orders", "1000")
+    await eventually(lambda: log.config.flush_messages == 1000, "the setting")
+    assert seen[0] == 1
+    assert claimed(node) == frozenset()
+
+
+async def test_a_restart_keeps_the_claims(node: Node, start_node: Any) -> None:
+    await create_topic(node, "orders", flush_messages=1)
+    await create_topic(node, "others")
+    await eventually(lambda: claimed(node), "the topic to be claimed")
+    topics = claimed(node)
+    await node.stop()
+    again = await start_node()
+    assert claimed(again) == topics
+
+
+async def test_a_log_that_cannot_be_synced_is_not_claimed(node: Node) -> None:
+    where = await create_topic(node, "orders")
+    log = node.store.get(where)
+    assert log is not None
+    synced_topics: SyncedTopics = node.data_plane.synced_topics
+    log.close()
+    assert await synced_topics._synced(frozenset({log.topic_id})) == frozenset()
