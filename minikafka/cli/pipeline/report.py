@@ -46,11 +46,10 @@ def report(
     servers = bootstrap_servers(bootstrap, directory)
     if html is not None and not html.absolute().parent.is_dir():
         raise typer.BadParameter(f"there is no directory {html.absolute().parent}", param_hint="--html")
-    with spark_session("report", master, conf) as spark:
-        from minikafka.spark.pipelines.report import make_report, to_html
+    from minikafka.spark.pipelines.report import make_report, to_html
 
-        with progress_bar("reading") as show:
-            made = make_report(spark, topic, bootstrap_servers=servers, show=show)
+    with spark_session("report", master, conf) as spark, progress_bar("reading") as show:
+        made = make_report(spark, topic, bootstrap_servers=servers, show=show)
     if html is not None:
         html.write_text(to_html(made), encoding="utf-8")
     if as_json:

@@ -103,35 +103,36 @@ def windows(
 
     [bold]minikafka pipeline windows orders --to daily --window 1d --time 'timestamp_millis(json.at)' --emit final[/]
     """
-    servers = bootstrap_servers(bootstrap, directory)
-    with spark_session("windows", master, conf) as spark:
-        from minikafka.spark.pipelines.windows import Windows, run_windows
+    from minikafka.spark.pipelines.windows import Windows, run_windows
 
-        parsed = Windows.parse(
-            key=key or (),
-            window=window,
-            agg=agg or (),
-            slide=slide,
-            watermark=watermark,
-            time=time,
-            where=where,
-            schema=schema,
-            emit=emit,
+    parsed = Windows.parse(
+        key=key or (),
+        window=window,
+        agg=agg or (),
+        slide=slide,
+        watermark=watermark,
+        time=time,
+        where=where,
+        schema=schema,
+        emit=emit,
+    )
+    if start not in ("earliest", "latest"):
+        raise typer.BadParameter(f"{start!r} is neither earliest nor latest", param_hint="--from")
+    servers = bootstrap_servers(bootstrap, directory)
+    chosen = checkpoint or str(Path.home() / ".minikafka" / "pipelines" / "windows" / f"{topic}-to-{to}")
+    with spark_session("windows", master, conf) as spark, progress_bar("aggregating") as show:
+        summary = run_windows(
+            spark,
+            topic,
+            to=to,
+            windows=parsed,
+            bootstrap_servers=servers,
+            checkpoint=chosen,
+            once=once,
+            start=start,
+            every=every,
+            show=show,
         )
-        chosen = checkpoint or str(Path.home() / ".minikafka" / "pipelines" / "windows" / f"{topic}-to-{to}")
-        with progress_bar("aggregating") as show:
-            summary = run_windows(
-                spark,
-                topic,
-                to=to,
-                windows=parsed,
-                bootstrap_servers=servers,
-                checkpoint=chosen,
-                once=once,
-                start=start,
-                every=every,
-                show=show,
-            )
     _print(summary, chosen, as_json=as_json)
 
 

@@ -67,6 +67,7 @@ def run_windows(
 
     Raises PipelineError, and KafkaError when the cluster or one of the topics is not there.
     """
+    interval = f"{parse_duration(every, '--every')} milliseconds"
     found = peek(bootstrap_servers, topic)
     peek(bootstrap_servers, to)
     purpose, is_resumed = _purpose(spark, found, to, windows, bootstrap_servers, checkpoint)
@@ -91,7 +92,7 @@ def run_windows(
         writer = results.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
         writer = writer.queryName(f"windows {topic} to {to}")
         writer = writer.outputMode("append" if windows.emit is Emit.FINAL else "update")
-        writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime=_interval(every))
+        writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime=interval)
         query = writer.start()
     total = found.offsets if once and start == "earliest" and not is_resumed else None
     return _run(query, total, show, is_resumed)
@@ -195,7 +196,3 @@ def _readable_errors() -> Iterator[None]:
         yield
     except PySparkException as error:
         raise PipelineError(explain(error)) from error
-
-
-def _interval(every: str) -> str:
-    return f"{parse_duration(every, '--every')} milliseconds"
