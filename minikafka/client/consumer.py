@@ -93,7 +93,7 @@ class Consumer:
         metadata = self._metadata = Metadata(connections, tasks, rng, self._on_metadata)
         share = self._share = Share(
             _now_ms,
-            self._on_room,
+            lambda: self._fetcher.wake(),
             reset_policy=AUTO_OFFSET_RESET[auto_offset_reset],
             max_poll_interval_ms=max_poll_interval_ms,
         )
@@ -207,8 +207,7 @@ class Consumer:
         With the epoch of the record before it the leader is asked first whether it has the same log up to there. What
         lies at ``until`` and behind is not fetched for its own sake, but may come with what lies before.
         """
-        position = self._share.position(where)
-        to = with_epoch(offset, f"seek {where} to")
+        position, to = self._share.position(where), with_epoch(offset, f"seek {where} to")
         position.until = until
         position.seek(to.offset, to.epoch, validated=False)
         self._share.moved()
@@ -368,9 +367,6 @@ class Consumer:
         await self._connections.close()
 
     # -- what happens meanwhile -------------------------------------------------------------------------------------
-
-    def _on_room(self) -> None:
-        self._fetcher.wake()
 
     def _on_answer(self) -> None:
         self._share.look_for_errors()

@@ -21,20 +21,14 @@ def compare_replicas(logs: DataFrame, *, ignore_missing: bool = False) -> DataFr
     A partition is compared from the first offset that all its replicas hold, for each deletes old segments when it
     sees fit, up to the lowest high watermark among them: what lies above may rightly differ. Nodes compact on their
     own, too: for compacted topics, ``ignore_missing`` compares only what is there. A record is compared with its
-    key, value, headers (if they are read), timestamp, leader epoch and producer. A replica without any record, or
-    without a known high watermark, is not compared.
+    key, value, headers (if they are read), timestamp, leader epoch and producer. A replica without any row, or
+    without a known high watermark, is not compared; read with ``mode=permissive``, one that is damaged has rows.
     """
-    copies = logs.where("key IS NOT NULL OR value IS NOT NULL OR timestamp IS NOT NULL").select(
-        *_WHERE,
-        "offset",
-        fn.coalesce(fn.col("replica").cast("string"), "directory").alias("replica"),
-        "leaderEpoch",
-        "segment",
-        "position",
-        "highWatermark",
-        _digest(logs).alias("digest"),
+    rows = logs.withColumn("replica", fn.coalesce(fn.col("replica").cast("string"), "directory"))
+    copies = rows.where("timestamp IS NOT NULL").select(  # and not told to be damaged
+        *_WHERE, "offset", "replica", "leaderEpoch", "segment", "position", _digest(logs).alias("digest")
     )
-    replicas = copies.groupBy(*_WHERE, "replica").agg(
+    replicas = rows.groupBy(*_WHERE, "replica").agg(
         fn.min("offset").alias("first"), fn.max("highWatermark").alias("highWatermark")
     )
     bounds = (

@@ -11,6 +11,8 @@ from minikafka.client import Admin
 from minikafka.client.admin import base as admin_module
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import TopicPartition
+from minikafka.records.build import build_batch
+from minikafka.records.record import Record
 from minikafka.wire.api import ApiKey
 from minikafka.wire.consumer_protocol import encode_assignment
 from minikafka.wire.messages.consumer_protocol import AssignmentTopicPartition, ConsumerProtocolAssignment
@@ -177,3 +179,26 @@ async def test_a_group_is_deleted(cluster: ScriptedCluster, admin: Admin) -> Non
     await admin.delete_group("g")
     with pytest.raises(KafkaError, match="NON_EMPTY_GROUP: group 'g': deleting it failed"):
         await admin.delete_group("g")
+
+
+# -- offsets --------------------------------------------------------------------------------------------------------
+
+
+async def test_leaders_are_asked_for_offsets_and_the_ends_of_epochs(cluster: ScriptedCluster, admin: Admin) -> None:
+    t0, t1 = TopicPartition("t", 0), TopicPartition("t", 1)
+    for count in (2, 3):
+        cluster.partition(0).append(bytes(build_batch([Record(-1, count, None, b"")] * count)))
+    cluster.partition(1).lead(1)
+    assert await admin.list_offsets({t0: -2, t1: -1}) == {t0: (0, -1), t1: (0, -1)}
+    cluster.next_only(ApiKey.LIST_OFFSETS, HANG_UP, None)
+    assert await admin.list_offsets({t0: -1, t1: -1}) == {t0: (5, -1), t1: (0, -1)}
+    cluster.partition(0).lead(2, cut_to=2)
+    cluster.partition(0).append(bytes(build_batch([Record(-1, 0, None, b"")] * 9)))
+    assert await admin.epoch_ends({t0: 0}) == {t0: (2, 0)}
+    assert await admin.epoch_ends({t0: 1, t1: 1}) == {t0: (11, 1), t1: (0, 1)}
+
+
+async def test_offsets_of_what_is_not_there(cluster: ScriptedCluster) -> None:
+    async with Admin(cluster.servers, request_timeout_ms=300) as admin:
+        with pytest.raises(KafkaError, match=r"looking up an offset did not succeed within 0\.3 s: t-7 does not exist"):
+            await admin.list_offsets({TopicPartition("t", 7): -1})

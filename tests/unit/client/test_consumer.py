@@ -639,3 +639,34 @@ async def test_batches_are_held_back_until_a_new_leader_answered(cluster: Script
         write(cluster, *numbers(10, 14))
         with pytest.raises(LogTruncatedError):
             await consumer.poll_batches(30_000)
+
+
+async def test_nothing_is_fetched_behind_the_end_that_was_named(cluster: ScriptedCluster) -> None:
+    write(cluster, *numbers(0, 4))
+    async with Consumer(cluster.servers, auto_offset_reset="none") as consumer:
+        consumer.assign([T0])
+        consumer.seek(T0, 1, until=3)
+        (taken,) = await consumer.poll_batches(30_000)
+        assert (taken.start_offset, taken.end_offset) == (1, 4)
+        write(cluster, b"later")
+        assert await consumer.poll_batches(50) == []
+        assert {p.fetch_offset for request in cluster.asked(FetchRequest) for p in request.topics[0].partitions} == {1}
+        consumer.seek(T0, 4)
+        assert await read(consumer, 1) == [b"later"]
+
+
+@pytest.mark.spec("E4")
+async def test_a_place_with_an_epoch_is_validated_before_anything_is_read(cluster: ScriptedCluster) -> None:
+    write(cluster, *numbers(0, 2))
+    write(cluster, *numbers(2, 4))
+    epoch = cluster.partition(0).epoch
+    cluster.partition(0).lead(2, cut_to=2)
+    write(cluster, *numbers(10, 14))
+    async with Consumer(cluster.servers, auto_offset_reset="none") as consumer:
+        consumer.assign([T0])
+        consumer.seek(T0, OffsetAndEpoch(4, epoch))
+        with pytest.raises(LogTruncatedError, match="only up to offset 2"):
+            await consumer.poll(30_000)
+        consumer.seek(T0, OffsetAndEpoch(2, epoch))
+        assert await read(consumer, 4) == numbers(10, 14)
+    assert cluster.asked(OffsetForLeaderEpochRequest)
