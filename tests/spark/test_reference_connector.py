@@ -59,6 +59,30 @@ def test_batch_source_from_and_to(
     assert timed.load().count() == 90
 
 
+def test_our_rows_are_the_connectors(
+    spark: SparkSession, cluster: LocalCluster, created: str, options: dict[str, str]
+) -> None:
+    """What is read by the same options, after the format name was changed."""
+    write_by_librdkafka(cluster, created, 90, compression_type="zstd")
+    by_offsets = json.dumps({created: {"0": 5, "1": -2, "2": 29}})
+    to_offsets = json.dumps({created: {"0": 7, "1": -1, "2": -1}})
+    by_times = json.dumps({created: {"0": 1, "1": 2, "2": 3}})
+    cases: list[tuple[int, dict[str, str]]] = [
+        (90, {"subscribe": created, "includeHeaders": "true"}),
+        (33, {"subscribe": created, "startingOffsets": by_offsets, "endingOffsets": to_offsets, "minPartitions": "8"}),
+        (60, {"assign": json.dumps({created: [0, 2]}), "startingTimestamp": "1"}),
+        (90, {"subscribePattern": f"{created}.*", "startingOffsetsByTimestamp": by_times}),
+        (0, {"subscribe": created, "endingTimestamp": "1"}),
+    ]
+    for count, case in cases:
+        reader = spark.read.options(**options | case)
+        theirs, ours = (reader.format(name).load() for name in ("kafka", "minikafka"))
+        assert ours.dtypes == theirs.dtypes
+        found = [sorted(map(repr, df.collect())) for df in (theirs, ours)]
+        assert len(found[0]) == count, case
+        assert found[0] == found[1], case
+
+
 def test_batch_sink(spark: SparkSession, cluster: LocalCluster, created: str, options: dict[str, str]) -> None:
     df = spark.range(300).selectExpr(
         "CASE WHEN id % 10 > 0 THEN concat('k', id) END AS key",
