@@ -124,9 +124,16 @@ SOURCE_OPTIONS: Final = (
     Option(
         "groupIdPrefix", anything(), None, Side.SOURCE, "Taken and without effect: the source needs no consumer group."
     ),
+    Option(
+        "kafkaConsumer.pollTimeoutMs",
+        integer(1),
+        120_000,
+        Side.SOURCE,
+        "How long a task waits for its next record before it fails.",
+    ),
     *(
         Option(name, None, None, Side.SOURCE, "Taken and without effect here.")
-        for name in ("kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs")
+        for name in ("fetchOffset.numRetries", "fetchOffset.retryIntervalMs")
     ),
 )
 
@@ -147,6 +154,7 @@ class SourceOptions:
     max_offsets_per_trigger: int | None = None
     min_offsets_per_trigger: int | None = None
     max_trigger_delay_ms: int = 15 * 60_000
+    poll_timeout_ms: int = 120_000
 
     @classmethod
     def parse(cls, given: Mapping[str, str], *, is_streaming: bool) -> Self:
@@ -174,6 +182,7 @@ class SourceOptions:
             max_offsets_per_trigger=values["maxOffsetsPerTrigger"],
             min_offsets_per_trigger=values["minOffsetsPerTrigger"],
             max_trigger_delay_ms=values["maxTriggerDelay"],
+            poll_timeout_ms=values["kafkaConsumer.pollTimeoutMs"],
         )
 
 

@@ -32,23 +32,24 @@ def read_range(partition: InputPartition, options: SourceOptions) -> Iterator[pa
     if not isinstance(partition, OffsetRange):  # what Spark makes of a plan without ranges
         return
     cluster = cluster_of(options.client)
-    fetched = (_exactly if options.fail_on_data_loss else _what_is_left)(cluster, partition)
+    read = _exactly if options.fail_on_data_loss else _what_is_left
+    fetched = read(cluster, partition, options.poll_timeout_ms)
     yield from _combined(_decoded(fetched, include_headers=options.include_headers))
 
 
-def _exactly(cluster: Cluster, range_: OffsetRange) -> Iterator[FetchedBatches]:
+def _exactly(cluster: Cluster, range_: OffsetRange, timeout_ms: int) -> Iterator[FetchedBatches]:
     try:
-        yield from cluster.read_batches(range_.where, range_.start, range_.end)
+        yield from cluster.read_batches(range_.where, range_.start, range_.end, timeout_ms=timeout_ms)
     except (NoOffsetError, LogTruncatedError) as error:
         report_loss(_what_is_gone(range_, range_.start.offset, error), fail=True)
 
 
-def _what_is_left(cluster: Cluster, range_: OffsetRange) -> Iterator[FetchedBatches]:
+def _what_is_left(cluster: Cluster, range_: OffsetRange, timeout_ms: int) -> Iterator[FetchedBatches]:
     """Goes on behind what is gone."""
     where, offset, end = range_.where, range_.start.offset, range_.end.offset
     for _ in range(LOSSES_MAX):
         try:
-            for fetched in cluster.read_batches(where, offset, end):
+            for fetched in cluster.read_batches(where, offset, end, timeout_ms=timeout_ms):
                 yield fetched
                 offset = fetched.end_offset
             return
