@@ -8,7 +8,7 @@ reads from there, so whatever was killed, and whenever, nothing is missing and n
 * ``planning``   what to archive next; which files to put together
 * ``lake``       commits on disk, and what a crash between any two steps of one leaves to do
 * ``exchange``   two directories at once
-* ``writing``    Arrow batches -> files: what tasks do
+* ``writing``    what tasks do: ranges of offsets -> files
 * ``topics``     what the cluster has
 * ``archiving``  the order of the work
 * ``reading``    a lake as a DataFrame

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 from uuid import uuid4
 
-from minikafka.model import TopicPartition
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
+
+from minikafka.model import NO_EPOCH, OffsetAndEpoch, TopicPartition
+from minikafka.spark.options import ClientSettings, SourceOptions
 from minikafka.spark.pipelines.archive.lake import Lake, local_directory, read_identity
 from minikafka.spark.pipelines.archive.layout import DataFile
 from minikafka.spark.pipelines.archive.manifest import OffsetRange, Staged
 from minikafka.spark.pipelines.archive.planning import check_parts, groups_to_compact, missing_ranges, share
 from minikafka.spark.pipelines.archive.topics import Topics, cluster_id, look_at
-from minikafka.spark.pipelines.archive.writing import DIRECTORY, FORMAT, StagedFiles, merge, read_receipt
-from minikafka.spark.pipelines.running import PipelineError, Progress, Show, show_nothing, watched_jobs
+from minikafka.spark.pipelines.archive.writing import archive_range, merge
+from minikafka.spark.pipelines.running import PipelineError, Progress, Show, explain, show_nothing, watched_jobs
+from minikafka.spark.source.ranges import OffsetRange as SourceRange
+from minikafka.spark.source.ranges import split_ranges
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 OFFSETS_PER_COMMIT: Final = 1_000_000
@@ -75,7 +82,6 @@ def archive(
     compact_at: int = FILES_MIN,
     add: bool = False,
     skip_lost: bool = False,
-    format: str = "minikafka",
     options: Mapping[str, str] | None = None,
     show: Show = show_nothing,
 ) -> Archived:
@@ -85,7 +91,7 @@ def archive(
     ``follow`` it looks again every ``interval_s`` seconds until SIGINT or SIGTERM. A commit takes about
     ``offsets_per_commit`` offsets. When ``compact_at`` small files of one partition and day have gathered they are put
     together; 0: never. ``skip_lost`` goes on where the topics begin when what should come next was deleted.
-    ``options`` are the source's own.
+    ``options`` are ``kafka.*`` as the source takes them.
 
     Raises PipelineError or KafkaError. After any error, and after ``kill -9``, calling it again goes on.
     """
@@ -93,28 +99,17 @@ def archive(
         raise PipelineError("offsets per commit must be positive, the interval too; files to put together 2 or more")
     directory = local_directory(to)
     names = list(dict.fromkeys(topics)) or sorted(read_identity(directory).topic_ids)
-    spark.dataSource.register(StagedFiles)
+    client = _client(bootstrap_servers, options or {})
     with Lake.opened(directory, cluster_id=cluster_id(bootstrap_servers)) as lake:
-        work = _Archive(
-            spark,
-            lake,
-            bootstrap_servers,
-            names,
-            offsets_per_commit,
-            compact_at,
-            skip_lost,
-            format,
-            options or {},
-            show,
-        )
-        found = look_at(bootstrap_servers, names)
+        work = _Archive(spark, lake, client, names, offsets_per_commit, compact_at, skip_lost, show)
+        found = look_at(client, names)
         lake.take_in(found.ids, add=add)
         try:
             with watched_jobs(spark):
                 work.catch_up(found)
                 while follow:
                     time.sleep(interval_s)
-                    found = look_at(bootstrap_servers, names)
+                    found = look_at(client, names)
                     lake.take_in(found.ids)
                     work.catch_up(found)
         except KeyboardInterrupt:
@@ -129,13 +124,11 @@ class _Archive:
 
     spark: SparkSession
     lake: Lake
-    bootstrap_servers: str
+    client: ClientSettings
     topics: list[str]
     offsets_per_commit: int
     compact_at: int
     skip_lost: bool
-    format: str
-    options: Mapping[str, str]
     show: Show
     tag: str = field(default_factory=lambda: f"archive-{uuid4().hex}")
     new_records: dict[str, int] = field(default_factory=dict)
@@ -149,7 +142,7 @@ class _Archive:
         total = _length(missing)
         left, began = total, time.monotonic()
         while left:
-            rows = self._attempt(lambda: self._archive(share(missing, self.offsets_per_commit)))  # noqa: B023
+            rows = self._attempt(lambda: self._archive(share(missing, self.offsets_per_commit), found))  # noqa: B023
             missing = missing_ranges(self.lake.manifest.ends, found.extent, skip_lost=self.skip_lost)
             left = _length(missing)
             self._tell(total - left, total, rows, time.monotonic() - began)
@@ -157,7 +150,8 @@ class _Archive:
 
     def cancel(self) -> None:
         """End the job that is under way."""
-        self.spark.sparkContext.cancelJobsWithTag(self.tag)
+        with suppress(Py4JError):  # Spark itself may have heard the signal, and be gone
+            self.spark.sparkContext.cancelJobsWithTag(self.tag)
 
     def summary(self) -> Archived:
         """What came of it."""
@@ -183,45 +177,38 @@ class _Archive:
     # -- jobs -------------------------------------------------------------------------------------------------------
 
     def _attempt(self, job: Callable[[], int]) -> int:
-        """A job that fails leaves nothing behind, and is tried again: brokers go away and come back. One that cannot even
-        be planned is not: what is wrong stays wrong."""
-        from pyspark.errors import AnalysisException, PySparkException
-
+        """A job that fails leaves nothing behind, and is tried again: brokers go away and come back."""
         for attempt in range(1, ATTEMPTS):
             try:
                 return job()
-            except AnalysisException:
-                raise
-            except PySparkException:
+            except Py4JJavaError:
                 time.sleep(_BACKOFF_S * 2**attempt)
-        return job()
+        try:
+            return job()
+        except Py4JJavaError as error:
+            raise PipelineError(explain(error)) from error
 
-    def _archive(self, ranges: Mapping[TopicPartition, OffsetRange]) -> int:
+    def _archive(self, ranges: Mapping[TopicPartition, OffsetRange], found: Topics) -> int:
         """One job and its commit; how many records there were."""
+        tasks = self._tasks(ranges, found)
         with self.lake.staging() as directory:
-            reader = self.spark.read.format(self.format).options(**self._source_options(ranges))
-            self._run(
-                lambda: reader.load().write.format(FORMAT).option(DIRECTORY, str(directory)).mode("append").save()
-            )
-            written = read_receipt(directory)
-            check_parts(ranges, written.parts)
-            self.lake.append(ranges, written.files)
+            written = self._run(tasks, partial(archive_range, client=self.client, directory=directory))
+            check_parts(ranges, [part for each in written for part in each.parts])
+            files = [staged for each in written for staged in each.files]
+            self.lake.append(ranges, files)
         self.commits += 1
-        for file, _ in written.files:
+        for file, _ in files:
             self.new_records[file.topic] = self.new_records.get(file.topic, 0) + file.rows
-        return sum(file.rows for file, _ in written.files)
+        return sum(file.rows for file, _ in files)
 
-    def _source_options(self, ranges: Mapping[TopicPartition, OffsetRange]) -> dict[str, str]:
-        tasks = min(self.spark.sparkContext.defaultParallelism, _length(ranges) // _OFFSETS_PER_TASK)
-        return {
-            **self.options,
-            "kafka.bootstrap.servers": self.bootstrap_servers,
-            "includeHeaders": "true",
-            "assign": json.dumps(_nested(ranges, lambda where: where.partition)),
-            "startingOffsets": json.dumps(_by_partition(ranges, 0)),
-            "endingOffsets": json.dumps(_by_partition(ranges, 1)),
-            **({"minPartitions": str(tasks)} if tasks > len(ranges) else {}),
-        }
+    def _tasks(self, ranges: Mapping[TopicPartition, OffsetRange], found: Topics) -> list[SourceRange]:
+        """A range for each task; a partition is split when cores would be idle and it is worth a file."""
+        whole = [
+            SourceRange(where, OffsetAndEpoch(start, NO_EPOCH), OffsetAndEpoch(end, found.epochs[where]))
+            for where, (start, end) in ranges.items()
+        ]
+        wanted = min(self.spark.sparkContext.defaultParallelism, _length(ranges) // _OFFSETS_PER_TASK)
+        return split_ranges(whole, ranges_min=wanted)
 
     def _compact(self) -> None:
         """Put small files together, a task for each group."""
@@ -229,25 +216,21 @@ class _Archive:
         groups = groups_to_compact(files, files_min=self.compact_at) if self.compact_at else []
         if not groups:
             return
-        lake = self.lake.directory
+        tasks = [([file.path for file in group], group[0].topic) for group in groups]
         with self.lake.staging() as directory:
-            paths = [([file.path for file in group], group[0].topic) for group in groups]
-            merged: list[Staged] = self._run(
-                lambda: (
-                    self.spark.sparkContext.parallelize(paths, len(paths))
-                    .map(lambda group: merge(lake, *group, directory))
-                    .collect()
-                )
-            )
+            merged = self._run(tasks, partial(_merge, self.lake.directory, directory))
             self.lake.replace(list(zip(groups, merged, strict=True)))
         self.compacted_files += sum(map(len, groups))
 
-    def _run(self, job: Callable[[], T]) -> T:
-        self.spark.sparkContext.addJobTag(self.tag)
+    def _run(self, tasks: Sequence[S], work: Callable[[S], T]) -> list[T]:
+        """Each piece of work in a task of Spark's own."""
+        context = self.spark.sparkContext
+        context.addJobTag(self.tag)
         try:
-            return job()
+            return context.parallelize(tasks, len(tasks)).map(work).collect()
         finally:
-            self.spark.sparkContext.removeJobTag(self.tag)
+            with suppress(Py4JError):
+                context.removeJobTag(self.tag)
 
     def _tell(self, done: int, total: int, rows: int, seconds: float) -> None:
         speed = done / seconds if seconds else 0.0
@@ -258,15 +241,11 @@ def _length(ranges: Mapping[TopicPartition, OffsetRange]) -> int:
     return sum(end - start for start, end in ranges.values())
 
 
-def _nested(wheres: Iterable[TopicPartition], of: Callable[[TopicPartition], int]) -> dict[str, list[int]]:
-    nested: dict[str, list[int]] = {}
-    for where in wheres:
-        nested.setdefault(where.topic, []).append(of(where))
-    return nested
+def _merge(lake: Path, directory: Path, task: tuple[list[str], str]) -> Staged:
+    paths, topic = task
+    return merge(lake, paths, topic, directory)
 
 
-def _by_partition(ranges: Mapping[TopicPartition, OffsetRange], side: int) -> dict[str, dict[str, int]]:
-    nested: dict[str, dict[str, int]] = {}
-    for where, offsets in ranges.items():
-        nested.setdefault(where.topic, {})[str(where.partition)] = offsets[side]
-    return nested
+def _client(bootstrap_servers: str, options: Mapping[str, str]) -> ClientSettings:
+    given = {"kafka.bootstrap.servers": bootstrap_servers, "subscribe": "any", **options}
+    return SourceOptions.parse(given, is_streaming=False).client

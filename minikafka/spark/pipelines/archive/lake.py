@@ -12,8 +12,8 @@ A commit goes like this, and may be cut off between any two steps:
 So a reader of the directory sees complete files only, and no offset twice; during step 3 it may see some files of a
 commit and not yet the others. Where files are put together, step 3 exchanges a day's directory for one with the new
 files, prepared beside it with links to those that stay: a reader sees the one or the other (where the system cannot
-exchange directories, Linux and macOS can, there is a moment in which it sees neither). A reader that had listed the directory
-before does not find the files that were replaced: it fails, and must be run again.
+exchange directories, Linux and macOS can, there is a moment in which it sees neither). A reader that had listed the
+directory before does not find the files that were replaced: it fails, and must be run again.
 
 The commits are the truth of a lake; no checkpoint of Spark is needed to go on.
 """

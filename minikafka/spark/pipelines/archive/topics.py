@@ -7,9 +7,11 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Final
 
-from minikafka.client import Admin, Consumer
+from minikafka.client import Admin
+from minikafka.client.cluster import TopicView
 from minikafka.errors import KafkaError
 from minikafka.model import TopicPartition
+from minikafka.spark.cluster import EARLIEST, LATEST, ClientSettings, cluster_of
 from minikafka.spark.loop import LoopThread
 from minikafka.spark.pipelines.archive.manifest import OffsetRange
 
@@ -23,6 +25,8 @@ class Topics:
     cluster_id: str
     ids: dict[str, str]
     extent: dict[TopicPartition, OffsetRange]
+    epochs: dict[TopicPartition, int]
+    """Of the ends: a log that is truncated while it is read is noticed by them."""
 
     def partition_count(self, topic: str) -> int:
         """How many partitions a topic has."""
@@ -40,23 +44,24 @@ def cluster_id(bootstrap_servers: str) -> str:
         return loop.call(ask(), timeout_s=_TIMEOUT_S, doing="asking for the cluster")
 
 
-def look_at(bootstrap_servers: str, names: Sequence[str]) -> Topics:
+def look_at(client: ClientSettings, names: Sequence[str]) -> Topics:
     """Look at topics. Raises KafkaError, in words that say how to create it, when one is not there."""
     with closing(LoopThread("topics")) as loop:
-        return loop.call(_look_at(bootstrap_servers, names), timeout_s=_TIMEOUT_S, doing="looking at the topics")
+        doing = "looking at the topics"
+        known, views = loop.call(_described(client.bootstrap_servers, names), timeout_s=_TIMEOUT_S, doing=doing)
+    partitions = [TopicPartition(view.name, partition) for view in views for partition in sorted(view.partitions)]
+    cluster = cluster_of(client)
+    first, end = cluster.offsets(partitions, EARLIEST), cluster.offsets(partitions, LATEST)
+    extent = {where: OffsetRange(first[where].offset, end[where].offset) for where in partitions}
+    ids = {view.name: str(view.topic_id) for view in views}
+    return Topics(known, ids, extent, {where: end[where].epoch for where in partitions})
 
 
-async def _look_at(bootstrap_servers: str, names: Sequence[str]) -> Topics:
+async def _described(bootstrap_servers: str, names: Sequence[str]) -> tuple[str, list[TopicView]]:
     async with Admin(bootstrap_servers) as admin:
         views = await admin.describe_topics(names)
         for view in views:
             if view.error:
                 hint = f"create it with: minikafka topic create {view.name}"
                 raise KafkaError(view.error, f"there is no topic {view.name!r} to be used; {hint}")
-        cluster = (await admin.describe_cluster()).cluster_id or ""
-    partitions = [TopicPartition(view.name, partition) for view in views for partition in sorted(view.partitions)]
-    async with Consumer(bootstrap_servers) as consumer:
-        first = await consumer.beginning_offsets(partitions)
-        end = await consumer.end_offsets(partitions)
-    extent = {where: OffsetRange(first[where], end[where]) for where in partitions}
-    return Topics(cluster, {view.name: str(view.topic_id) for view in views}, extent)
+        return (await admin.describe_cluster()).cluster_id or "", views

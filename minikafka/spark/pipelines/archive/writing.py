@@ -1,7 +1,7 @@
-"""What tasks do: write the rows of topics into files, one for each partition and day, below a staging directory.
+"""What tasks do: read a range of offsets, and write it into files, one for each day, below a staging directory.
 
-Spark knows this as a data source that can only be written, :class:`StagedFiles`. A task that is repeated writes files
-of other names; which files count is what the driver is told, in :data:`RECEIPT`, once all tasks are done.
+A task reads as the source's tasks do, and writes in the same process: rows never leave Arrow, and do not pass through
+Java. A task that is repeated writes files of other names; those count of which the driver is told.
 
 Memory stays bounded: rows wait until there are enough of them for a row group, :data:`PENDING_BYTES_MAX` in all, and at
 most :data:`OPEN_FILES_MAX` files are open, whatever the dates.
@@ -14,24 +14,22 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
-from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
-from pyspark.sql.types import StructType
 
 from minikafka.model import TopicPartition
+from minikafka.spark.options import AssignedPartitions, ClientSettings, Edge, SourceOptions
 from minikafka.spark.pipelines.archive.layout import DAYS_MAX, DAYS_MIN, DataFile, date_of
 from minikafka.spark.pipelines.archive.manifest import Staged
 from minikafka.spark.pipelines.archive.planning import TARGET_BYTES, Part
+from minikafka.spark.source.ranges import OffsetRange as SourceRange
+from minikafka.spark.source.reading import read_range
 
-FORMAT: Final = "minikafka-staged-files"
-DIRECTORY: Final = "directory"
-RECEIPT: Final = "written.json"
 FOOTER: Final = b"minikafka"
 
 SCHEMA: Final = pa.schema(
@@ -56,57 +54,21 @@ _DAY_US: Final = 86_400_000_000
 _STATISTICS: Final = ["key", "partition", "offset", "timestamp", "timestampType"]  # of values they help nobody
 
 
-@dataclass
-class Written(WriterCommitMessage):
+class Written(NamedTuple):
     """What a task wrote, told to the driver."""
 
     files: list[Staged]
     parts: list[Part]
 
 
-class StagedFiles(DataSource):
-    """``df.write.format(FORMAT).option("directory", ...)``, for rows with the columns of the source and headers."""
-
-    @classmethod
-    def name(cls) -> str:
-        """As Spark knows it."""
-        return FORMAT
-
-    def writer(self, schema: StructType, overwrite: bool) -> StagedWriter:
-        """Called on the driver."""
-        return StagedWriter(self.options[DIRECTORY])
-
-
-class StagedWriter(DataSourceArrowWriter):
-    """Made on the driver, and sent to the tasks."""
-
-    def __init__(self, directory: str) -> None:
-        self._directory = directory
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        """Write the rows of a task."""
-        writer = FilesWriter(Path(self._directory))
-        for batch in iterator:
-            writer.write(batch)
-        return writer.close()
-
-    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Leave word of what the tasks wrote. This is no process of the one that waits for the job."""
-        written = [message for message in messages if isinstance(message, Written)]
-        receipt = {
-            "files": [[*file, staged] for each in written for file, staged in each.files],
-            "parts": [[*part.where, part.first_offset, part.last_offset] for each in written for part in each.parts],
-        }
-        Path(self._directory, RECEIPT).write_text(json.dumps(receipt))
-
-
-def read_receipt(directory: Path) -> Written:
-    """What the tasks of a finished job wrote."""
-    receipt = json.loads(directory.joinpath(RECEIPT).read_text())
-    return Written(
-        [Staged(DataFile(*each[:-1]), each[-1]) for each in receipt["files"]],
-        [Part(TopicPartition(topic, partition), first, last) for topic, partition, first, last in receipt["parts"]],
-    )
+def archive_range(range_: SourceRange, client: ClientSettings, directory: Path) -> Written:
+    """Write the records of a range. Raises DataLossError when some of them are gone."""
+    topics = AssignedPartitions((range_.where,))
+    options = SourceOptions(client, topics, Edge.EARLIEST, fail_on_data_loss=True, include_headers=True)
+    writer = FilesWriter(directory)
+    for batch in read_range(range_, options):
+        writer.write(batch)
+    return writer.close()
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as fn
 
+from minikafka.spark.options import ClientSettings
 from minikafka.spark.pipelines.archive.topics import Topics, look_at
 from minikafka.spark.pipelines.replay.marks import marked, replay_id
 from minikafka.spark.pipelines.replay.sources import Source, open_source
@@ -67,7 +68,7 @@ def replay(
     Raises PipelineError or KafkaError. After any error, and after ``kill -9``, calling it again goes on.
     """
     began = time.monotonic()
-    found = look_at(bootstrap_servers, [to])
+    found = look_at(ClientSettings(bootstrap_servers), [to])
     source = open_source(spark, path, kind=kind, topics=topics, key=key, value=value)
     target = _Target(
         spark, bootstrap_servers, to, replay_id(source.name, name) if name else source.name, format, options
@@ -137,7 +138,7 @@ def _standing_still(bootstrap_servers: str, topic: str, found: Topics) -> Topics
         if not _offsets(before):
             break
         time.sleep(_STILL_S)
-        found = look_at(bootstrap_servers, [topic])
+        found = look_at(ClientSettings(bootstrap_servers), [topic])
         if before.extent == found.extent:
             break
     return found

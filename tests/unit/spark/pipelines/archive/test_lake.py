@@ -82,7 +82,7 @@ def test_small_files_give_way(tmp_path: Path, rows: Rows, plain: Plain) -> None:
 
 
 def die_at_step(step: int, work: Callable[[], None]) -> bool:
-    """Do work in another process that ends without a word before its step-th change of the file system. Whether it did."""
+    """Do work in another process that ends without a word before its step-th change of files; whether it did."""
     child = os.fork()
     if child == 0:
         numbers = count()

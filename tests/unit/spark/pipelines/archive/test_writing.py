@@ -16,10 +16,8 @@ from minikafka.spark.pipelines.archive.writing import (
     FOOTER,
     SCHEMA,
     FilesWriter,
-    StagedWriter,
     Written,
     merge,
-    read_receipt,
     split,
 )
 
@@ -108,15 +106,6 @@ def test_merged_files_have_the_records_of_both(tmp_path: Path, rows: Rows) -> No
     assert (file.first_offset, file.last_offset, file.rows) == (0, 26, 27)
     expected = pa.concat_tables([parquet.ParquetFile(tmp_path / path).read() for _, path in small])
     assert parquet.ParquetFile(tmp_path / staged).read() == expected
-
-
-def test_the_driver_hears_what_tasks_wrote(tmp_path: Path, rows: Rows) -> None:
-    writer = StagedWriter(str(tmp_path))
-    messages = [writer.write(iter([rows("orders", n, range(5), [0, 1])])) for n in range(2)]
-    writer.commit([*messages, None])
-    told = read_receipt(tmp_path)
-    assert told.files == [staged for message in messages for staged in message.files]
-    assert told.parts == [part for message in messages for part in message.parts]
 
 
 def test_plain_readers_find_topic_and_date(tmp_path: Path, rows: Rows) -> None:
