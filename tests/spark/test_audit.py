@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
+import random
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
 from minikafka.ledger.checker import RULES, check, gather
-from minikafka.ledger.events import Event, merge, read_history
+from minikafka.ledger.events import Event, merge
 from minikafka.spark.pipelines.audit import AuditVerdict, audit
 from minikafka.spark.pipelines.audit.stored import READER
 from minikafka.spark.pipelines.audit.verdict import EXAMPLES_MAX
@@ -79,72 +78,117 @@ def assert_same(verdict: AuditVerdict, events: dict[str, list[Event]]) -> None:
             assert len(examples) == min(theirs.violations[rule], EXAMPLES_MAX), told
 
 
-# -- histories that hypothesis makes up ---------------------------------------------------------------------------------
+# -- histories of chance -----------------------------------------------------------------------------------------------
 
-IDS = st.sampled_from("abcdef")
-OFFSETS = st.integers(0, 6)
-PLACED = st.lists(st.tuples(IDS, OFFSETS).map(list), min_size=1, max_size=4)
-EVENTS = st.one_of(
-    st.tuples(st.sampled_from("pq"), st.just("invoke"), st.just("send"), st.lists(IDS.map(lambda i: [i]), min_size=1)),
-    st.tuples(st.sampled_from("pq"), st.just("ok"), st.just("send"), PLACED),
-    st.tuples(st.sampled_from("pq"), st.sampled_from(("fail", "info")), st.just("send"), st.just([["a"]])),
-    st.tuples(st.sampled_from("cd"), st.just("ok"), st.just("poll"), PLACED),
-    st.tuples(st.sampled_from("cd"), st.just("ok"), st.just("assign"), st.just([])),
-    st.tuples(st.sampled_from("cd"), st.just("ok"), st.just("drained"), st.just([])),
-    st.tuples(st.sampled_from("cd"), st.just("ok"), st.just("end_offset"), OFFSETS.map(lambda o: [[o]])),
+IDS = "abcdef"
+PARTITIONS = 300  # each is judged apart, so that one audit judges many histories
+
+
+def story(rng: random.Random) -> list[Told]:
+    """Anything that clients can tell of a partition of few records and few offsets, in any order."""
+    unsent = rng.sample(IDS, len(IDS))
+    told: list[Told] = []
+    for _ in range(rng.randrange(1, 12)):
+        client, consumer = rng.choice("pq"), rng.choice("cd")
+        placed: list[list[object]] = [[rng.choice(IDS), rng.randrange(7)] for _ in range(rng.randrange(1, 5))]
+        sending = [[unsent.pop()] for _ in range(min(len(unsent), rng.randrange(1, 4)))]
+        told.append(
+            rng.choice(
+                [
+                    (client, "invoke" if sending else "info", "send", sending or [["a"]]),
+                    (client, "ok", "send", placed),
+                    (client, rng.choice(("fail", "info")), "send", [[rng.choice(IDS)]]),
+                    (consumer, "ok", "poll", placed),
+                    (consumer, "ok", "poll", sorted(placed, key=lambda item: item[1])),
+                    (consumer, "ok", rng.choice(("assign", "drained")), []),
+                    (consumer, "ok", "end_offset", [[rng.randrange(7)]]),
+                ]
+            )
+        )
+    return told
+
+
+def test_polls_are_judged_as_in_memory(spark: SparkSession, tmp_path: Path) -> None:
+    rng = random.Random(1)
+    told = {f"t-{n}": at(f"t-{n}", story(rng)) for n in range(PARTITIONS)}
+    path = write(tmp_path / "history.jsonl", numbered(chain(*told.values())))
+    verdict = audit(spark, path)
+    assert all(verdict.violations.values()), "chance should break every rule"
+    assert_same(verdict, {name: numbered(of) for name, of in told.items() if names(of)})
+
+
+def test_what_is_stored_is_judged_as_a_consumer_that_read_it(spark: SparkSession, tmp_path: Path) -> None:
+    rng = random.Random(2)
+    told = {f"t-{n}": at(f"t-{n}", story(rng)) for n in range(PARTITIONS)}
+    stored = {name: {rng.randrange(7): rng.choice(IDS) for _ in range(rng.randrange(6))} for name in told}
+    path = write(tmp_path / "history.jsonl", numbered(chain(*told.values())))
+    verdict = audit(spark, path, ["t"], stored=rows(spark, stored), identity=ID)
+    events = {name: of + reading(name, stored[name]) for name, of in told.items() if names(of) or stored[name]}
+    assert_same(verdict, {name: numbered(of) for name, of in events.items()})
+
+
+def test_files_of_several_processes_are_one_history(spark: SparkSession, tmp_path: Path) -> None:
+    rng = random.Random(3)
+    files = {}
+    for file in ("a.jsonl", "b.jsonl"):
+        told = [at(f"{file[0]}-{n}", story(rng)) for n in range(20)]
+        files[file] = numbered([*chain(*told), *at("shared-0", [("c", "ok", "poll", [["a", rng.randrange(3)]])])])
+        write(tmp_path / file, files[file])
+    (tmp_path / "notes.txt").write_text("not of the history")
+    merged = list(merge(files))
+    verdict = audit(spark, tmp_path)
+    whole = check(merged)
+    assert (verdict.sent, verdict.read, verdict.violations) == (whole.sent, whole.read, whole.violations)
+    assert any("a.jsonl:" in sentence for of in verdict.examples.values() for sentence in of)
+
+
+# -- what cannot be judged ---------------------------------------------------------------------------------------------
+
+GOOD = '{"i":0,"t":0,"p":"p","type":"invoke","f":"send","v":[["t-0","a"]]}\n'
+SECOND = GOOD.replace('"i":0', '"i":1').replace('"a"', '"b"')
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (GOOD + "what?\n" + SECOND, r"history.jsonl: not an event of a history: 'what\?'"),
+        (
+            GOOD + SECOND.replace('"i":1', '"i":2'),
+            r"history.jsonl: it holds 2 events, and the last is number 2",
+        ),
+        (GOOD + GOOD, r"history.jsonl: it holds 2 events, and the last is number 0: lines are missing or there twice"),
+        (GOOD + SECOND.replace('"b"', '"a"'), r"a was sent 2 times to t-0: a history must send each id once"),
+        (GOOD.replace("invoke", "ok"), r'history.jsonl: event 0 cannot be judged: \["t-0","a"\]'),
+        (GOOD.replace("t-0", "t"), r'history.jsonl: event 0 cannot be judged: \["t","a"\]'),
+        (GOOD.replace('[["t-0","a"]]', '"a word"'), r"history.jsonl: event 0 cannot be judged: "),
+    ],
 )
+def test_a_damaged_history_is_refused_in_a_line(spark: SparkSession, tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "history.jsonl"
+    path.write_text(text)
+    with pytest.raises(PipelineError, match=message) as raised:
+        audit(spark, path)
+    assert "\n" not in str(raised.value)
 
 
-def sent_once(told: list[Told]) -> list[Told]:
-    """Without the sends that the checker would refuse."""
-    seen: set[object] = set()
-    kept = []
-    for process, kind, function, items in told:
-        if kind == "invoke":
-            items = [item for n, item in enumerate(items) if item[0] not in seen and item not in items[:n]]
-            seen.update(item[0] for item in items)
-        if items or function in ("assign", "drained"):
-            kept.append((process, kind, function, items))
-    return kept
+def test_an_unfinished_last_line_is_left_out(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "history.jsonl"
+    path.write_text(GOOD + SECOND[:30])
+    assert audit(spark, path).sent == 1
 
 
-STORIES = st.lists(EVENTS, min_size=1, max_size=10).map(sent_once).filter(bool)
-SHELVES = st.dictionaries(OFFSETS, IDS, max_size=6)
-FEW = settings(
-    max_examples=2,
-    deadline=None,
-    phases=(Phase.explicit, Phase.generate),
-    suppress_health_check=list(HealthCheck),
-    derandomize=True,
-)
-PER_AUDIT = 150  # partitions: each is judged apart, so that one audit judges many histories
-
-
-@FEW
-@given(st.lists(STORIES, min_size=PER_AUDIT, max_size=PER_AUDIT))
-def test_polls_are_judged_as_in_memory(
-    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, stories: list[list[Told]]
-) -> None:
-    told = {f"t-{n}": at(f"t-{n}", story) for n, story in enumerate(stories)}
-    path = write(tmp_path_factory.mktemp("audit") / "h.jsonl", numbered(sum(told.values(), [])))
-    assert_same(audit(spark, path), {name: numbered(of) for name, of in told.items() if names(of)})
-
-
-@FEW
-@given(st.lists(st.tuples(STORIES, SHELVES), min_size=PER_AUDIT, max_size=PER_AUDIT))
-def test_what_is_stored_is_judged_as_a_consumer_that_read_it(
-    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, stories: list[tuple[list[Told], Stored]]
-) -> None:
-    told = {f"t-{n}": at(f"t-{n}", story) for n, (story, _) in enumerate(stories)}
-    stored = {f"t-{n}": shelf for n, (_, shelf) in enumerate(stories)}
-    path = write(tmp_path_factory.mktemp("audit") / "h.jsonl", numbered(sum(told.values(), [])))
-    verdict = audit(spark, path, stored=rows(spark, stored), identity=ID)
-    assert_same(
-        verdict,
-        {name: numbered(of + reading(name, stored[name])) for name, of in told.items() if names(of) or stored[name]},
-    )
+def test_what_is_not_there_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match=r"there is no history .*nowhere"):
+        audit(spark, tmp_path / "nowhere")
+    with pytest.raises(PipelineError, match=r"no file ends in \.jsonl"):
+        audit(spark, tmp_path)
+    (tmp_path / "history.jsonl").write_text(GOOD)
+    with pytest.raises(PipelineError, match="the history says nothing of topic other"):
+        audit(spark, tmp_path, ["other"])
+    with pytest.raises(PipelineError, match="nothing_such"):
+        audit(spark, tmp_path, ["t"], stored=rows(spark, {"t-0": {0: "a"}}), identity="nothing_such")
 
 
 def names(told: list[tuple[str, str, str, object]]) -> bool:
-    """Whether a history says something of a record or its end, not only of consumers and offsets."""
-    return any((function, kind) not in (("assign", "ok"), ("end_offset", "ok"), ("send", "info")) for _, kind, function, _ in told)
+    """Whether a history says something of a partition that a verdict can show."""
+    return any((function, kind) not in (("drained", "ok"), ("send", "info")) for _, kind, function, _ in told)

@@ -1,11 +1,11 @@
 """Was anything lost? Joins what was acknowledged with what is there, for histories larger than memory.
 
-``audit(spark, "histories/", stored=topics(spark, ["orders"], servers))`` judges by the rules of
+``audit(spark, "histories/", ["orders"], bootstrap_servers="127.0.0.1:19092")`` judges by the rules of
 ``minikafka.ledger.checker``, and comes to the same verdict as ``check`` does on the same events. Everything is a
 DataFrame that spills to disk; what the driver sees are counts per partition and a few examples.
 
 * ``history``  files of events -> items, one for each record that an event names; damaged files are refused
-* ``stored``   what is in the topics, live or from log directories, as items too: one more consumer, which reads all
+* ``stored``   what is in the topics, a log directory or a lake, as items too: one more consumer, which reads all
 * ``tables``   the items brought together: by record, by offset, by what a process saw one after another
 * ``rules``    each rule over those tables: when it is broken, and how to say so
 * ``verdict``  what comes out
@@ -18,7 +18,15 @@ expression over the source's columns.
 from __future__ import annotations
 
 from minikafka.spark.pipelines.audit.auditing import audit
-from minikafka.spark.pipelines.audit.stored import IDENTITY, logs, topics
+from minikafka.spark.pipelines.audit.stored import IDENTITY, stored_in_lake, stored_in_logs, stored_in_topics
 from minikafka.spark.pipelines.audit.verdict import AuditVerdict, PartitionVerdict
 
-__all__ = ["IDENTITY", "AuditVerdict", "PartitionVerdict", "audit", "logs", "topics"]
+__all__ = [
+    "IDENTITY",
+    "AuditVerdict",
+    "PartitionVerdict",
+    "audit",
+    "stored_in_lake",
+    "stored_in_logs",
+    "stored_in_topics",
+]

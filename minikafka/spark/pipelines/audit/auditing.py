@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -14,8 +15,8 @@ from pyspark.sql import functions as fn
 
 from minikafka.spark.pipelines.audit import rules, tables
 from minikafka.spark.pipelines.audit.history import Kind, check_files, history_files, items, process_names, read_events
-from minikafka.spark.pipelines.audit.stored import IDENTITY, stored_items
-from minikafka.spark.pipelines.audit.verdict import EXAMPLES_MAX, AuditVerdict, PartitionVerdict
+from minikafka.spark.pipelines.audit.stored import IDENTITY, stored_in_topics, stored_items
+from minikafka.spark.pipelines.audit.verdict import EXAMPLES_MAX, AuditVerdict, PartitionVerdict, topic_and_number
 from minikafka.spark.pipelines.running import PipelineError, Show, show_nothing, watched_jobs
 
 if TYPE_CHECKING:
@@ -35,24 +36,27 @@ _OF_ORDER: Final = (Kind.READ, Kind.ASSIGNED, Kind.END_OFFSET)
 def audit(
     spark: SparkSession,
     history: str | Path,
-    *,
-    stored: DataFrame | None = None,
     topics: Sequence[str] = (),
+    *,
+    bootstrap_servers: str | None = None,
+    stored: DataFrame | None = None,
     identity: str = IDENTITY,
     show: Show = show_nothing,
 ) -> AuditVerdict:
     """Judge a history (a file, or a directory of ``.jsonl`` files that several processes wrote).
 
-    ``stored`` are the records that are there, in the source's columns (``audit.topics``, ``audit.logs``, or any such
-    DataFrame); they count as one more consumer that read everything to the end. Without it the history's own polls
-    decide. ``topics`` are those to judge, by default all in the history. ``identity`` is an SQL expression over the
-    columns of ``stored`` that gives a record's id in the history.
+    What is there is read from the ``topics`` of a cluster if ``bootstrap_servers`` are given, or is ``stored``: records
+    in the source's columns, as of ``stored_in_logs``. It counts as one more consumer that read everything to the end.
+    Otherwise the polls in the history decide. Only ``topics`` are judged, by default all; ``stored`` must hold all of
+    them. ``identity`` is an SQL expression over the columns that gives the id that a record has in the history.
 
-    Raises PipelineError when the history is damaged or Spark fails.
+    Raises PipelineError when the history is damaged, or says nothing of a topic, or Spark fails.
     """
     files = history_files(history)
     with ExitStack() as stack:
         stack.enter_context(watched_jobs(spark, show))
+        if stored is None and bootstrap_servers is not None:
+            stored = stored_in_topics(spark, topics, bootstrap_servers)
         events = read_events(spark, files)
         check_files(events)
         size_bytes = sum(file.stat().st_size for file in files)
@@ -63,7 +67,12 @@ def audit(
         sightings = tables.sightings(told, tasks).persist(StorageLevel.DISK_ONLY)
         stack.callback(sightings.unpersist)
         steps = tables.steps(_of(topics, items(events, _OF_ORDER)))
-        return _Audit(sightings, steps, process_names(events), tasks, stored is not None).verdict()
+        verdict = _Audit(sightings, steps, process_names(events), tasks, stored is not None).verdict()
+    told_of = {partition.topic for partition in verdict.partitions if partition.sent}
+    for topic in topics:
+        if topic not in told_of:
+            raise PipelineError(f"the history says nothing of topic {topic}: no record was sent there")
+    return verdict
 
 
 def _of(topics: Sequence[str], items: DataFrame) -> DataFrame:
@@ -82,7 +91,7 @@ class _Audit:
     is_stored: bool
     figures: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     violations: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    examples: dict[str, dict[str, tuple[str, ...]]] = field(default_factory=lambda: defaultdict(dict))
+    examples: dict[str, dict[str, list[str]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(list)))
 
     def verdict(self) -> AuditVerdict:
         bounds = tables.bounds(self.sightings)
@@ -94,11 +103,12 @@ class _Audit:
         offsets = tables.offsets(self.sightings, self.tasks)
         self._judge_offsets(offsets, bounds)
         self._judge_steps(offsets)
-        return AuditVerdict(tuple(self._of_partition(name) for name in sorted(self.figures, key=_by_topic_and_number)))
+        return AuditVerdict(tuple(self._of_partition(name) for name in sorted(self.figures, key=topic_and_number)))
 
     def _of_partition(self, name: str) -> PartitionVerdict:
         figures = {figure: self.figures[name][figure] for figure in rules.FIGURES}
-        return PartitionVerdict(name, **figures, violations=self.violations[name], examples=self.examples[name])
+        examples = {rule: tuple(told[:EXAMPLES_MAX]) for rule, told in self.examples[name].items()}
+        return PartitionVerdict(name, **figures, violations=self.violations[name], examples=examples)
 
     def _judge_records(self, records: DataFrame) -> None:
         is_sent_again = fn.col("sends") > 1
@@ -122,8 +132,12 @@ class _Audit:
             },
         )
         suspicious = offsets.filter(acknowledged + read_only > 1)
-        self._tell("offset_reused", rules.offset_reused(self.sightings, suspicious))
-        self._tell("inconsistent_offset", rules.inconsistent_offset(self.sightings, suspicious))
+        self._tell(
+            {
+                "offset_reused": rules.offset_reused(self.sightings, suspicious),
+                "inconsistent_offset": rules.inconsistent_offset(self.sightings, suspicious),
+            }
+        )
         if self.is_stored and not rules.missing(offsets, bounds).isEmpty():
             self._judge_table("poll_skipped", rules.stored_skipped(offsets, self.sightings))
 
@@ -135,12 +149,11 @@ class _Audit:
     def _judge(self, table: DataFrame, of: Mapping[str, Rule], figures: Mapping[str, Column] = {}) -> None:
         """Rules that look at one row: count them and the figures in one pass, and tell of those that were broken."""
         self._count(table, {name: fn.count_if(rule.is_broken()) for name, rule in of.items()}, figures)
-        for name, rule in of.items():
-            self._tell(name, rule.violations(table, self.names))
+        self._tell({name: rule.violations(table, self.names) for name, rule in of.items()})
 
     def _judge_table(self, rule: str, violations: DataFrame) -> None:
         self._count(violations, {rule: fn.count("*")})
-        self._tell(rule, violations)
+        self._tell({rule: violations})
 
     def _count(self, table: DataFrame, of: Mapping[str, Column], figures: Mapping[str, Column] = {}) -> None:
         """Adds up per partition; what comes to the driver is a row for each."""
@@ -152,20 +165,18 @@ class _Audit:
     def _has_figure(self, name: str) -> bool:
         return any(figures[name] for figures in self.figures.values())
 
-    def _tell(self, rule: str, violations: DataFrame) -> None:
-        """Examples of a rule that was broken: the lowest of each partition."""
-        if not any(counts[rule] for counts in self.violations.values()):
+    def _tell(self, violations: Mapping[str, DataFrame]) -> None:
+        """Examples of the rules that were broken: the lowest offsets of each partition."""
+        broken = [
+            table.select(fn.lit(rule).alias("rule"), "partition", "at", "sentence")
+            for rule, table in violations.items()
+            if any(counts[rule] for counts in self.violations.values())
+        ]
+        if not broken:
             return
-        lowest = Window.partitionBy("partition").orderBy("at", "sentence")
-        first = violations.withColumn("number", fn.row_number().over(lowest)).filter(fn.col("number") <= EXAMPLES_MAX)
-        sentences: dict[str, list[str]] = defaultdict(list)
-        for row in first.sort("partition", "number").collect():
-            sentences[row["partition"]].append(row["sentence"])
-        for partition, told in sentences.items():
-            before = self.examples[partition].get(rule, ())
-            self.examples[partition][rule] = (*before, *told)[:EXAMPLES_MAX]
-
-
-def _by_topic_and_number(partition: str) -> tuple[str, int]:
-    topic, _, number = partition.rpartition("-")
-    return topic, int(number)
+        lowest = Window.partitionBy("rule", "partition").orderBy("at", "sentence")
+        told = reduce(lambda some, others: some.union(others), broken).withColumn(
+            "number", fn.row_number().over(lowest)
+        )
+        for row in told.filter(fn.col("number") <= EXAMPLES_MAX).sort("rule", "partition", "number").collect():
+            self.examples[row["partition"]][row["rule"]].append(row["sentence"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as fn
@@ -9,7 +10,7 @@ from pyspark.sql import functions as fn
 from minikafka.spark.pipelines.audit.history import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -23,25 +24,21 @@ READER: Final = "the topics"
 """The name of that consumer in sentences."""
 
 
-def topics(
-    spark: SparkSession,
-    names: Sequence[str],
-    bootstrap_servers: str,
-    *,
-    format: str = "minikafka",
-    options: Mapping[str, str] | None = None,
-) -> DataFrame:
-    """The records of topics of a running cluster, to be handed to ``audit``. ``options`` are the source's own."""
-    reader = spark.read.format(format).option("kafka.bootstrap.servers", bootstrap_servers)
-    return reader.option("subscribe", ",".join(names)).options(**(options or {})).load()
+def stored_in_topics(spark: SparkSession, topics: Sequence[str], bootstrap_servers: str) -> DataFrame:
+    """The records of topics of a running cluster."""
+    reader = spark.read.format("minikafka").option("kafka.bootstrap.servers", bootstrap_servers)
+    return reader.option("subscribe", ",".join(topics)).load()
 
 
-def logs(
-    spark: SparkSession, directory: str, names: Sequence[str] = (), *, options: Mapping[str, str] | None = None
-) -> DataFrame:
-    """The records of topics in log directories, whose broker need not run."""
-    reader = spark.read.format("minikafka-log").options(**(options or {}))
-    return (reader.option("subscribe", ",".join(names)) if names else reader).load(directory)
+def stored_in_logs(spark: SparkSession, directories: Sequence[str]) -> DataFrame:
+    """The records in log directories, whose brokers need not run. What several replicas have counts once."""
+    found = [spark.read.format("minikafka-log").load(directory) for directory in directories]
+    return reduce(lambda some, others: some.unionByName(others), found)
+
+
+def stored_in_lake(spark: SparkSession, directory: str) -> DataFrame:
+    """The records in a lake of ``pipeline archive``."""
+    return spark.read.parquet(directory)
 
 
 def stored_items(stored: DataFrame, identity: str) -> DataFrame:

@@ -24,6 +24,11 @@ class PartitionVerdict:
     violations: Mapping[str, int] = field(default_factory=dict)
     examples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
+    @property
+    def topic(self) -> str:
+        """Its topic."""
+        return topic_and_number(self.partition)[0]
+
 
 @dataclass(frozen=True, slots=True)
 class AuditVerdict:
@@ -70,6 +75,17 @@ class AuditVerdict:
         """True when no rule was broken and something was acknowledged and read: an empty history proves nothing."""
         return not any(self.violations.values()) and self.acknowledged > 0 and self.read > 0
 
+    @property
+    def sentence(self) -> str:
+        """The verdict in a line."""
+        broken = {rule: count for rule, count in self.violations.items() if count}
+        if broken:
+            return "the cluster broke its word: " + ", ".join(f"{rule} {count:,}" for rule, count in broken.items())
+        if not self.ok:
+            return "this proves nothing: nothing was acknowledged, or nothing was read"
+        unknown = f" ({self.unknown:,} of unknown fate)" if self.unknown else ""
+        return f"{self.acknowledged:,} acknowledged records{unknown}: none lost, duplicated or reordered"
+
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         return {
@@ -92,3 +108,9 @@ class AuditVerdict:
                 for partition in self.partitions
             ],
         }
+
+
+def topic_and_number(partition: str) -> tuple[str, int]:
+    """The two parts of a partition's name, which sort as people expect."""
+    topic, _, number = partition.rpartition("-")
+    return topic, int(number)

@@ -1,0 +1,133 @@
+"""``minikafka pipeline audit``: was anything lost, doubled or reordered?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from minikafka.cli.options import AsJson, Bootstrap, Directory, bootstrap_servers
+from minikafka.cli.output import print_json, print_line, print_table
+from minikafka.cli.pipeline.common import MASTER, Master, SparkSettings, progress_bar, spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from minikafka.spark.pipelines.audit import AuditVerdict, PartitionVerdict
+
+_COLUMNS = {"lost": ("lost",), "unseen": ("unseen",), "duplicated": ("duplicate",), "reordered": ("reordered",)}
+_SHOWN_MAX = 10  # examples of a rule; --json has them all
+
+
+def audit(
+    history: Annotated[
+        Path,
+        typer.Option("--history", metavar="PATH", help="What clients did: a file, or a directory of them."),
+    ],
+    topics: Annotated[
+        str | None, typer.Option("--topics", metavar="TOPIC[,TOPIC...]", help="What to judge, read from the cluster.")
+    ] = None,
+    logs: Annotated[
+        list[str] | None,
+        typer.Option("--logs", metavar="DIR", help="Read this log directory instead; repeat it for several brokers'."),
+    ] = None,
+    lake: Annotated[
+        str | None, typer.Option("--lake", metavar="DIR", help="Read the lake of `pipeline archive` instead.")
+    ] = None,
+    polls: Annotated[
+        bool, typer.Option("--polls", help="Read nothing: the history's consumers decide. So without --topics, too.")
+    ] = False,
+    identity: Annotated[
+        str | None,
+        typer.Option(
+            "--id", metavar="SQL", help="A record's id in the history, from key, value, ...", show_default="KEY#CRC32"
+        ),
+    ] = None,
+    bootstrap: Bootstrap = None,
+    directory: Directory = None,
+    master: Master = MASTER,
+    conf: SparkSettings = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare what the cluster promised to keep with what is there. Exits with 0 only if every promise was kept.
+
+    A history is a file of JSON lines that a test's clients write: what they sent, what was acknowledged at which
+    offset, what they read. `minikafka produce --history FILE` and `minikafka demo --history FILE` write one; so does
+    minikafka.chaos.history.History in a test of your own (minikafka/ledger/events.py says what is in it). It may be
+    larger than memory; of a directory, all files that end in .jsonl are taken, say one of each process.
+
+    A record's id in the history must follow from the stored record. It is the key, "#" and the CRC-32 of the value in
+    eight hexadecimal digits, unless --id says otherwise in Spark's SQL over the columns key and value.
+
+    Records that were deleted or compacted away on purpose count as lost: audit topics that keep everything.
+
+    Examples:
+
+    [bold]seq 100000 | minikafka produce numbers --history numbers.jsonl[/]
+
+    [bold]minikafka pipeline audit --history numbers.jsonl --topics numbers[/]
+
+    [bold]minikafka pipeline audit --history histories/ --topics orders --logs data/broker-1 --logs data/broker-2[/]
+
+    [bold]minikafka pipeline audit --history test.jsonl --topics t --id "CAST(value AS STRING)"[/]
+    """
+    names = [name for name in (topics or "").split(",") if name]
+    if (logs or lake) and not names:
+        raise typer.BadParameter("say which topics to judge", param_hint="--topics")
+    servers = bootstrap_servers(bootstrap, directory)
+    with spark_session("audit", master, conf) as spark:
+        from minikafka.spark.pipelines.audit import IDENTITY, audit
+
+        with progress_bar("auditing") as show:
+            verdict = audit(
+                spark,
+                history,
+                names,
+                bootstrap_servers=servers if names and not polls else None,
+                stored=None if polls else _stored(spark, logs, lake),
+                identity=identity or IDENTITY,
+                show=show,
+            )
+    if as_json:
+        print_json(verdict.as_dict())
+    else:
+        print_verdict(verdict)
+    raise typer.Exit(0 if verdict.ok else 1)
+
+
+def _stored(spark: SparkSession, logs: list[str] | None, lake: str | None) -> DataFrame | None:
+    from minikafka.spark.pipelines.audit import stored_in_lake, stored_in_logs
+
+    if logs:
+        return stored_in_logs(spark, logs)
+    return stored_in_lake(spark, lake) if lake else None
+
+
+def print_verdict(verdict: AuditVerdict) -> None:
+    """The figures of each partition, examples of what is wrong, and the verdict in a line."""
+    figures = ("sent#", "acknowledged#", "read#", "unknown#")
+    columns = ("partition", *figures, *(f"{column}#" for column in _COLUMNS), "otherwise wrong#")
+    rows = [_row(partition) for partition in verdict.partitions]
+    print_table(columns, [*rows, _total(verdict)] if len(rows) > 1 else rows)
+    for rule, sentences in verdict.examples.items():
+        print_line(f"{rule} ({verdict.violations[rule]:,}):")
+        for sentence in sentences[:_SHOWN_MAX]:
+            print_line(f"  {sentence}")
+    print_line(verdict.sentence)
+
+
+def _row(partition: PartitionVerdict) -> list[str]:
+    figures = (partition.sent, partition.acknowledged, partition.read, partition.unknown)
+    return [partition.partition, *(f"{figure:,}" for figure in figures), *_broken(dict(partition.violations))]
+
+
+def _total(verdict: AuditVerdict) -> list[str]:
+    figures = (verdict.sent, verdict.acknowledged, verdict.read, verdict.unknown)
+    return ["[bold]all[/]", *(f"[bold]{figure:,}[/]" for figure in figures), *_broken(verdict.violations)]
+
+
+def _broken(violations: dict[str, int]) -> list[str]:
+    counts = [sum(violations.get(rule, 0) for rule in rules) for rules in _COLUMNS.values()]
+    counts.append(sum(violations.values()) - sum(counts))
+    return [f"[bold {'red' if count else 'green'}]{count:,}[/]" for count in counts]
