@@ -6,14 +6,13 @@ that goes bad. A log whose syncs others rely on record by record (the quorum's) 
 sync, durably, before anybody hears of that sync. Below the note, damage is corruption. At or above it lies only what
 was promised to nobody: it may be cut, whatever lies behind.
 
-Rows of 16 bytes, an offset and its complement, both int64; the last whole row counts. Each row is synced before the
-next is written, so that a crash can damage none but the last.
+Rows of 16 bytes, an offset and its complement, both int64; the largest counts, and before the log is cut the file is
+made anew. Each row is synced before the next is written, so that a crash can damage none but the last.
 """
 
 from __future__ import annotations
 
 import struct
-from threading import Lock
 from typing import Final
 
 from minikafka.storage.disk import Disk, File
@@ -31,7 +30,7 @@ def read_durable_end(disk: Disk, directory: str) -> int | None:
     except FileNotFoundError:
         return None
     rows = _ROW.iter_unpack(data[: len(data) // _ROW.size * _ROW.size])
-    return next((offset for offset, check in reversed(list(rows)) if check == ~offset), None)
+    return max((offset for offset, check in rows if check == ~offset), default=None)
 
 
 class DurableEnd:
@@ -43,27 +42,28 @@ class DurableEnd:
         self._offset = read_durable_end(disk, directory)
         self._file: File | None = None
         self._rows = 0
-        self._lock = Lock()
 
     def note(self, offset: int) -> None:
-        """Everything below ``offset`` is synced. OSError when the disk refuses."""
-        with self._lock:
-            if self._offset is None or offset > self._offset:
-                self._append(offset)
+        """Everything below ``offset`` is synced. OSError when the disk refuses, as below."""
+        if self._offset is not None and offset <= self._offset:
+            return
+        if self._file is None or self._rows == ROWS_MAX:
+            self._begin(offset)
+            return
+        self._file.append([_row(offset)])
+        self._file.fsync()
+        self._rows += 1
+        self._offset = offset
 
     def lower(self, offset: int) -> None:
         """What is at ``offset`` and above is about to be cut, or is lost and marked so."""
-        with self._lock:
-            if self._offset is not None and offset < self._offset:
-                self._append(offset)
+        if self._offset is not None and offset < self._offset:
+            self._begin(offset)
 
-    def _append(self, offset: int) -> None:
-        row = _ROW.pack(offset, ~offset)
-        if self._file is None or self._rows == ROWS_MAX:
-            self._disk.write_atomic(self._path, row)
-            self._file, self._rows = self._disk.open_append(self._path), 1
-        else:
-            self._file.append([row])
-            self._file.fsync()
-            self._rows += 1
-        self._offset = offset
+    def _begin(self, offset: int) -> None:
+        self._disk.write_atomic(self._path, _row(offset))
+        self._file, self._rows, self._offset = self._disk.open_append(self._path), 1, offset
+
+
+def _row(offset: int) -> bytes:
+    return _ROW.pack(offset, ~offset)

@@ -28,13 +28,13 @@ ANYTHING_LOST: Final = -2
 class Registration(NamedTuple):
     """Who wrote last, and in which directories; ``boot_id`` is None where the machine does not tell.
 
-    Of ``synced_topics`` the logs hold nothing that counts before it is synced: a power cut takes none of their records.
+    Of the topics ``synced`` the logs hold nothing that counts before it is synced: a power cut takes nothing of them.
     """
 
     broker_epoch: int
     boot_id: str | None
     directories: tuple[UUID, ...]
-    synced_topics: tuple[UUID, ...] = ()
+    synced: tuple[UUID, ...] = ()
 
 
 def read_registration(disk: Disk, directory: str) -> Registration | None:
@@ -44,8 +44,8 @@ def read_registration(disk: Disk, directory: str) -> Registration | None:
         rows = dict(line.split("=", 1) for line in text.splitlines() if not line.startswith("#"))
         if int(rows["version"]) != REGISTRATION_VERSION:
             return None
-        directories, synced_topics = _uuids(rows["directories"]), _uuids(rows.get("synced.topics", ""))
-        return Registration(int(rows["broker.epoch"]), rows["boot.id"] or None, directories, synced_topics)
+        directories, synced = _uuids(rows["directories"]), _uuids(rows.get("synced.topics", ""))
+        return Registration(int(rows["broker.epoch"]), rows["boot.id"] or None, directories, synced)
     except (FileNotFoundError, KeyError, ValueError):
         return None
 
@@ -61,7 +61,7 @@ def write_registration(disk: Disk, directory: str, registration: Registration) -
         f"boot.id={registration.boot_id or ''}\n"
         f"broker.epoch={registration.broker_epoch}\n"
         f"directories={','.join(map(format_uuid, registration.directories))}\n"
-        f"synced.topics={','.join(map(format_uuid, registration.synced_topics))}\n"
+        f"synced.topics={','.join(map(format_uuid, registration.synced))}\n"
         f"version={REGISTRATION_VERSION}\n"
     )
     disk.write_atomic(f"{directory}/{REGISTRATION_FILE}", text.encode())
@@ -93,7 +93,7 @@ class Registrations:
         replicas = (log for log in self._store if log.topic_partition.topic != CLUSTER_METADATA_TOPIC)
         if any(log.corruption is not None for log in replicas):
             return ANYTHING_LOST
-        self.synced_topics = frozenset(newest.synced_topics)
+        self.synced_topics = frozenset(newest.synced)
         is_same_boot = newest.boot_id is not None and newest.boot_id == self._boot_id
         # A process that stopped orderly before it registered tells nothing of what a power cut took before it began.
         was_clean = self._store.was_clean and self._store.clean_shutdown_broker_epoch == newest.broker_epoch
@@ -114,7 +114,7 @@ class Registrations:
         if synced_topics != self.synced_topics:
             self.synced_topics = synced_topics
             # The directories stay, also one that failed meanwhile: it must be missed at the next start.
-            self._record(self._written._replace(synced_topics=self._sorted_topics()))
+            self._record(self._written._replace(synced=self._sorted_topics()))
 
     def _sorted_topics(self) -> tuple[UUID, ...]:
         return tuple(sorted(self.synced_topics))
