@@ -6,7 +6,7 @@ RUN python -m venv /opt/minikafka && pip install --no-cache-dir hatchling
 COPY pyproject.toml ./
 RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" > requirements.txt \
  && /opt/minikafka/bin/pip install --no-cache-dir --requirement requirements.txt
-COPY README.md LICENSE ./
+COPY README.md LICENSE pyspark_minikafka.py pyspark_minikafka_log.py ./
 COPY minikafka ./minikafka
 RUN pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir dist . \
  && /opt/minikafka/bin/pip install --no-cache-dir --no-deps dist/*.whl

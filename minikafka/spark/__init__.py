@@ -5,7 +5,7 @@
 =================  ================================================================================================
 ``java``           which Java Spark runs on
 ``session``        a session for this machine or a cluster
-``options``        what ``.option(...)`` understands, as declared rows
+``options/``       what ``.option(...)`` understands, as declared rows
 ``columns/``       record batches <-> Arrow, without a Python object for a record
 ``cluster``        the client, synchronous, one for a process
 ``source/``        ``format("minikafka")``: batch and streaming readers, planning of offsets
@@ -32,9 +32,8 @@ __all__ = ["NoJavaError", "register", "start_session"]
 
 def register(spark: SparkSession) -> None:
     """Make ``format("minikafka")`` and ``format("minikafka-log")`` known to a session."""
-    from importlib import import_module
-    from importlib.util import find_spec
+    from minikafka.spark.offline import LogDataSource
+    from minikafka.spark.source import MinikafkaDataSource
 
-    for module, name in (("source", "MinikafkaDataSource"), ("offline", "LogDataSource")):
-        if find_spec(f"minikafka.spark.{module}") is not None:
-            spark.dataSource.register(getattr(import_module(f"minikafka.spark.{module}"), name))
+    spark.dataSource.register(MinikafkaDataSource)
+    spark.dataSource.register(LogDataSource)
