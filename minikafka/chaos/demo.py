@@ -12,7 +12,8 @@ import asyncio
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -85,7 +86,7 @@ class Demo:
     """
 
     def __init__(self, say: Say, rate: int = 10_000, history_file: IO[str] | None = None) -> None:
-        self._say = say
+        self.say = say
         self._rate = rate
         self.history = History(history_file)
         self.directory = Path(tempfile.mkdtemp(prefix="minikafka-demo-"))
@@ -105,43 +106,53 @@ class Demo:
     def run(self) -> Outcome:
         """Start, load, break, mend, read back, judge."""
         began = time.monotonic()
-        self._start()
-        faults = self._break_while_streaming()
-        self._say("reading everything back with aiokafka")
+        self.start()
+        with self.streaming():
+            time.sleep(_UNDISTURBED_S)
+            faults = [self.kill_leader()]
+            time.sleep(_UNDISTURBED_S)
+            faults.append(self.kill_controller())
+            time.sleep(_UNDISTURBED_S)
+        self.say("reading everything back with aiokafka")
         read = asyncio.run(read_back(self.cluster.bootstrap_servers, TOPIC, PARTITIONS, self.history))
-        self._say(f"read {read:,} records; comparing with what was sent")
+        self.say(f"read {read:,} records; comparing with what was sent")
         return Outcome(check(self.history.events), faults, time.monotonic() - began)
 
     def remove_files(self) -> None:
         """Delete what the nodes stored and logged."""
         shutil.rmtree(self.directory, ignore_errors=True)
 
-    def _start(self) -> None:
+    def start(self) -> None:
+        """Start the nodes and create the topic."""
         began = time.monotonic()
         self.cluster.start()
-        self._say(f"{BROKERS} brokers ready after {time.monotonic() - began:.1f} s, logs in {self.directory}")
+        self.say(f"{BROKERS} brokers ready after {time.monotonic() - began:.1f} s, logs in {self.directory}")
         create_topic(self.cluster.bootstrap_servers, TOPIC, PARTITIONS)
         self.cluster.wait_for(lambda view: len(view.partitions) == PARTITIONS, "the topic")
         self.cluster.wait_in_sync()
-        self._say(f"topic {TOPIC}: {PARTITIONS} partitions, replication factor 3, min.insync.replicas 2")
+        self.say(f"topic {TOPIC}: {PARTITIONS} partitions, replication factor 3, min.insync.replicas 2")
 
-    def _break_while_streaming(self) -> list[Fault]:
-        servers = self.cluster.bootstrap_servers
-        self.producer = SourceProducer(servers, TOPIC, PARTITIONS, self.history, self._rate)
+    @contextmanager
+    def streaming(self) -> Iterator[None]:
+        """The load flows for as long as the block lasts; what is under way at its end is waited for."""
+        self.producer = SourceProducer(self.cluster.bootstrap_servers, TOPIC, PARTITIONS, self.history, self._rate)
         self.producer.start()
-        self._say("streaming Python's sources with confluent-kafka, acks=all, idempotent")
+        self.say("streaming Python's sources with confluent-kafka, acks=all, idempotent")
         try:
-            time.sleep(_UNDISTURBED_S)
-            faults = [self._kill_and_restart("leader", _a_leader_that_is_not_controller)]
-            time.sleep(_UNDISTURBED_S)
-            faults.append(self._kill_and_restart("controller", lambda view: view.controller_id))
-            time.sleep(_UNDISTURBED_S)
+            yield
         except BaseException:
             self.producer.abandon()
             raise
         self.producer.finish()
-        self._say(f"sent {self.producer.sent:,} lines, {self.producer.acknowledged:,} acknowledged")
-        return faults
+        self.say(f"sent {self.producer.sent:,} lines, {self.producer.acknowledged:,} acknowledged")
+
+    def kill_leader(self) -> Fault:
+        """SIGKILL to a node that leads, another than the controller if there is one; then it is restarted."""
+        return self._kill_and_restart("leader", _a_leader_that_is_not_controller)
+
+    def kill_controller(self) -> Fault:
+        """The same to the node that is the active controller."""
+        return self._kill_and_restart("controller", lambda view: view.controller_id)
 
     def _kill_and_restart(self, name: str, choose: Callable[[ClusterView], int]) -> Fault:
         self.cluster.wait_for(lambda view: view.has_controller, "a controller")
@@ -150,7 +161,7 @@ class Demo:
         node_id = choose(view)
         killed_at_ms = self.history.append("nemesis", "info", "fault", f"SIGKILL the {name}, node {node_id}").time_ms
         self.cluster.kill(node_id)
-        self._say(f"killed the {name}, node {node_id}, with SIGKILL")
+        self.say(f"killed the {name}, node {node_id}, with SIGKILL")
         time.sleep(_DOWN_S)
         self.history.append("nemesis", "info", "fault", f"restart node {node_id}")
         began = time.monotonic()
@@ -158,7 +169,7 @@ class Demo:
         self.cluster.wait_in_sync(_ISR_TIMEOUT_S)
         seconds = time.monotonic() - began
         in_sync_at_ms = self.history.append("nemesis", "info", "fault", "every replica is in sync").time_ms
-        self._say(f"restarted node {node_id}: back in every ISR after {seconds:.1f} s")
+        self.say(f"restarted node {node_id}: back in every ISR after {seconds:.1f} s")
         return Fault(name, node_id, killed_at_ms, in_sync_at_ms, seconds)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from minikafka.cli.pipeline import archive, replay, report, windows
+from minikafka.cli.pipeline import archive, audit, demo, replay, report, windows
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -20,4 +20,6 @@ def _group() -> None:
 app.command("archive")(archive.archive)
 app.command("replay")(replay.replay)
 app.command("windows")(windows.windows)
+app.command("audit")(audit.audit)
 app.command("report")(report.report)
+app.command("demo")(demo.demo)

@@ -88,7 +88,7 @@ def archive(
     if as_json:
         print_json(_as_dict(archived))
     else:
-        _print(archived)
+        print_archived(archived)
 
 
 def _as_dict(archived: Archived) -> dict[str, object]:
@@ -101,7 +101,8 @@ def _as_dict(archived: Archived) -> dict[str, object]:
     }
 
 
-def _print(archived: Archived) -> None:
+def print_archived(archived: Archived) -> None:
+    """What is in the lake now, and what is new, as a table."""
     print_table(
         ("topic", "partitions#", "new records#", "records in the lake#", "files#", "size#", "from", "to"),
         [
