@@ -41,6 +41,7 @@ _LIFE_MAX_S: Final = 8.0  # how long a driver lives at most after its first comm
 _BROKER_IS_UP_S: Final = 12.0
 _BROKER_IS_DOWN_S: Final = 3.0
 _PATIENCE_S: Final = 240.0
+_FAST_JAVA: Final = "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _TICK_S: Final = 0.02
 
 
@@ -114,7 +115,8 @@ def _archive_and_die(cluster: LocalCluster, lake: Path, rng: random.Random, *, i
 
 def _archive(cluster: LocalCluster, lake: Path, *options: str) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "minikafka.cli.main", "pipeline", "archive", TOPIC, "--to", str(lake)]
-    return subprocess.Popen([*command, "-b", cluster.bootstrap_servers, *options], stdout=subprocess.DEVNULL)
+    command += ["-b", cluster.bootstrap_servers, "--conf", _FAST_JAVA, *options]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def _commits(lake: Path) -> int:

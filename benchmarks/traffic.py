@@ -40,6 +40,12 @@ class Traffic:
         asyncio.run(reading)
         return check(self._history.events)
 
+    def acknowledged(self) -> Iterator[tuple[str, str, int]]:
+        """``(partition, record, offset)`` of all that the producer was promised."""
+        for event in self._history.events:
+            if (event.function, event.type) == ("send", "ok"):
+                yield from event.value
+
     def first_write_ms(self, since_ms: int) -> dict[int, int]:
         """By partition: when a record that was handed to the producer after `since_ms` was first acknowledged."""
         first: dict[int, int] = {}

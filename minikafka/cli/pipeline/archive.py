@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def archive(
     to: Annotated[str, typer.Option("--to", metavar="DIR", help="The lake; made when it is not there.")],
     topics: Annotated[
-        list[str] | None, typer.Argument(metavar="[TOPIC]...", help="What to archive. Default: all that the lake has.")
+        list[str] | None, typer.Argument(metavar="TOPIC", help="What to archive. Default: all that the lake has.")
     ] = None,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Go on with what is written, until Ctrl-C, rather than end.")
