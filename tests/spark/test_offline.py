@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from minikafka.model import TopicPartition
 from minikafka.spark.offline import compare_replicas
 from minikafka.storage.checkpoints import HIGH_WATERMARK_FILE, OffsetCheckpoint
 from minikafka.storage.disk import OsDisk
+from minikafka.storage.meta import META_FILE
 
 COUNT = 600
 
@@ -25,7 +27,7 @@ def load(spark: SparkSession, path: Path, **options: str) -> DataFrame:
 
 @pytest.fixture(scope="module")
 def directory(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the cluster's directory, made once its checkpoints tell of all that ``written`` holds."""
+    """A copy of the topic's logs on all nodes, made once their checkpoints tell of all that was written."""
     topic = create_topic(cluster, "offline")
     write_by_librdkafka(cluster, topic, COUNT, batch_num_messages="20")
     data = [cluster.layout.data_directory(node_id) for node_id in cluster.node_ids]
@@ -38,8 +40,16 @@ def directory(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -
     eventually(lambda: all(map(is_committed, data)), "the checkpoints of all nodes")
     copy = tmp_path_factory.mktemp("offline") / "copy"
     for path in data:
-        shutil.copytree(path, copy / path.parent.name / path.name)
+        copy_logs(path, copy / path.parent.name / path.name, [str(where) for where in expected])
     return copy
+
+
+def copy_logs(log_directory: Path, to: Path, partitions: Sequence[str]) -> None:
+    to.mkdir(parents=True)
+    for name in (META_FILE, HIGH_WATERMARK_FILE):
+        shutil.copy(log_directory / name, to / name)
+    for name in partitions:
+        shutil.copytree(log_directory / name, to / name)
 
 
 def test_every_replica_holds_what_was_written(spark: SparkSession, directory: Path) -> None:
@@ -58,11 +68,8 @@ def test_one_replica_is_what_the_topic_holds(spark: SparkSession, directory: Pat
 
 
 def test_replicas_that_differ_are_found(spark: SparkSession, directory: Path, tmp_path: Path) -> None:
-    copies = [tmp_path / f"node-{node_id}" for node_id in (1, 2, 3)]
-    for copy in copies:
-        shutil.copytree(directory / copy.name / "data" / "offline-1", copy / "offline-1")
-        for name in ("meta.properties", HIGH_WATERMARK_FILE):
-            shutil.copy(directory / copy.name / "data" / name, copy / name)
+    for node in ("node-1", "node-2", "node-3"):
+        copy_logs(directory / node / "data", tmp_path / node, ["offline-1"])
     segment = tmp_path / "node-2" / "offline-1" / f"{0:020}.log"
     data = bytearray(segment.read_bytes())
     data[-3] ^= 1  # in the value of the last record

@@ -38,6 +38,9 @@ class LogDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """For ``spark.read``."""
+        if schema != self.schema():
+            names = ", ".join(self.schema().fieldNames())
+            raise ValueError(f"the columns of a log are fixed ({names}); remove .schema(...) and select what you want")
         return LogReader(LogOptions.parse(self.options))
 
 
