@@ -26,11 +26,13 @@ def write(df: DataFrame, cluster: LocalCluster, topic: str, **settings: str) -> 
 
 
 def kill_a_leader(cluster: LocalCluster, topic: str) -> int:
-    """As soon as something was written: SIGKILL for a leader, which is started again when it has a successor."""
-    eventually(lambda: sum(end_offsets(cluster, topic)) > 0, "rows to arrive")
+    """As soon as something was written: SIGKILL for a leader, which is started again when it has a successor.
+
+    Answers how many rows there were before.
+    """
+    rows = eventually(lambda: sum(end_offsets(cluster, topic)), "rows to arrive")
     killed = leader_of(cluster, topic)
     cluster.kill(killed)
-    rows = sum(end_offsets(cluster, topic))
     eventually(lambda: leader_of(cluster, topic) != killed, "another leader")
     cluster.start_node(killed)
     return rows
