@@ -50,8 +50,8 @@ class Truncations:
     def _report(
         self, where: TopicPartition, stood: OffsetAndEpoch, end: OffsetAndEpoch, agreed: OffsetAndEpoch | None
     ) -> None:
-        if agreed is None:
-            how = f"its log ends at {end.offset}"
+        if agreed is None or agreed.offset == end.offset:
+            how = f"its log ends at {end.offset}: it was truncated, or the topic was deleted and created again"
         elif agreed.offset == NO_OFFSET:
             how = "its log has nothing in common with what was read: the topic was deleted and created again"
         else:

@@ -61,3 +61,7 @@ def test_without_an_epoch_only_the_end_tells(logs: Any, truncations: Truncations
     logs.put(A0, 0, (3, 55))
     assert moved(logs, truncations, 50, -1) == {}
     assert moved(logs, truncations, 60, -1) == {A0: (55, 3)}
+    with pytest.raises(
+        DataLossError, match="its log ends at 55: it was truncated, or the topic was deleted and created"
+    ):
+        moved(logs, Truncations(fail=True), 60, -1)
