@@ -30,6 +30,7 @@ NAMES: Final = (
     "fetching",
     "purgatory",
     "demo",
+    "spark_microbatch",
 )
 
 
