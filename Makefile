@@ -4,20 +4,24 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo $$p; break; }; done)
 BIN := .venv/bin
 APP := .venv/installed-app
+SPARK := .venv/installed-spark
 DEV := .venv/installed-dev
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test planted schedules check sim up down lint types bench
+.PHONY: help install demo demo-spark test planted schedules check sim up down lint types bench
 
 help:  ## list these verbs
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: $(APP)  ## make .venv with the package in it, so that .venv/bin/minikafka runs
 	@echo "ready: $(BIN)/minikafka --help"
 
 demo: $(APP)  ## start three brokers, stream real files, kill the leader and the controller, count what was lost
 	@$(BIN)/minikafka demo $(ARGS)
+
+demo-spark: $(SPARK)  ## archive, aggregate and audit a topic with Spark while its brokers are killed
+	@$(BIN)/minikafka pipeline demo $(ARGS)
 
 test: $(DEV)  ## run every test, two at a time (ARGS='-k fetch' narrows it)
 	@$(BIN)/pytest -n 2 $(ARGS)
@@ -49,9 +53,12 @@ bench: $(DEV)  ## measure the figures of benchmarks/README.md
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 # A stamp file per set of packages: made again when pyproject.toml changes.
-$(APP) $(DEV): pyproject.toml | $(BIN)/python
+$(APP): EXTRAS := demo
+$(SPARK): EXTRAS := demo,spark
+$(DEV): EXTRAS := dev
+$(APP) $(SPARK) $(DEV): pyproject.toml | $(BIN)/python
 	@echo "==> installing minikafka and its packages into .venv (a minute or so the first time)"
-	@$(BIN)/python -m pip install --disable-pip-version-check --editable '.[$(if $(filter $(DEV),$@),dev,demo)]'
+	@$(BIN)/python -m pip install --disable-pip-version-check --editable '.[$(EXTRAS)]'
 	@touch $@
 
 $(BIN)/python:

@@ -53,6 +53,7 @@ def demo(
             print_json(as_dict(outcome))
         else:
             _print_outcome(console, outcome)
+            _report(run)
     raise typer.Exit(0 if outcome.verdict.ok else 1)
 
 
@@ -86,6 +87,20 @@ def as_dict(outcome: Outcome) -> dict[str, Any]:
         ],
         "seconds": round(outcome.seconds, 1),
     }
+
+
+def _report(run: Demo) -> None:
+    """What is in the topic, by Spark, if it is installed."""
+    from importlib.util import find_spec
+
+    if find_spec("pyspark") is None:
+        print_note("with pip install 'minikafka[spark]' a report on the topic would follow")
+        return
+    from minikafka.chaos.demo import TOPIC
+    from minikafka.cli.pipeline.report import report
+
+    print_note(f"minikafka pipeline report {TOPIC}")
+    report(TOPIC, bootstrap=run.cluster.bootstrap_servers)
 
 
 def _step_printer(console: Console) -> Any:
