@@ -16,7 +16,7 @@ import numpy as np
 from minikafka.spark.columns.broken import BrokenBatchError
 from minikafka.spark.columns.varints import MAX_INT32_BYTES, Ints
 
-_FIRST_LOOK: Final = 16  # records; twice as many each time that all were equally long
+_SHORTEST_LOOK: Final = 32  # records; else as many as were equally long before, and as many again
 _WORTH_IT: Final = 6  # what a look costs, in steps of the loop
 _FIRST_STRETCH: Final = 16  # records of the loop between two looks; twice as many each time that one was in vain
 _LONGEST_STRETCH: Final = 512
@@ -38,9 +38,9 @@ def record_starts(data: bytes, counts: Sequence[int], ends: Sequence[int]) -> In
     starts: list[int] = []  # of records, or of runs
     runs: list[_Run] = []
     stretch = _FIRST_STRETCH
+    look = _SHORTEST_LOOK
     position = 0
     for batch, (left, end) in enumerate(zip(counts, ends, strict=True)):
-        look = _FIRST_LOOK
         try:
             while left:
                 equal, step = _look(data, position, min(look, left), end)
@@ -48,7 +48,7 @@ def record_starts(data: bytes, counts: Sequence[int], ends: Sequence[int]) -> In
                     runs.append(_Run(len(starts), equal, step))
                     starts.append(position)
                     position += equal * step
-                    look = look * 2 if equal == look else _FIRST_LOOK
+                    look = max(2 * equal, _SHORTEST_LOOK)
                     stretch = _FIRST_STRETCH
                 else:
                     equal = min(stretch, left)
