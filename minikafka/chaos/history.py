@@ -11,10 +11,17 @@ from minikafka.ledger.events import Event, EventType
 
 
 class History:
-    """Collects events from any thread, in one order; with a file, each is also written there as it comes."""
+    """Collects events from any thread, in one order; with a file, each is also written there as it comes.
 
-    def __init__(self, file: IO[str] | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+    With ``keep=False`` they are only written: a history may be larger than memory (``minikafka pipeline audit``).
+    """
+
+    def __init__(
+        self, file: IO[str] | None = None, clock: Callable[[], float] = time.monotonic, *, keep: bool = True
+    ) -> None:
         self.events: list[Event] = []
+        self._number = 0
+        self._keep = keep
         self._file = file
         self._clock = clock
         self._start = clock()
@@ -24,8 +31,10 @@ class History:
         """Add what `process` did or saw just now."""
         with self._lock:
             time_ms = int((self._clock() - self._start) * 1000)
-            event = Event(len(self.events), time_ms, process, type, function, value)
-            self.events.append(event)
+            event = Event(self._number, time_ms, process, type, function, value)
+            self._number += 1
+            if self._keep:
+                self.events.append(event)
             if self._file is not None:
                 self._file.write(event.to_json() + "\n")
         return event

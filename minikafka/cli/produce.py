@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Iterator
 
+    from minikafka.cli.ledger import Ledger
     from minikafka.client import Producer
 
 
@@ -53,6 +54,10 @@ def produce(
     ] = None,
     acks: Annotated[Acks, typer.Option(help="Who must have a record before it counts as written.")] = Acks.ALL,
     compression: Annotated[Codec, typer.Option("--compression", "-z")] = Codec.NONE,
+    history: Annotated[
+        Path | None,
+        typer.Option(help="Write what was sent and acknowledged to this file, for `pipeline audit`.", dir_okay=False),
+    ] = None,
     bootstrap: Bootstrap = None,
     directory: Directory = None,
     as_json: AsJson = False,
@@ -66,6 +71,8 @@ def produce(
     [bold]minikafka produce events --file access.log --compression zstd[/]
 
     [bold]echo user-7,hello | minikafka produce events --key-separator ,[/]
+
+    [bold]minikafka produce events --file access.log --history sent.jsonl[/]
     """
     from minikafka.client import Producer
     from minikafka.model import Compression
@@ -78,7 +85,8 @@ def produce(
     separator = key_separator.encode() if key_separator else None
     with file.open("rb") if file else _standard_input() as source:
         tally = _Tally()
-        run(_produce(producer, topic, source, separator, tally, file is not None))
+        with _ledger(history, topic) as ledger:
+            run(_produce(producer, topic, source, separator, tally, file is not None, ledger))
     _print_summary(tally, as_json)
 
 
@@ -111,7 +119,13 @@ def _with_line(error: BaseException, line: int) -> BaseException:
 
 
 async def _produce(
-    producer: Producer, topic: str, source: IO[bytes], separator: bytes | None, tally: _Tally, with_progress: bool
+    producer: Producer,
+    topic: str,
+    source: IO[bytes],
+    separator: bytes | None,
+    tally: _Tally,
+    with_progress: bool,
+    ledger: Ledger | None,
 ) -> None:
     from minikafka.cli.lines import LineSplitter, read_chunks, split_key
 
@@ -119,8 +133,11 @@ async def _produce(
         for line in lines:
             tally.lines += 1
             key, value = split_key(line, separator, tally.lines)
-            delivery = await producer.send(topic, value, key=key)
+            partition = await ledger.sending(producer, key, value) if ledger else None
+            delivery = await producer.send(topic, value, key=key, partition=partition)
             delivery.add_done_callback(_counter(tally, tally.lines, len(line)))
+            if ledger:
+                delivery.add_done_callback(ledger.outcome(partition, key, value))
 
     splitter = LineSplitter()
     total = os.fstat(source.fileno()).st_size if with_progress else None
@@ -139,6 +156,17 @@ async def _produce(
 
 def _counter(tally: _Tally, line: int, size_bytes: int) -> Callable[[asyncio.Future[Any]], None]:
     return lambda delivery: tally.count(delivery, line, size_bytes)
+
+
+@contextmanager
+def _ledger(path: Path | None, topic: str) -> Iterator[Ledger | None]:
+    if path is None:
+        yield None
+        return
+    from minikafka.cli.ledger import Ledger
+
+    with path.open("w", buffering=1) as file:  # a line at a time: who is killed has said what it sent
+        yield Ledger(file, topic)
 
 
 @contextmanager

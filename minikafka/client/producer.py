@@ -200,6 +200,10 @@ class Producer:
         )
         return await delivery
 
+    async def partition_for(self, topic: str, key: bytes | None = None) -> int:
+        """Where :meth:`send` would put a record of that key now, for callers that must know it before."""
+        return (await self._place(topic, key, None)).partition
+
     async def partitions_for(self, topic: str) -> list[int]:
         """The topic's partitions, for callers that place records themselves; waits for the topic as ``send`` does."""
         self._check_running()

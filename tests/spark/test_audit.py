@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from itertools import chain
 from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from minikafka.chaos.demo import create_topic
+from minikafka.chaos.history import History
+from minikafka.chaos.local_cluster import LocalCluster
+from minikafka.chaos.workload import SourceProducer, read_back
 from minikafka.ledger.checker import RULES, check, gather
 from minikafka.ledger.events import Event, merge
 from minikafka.spark.pipelines.audit import AuditVerdict, audit
@@ -140,6 +146,46 @@ def test_files_of_several_processes_are_one_history(spark: SparkSession, tmp_pat
     whole = check(merged)
     assert (verdict.sent, verdict.read, verdict.violations) == (whole.sent, whole.read, whole.violations)
     assert any("a.jsonl:" in sentence for of in verdict.examples.values() for sentence in of)
+
+
+# -- a real history ----------------------------------------------------------------------------------------------------
+
+
+def test_a_cluster_whose_leader_was_killed_is_judged_the_same_by_every_way_to_read_it(
+    spark: SparkSession, start_cluster: Callable[..., LocalCluster], tmp_path: Path
+) -> None:
+    cluster = start_cluster()
+    create_topic(cluster.bootstrap_servers, "t", 2)
+    path = tmp_path / "history.jsonl"
+    with path.open("w") as file:
+        history = History(file)
+        producer = SourceProducer(cluster.bootstrap_servers, "t", 2, history, 500)
+        producer.start()
+        wait_until(lambda: producer.acknowledged > 500)
+        cluster.kill(1)
+        before = producer.acknowledged
+        wait_until(lambda: producer.acknowledged > before + 500)
+        cluster.start_node(1)
+        cluster.wait_in_sync(60)
+        producer.finish()
+        asyncio.run(read_back(cluster.bootstrap_servers, "t", 2, history))
+    in_memory = check(history.events)
+    assert in_memory.ok
+    by_polls = audit(spark, path)
+    by_topics = audit(spark, path, ["t"], bootstrap_servers=cluster.bootstrap_servers)
+    for verdict in (by_polls, by_topics):
+        assert verdict.ok, verdict.examples
+        for figure in FIGURES:
+            assert getattr(verdict, figure) == getattr(in_memory, figure)
+    with pytest.raises(PipelineError, match="nothing-such"):
+        audit(spark, path, ["nothing-such"], bootstrap_servers=cluster.bootstrap_servers)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 # -- what cannot be judged ---------------------------------------------------------------------------------------------
