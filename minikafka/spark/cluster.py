@@ -52,8 +52,13 @@ class Cluster:
         self._consumers = Pool(partial(_consumer, settings), CONNECT_TIMEOUT_MS / 1000)
         self._producers = Pool(partial(_producer, settings), CONNECT_TIMEOUT_MS / 1000)
 
+    async def disconnect_idle(self) -> None:
+        """Close what is not in use, on the loop; the cluster may be used again."""
+        for pool in (self._admins, self._consumers, self._producers):
+            await pool.close_idle()
+
     async def disconnect(self) -> None:
-        """Close what is connected and not in use, on the loop; the cluster may be used again."""
+        """Close everything, on the loop."""
         for pool in (self._admins, self._consumers, self._producers):
             await pool.close()
 
@@ -197,6 +202,7 @@ async def _end(consumer: Consumer, consumers: Pool[Consumer], may_be_used_again:
         consumer.assign([])
         await consumers.give_back(consumer)
     else:
+        consumers.forget(consumer)
         await consumer.close()
 
 
@@ -262,7 +268,7 @@ class _Process:
             self._clusters[settings] = cluster
             if len(self._clusters) > CLUSTERS_MAX:
                 forgotten = self._clusters.pop(next(iter(self._clusters)))
-                self._loop.post(forgotten.disconnect())
+                self._loop.post(forgotten.disconnect_idle())
             return cluster
 
     def close(self) -> None:

@@ -33,17 +33,26 @@ class Pool(Generic[Client]):
         self._connect_timeout_s = connect_timeout_s
         self._rng = random.Random()
         self._idle: list[Client] = []
+        self._lent: set[Client] = set()
 
     async def borrow(self) -> Client:
-        """One that is connected; whoever borrows it gives it back, or closes it. Raises KafkaError."""
+        """One that is connected; whoever borrows it gives it back, or closes what is forgotten. Raises KafkaError."""
         if self._idle:
-            return self._idle.pop()
-        return await retrying(
-            self._connect, timeout_s=self._connect_timeout_s, rng=self._rng, doing="connecting to the cluster"
-        )
+            client = self._idle.pop()
+        else:
+            client = await retrying(
+                self._connect, timeout_s=self._connect_timeout_s, rng=self._rng, doing="connecting to the cluster"
+            )
+        self._lent.add(client)
+        return client
+
+    def forget(self, client: Client) -> None:
+        """It will not be given back."""
+        self._lent.discard(client)
 
     async def give_back(self, client: Client) -> None:
         """It is connected and as good as new."""
+        self.forget(client)
         if len(self._idle) < IDLE_MAX:
             self._idle.append(client)
         else:
@@ -56,15 +65,22 @@ class Pool(Generic[Client]):
         try:
             yield client
         except BaseException:
+            self.forget(client)
             await client.close()
             raise
         await self.give_back(client)
 
-    async def close(self) -> None:
+    async def close_idle(self) -> None:
         """Disconnect those that nobody has."""
         idle, self._idle = self._idle, []
         for client in idle:
             await client.close()
+
+    async def close(self) -> None:
+        """Disconnect all; who has one will hear of it."""
+        await self.close_idle()
+        while self._lent:
+            await self._lent.pop().close()
 
     async def _connect(self) -> Client:
         client = self._make()

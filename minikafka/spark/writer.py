@@ -102,4 +102,5 @@ class BatchWriter:
         if may_be_used_again:
             await self._producers.give_back(producer)
         else:
+            self._producers.forget(producer)
             await producer.close(ABANDON_TIMEOUT_MS)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -181,6 +183,22 @@ def test_a_forked_process_starts_anew(cluster: LocalCluster, facade: Cluster, cr
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0
     assert list(records(facade.read_batches(where, 0, 5))) == numbered(0, 5)
+
+
+def test_a_process_ends_without_complaint_in_the_middle_of_a_reading(
+    cluster: LocalCluster, facade: Cluster, created: str
+) -> None:
+    write(facade, TopicPartition(created, 0), 9)
+    script = f"""
+from minikafka.model import TopicPartition
+from minikafka.spark.cluster import cluster_of
+from minikafka.spark.options import ClientSettings
+
+reading = cluster_of(ClientSettings({cluster.bootstrap_servers!r})).read_batches(TopicPartition({created!r}, 0), 0, 20)
+print(next(reading).end_offset)
+"""
+    ended = subprocess.run([sys.executable, "-X", "dev", "-c", script], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "9\n", "")
 
 
 def test_leaders_that_die_are_replaced_while_reading_and_writing(start_cluster: StartCluster) -> None:

@@ -61,8 +61,18 @@ async def test_few_are_kept(pool: Pool[Client], made: list[Client]) -> None:
     for client in [await pool.borrow() for _ in range(IDLE_MAX + 2)]:
         await pool.give_back(client)
     assert sum(client.is_open for client in made) == IDLE_MAX
-    await pool.close()
+    await pool.close_idle()
     assert not any(client.is_open for client in made)
+
+
+async def test_in_the_end_all_are_closed(pool: Pool[Client], made: list[Client]) -> None:
+    lent, given_back, forgotten = [await pool.borrow() for _ in range(3)]
+    await pool.give_back(given_back)
+    pool.forget(forgotten)
+    await pool.close_idle()
+    assert [client.is_open for client in (lent, given_back, forgotten)] == [True, False, True]
+    await pool.close()
+    assert [client.is_open for client in (lent, given_back, forgotten)] == [False, False, True]
 
 
 async def test_connecting_is_tried_again(pool: Pool[Client], made: list[Client], failures: list[KafkaError]) -> None:
