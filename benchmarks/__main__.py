@@ -31,6 +31,10 @@ NAMES: Final = (
     "purgatory",
     "demo",
     "spark_microbatch",
+    "spark_source",
+    "spark_sink",
+    "archive",
+    "audit",
 )
 
 
