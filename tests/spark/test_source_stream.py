@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from librdkafka import create_topic
 from live_cluster import eventually, leader_of, wait_until_known
@@ -198,28 +198,33 @@ def test_a_topic_that_was_deleted_is_a_loss(
     assert again.values == list(range(106, 112))
 
 
-def test_records_that_were_deleted_are_a_loss(
-    spark: SparkSession, cluster: LocalCluster, created: str, checkpoint: str
+def test_records_that_expired_before_they_were_read_are_a_loss(
+    spark: SparkSession, start_cluster: Any, topic: str, checkpoint: str
 ) -> None:
     """The records between the checkpoint and the log's new beginning."""
-    write(cluster, created, range(30))
-    read_available(spark, cluster, checkpoint, subscribe=created)
-    write(cluster, created, range(30, 60))
-    delete_records_before(cluster, created, 15)
-    with pytest.raises(StreamingQueryException) as raised:
-        read_available(spark, cluster, checkpoint, subscribe=created)
-    assert "the log does not have all of them any more" in explain(raised.value)
-    left = read_available(spark, cluster, checkpoint, subscribe=created, failOnDataLoss="false")
-    assert left.values == list(range(45, 60))
-
-
-def delete_records_before(cluster: LocalCluster, topic: str, offset: int) -> None:
-    from confluent_kafka import TopicPartition
-
+    cluster = start_cluster(1, log_retention_check_interval_ms="50")
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-    wanted = [TopicPartition(topic, partition, offset) for partition in range(3)]
-    for future in admin.delete_records(wanted).values():
-        future.result()
+    settings = {"segment.bytes": "1024", "retention.bytes": "4096"}
+    admin.create_topics([NewTopic(topic, 1, 1, config=settings)])[topic].result()
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
+
+    def write_padded(numbers: range) -> None:
+        for number in numbers:
+            producer.produce(topic, str(number).zfill(400), partition=0)
+            assert producer.flush(60) == 0
+
+    write_padded(range(2))
+    assert read_available(spark, cluster, checkpoint, subscribe=topic).values == [0, 1]
+    write_padded(range(2, 40))
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "none"})
+    eventually(lambda: consumer.get_watermark_offsets(TopicPartition(topic, 0))[0] > 2, "records to expire")
+    with pytest.raises(StreamingQueryException) as raised:
+        read_available(spark, cluster, checkpoint, subscribe=topic)
+    assert "the log does not have all of them any more" in explain(raised.value)
+    left = read_available(spark, cluster, checkpoint, subscribe=topic, failOnDataLoss="false").values
+    consumer.close()
+    assert left == list(range(40))[-len(left) :]
+    assert 0 < len(left) < 38
 
 
 def test_a_bad_option_ends_the_query_with_one_line(

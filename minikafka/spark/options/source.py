@@ -186,6 +186,25 @@ class SourceOptions:
         )
 
 
+def check_options(given: Mapping[str, str]) -> None:
+    """Raise OptionError for what is wrong in batch and streaming alike, asked before it is known which it will be.
+
+    Without a choice of topics nothing is said: the options may be those of a sink.
+    """
+    if not {name.lower() for name in given} & {name.lower() for name in _CHOICES}:
+        return
+    problems = set()
+    for is_streaming in (False, True):
+        try:
+            SourceOptions.parse(given, is_streaming=is_streaming)
+        except OptionError as error:
+            problems.add(str(error))
+        else:
+            return
+    if len(problems) == 1:
+        raise OptionError(problems.pop())
+
+
 def includes_headers(given: Mapping[str, str]) -> bool:
     """Whether rows have the column ``headers``, asked before it is known whether they are read or written."""
     from minikafka.spark.options.table import ROWS

@@ -4,6 +4,9 @@
 ``data_source``  what Spark finds under the name: schema, readers, writers
 ``batch``        plans a batch: where it begins and ends, into how many tasks it is split
 ``stream``       plans micro-batches
+``refused``      a stream whose options cannot be used
+``ends``         the ends of the logs of a stream, remembered for a moment (pure)
+``truncation``   finds streams that stand where their log does not lead any more (pure)
 ``bounds``       options to offsets: which partitions there are, where they begin and end
 ``offsets``      offsets of a stream as JSON, kept in Spark's checkpoint (pure)
 ``limits``       how far a micro-batch goes (pure)

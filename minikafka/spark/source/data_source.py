@@ -13,10 +13,14 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from minikafka.spark.options import SinkOptions, SourceOptions
-from minikafka.spark.options.source import includes_headers
+from minikafka.spark.options import OptionError, SinkOptions, SourceOptions
+from minikafka.spark.options.source import check_options, includes_headers
 
 FORMAT: Final = "minikafka"
+
+
+class SchemaError(ValueError):
+    """Columns were asked for that topics do not have."""
 
 
 class MinikafkaDataSource(DataSource):
@@ -28,9 +32,10 @@ class MinikafkaDataSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        """The columns that are read."""
+        """The columns that are read. Raises OptionError for options that no query could use."""
         from minikafka.spark.columns.schema import source_schema
 
+        check_options(self.options)
         return source_schema(include_headers=includes_headers(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -42,10 +47,14 @@ class MinikafkaDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """For ``spark.readStream``."""
+        from minikafka.spark.source.refused import RefusedStreamReader
         from minikafka.spark.source.stream import TopicStreamReader
 
-        self._check(schema)
-        return TopicStreamReader(SourceOptions.parse(self.options, is_streaming=True))
+        try:
+            self._check(schema)
+            return TopicStreamReader(SourceOptions.parse(self.options, is_streaming=True))
+        except (OptionError, SchemaError) as error:
+            return RefusedStreamReader(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """For ``df.write``."""

@@ -20,6 +20,7 @@ from minikafka.spark.options import (
     SinkOptions,
     SourceOptions,
 )
+from minikafka.spark.options.source import check_options
 
 SERVERS = {"kafka.bootstrap.servers": "127.0.0.1:19092"}
 BASE = SERVERS | {"subscribe": "a"}
@@ -181,6 +182,18 @@ def test_bad_options_of_the_sink() -> None:
         with pytest.raises(OptionError) as raised:
             SinkOptions.parse(SERVERS | {name: value})
         assert says in str(raised.value)
+
+
+def test_what_is_wrong_in_batch_and_streaming_alike_is_said_early() -> None:
+    with pytest.raises(OptionError, match="there is no option 'failOnDataLos'"):
+        check_options(BASE | {"failOnDataLos": "true"})
+    for fine in (
+        {"endingOffsets": "latest"},
+        {"maxOffsetsPerTrigger": "5"},
+        {"endingOffsets": "x", "minOffsetsPerTrigger": "y"},
+    ):
+        check_options(BASE | fine)
+    check_options({"topic": "t"})
 
 
 def test_every_option_says_what_it_is() -> None:
