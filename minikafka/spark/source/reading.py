@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from minikafka.records.batch import BatchHeader
 
 ROWS_MIN: Final = 10_000
-BYTES_MIN: Final = 8 * 1024 * 1024
+BYTES_MIN: Final = 2 * 1024 * 1024  # an answer of large records goes on as it is: putting them together would copy it
 LOSSES_MAX: Final = 10  # of one range; a log that loses more while it is read is not worth reading
 
 
