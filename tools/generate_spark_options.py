@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
+from minikafka.spark.offline.options import LOG_OPTIONS
 from minikafka.spark.options import Option, Side
 from minikafka.spark.options.client import CLIENT_OPTIONS
 from minikafka.spark.options.sink import SINK_OPTIONS
@@ -43,6 +45,9 @@ def render() -> str:
             ".\n",
             "\n## Refused\n\n| Option | What to do |\n|---|---|\n",
             *(f"| `{row.name}` | {_escaped(row.refusal)} |\n" for row in CLIENT_OPTIONS if row.refusal),
+            _table(
+                '`format("minikafka-log")`: log directories', (replace(row, side=Side.SOURCE) for row in LOG_OPTIONS)
+            ),
         )
     )
 

@@ -21,7 +21,7 @@ LOG_OPTIONS: Final = (
         None,
         Side.BATCH_SOURCE,
         """Where to look, separated by commas: log directories, one partition's directory, or a directory of a node or
-        of a cluster, in which log directories are found. Required; ``load(path)`` sets it.""",
+        of a cluster, in which log directories are found. Required; `load(path)` sets it.""",
     ),
     Option("topics", topics(), None, Side.BATCH_SOURCE, "Topics to read, separated by commas."),
     Option("subscribe", topics(), None, Side.BATCH_SOURCE, "The same, by the name that the source has for it."),
