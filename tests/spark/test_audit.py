@@ -18,7 +18,7 @@ from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.chaos.workload import SourceProducer, read_back
 from minikafka.ledger.checker import RULES, check, gather
 from minikafka.ledger.events import Event, merge
-from minikafka.spark.pipelines.audit import AuditVerdict, audit
+from minikafka.spark.pipelines.audit import AuditVerdict, audit, stored_in_logs
 from minikafka.spark.pipelines.audit.stored import READER
 from minikafka.spark.pipelines.audit.verdict import EXAMPLES_MAX
 from minikafka.spark.pipelines.running import PipelineError
@@ -173,7 +173,8 @@ def test_a_cluster_whose_leader_was_killed_is_judged_the_same_by_every_way_to_re
     assert in_memory.ok
     by_polls = audit(spark, path)
     by_topics = audit(spark, path, ["t"], bootstrap_servers=cluster.bootstrap_servers)
-    for verdict in (by_polls, by_topics):
+    by_logs = audit(spark, path, ["t"], stored=stored_in_logs(spark, [str(cluster.layout.directory)], ["t"]))
+    for verdict in (by_polls, by_topics, by_logs):
         assert verdict.ok, verdict.examples
         for figure in FIGURES:
             assert getattr(verdict, figure) == getattr(in_memory, figure)

@@ -85,7 +85,7 @@ def audit(
                 history,
                 names,
                 bootstrap_servers=servers if names and not polls else None,
-                stored=None if polls else _stored(spark, logs, lake),
+                stored=None if polls else _stored(spark, logs, lake, names),
                 identity=identity or IDENTITY,
                 show=show,
             )
@@ -96,11 +96,11 @@ def audit(
     raise typer.Exit(0 if verdict.ok else 1)
 
 
-def _stored(spark: SparkSession, logs: list[str] | None, lake: str | None) -> DataFrame | None:
+def _stored(spark: SparkSession, logs: list[str] | None, lake: str | None, topics: list[str]) -> DataFrame | None:
     from minikafka.spark.pipelines.audit import stored_in_lake, stored_in_logs
 
     if logs:
-        return stored_in_logs(spark, logs)
+        return stored_in_logs(spark, logs, topics)
     return stored_in_lake(spark, lake) if lake else None
 
 
