@@ -104,7 +104,7 @@ def _as_dict(archived: Archived) -> dict[str, object]:
 def print_archived(archived: Archived) -> None:
     """What is in the lake now, and what is new, as a table."""
     print_table(
-        ("topic", "partitions#", "new records#", "records in the lake#", "files#", "size#", "from", "to"),
+        ("topic", "partitions#", "new#", "in the lake#", "files#", "size#", "days"),
         [
             (
                 topic.topic,
@@ -113,11 +113,14 @@ def print_archived(archived: Archived) -> None:
                 f"{topic.records:,}",
                 f"{topic.files:,}",
                 size(topic.size_bytes),
-                topic.first_date,
-                topic.last_date,
+                _days(topic.first_date, topic.last_date),
             )
             for topic in archived.topics
         ],
     )
     if archived.is_stopped:
         print_note("stopped; the same command goes on from here")
+
+
+def _days(first: str, last: str) -> str:
+    return first if first == last else f"{first} to {last}"

@@ -93,7 +93,7 @@ def replay(
         return
     places = "their partition" if replayed.keeps_partitions else "the partition of their key"
     print_table(
-        ("topic", "from", "sources#", "new records#", "records of this replay#", "go to", "seconds#"),
+        ("topic", "from", "sources#", "new#", "in the topic#", "go to", "seconds#"),
         [
             (
                 replayed.topic,
