@@ -59,7 +59,7 @@ class TopicWriter(DataSourceArrowWriter):
 class TopicStreamWriter(DataSourceStreamArrowWriter):
     """Appends the rows of every micro-batch to topics, each at least once: a batch that is repeated is written again.
 
-    In the output modes *update* and *complete* too, every row that comes is appended.
+    Every row that comes is appended, in the output mode *complete* too; *update* Spark refuses to sinks in Python.
     """
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
