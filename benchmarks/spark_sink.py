@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Iterator
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -40,13 +41,13 @@ def _measure(
     topic = f"rows-of-{size}"
     create_topic(cluster, topic, partitions=PARTITIONS, copies=1)
     fill(cluster, topic, size, rows)
-    numbers = count()
+    names = (f"written-{size}-{number}" for number in count())  # a topic is deleted in its own time
     with tempfile.TemporaryDirectory(prefix="minikafka-bench-") as directory:
         parquet = str(Path(directory) / "rows")
         read(spark, cluster, "minikafka", topic).select("value").write.parquet(parquet)
         df = spark.read.parquet(parquet)
         jobs = {
-            sink: partial(_seconds_to_topic, cluster, df, sink, numbers)
+            sink: partial(_seconds_to_topic, cluster, df, sink, names)
             for sink in ("minikafka", "kafka")[: 1 + has_connector]
         }
         seconds = in_turns(run, run.times(ROUNDS), jobs)
@@ -57,8 +58,8 @@ def _measure(
     return figures
 
 
-def _seconds_to_topic(cluster: LocalCluster, df: DataFrame, sink: str, numbers: count[int]) -> float:
-    topic = f"written-{next(numbers)}"
+def _seconds_to_topic(cluster: LocalCluster, df: DataFrame, sink: str, names: Iterator[str]) -> float:
+    topic = next(names)
     create_topic(cluster, topic, partitions=PARTITIONS)
     began = time.monotonic()
     writer = df.write.format(sink).option("kafka.bootstrap.servers", cluster.bootstrap_servers)
