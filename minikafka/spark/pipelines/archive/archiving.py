@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from uuid import uuid4
 
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 
 from minikafka.model import NO_EPOCH, OffsetAndEpoch, TopicPartition
 from minikafka.spark.options import ClientSettings, SourceOptions
@@ -142,7 +143,7 @@ class _Archive:
         total = _length(missing)
         left, began = total, time.monotonic()
         while left:
-            rows = self._attempt(lambda: self._archive(share(missing, self.offsets_per_commit), found))  # noqa: B023
+            rows = attempted(lambda: self._archive(share(missing, self.offsets_per_commit), found))  # noqa: B023
             missing = missing_ranges(self.lake.manifest.ends, found.extent, skip_lost=self.skip_lost)
             left = _length(missing)
             self._tell(total - left, total, rows, time.monotonic() - began)
@@ -175,18 +176,6 @@ class _Archive:
         )
 
     # -- jobs -------------------------------------------------------------------------------------------------------
-
-    def _attempt(self, job: Callable[[], int]) -> int:
-        """A job that fails leaves nothing behind, and is tried again: brokers go away and come back."""
-        for attempt in range(1, ATTEMPTS):
-            try:
-                return job()
-            except Py4JJavaError:
-                time.sleep(_BACKOFF_S * 2**attempt)
-        try:
-            return job()
-        except Py4JJavaError as error:
-            raise PipelineError(explain(error)) from error
 
     def _archive(self, ranges: Mapping[TopicPartition, OffsetRange], found: Topics) -> int:
         """One job and its commit; how many records there were."""
@@ -235,6 +224,19 @@ class _Archive:
     def _tell(self, done: int, total: int, rows: int, seconds: float) -> None:
         speed = done / seconds if seconds else 0.0
         self.show(Progress(rows=done, rows_per_second=speed, batches=self.commits, rows_total=total))
+
+
+def attempted(job: Callable[[], T]) -> T:
+    """A job that fails leaves nothing behind, and is tried again: brokers go away and come back. Raises PipelineError
+    in the end."""
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            return job()
+        except (PySparkException, Py4JJavaError) as error:
+            if attempt == ATTEMPTS:
+                raise PipelineError(explain(error)) from error
+            time.sleep(_BACKOFF_S * 2**attempt)
+    raise AssertionError("the last attempt returns or raises")
 
 
 def _length(ranges: Mapping[TopicPartition, OffsetRange]) -> int:
