@@ -90,9 +90,18 @@ class Scenario:
         return self.append(self.controller.activate(self.image, self.epoch, self.now_ms))
 
     def do_register(
-        self, broker: str, *how: str, rack: str | None = None, same: str = "", cluster: str = CLUSTER, dirs: str = ""
+        self,
+        broker: str,
+        *how: str,
+        rack: str | None = None,
+        same: str = "",
+        cluster: str = CLUSTER,
+        dirs: str = "",
+        synced: str = "",
     ) -> list[str]:
-        """A process starts. It continues the registration before unless it returns after ``power-loss``."""
+        """A process starts. It continues the registration before unless it returns after ``power-loss``, of which the
+        topic ``synced`` lost nothing."""
+        claimed = self.image.topic(synced)
         self.incarnations += not same
         endpoint = Endpoint("localhost", 9000 + int(broker))
         command = ask.RegisterBroker(
@@ -103,6 +112,7 @@ class Scenario:
             rack,
             directories(dirs),
             NO_EPOCH if "power-loss" in how else self.epochs.get(int(broker), NO_EPOCH),
+            synced_topics=() if claimed is None else (claimed.topic_id,),
         )
         outcome = self.controller.handle(command, self.now_ms)
         self.epochs[int(broker)] = outcome.response.broker_epoch

@@ -45,7 +45,7 @@ def test_schedules_make_every_legal_transition(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(QuorumState, "_announce", noted)
     monkeypatch.setattr(QuorumState, "_role_after", remembered)
     legal = {(source, target) for source, targets in LEGAL_TRANSITIONS.items() for target in targets}
-    for seed in range(2000):
+    for seed in range(5000):
         run_schedule(seed)
         if made >= legal:
             break
