@@ -76,7 +76,7 @@ def epochs_are_lost_on_restart(patch: Any) -> None:
     patch.setattr(LeaderEpochCache, "load", classmethod(lambda cls, disk, directory: cls()))
 
 
-@SUITE.plants(listed="sequence state lost on failover", seed=0)
+@SUITE.plants(listed="sequence state lost on failover", seed=5)
 def followers_do_not_count_sequences(patch: Any) -> None:
     """A replica that becomes leader knows no producer's batches."""
     patch.setattr("minikafka.storage.appending.replay", lambda *_: None)
@@ -128,7 +128,7 @@ async def the_metadata_log_is_not_synced(log: MetadataLog) -> None:
     """Metadata counts as durable while it is in the page cache."""
 
 
-@SUITE.plants(seed=9)
+@SUITE.plants(seed=18)
 def flush_messages_is_ignored(patch: Any) -> None:
     """What should be synced before it is acknowledged is not."""
     patch.setattr(Partition, "needs_flush", property(lambda partition: False))
