@@ -75,8 +75,7 @@ async def test_a_partition_moves_to_another_broker(start_node: StartNode, join: 
 
 def _replicas(node: Node, where: TopicPartition) -> tuple[int, ...]:
     partition = node.image.partition(where)
-    assert partition is not None
-    return partition.replicas if not partition.is_reassigning else ()
+    return () if partition is None or partition.is_reassigning else partition.replicas  # None: it has yet to hear of it
 
 
 @pytest.mark.spec("A4")
