@@ -321,9 +321,10 @@ async def test_an_append_that_fails_hurts_its_partition_only(
     cluster: Cluster, dial: Dial, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     leader = await started(cluster, 1, 2)
-    await create_topic(cluster.controller, "other", replicas=[[1, 2]])
+    where = await create_topic(cluster.controller, "other", replicas=[[1, 2]])
+    await eventually(lambda: leader.replicas.get(where), "the leader to hear of it, as the follower may before it")
     node = cluster.nodes[2]
-    other = await follows(node, 0, TopicPartition("other", 0))
+    other = await follows(node, 0, where)
     await follows(node, 0)
 
     def refuse(*_: object, **__: object) -> None:
