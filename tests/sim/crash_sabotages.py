@@ -88,12 +88,12 @@ def the_mark_of_an_orderly_stop_stays(disk: Any, directory: str) -> None:
     """A crash after a later start is taken for an orderly stop."""
 
 
-@SUITE.replaces(LogDir, "_forget_checkpoints", seed=22)
+@SUITE.replaces(LogDir, "_forget_checkpoints", seed=34)
 def a_topic_inherits_the_checkpoints_of_its_name(directory: LogDir, where: Any) -> None:
     """A topic that is made again begins with the offsets of the deleted one."""
 
 
-@SUITE.replaces(LeaderEpochCache, "store", seed=20)
+@SUITE.replaces(LeaderEpochCache, "store", seed=21)
 def epochs_are_not_stored(epochs: LeaderEpochCache, disk: Any, directory: str) -> None:
     """Leader epochs below the recovery point are forgotten by a restart."""
     epochs._is_dirty = False
@@ -178,7 +178,7 @@ async def a_vote_is_written_but_not_synced(files: MetadataLog, state: Any) -> No
     files._disk.write_bytes(files._path("quorum-state"), data)
 
 
-@SUITE.replaces(MetadataLog, "install_snapshot", seed=25)
+@SUITE.replaces(MetadataLog, "install_snapshot", seed=13)
 async def the_log_goes_before_the_snapshot_is_durable(files: MetadataLog, snapshot_id: Any) -> list[bytes]:
     """A crash between the two leaves neither the records nor the snapshot."""
     data = bytes(files._part)

@@ -59,7 +59,7 @@ def consumers_read_what_is_not_committed(partition: Partition, isolation: Isolat
     return partition.log.log_end_offset
 
 
-@SUITE.replaces(LeaderState, "maybe_advance_high_watermark", seed=5)
+@SUITE.replaces(LeaderState, "maybe_advance_high_watermark", seed=4)
 def the_high_watermark_is_the_log_end(leader: LeaderState, now_ms: int) -> bool:
     """The leader waits for nobody."""
     moved = leader.high_watermark < leader.log_end_offset
