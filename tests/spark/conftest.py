@@ -39,7 +39,7 @@ def found_connector(request: pytest.FixtureRequest, tmp_path_factory: pytest.Tem
         return None
     found = find_connector(tmp_path_factory.mktemp("connector"))
     if found.missing:
-        instead = f"; tests that can do with it run with {found.version}" if found.version else ""
+        instead = f"; the tests run with {found.version}" if found.version else ""
         warnings.warn(f"no reference of the same version: {found.missing}{instead}", stacklevel=1)
     return found
 
@@ -48,19 +48,11 @@ def found_connector(request: pytest.FixtureRequest, tmp_path_factory: pytest.Tem
 def connector(spark: SparkSession, found_connector: Connector | None) -> Connector:
     """Makes ``format("kafka")`` work; the test is skipped where no version can be had."""
     assert found_connector is not None
-    if not found_connector.is_the_same_version and os.environ.get(REQUIRED) == "required":
+    if found_connector.missing and os.environ.get(REQUIRED) == "required":
         pytest.fail(found_connector.missing)
     if not found_connector.jars:
         pytest.skip(found_connector.missing)
     return found_connector
-
-
-@pytest.fixture
-def streaming_connector(connector: Connector) -> Connector:
-    """As ``connector``, for tests that read a stream by it."""
-    if not connector.is_the_same_version:
-        pytest.skip(f"the connector {connector.version} cannot read streams in this Spark; {connector.missing}")
-    return connector
 
 
 @pytest.fixture(scope="session")

@@ -111,21 +111,24 @@ def test_streaming_sink(
     assert sorted(int(message.value()) for message in found) == list(range(200))
 
 
-@pytest.mark.usefixtures("streaming_connector")
-def test_streaming_source(
-    spark: SparkSession, cluster: LocalCluster, created: str, options: dict[str, str], tmp_path: Path
-) -> None:
+def test_streaming_source(spark: SparkSession, cluster: LocalCluster, created: str, options: dict[str, str]) -> None:
+    """And the rows that ours streams, after the format name was changed."""
     write_by_librdkafka(cluster, created, 100)
-    stream = spark.readStream.format("kafka").options(
-        **options, subscribe=created, startingOffsets="earliest", maxOffsetsPerTrigger="40"
-    )
-    query = stream.load().writeStream.format("memory").queryName("seen").trigger(availableNow=True).start()
-    try:
-        query.awaitTermination(120)
-        df = spark.table("seen")
-        expected = read_by_librdkafka(cluster, created, 100)
-        assert rows_of(df) == [(m.key(), m.value(), created, m.partition(), m.offset()) for m in expected]
-        assert len(query.recentProgress) >= 3
-    finally:
-        query.stop()
-        spark.catalog.dropTempView("seen")
+    expected = [
+        (m.key(), m.value(), created, m.partition(), m.offset()) for m in read_by_librdkafka(cluster, created, 100)
+    ]
+    spec = {"subscribe": created, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "40", "includeHeaders": "true"}
+    streamed = {}
+    for name in ("kafka", "minikafka"):
+        stream = spark.readStream.format(name).options(**options, **spec).load().writeStream.format("memory")
+        query = stream.queryName(f"seen_{name}").trigger(availableNow=True).start()
+        try:
+            query.awaitTermination(120)
+            df = spark.table(f"seen_{name}")
+            assert rows_of(df) == expected
+            assert len(query.recentProgress) >= 3
+            streamed[name] = sorted(map(repr, df.collect()))
+        finally:
+            query.stop()
+            spark.catalog.dropTempView(f"seen_{name}")
+    assert streamed["minikafka"] == streamed["kafka"]
