@@ -8,6 +8,7 @@
 ``options/``       what ``.option(...)`` understands, as declared rows
 ``columns/``       record batches <-> Arrow, without a Python object for a record
 ``cluster``        the client, synchronous, one for a process
+``gaps``           whether a log has a record where one is waited for
 ``source/``        ``format("minikafka")``: batch and streaming readers, planning of offsets
 ``sink/``          the writers
 ``offline/``       ``format("minikafka-log")``: log directories without a broker

@@ -14,24 +14,27 @@ notice; what a successor lost, the caller is told.
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import os
 import threading
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final, TypeVar
+from weakref import WeakKeyDictionary
 
 from minikafka.client import Admin, Consumer, FetchedBatches, LogTruncatedError, Producer
-from minikafka.client.cluster import TopicView
 from minikafka.client.consuming.positions import EARLIEST, LATEST
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import NO_EPOCH, NO_OFFSET, OffsetAndEpoch, TopicPartition
+from minikafka.model import NO_EPOCH, NO_OFFSET, ZERO_TOPIC_ID, OffsetAndEpoch, TopicPartition
+from minikafka.spark.gaps import holds_none
 from minikafka.spark.loop import LoopThread
 from minikafka.spark.options import ClientSettings
 from minikafka.spark.pool import Pool
 from minikafka.spark.writer import BatchWriter
 
-__all__ = ["EARLIEST", "LATEST", "BatchWriter", "ClientSettings", "Cluster", "cluster_of"]
+__all__ = ["EARLIEST", "LATEST", "BatchWriter", "ClientSettings", "Cluster", "TopicReplacedError", "cluster_of"]
 
 T = TypeVar("T")
 
@@ -40,6 +43,17 @@ CONNECT_TIMEOUT_MS: Final = 10_000
 POLL_TIMEOUT_MS: Final = 120_000
 CLOSE_TIMEOUT_S: Final = 2.0
 MARGIN_MS: Final = 5_000  # by which the client's own time-outs are to be first
+LOOK_AFTER_MS: Final = 2_000  # without an answer: is what is asked for still there?
+BELIEVED_AFTER_S: Final = 1.0  # a broker may hear of a new topic later than another
+LOOK_INTERVAL_S: Final = 0.1
+
+
+class TopicReplacedError(KafkaError):
+    """A topic is not the one it was: ``found_id`` is that of the one that has its name now, empty for none."""
+
+    def __init__(self, topic: str, wanted_id: str, found_id: str) -> None:
+        how = f"deleted and created again (its id was {wanted_id} and is {found_id})" if found_id else "deleted"
+        super().__init__(ErrorCode.INCONSISTENT_TOPIC_ID, f"topic {topic!r} was {how}")
 
 
 class Cluster:
@@ -51,6 +65,7 @@ class Cluster:
         self._admins = Pool(partial(_admin, settings), CONNECT_TIMEOUT_MS / 1000)
         self._consumers = Pool(partial(_consumer, settings), CONNECT_TIMEOUT_MS / 1000)
         self._producers = Pool(partial(_producer, settings), CONNECT_TIMEOUT_MS / 1000)
+        self._topics_read: WeakKeyDictionary[Consumer, dict[str, str]] = WeakKeyDictionary()  # and their ids
 
     async def disconnect_idle(self) -> None:
         """Close what is not in use, on the loop; the cluster may be used again."""
@@ -76,16 +91,34 @@ class Cluster:
         """The partitions of these topics, in order. UNKNOWN_TOPIC_OR_PARTITION names a topic that is missing."""
         wanted = sorted(set(topics))
 
-        async def ask(admin: Admin) -> list[TopicView]:
-            return await admin.describe_topics(wanted)
+        async def ask(admin: Admin) -> list[TopicPartition]:
+            return await _partitions(admin, wanted)
 
-        views = self._ask(ask, f"describing {', '.join(wanted)}")
-        for topic in views:
-            if topic.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                raise KafkaError(topic.error, f"there is no topic {topic.name!r}; create it first")
-            if topic.error is not ErrorCode.NONE:
-                raise KafkaError(topic.error, f"the cluster does not describe the topic {topic.name!r}")
-        return [TopicPartition(topic.name, index) for topic in views for index in sorted(topic.partitions)]
+        return self._ask(ask, f"describing {', '.join(wanted)}")
+
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        """The ids of these topics; one that is deleted and created again gets another. Missing topics are left out."""
+        wanted = sorted(set(topics))
+        return self._ask(partial(_topic_ids, topics=wanted), f"describing {', '.join(wanted)}") if wanted else {}
+
+    def replaced(self, topic_ids: Mapping[str, str], *, timeout_ms: int | None = None) -> dict[str, str]:
+        """Those topics that do not have these ids any more, and the ids they have now, empty for those deleted.
+
+        Brokers may hear of it one after the other: they are asked for a second before that is believed.
+        """
+
+        async def ask(admin: Admin) -> dict[str, str]:
+            believed_s = time.monotonic() + BELIEVED_AFTER_S
+            while True:
+                found = await _topic_ids(admin, sorted(topic_ids))
+                others = {
+                    topic: found.get(topic, "") for topic, known in topic_ids.items() if found.get(topic) != known
+                }
+                if not others or time.monotonic() >= believed_s:
+                    return others
+                await asyncio.sleep(LOOK_INTERVAL_S)
+
+        return self._ask(ask, f"describing {', '.join(sorted(topic_ids))}", timeout_ms) if topic_ids else {}
 
     # -- offsets ----------------------------------------------------------------------------------------------------
 
@@ -107,14 +140,15 @@ class Cluster:
         epochs = {where: end.epoch for where, end in ends.items() if end.epoch != NO_EPOCH}
 
         async def ask(admin: Admin) -> dict[TopicPartition, OffsetAndEpoch]:
-            return await admin.epoch_ends(epochs)
+            return await _unless_deleted(admin, epochs, admin.epoch_ends)
 
         found = self._ask(ask, f"comparing the logs of {_named(epochs)}") if epochs else {}
         return {where: end for where, end in found.items() if end.offset < ends[where].offset}
 
     def _offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndEpoch]:
         async def ask(admin: Admin) -> dict[TopicPartition, OffsetAndEpoch]:
-            return await admin.list_offsets(timestamps, isolation=self.settings.isolation_level)
+            list_offsets = partial(admin.list_offsets, isolation=self.settings.isolation_level)
+            return await _unless_deleted(admin, timestamps, list_offsets)
 
         return self._ask(ask, f"looking up offsets of {_named(timestamps)}") if timestamps else {}
 
@@ -126,6 +160,7 @@ class Cluster:
         start: OffsetAndEpoch | int,
         end: OffsetAndEpoch | int,
         *,
+        topic_id: str = "",
         timeout_ms: int = POLL_TIMEOUT_MS,
     ) -> Iterator[FetchedBatches]:
         """The batches with the records from ``start`` to before ``end``; the next ones are fetched meanwhile.
@@ -136,24 +171,27 @@ class Cluster:
         With an epoch (of the record before, or of the leader when it was the end of the log) it is checked first that
         the log is the same as then. Raises LogTruncatedError when it is not, or when a leader loses records while they
         are read; NoOffsetError when ``start`` is not there any more; REQUEST_TIMED_OUT when nothing came for so long.
+        With a ``topic_id`` all that is yielded is of that topic if no TopicReplacedError is raised, be it in the end.
         """
         first, last = _with_epoch(start), _with_epoch(end)
         if first.offset >= last.offset:
             return
         doing = f"reading {where} from {first.offset} to {last.offset}"
+        self._check_topic(where.topic, topic_id)
         for agreed in self.truncated({where: last}).values():
             raise LogTruncatedError(where, last.offset, agreed)
-        consumer = self._call(self._consumers.borrow(), CONNECT_TIMEOUT_MS, doing)
+        consumer = self._call(self._consumer_of(where.topic, topic_id), CONNECT_TIMEOUT_MS, doing)
         may_be_used_again = False
         try:
             self._call(_begin(consumer, where, first, last), self.settings.max_block_ms, doing)
-            yield from self._until(consumer, last.offset, first.offset, timeout_ms, doing)
+            yield from self._until(consumer, where, first.offset, last.offset, topic_id, timeout_ms, doing)
             may_be_used_again = True
         except GeneratorExit:
             may_be_used_again = True
             raise
         finally:
             self._loop.post(_end(consumer, self._consumers, may_be_used_again))
+        self._check_topic(where.topic, topic_id, may_be_deleted=True)
 
     def writer(self) -> BatchWriter:
         """For one task; used in a ``with``, so that it is flushed at the end."""
@@ -163,12 +201,35 @@ class Cluster:
 
     # -- inside -----------------------------------------------------------------------------------------------------
 
+    async def _consumer_of(self, topic: str, topic_id: str) -> Consumer:
+        """One that has not read another topic of that name: it would go on asking those who led that one."""
+        while True:
+            consumer = await self._consumers.borrow()
+            read = self._topics_read.setdefault(consumer, {})
+            if not topic_id or read.setdefault(topic, topic_id) == topic_id:
+                return consumer
+            self._consumers.forget(consumer)
+            await consumer.close()
+
     def _until(
-        self, consumer: Consumer, end: int, offset: int, timeout_ms: int, doing: str
+        self,
+        consumer: Consumer,
+        where: TopicPartition,
+        offset: int,
+        end: int,
+        topic_id: str,
+        timeout_ms: int,
+        doing: str,
     ) -> Iterator[FetchedBatches]:
+        waited_ms = 0
         while offset < end:
-            polled = self._call(consumer.poll_batches(timeout_ms), timeout_ms, doing)
-            if not polled:
+            patience_ms = min(LOOK_AFTER_MS, timeout_ms - waited_ms)
+            polled = self._call(consumer.poll_batches(patience_ms), patience_ms, doing)
+            if polled:
+                waited_ms = 0
+            elif self._is_vain(where, offset, end, topic_id):
+                return
+            elif (waited_ms := waited_ms + patience_ms) >= timeout_ms:
                 message = f"{doing}: nothing came from offset {offset} on within {timeout_ms / 1000:g} s"
                 raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, message)
             for fetched in polled:
@@ -177,12 +238,32 @@ class Cluster:
                 if wanted:
                     yield fetched._replace(batches=wanted, end_offset=offset)
 
-    def _ask(self, question: Callable[[Admin], Awaitable[T]], doing: str) -> T:
+    def _is_vain(self, where: TopicPartition, offset: int, end: int, topic_id: str) -> bool:
+        """True when there is nothing to wait for. Raises TopicReplacedError, nothing else: waiting goes on."""
+        try:
+            self._check_topic(where.topic, topic_id, timeout_ms=LOOK_AFTER_MS)
+            doing = f"looking for records of {where}"
+            return self._call(holds_none(self.settings, where, offset, end), LOOK_AFTER_MS, doing)
+        except TopicReplacedError:
+            raise
+        except KafkaError:
+            return False
+
+    def _check_topic(
+        self, topic: str, topic_id: str, *, may_be_deleted: bool = False, timeout_ms: int | None = None
+    ) -> None:
+        """Raises TopicReplacedError for a topic that does not have this id, if one is given."""
+        for found_id in self.replaced({topic: topic_id}, timeout_ms=timeout_ms).values() if topic_id else ():
+            if found_id or not may_be_deleted:
+                raise TopicReplacedError(topic, topic_id, found_id)
+
+    def _ask(self, question: Callable[[Admin], Awaitable[T]], doing: str, timeout_ms: int | None = None) -> T:
         async def ask() -> T:
             async with self._admins.borrowed() as admin:
                 return await question(admin)
 
-        return self._call(ask(), self.settings.max_block_ms + CONNECT_TIMEOUT_MS, doing)
+        longest_ms = self.settings.max_block_ms + CONNECT_TIMEOUT_MS
+        return self._call(ask(), longest_ms if timeout_ms is None else timeout_ms, doing)
 
     def _call(self, coroutine: Coroutine[Any, Any, T], timeout_ms: int, doing: str) -> T:
         doing = f"{doing} at {self.settings.bootstrap_servers}"
@@ -195,6 +276,39 @@ class Cluster:
 async def _begin(consumer: Consumer, where: TopicPartition, start: OffsetAndEpoch, end: OffsetAndEpoch) -> None:
     consumer.assign([where])
     consumer.seek(where, start, until=end.offset)
+
+
+async def _partitions(admin: Admin, topics: list[str]) -> list[TopicPartition]:
+    views = await admin.describe_topics(topics)
+    for topic in views:
+        if topic.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise KafkaError(topic.error, f"there is no topic {topic.name!r}; create it first")
+        if topic.error is not ErrorCode.NONE:
+            raise KafkaError(topic.error, f"the cluster does not describe the topic {topic.name!r}")
+    return [TopicPartition(topic.name, index) for topic in views for index in sorted(topic.partitions)]
+
+
+async def _topic_ids(admin: Admin, topics: list[str]) -> dict[str, str]:
+    views = await admin.describe_topics(topics)
+    return {topic.name: str(topic.topic_id) for topic in views if topic.topic_id != ZERO_TOPIC_ID}
+
+
+async def _unless_deleted(
+    admin: Admin,
+    questions: Mapping[TopicPartition, T],
+    ask: Callable[[Mapping[TopicPartition, T]], Awaitable[dict[TopicPartition, OffsetAndEpoch]]],
+) -> dict[TopicPartition, OffsetAndEpoch]:
+    """What leaders answer. When they do not, there may be none: UNKNOWN_TOPIC_OR_PARTITION, after a while."""
+    try:
+        async with asyncio.timeout(LOOK_AFTER_MS / 1000) as limit:
+            return await ask(questions)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+    found = await _partitions(admin, sorted({where.topic for where in questions}))
+    for where in sorted(questions.keys() - set(found)):
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {where}")
+    return await ask(questions)
 
 
 async def _end(consumer: Consumer, consumers: Pool[Consumer], may_be_used_again: bool) -> None:

@@ -175,27 +175,58 @@ def test_partitions_and_topics_that_appear_are_read_from_their_start(
     assert batches.values == list(range(60))
 
 
-def test_a_topic_that_was_deleted_is_a_loss(
+def make_anew(cluster: LocalCluster, topic: str) -> None:
+    """Delete a topic and create it again; every node knows it."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    admin.delete_topics([topic])[topic].result()
+    wait_until_known(cluster, topic, 0)
+    create_topic(cluster, topic)
+    wait_until_known(cluster, topic, 3)
+
+
+def test_a_topic_that_was_made_anew_between_two_runs_is_a_loss(
     spark: SparkSession, cluster: LocalCluster, created: str, checkpoint: str
 ) -> None:
+    """Though the new one has the same leader epoch and goes further: it has another id."""
     write(cluster, created, range(30))
     read_available(spark, cluster, checkpoint, subscribe=created)
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-    admin.delete_topics([created])[created].result()
-    wait_until_known(cluster, created, 0)
-    create_topic(cluster, created)
-    wait_until_known(cluster, created, 3)
-    write(cluster, created, range(100, 106))
+    make_anew(cluster, created)
+    write(cluster, created, range(100, 160))
     with pytest.raises(StreamingQueryException) as raised:
         read_available(spark, cluster, checkpoint, subscribe=created)
     line = explain(raised.value)
-    assert f"{created}-0 was read up to offset 10" in line
+    assert f"topic '{created}', read up to offsets 10, 10, 10, was deleted and created again" in line
     assert "set 'failOnDataLoss' to false to go on with what is left" in line
+    assert "\n" not in line
     left = read_available(spark, cluster, checkpoint, subscribe=created, failOnDataLoss="false")
-    assert set(left.values) <= set(range(100, 106))
-    write(cluster, created, range(106, 112))
-    again = read_available(spark, cluster, checkpoint, subscribe=created, failOnDataLoss="false")
-    assert again.values == list(range(106, 112))
+    assert left.values == list(range(100, 160)), "from its beginning"
+    write(cluster, created, range(160, 166))
+    assert read_available(spark, cluster, checkpoint, subscribe=created).values == list(range(160, 166))
+
+
+def test_a_topic_that_is_made_anew_while_a_query_runs_is_read_from_its_beginning(
+    spark: SparkSession, cluster: LocalCluster, created: str, checkpoint: str
+) -> None:
+    """Or ends the query, with failOnDataLoss. A checkpoint that knows no ids is continued."""
+    write(cluster, created, range(30))
+    with streaming(spark, cluster, checkpoint, subscribe=created, failOnDataLoss="false") as (query, batches):
+        eventually(lambda: len(batches.rows) == 30, "the first topic's rows")
+        make_anew(cluster, created)
+        write(cluster, created, range(100, 160))
+        eventually(lambda: len(batches.rows) >= 90, "the second topic's rows")
+    assert batches.values == [*range(30), *range(100, 160)]
+    newest, offsets = last_offsets(checkpoint)
+    assert offsets["@ids"].keys() == {created}
+    path = Path(checkpoint, "offsets", str(newest))
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([*lines[:-1], json.dumps({created: offsets[created]})]))  # as Spark's own writes it
+    with streaming(spark, cluster, checkpoint, subscribe=created) as (query, batches):
+        write(cluster, created, range(160, 190))
+        eventually(lambda: len(batches.rows) >= 30, "the rows after the restart")
+        make_anew(cluster, created)
+        eventually(lambda: not query.isActive, "the query to fail")
+        assert "was deleted" in explain(query.exception())  # type: ignore[arg-type]
+    assert batches.values == list(range(160, 190))
 
 
 def test_records_that_expired_before_they_were_read_are_a_loss(

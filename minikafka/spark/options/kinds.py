@@ -24,6 +24,7 @@ _UNITS_MS: Final = {
     )
     for unit in units
 }
+NOTES: Final = "@"  # begins what a stream's offsets say beside topics; no topic's name does
 _TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _OFFSETS: Final = 'JSON like {"topic":{"0":123,"1":-2}} (-2 is the earliest offset, -1 the latest)'
 _TIMESTAMPS: Final = 'JSON like {"topic":{"0":1700000000000}} (milliseconds since 1970)'
@@ -103,7 +104,7 @@ def partitions() -> Kind[tuple[TopicPartition, ...]]:
 
 
 def offsets() -> Kind[Edge | dict[TopicPartition, int]]:
-    """``earliest``, ``latest``, or an offset for each partition."""
+    """``earliest``, ``latest``, or an offset for each partition, as a stream's progress reports them, too."""
     allowed = f"earliest, latest, or {_OFFSETS}"
 
     def parse(raw: object) -> Edge | dict[TopicPartition, int]:
@@ -133,7 +134,7 @@ def checked(kind: Kind[T], check: Callable[[T], str]) -> Kind[T]:
 def _by_partition(raw: object, minimum: int, allowed: str) -> dict[TopicPartition, int]:
     found = {
         TopicPartition(name, _index(index, allowed)): _number(value, minimum, LONG_MAX, allowed)
-        for name, values in _topics_of(raw, allowed)
+        for name, values in _topics_of(raw, allowed, notes=NOTES)
         for index, value in _checked(values, dict, allowed).items()
     }
     if not found:
@@ -141,12 +142,14 @@ def _by_partition(raw: object, minimum: int, allowed: str) -> dict[TopicPartitio
     return found
 
 
-def _topics_of(raw: object, allowed: str) -> Iterator[tuple[str, Any]]:
+def _topics_of(raw: object, allowed: str, notes: str = "") -> Iterator[tuple[str, Any]]:
     try:
         parsed = json.loads(str(raw))
     except (ValueError, RecursionError):
         raise ValueError(allowed) from None
     for name, value in _checked(parsed, dict, allowed).items():
+        if notes and name.startswith(notes):
+            continue
         yield _topic(name, allowed), value
 
 

@@ -44,7 +44,7 @@ SOURCE_OPTIONS: Final = (
     ),
     Option(
         "startingTimestamp",
-        long(),
+        long(0),
         None,
         Side.SOURCE,
         "Begin at the first record of this time (ms) or later; goes before the other two.",
@@ -72,7 +72,7 @@ SOURCE_OPTIONS: Final = (
     ),
     Option(
         "endingTimestamp",
-        long(),
+        long(0),
         None,
         Side.BATCH_SOURCE,
         "End before the first record of this time (ms) or later; goes before the other two.",

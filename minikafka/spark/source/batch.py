@@ -8,8 +8,9 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from minikafka.spark.cluster import cluster_of
-from minikafka.spark.options import SourceOptions
-from minikafka.spark.source.bounds import chosen_partitions, ending_offsets, starting_offsets
+from minikafka.spark.options import OptionError, SourceOptions
+from minikafka.spark.source.bounds import chosen_partitions, ending_offsets, ids_of, starting_offsets
+from minikafka.spark.source.offsets import Offsets
 from minikafka.spark.source.ranges import ranges_between, split_ranges
 from minikafka.spark.source.reading import read_range
 
@@ -25,6 +26,7 @@ class TopicReader(DataSourceReader):
         options = self._options
         cluster = cluster_of(options.client)
         partitions = chosen_partitions(cluster, options.topics)
+        topic_ids = ids_of(cluster, partitions)
         fail = options.fail_on_data_loss
         begins = starting_offsets(
             cluster,
@@ -34,9 +36,19 @@ class TopicReader(DataSourceReader):
             fail_on_data_loss=fail,
         )
         ends = ending_offsets(cluster, options.end, partitions, fail_on_data_loss=fail)
-        ranges = ranges_between(begins, ends)
+        _check_order(begins, ends)
+        ranges = ranges_between(begins, ends, topic_ids)
         return split_ranges(ranges, ranges_min=options.min_partitions, offsets_max=options.max_records_per_partition)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """In a task: the rows of one range."""
         return read_range(partition, self._options)
+
+
+def _check_order(begins: Offsets, ends: Offsets) -> None:
+    for where, end in sorted(ends.items()):
+        if begins[where].offset > end.offset:
+            raise OptionError(
+                f"the options begin {where} at offset {begins[where].offset} and end it at {end.offset}, before that; "
+                "let 'startingOffsets' or 'startingTimestamp' be less than 'endingOffsets' or 'endingTimestamp'"
+            )

@@ -39,6 +39,10 @@ class Questions(Protocol):
 
     def truncated(self, ends: Mapping[TopicPartition, OffsetAndEpoch]) -> Found: ...
 
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]: ...
+
+    def replaced(self, topic_ids: Mapping[str, str]) -> dict[str, str]: ...
+
 
 # -- which partitions --------------------------------------------------------------------------------------------------
 
@@ -86,6 +90,11 @@ def _missing(where: TopicPartition, found: Iterable[TopicPartition]) -> KafkaErr
     count = sum(1 for other in found if other.topic == where.topic)
     message = f"there is no partition {where}: topic {where.topic!r} has {count}; correct the option 'assign'"
     return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+
+
+def ids_of(cluster: Questions, partitions: Iterable[TopicPartition]) -> dict[str, str]:
+    """The ids of the partitions' topics. To be asked before their offsets, which are then of these topics or newer."""
+    return cluster.topic_ids({where.topic for where in partitions})
 
 
 # -- where they begin and end ------------------------------------------------------------------------------------------

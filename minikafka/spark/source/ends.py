@@ -2,30 +2,45 @@
 
 from __future__ import annotations
 
+from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import TopicPartition
 from minikafka.spark.options import LATEST, TopicChoice
-from minikafka.spark.source.bounds import Questions, chosen_partitions, remaining_partitions
-from minikafka.spark.source.offsets import Offsets
+from minikafka.spark.source.bounds import Questions, chosen_partitions, ids_of, remaining_partitions
+from minikafka.spark.source.offsets import StreamOffset
 
 
 class EndsOfLogs:
-    """Which partitions there are and where they end; each is remembered for its interval."""
+    """Which partitions there are, of which topics, and where they end; each is remembered for its interval.
+
+    Ids are asked for before ends: those of a topic that is made anew in between are noticed when they are read.
+    """
 
     def __init__(self, choice: TopicChoice, poll_interval_ms: int, metadata_interval_ms: int) -> None:
         self._choice = choice
         self._poll_interval_ms = poll_interval_ms
         self._metadata_interval_ms = metadata_interval_ms
         self._partitions: list[TopicPartition] | None = None
+        self._topic_ids: dict[str, str] = {}
         self._partitions_until_ms = 0
         self._ends_until_ms = 0
-        self.last: Offsets | None = None
+        self.last: StreamOffset | None = None
 
-    def now(self, cluster: Questions, now_ms: int, *, is_new: bool = False) -> Offsets:
+    def now(self, cluster: Questions, now_ms: int, *, is_new: bool = False) -> StreamOffset:
         """The end of each partition, by partition in order; ``is_new`` asks whatever is remembered."""
         if self.last is None or is_new or now_ms >= self._ends_until_ms:
-            self.last = cluster.offsets(self._partitions_now(cluster, now_ms, is_new), LATEST)
+            self.last = self._ends(cluster, now_ms, is_new)
             self._ends_until_ms = now_ms + self._poll_interval_ms
         return self.last
+
+    def _ends(self, cluster: Questions, now_ms: int, is_new: bool) -> StreamOffset:
+        has_begun = self._partitions is not None
+        try:
+            ends = cluster.offsets(self._partitions_now(cluster, now_ms, is_new), LATEST)
+        except KafkaError as error:
+            if not has_begun or error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+            ends = cluster.offsets(self._partitions_now(cluster, now_ms, True), LATEST)  # one was deleted meanwhile
+        return StreamOffset(ends, topic_ids=self._topic_ids)
 
     def _partitions_now(self, cluster: Questions, now_ms: int, is_new: bool) -> list[TopicPartition]:
         if self._partitions is None:  # when the stream begins, what was named must be there
@@ -34,5 +49,6 @@ class EndsOfLogs:
             self._partitions = remaining_partitions(cluster, self._choice)
         else:
             return self._partitions
+        self._topic_ids = ids_of(cluster, self._partitions)
         self._partitions_until_ms = now_ms + self._metadata_interval_ms
         return self._partitions

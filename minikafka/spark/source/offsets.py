@@ -3,6 +3,7 @@
 ``{"topic":{"0":123,"1":45}}`` is what Spark's own connector writes. Under names that no topic can have comes what it
 does not know:
 
+- ``@ids``: the topics' ids. A topic that is deleted and created again has another, and offsets that mean nothing here.
 - ``@epochs``: the leader epoch at each offset. An offset whose epoch ended before it was truncated by an unclean
   election.
 - ``@from``: where this batch begins in partitions that it does not continue: all of them in the first batch, later
@@ -21,10 +22,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Self, TypeAlias
 
 from minikafka.model import NO_EPOCH, OffsetAndEpoch, TopicPartition
+from minikafka.spark.options.kinds import NOTES
 
 Offsets: TypeAlias = Mapping[TopicPartition, OffsetAndEpoch]
 Json: TypeAlias = dict[str, Any]
 
+IDS: Final = "@ids"
 EPOCHS: Final = "@epochs"
 FROM: Final = "@from"
 UNRESOLVED: Final[Json] = {"@start": "unresolved"}
@@ -32,27 +35,43 @@ UNRESOLVED: Final[Json] = {"@start": "unresolved"}
 
 @dataclass(frozen=True, slots=True)
 class StreamOffset:
-    """The ends of a batch, and the beginnings that do not follow from the batch before."""
+    """The ends of a batch, the beginnings that do not follow from the batch before, and the ids of the topics.
+
+    A topic may be without an id: checkpoints of Spark's own connector have none.
+    """
 
     ends: Offsets
     begins: Offsets = field(default_factory=dict)
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> Json:
         """Equal offsets give equal text: Spark compares the text to see whether there is something new."""
-        return _to_json(self.ends) | ({FROM: _to_json(self.begins)} if self.begins else {})
+        found = _to_json(self.ends)
+        if self.begins:
+            found[FROM] = _to_json(self.begins)
+        if self.topic_ids:
+            found[IDS] = dict(sorted(self.topic_ids.items()))
+        return found
 
     @classmethod
     def from_json(cls, json: Json) -> Self:
         """Raises ValueError for what this source, or Spark's own, has not written."""
         if json == UNRESOLVED:
             raise ValueError("the stream has not begun")
-        return cls(_from_json(json), _from_json(json.get(FROM, {})))
+        return cls(_from_json(json), _from_json(json.get(FROM, {})), _ids(json))
 
 
 def begins_of(start: Json, end: StreamOffset) -> dict[TopicPartition, OffsetAndEpoch]:
     """Where the batch from ``start`` to ``end`` begins."""
     continued = {} if start == UNRESOLVED else StreamOffset.from_json(start).ends
     return {**continued, **end.begins}
+
+
+def _ids(json: Json) -> dict[str, str]:
+    ids = json.get(IDS, {})
+    if not isinstance(ids, dict) or not all(isinstance(topic_id, str) for topic_id in ids.values()):
+        raise _not_ours(json)
+    return ids
 
 
 def _to_json(offsets: Offsets) -> Json:
@@ -73,8 +92,12 @@ def _from_json(json: Json) -> dict[TopicPartition, OffsetAndEpoch]:
                 int(offset), int(epochs.get(topic, {}).get(index, NO_EPOCH))
             )
             for topic, partitions in json.items()
-            if not topic.startswith("@")
+            if not topic.startswith(NOTES)
             for index, offset in partitions.items()
         }
     except (AttributeError, TypeError, ValueError):
-        raise ValueError(f"the checkpoint holds an offset that is not of this source: {json}") from None
+        raise _not_ours(json) from None
+
+
+def _not_ours(json: Json) -> ValueError:
+    return ValueError(f"the checkpoint holds an offset that is not of this source: {json}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -19,6 +19,7 @@ class OffsetRange(InputPartition):
     where: TopicPartition
     start: OffsetAndEpoch
     end: OffsetAndEpoch
+    topic_id: str = ""  # of the topic that has these offsets; empty when it is not known
 
     @property
     def size(self) -> int:
@@ -37,9 +38,11 @@ class OffsetRange(InputPartition):
             yield replace(self, start=start, end=end)
 
 
-def ranges_between(begins: Offsets, ends: Offsets) -> list[OffsetRange]:
+def ranges_between(begins: Offsets, ends: Offsets, topic_ids: Mapping[str, str]) -> list[OffsetRange]:
     """A range for each partition that has something to read, in order."""
-    ranges = [OffsetRange(where, begins[where], end) for where, end in sorted(ends.items())]
+    ranges = [
+        OffsetRange(where, begins[where], end, topic_ids.get(where.topic, "")) for where, end in sorted(ends.items())
+    ]
     return [range_ for range_ in ranges if range_.size > 0]
 
 

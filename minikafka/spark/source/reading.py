@@ -13,13 +13,15 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from minikafka.client import FetchedBatches, LogTruncatedError, NoOffsetError
-from minikafka.spark.cluster import Cluster, cluster_of
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.spark.cluster import Cluster, TopicReplacedError, cluster_of
 from minikafka.spark.columns.decode import decode
 from minikafka.spark.options import EARLIEST, LATEST, SourceOptions
 from minikafka.spark.source.losses import report_loss
 from minikafka.spark.source.ranges import OffsetRange
 
 if TYPE_CHECKING:
+    from minikafka.model import TopicPartition
     from minikafka.records.batch import BatchHeader
 
 ROWS_MIN: Final = 10_000
@@ -38,9 +40,10 @@ def read_range(partition: InputPartition, options: SourceOptions) -> Iterator[pa
 
 
 def _exactly(cluster: Cluster, range_: OffsetRange, timeout_ms: int) -> Iterator[FetchedBatches]:
+    where, start, end = range_.where, range_.start, range_.end
     try:
-        yield from cluster.read_batches(range_.where, range_.start, range_.end, timeout_ms=timeout_ms)
-    except (NoOffsetError, LogTruncatedError) as error:
+        yield from cluster.read_batches(where, start, end, topic_id=range_.topic_id, timeout_ms=timeout_ms)
+    except (NoOffsetError, LogTruncatedError, TopicReplacedError) as error:
         report_loss(_what_is_gone(range_, range_.start.offset, error), fail=True)
 
 
@@ -49,21 +52,36 @@ def _what_is_left(cluster: Cluster, range_: OffsetRange, timeout_ms: int) -> Ite
     where, offset, end = range_.where, range_.start.offset, range_.end.offset
     for _ in range(LOSSES_MAX):
         try:
-            for fetched in cluster.read_batches(where, offset, end, timeout_ms=timeout_ms):
+            for fetched in cluster.read_batches(where, offset, end, topic_id=range_.topic_id, timeout_ms=timeout_ms):
                 yield fetched
                 offset = fetched.end_offset
             return
-        except (NoOffsetError, LogTruncatedError) as error:
+        except (NoOffsetError, LogTruncatedError, TopicReplacedError) as error:
             report_loss(_what_is_gone(range_, offset, error), fail=False)
-        earliest, latest = (cluster.offsets([where], at)[where].offset for at in (EARLIEST, LATEST))
+            if isinstance(error, TopicReplacedError):
+                return
+        earliest, latest = _extent(cluster, where)
         offset, end = max(offset, earliest), min(end, latest)
         if offset >= end:
             return
     report_loss(f"{where} lost records {LOSSES_MAX} times while it was read", fail=True)
 
 
+def _extent(cluster: Cluster, where: TopicPartition) -> tuple[int, int]:
+    """The first offset and the end; nothing for a partition that was deleted."""
+    try:
+        earliest, latest = (cluster.offsets([where], at)[where].offset for at in (EARLIEST, LATEST))
+    except KafkaError as error:
+        if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise
+        return 0, 0
+    return earliest, latest
+
+
 def _what_is_gone(range_: OffsetRange, offset: int, error: Exception) -> str:
     wanted = f"offsets {offset} to {range_.end.offset} of {range_.where} were to be read"
+    if isinstance(error, TopicReplacedError):
+        return f"{wanted}, but {error.message}"
     if isinstance(error, LogTruncatedError):
         agreed = "nothing of it" if error.divergence is None else f"only what is before {error.divergence.offset}"
         return f"{wanted}, but the log was truncated and of what it was then has {agreed}"

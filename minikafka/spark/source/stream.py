@@ -53,7 +53,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._truncations = Truncations(fail=options.fail_on_data_loss)
         self._patience = Patience(options.min_offsets_per_trigger, options.max_trigger_delay_ms)
         self._first: Offsets | None = None  # where the stream begins, before the first batch has said so
-        self._target: Offsets | None = None  # where Trigger.AvailableNow ends
+        self._target: StreamOffset | None = None  # where Trigger.AvailableNow ends
 
     # -- what there is to read --------------------------------------------------------------------------------------
 
@@ -76,29 +76,29 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: Json, limit: ReadLimit) -> Json:  # noqa: N802 - Spark's name
         """The end of the batch that begins at ``start``; ``start`` itself when there is nothing to read."""
         now_ms = _now_ms()
-        logs = self._logs.now(self._cluster, now_ms) if self._target is None else self._target
+        logs = self._logs_now(start, now_ms)
         fresh = self._fresh_begins(start, logs)
         begins = dict(fresh) if start == UNRESOLVED else {**StreamOffset.from_json(start).ends, **fresh}
-        ends = {where: max(end, begins[where], key=_offset) for where, end in logs.items()}
+        ends = {where: max(end, begins[where], key=_offset) for where, end in logs.ends.items()}
         offsets = available(begins, ends)
         if start != UNRESOLVED and not fresh and begins.keys() == ends.keys() and not offsets:
             return start
         if not self._is_worth_it(offsets, limit, now_ms):
             return start
         offsets_max = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        return StreamOffset(capped(begins, ends, offsets_max), fresh).to_json()
+        return StreamOffset(capped(begins, ends, offsets_max), fresh, logs.topic_ids).to_json()
 
     def reportLatestOffset(self) -> Json | None:  # noqa: N802 - Spark's name
         """The ends of the logs as they were last seen."""
         latest = self._logs.last
-        return None if latest is None else StreamOffset(latest).to_json()
+        return None if latest is None else latest.to_json()
 
     # -- what each task reads ---------------------------------------------------------------------------------------
 
     def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
         """The ranges of one batch."""
         offset = StreamOffset.from_json(end)
-        ranges = ranges_between(begins_of(start, offset), offset.ends)
+        ranges = ranges_between(begins_of(start, offset), offset.ends, offset.topic_ids)
         options = self._options
         return split_ranges(ranges, ranges_min=options.min_partitions, offsets_max=options.max_records_per_partition)
 
@@ -118,25 +118,43 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _cluster(self) -> Cluster:
         return cluster_of(self._options.client)
 
+    def _logs_now(self, start: Json, now_ms: int) -> StreamOffset:
+        logs = self._logs.now(self._cluster, now_ms) if self._target is None else self._target
+        doubtful = {} if start == UNRESOLVED else _others(StreamOffset.from_json(start), logs)
+        if self._cluster.replaced(doubtful).keys() != doubtful.keys():  # a broker answered that was behind
+            logs = self._logs.now(self._cluster, now_ms, is_new=True)
+            self._target = None if self._target is None else logs
+        return logs
+
     def _is_worth_it(self, offsets: int, limit: ReadLimit, now_ms: int) -> bool:
         """``minOffsetsPerTrigger`` holds nothing back when all is asked for."""
         is_everything = self._target is not None or isinstance(limit, ReadAllAvailable)
         return is_everything or self._patience.is_worth_it(offsets, now_ms)
 
-    def _fresh_begins(self, start: Json, logs: Offsets) -> Offsets:
+    def _fresh_begins(self, start: Json, logs: StreamOffset) -> Offsets:
         """Where the batch begins in partitions in which it does not continue the one before."""
+        ends = logs.ends
         if start == UNRESOLVED:
             if self._first is None:
-                self._first = self._starting_offsets(logs)
-            appeared = self._appeared([where for where in logs if where not in self._first])
-            self._first = {where: begin for where, begin in {**self._first, **appeared}.items() if where in logs}
+                self._first = self._starting_offsets(ends)
+            appeared = self._appeared([where for where in ends if where not in self._first])
+            self._first = {where: begin for where, begin in {**self._first, **appeared}.items() if where in ends}
             return self._first
-        known = StreamOffset.from_json(start).ends
-        for where in sorted(known.keys() - logs.keys()):
+        known = self._still_known(StreamOffset.from_json(start), logs)
+        for where in sorted(known.keys() - ends.keys()):
             report_loss(f"{where}, read up to offset {known[where].offset}, was deleted", fail=self._fail)
-        appeared = self._appeared([where for where in logs if where not in known])
-        kept = {where: offset for where, offset in known.items() if where in logs}
-        return {**appeared, **self._truncations.moved(self._cluster, kept, logs)}
+        appeared = self._appeared([where for where in ends if where not in known])
+        kept = {where: offset for where, offset in known.items() if where in ends}
+        return {**appeared, **self._truncations.moved(self._cluster, kept, ends)}
+
+    def _still_known(self, stood: StreamOffset, logs: StreamOffset) -> Offsets:
+        """Where the stream stands in topics that are the same as then."""
+        others = _others(stood, logs)
+        for topic in others:
+            offsets = ", ".join(str(end.offset) for where, end in sorted(stood.ends.items()) if where.topic == topic)
+            what = f"topic {topic!r}, read up to offsets {offsets}, was deleted and created again"
+            report_loss(what, fail=self._fail)
+        return {where: offset for where, offset in stood.ends.items() if where.topic not in others}
 
     def _starting_offsets(self, logs: Offsets) -> Offsets:
         return starting_offsets(
@@ -158,6 +176,11 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @property
     def _fail(self) -> bool:
         return self._options.fail_on_data_loss
+
+
+def _others(stood: StreamOffset, logs: StreamOffset) -> dict[str, str]:
+    """The topics that were deleted and created again, and the ids that they had."""
+    return {topic: known for topic, known in stood.topic_ids.items() if logs.topic_ids.get(topic, known) != known}
 
 
 def _offset(end: OffsetAndEpoch) -> int:

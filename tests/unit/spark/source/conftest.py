@@ -16,6 +16,7 @@ class Logs:
     def __init__(self) -> None:
         self.logs: dict[TopicPartition, tuple[int, list[tuple[int, int]]]] = {}
         self.times: dict[TopicPartition, dict[int, int]] = {}
+        self.ids: dict[str, str] = {}
         self.asked = 0
 
     def put(self, where: TopicPartition, first: int, *epochs: tuple[int, int]) -> None:
@@ -35,6 +36,8 @@ class Logs:
         self.asked += 1
         found = {}
         for where in partitions:
+            if where not in self.logs:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {where}")
             first, epochs = self.logs[where]
             newest, end = epochs[-1]
             found[where] = OffsetAndEpoch(end, newest) if at == -1 else OffsetAndEpoch(first, epochs[0][0])
@@ -59,6 +62,12 @@ class Logs:
             if epoch != -1 and agreed.offset < offset:
                 found[where] = agreed
         return found
+
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        return {topic: self.ids[topic] for topic in topics if topic in self.ids}
+
+    def replaced(self, topic_ids: Mapping[str, str]) -> dict[str, str]:
+        return {topic: self.ids.get(topic, "") for topic, known in topic_ids.items() if self.ids.get(topic) != known}
 
 
 @pytest.fixture

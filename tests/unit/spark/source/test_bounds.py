@@ -105,15 +105,22 @@ def test_times(cluster: Any) -> None:
 
 def test_ends_are_asked_for_no_more_often_than_is_useful(cluster: Any) -> None:
     ends = EndsOfLogs(NamedTopics(("a",)), poll_interval_ms=50, metadata_interval_ms=1_000)
-    assert ends.now(cluster, 0)[A0].offset == 100
+    assert ends.now(cluster, 0).ends[A0].offset == 100
     asked = cluster.asked
     cluster.put(A0, 10, (1, 101))
-    assert ends.now(cluster, 49)[A0].offset == 100
+    assert ends.now(cluster, 49).ends[A0].offset == 100
     assert cluster.asked == asked
-    assert ends.now(cluster, 49, is_new=True)[A0].offset == 101
+    assert ends.now(cluster, 49, is_new=True).ends[A0].offset == 101
     cluster.put(TopicPartition("a", 2), 0, (0, 5))
-    assert len(ends.now(cluster, 200)) == 2
-    assert len(ends.now(cluster, 1_049)) == 3
+    assert len(ends.now(cluster, 200).ends) == 2
+    assert len(ends.now(cluster, 1_049).ends) == 3
     del cluster.logs[A0]
     cluster.put(A1, 0, (2, 51))
-    assert list(ends.now(cluster, 3_000)) == [A1, TopicPartition("a", 2)]
+    assert list(ends.now(cluster, 3_000).ends) == [A1, TopicPartition("a", 2)]
+
+
+def test_a_partition_that_is_deleted_between_two_questions_is_left_out(cluster: Any) -> None:
+    ends = EndsOfLogs(NamedTopics(("a",)), poll_interval_ms=50, metadata_interval_ms=1_000)
+    assert len(ends.now(cluster, 0).ends) == 2
+    del cluster.logs[A0]
+    assert list(ends.now(cluster, 60).ends) == [A1]

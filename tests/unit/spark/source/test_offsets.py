@@ -31,14 +31,19 @@ def test_what_spark_does_not_know_has_names_that_no_topic_has() -> None:
     assert found == {"a": {"0": 9}, "@epochs": {"a": {"0": 4}}, "@from": begin}
 
 
-@given(offsets, offsets)
+def test_ids_stand_beside_the_topics() -> None:
+    found = StreamOffset({A0: OffsetAndEpoch(9, -1)}, topic_ids={"b": "2", "a": "1"}).to_json()
+    assert json.dumps(found) == '{"a": {"0": 9}, "@ids": {"a": "1", "b": "2"}}'
+
+
+@given(offsets, offsets, st.dictionaries(st.sampled_from("abc"), st.text(), max_size=3))
 def test_round_trip_through_text(
-    ends: dict[TopicPartition, OffsetAndEpoch], begins: dict[TopicPartition, OffsetAndEpoch]
+    ends: dict[TopicPartition, OffsetAndEpoch], begins: dict[TopicPartition, OffsetAndEpoch], ids: dict[str, str]
 ) -> None:
-    text = json.dumps(StreamOffset(ends, begins).to_json())
+    text = json.dumps(StreamOffset(ends, begins, ids).to_json())
     again = StreamOffset.from_json(json.loads(text))
-    assert again == StreamOffset(ends, begins)
-    reordered = StreamOffset(dict(reversed(ends.items())), dict(reversed(begins.items())))
+    assert again == StreamOffset(ends, begins, ids)
+    reordered = StreamOffset(*(dict(reversed(part.items())) for part in (ends, begins, ids)))  # type: ignore[attr-defined]
     assert json.dumps(reordered.to_json()) == text
 
 
@@ -49,7 +54,9 @@ def test_a_batch_begins_where_the_one_before_ended_unless_it_says_otherwise() ->
     assert begins_of(UNRESOLVED, end) == {A1: (2, 0), B0: (0, 0)}
 
 
-@pytest.mark.parametrize("text", ['{"a":5}', '{"a":{"x":5}}', '{"a":{"0":"x"}}', '{"a":{"0":null}}'])
+@pytest.mark.parametrize(
+    "text", ['{"a":5}', '{"a":{"x":5}}', '{"a":{"0":"x"}}', '{"a":{"0":null}}', '{"@ids":{"a":5}}', '{"@ids":5}']
+)
 def test_others_offsets_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not of this source"):
         StreamOffset.from_json(json.loads(text))

@@ -14,7 +14,7 @@ from minikafka.spark.source.ranges import OffsetRange, ranges_between, split_ran
 def make(*sizes: int) -> list[OffsetRange]:
     begins = {TopicPartition("a", index): OffsetAndEpoch(1_000 * index, 3) for index in range(len(sizes))}
     ends = {where: OffsetAndEpoch(begins[where].offset + size, 5) for where, size in zip(begins, sizes, strict=True)}
-    return ranges_between(begins, ends)
+    return ranges_between(begins, ends, {"t": "id"})
 
 
 def shown(ranges: list[OffsetRange]) -> list[tuple[int, int, int]]:
@@ -59,5 +59,5 @@ def test_parts_are_of_equal_size_and_bear_epochs(size: int, parts: int) -> None:
     assert len(found) == min(size, parts)
     assert max(part.size for part in found) - min(part.size for part in found) <= 1
     assert found[0].start == whole.start
-    assert all(part.end.epoch == 5 for part in found)
+    assert all(part.end.epoch == 5 and part.topic_id == whole.topic_id for part in found)
     assert pickle.loads(pickle.dumps(found)) == found

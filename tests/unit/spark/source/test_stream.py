@@ -140,6 +140,49 @@ def test_a_clean_change_of_leaders_makes_no_batch(logs: Any, monkeypatch: pytest
     assert query.plan() == [(0, 10, 12)]
 
 
+def test_a_topic_made_anew_is_known_by_its_id_though_its_log_looks_the_same(
+    logs: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs.ids = {"a": "1"}
+    query = Query(logs, monkeypatch)
+    query.plan()
+    assert json.loads(query.offsets[-1])["@ids"] == {"a": "1"}
+    logs.ids = {"a": "2"}
+    logs.put(A0, 0, (0, 25))
+    query.restart()
+    with pytest.raises(DataLossError, match="topic 'a', read up to offsets 10, 5, was deleted and created again"):
+        query.plan()
+    query.options["failOnDataLoss"] = "false"
+    query.restart()
+    assert query.plan() == [(0, 0, 25), (1, 0, 5)], "from its beginning"
+    assert query.plan() is None
+    query.restart()
+    assert query.again() == [(0, 0, 25), (1, 0, 5)]
+
+
+def test_a_broker_that_is_behind_is_not_believed(logs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    logs.ids = {"a": "2"}
+    query = Query(logs, monkeypatch)
+    query.plan()
+    answers = iter(["1"])
+    monkeypatch.setattr(logs, "topic_ids", lambda topics: {"a": next(answers, "2")})
+    logs.put(A0, 0, (0, 12))
+    assert query.plan() == [(0, 10, 12)]
+    assert json.loads(query.offsets[-1])["@ids"] == {"a": "2"}
+
+
+@pytest.mark.parametrize("text", ['{"a": {"0": 10, "1": 5}}', '{"a": {"0": 10, "1": 5}, "@epochs": {"a": {"0": 0}}}'])
+def test_offsets_without_ids_are_continued(logs: Any, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Those of Spark's own connector, and of a version that wrote no ids."""
+    logs.ids = {"a": "1"}
+    query = Query(logs, monkeypatch)
+    query.offsets = [text]
+    assert query.plan() is None
+    logs.put(A0, 0, (0, 12))
+    assert query.plan() == [(0, 10, 12)]
+    assert json.loads(query.offsets[-1])["@ids"] == {"a": "1"}
+
+
 def test_available_now_ends_where_the_logs_ended(logs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     query = Query(logs, monkeypatch, maxOffsetsPerTrigger="9", minOffsetsPerTrigger="9")
     query.reader.prepareForTriggerAvailableNow()
