@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
-from live_cluster import eventually
+from live_cluster import eventually, wait_until_known
 from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
 
@@ -25,7 +25,7 @@ from minikafka.errors import KafkaError
 from minikafka.spark.pipelines.archive import archive, read_lake
 from minikafka.spark.pipelines.replay import replay
 from minikafka.spark.pipelines.replay.marks import MARK
-from minikafka.spark.pipelines.running import PipelineError
+from minikafka.spark.pipelines.running import PipelineError, Progress
 
 DAY_MS = 86_400_000
 JAVA_STARTS_S = 240.0  # on a machine that is busy
@@ -116,6 +116,11 @@ def test_to_a_lake_and_back(spark: SparkSession, cluster: LocalCluster, topic: s
     partition_of = {(row[2], row[0]) for row in narrow if row[2] is not None}
     assert len(partition_of) == len({key for key, _ in partition_of}), "a key went to two partitions"
 
+    both = [topic, f"{topic}-narrow"]
+    assert archive(spark, topics=both, to=lake, bootstrap_servers=servers, add=True).new_records == 390
+    once_more = replay(spark, lake, to=f"{topic}-kept", bootstrap_servers=servers, topics=[topic])
+    assert once_more.new_records == 0, "what else a lake holds makes no other replay"
+
 
 def test_files_to_a_topic(spark: SparkSession, cluster: LocalCluster, topic: str, tmp_path: Path) -> None:
     create(cluster, topic, 1)
@@ -128,8 +133,43 @@ def test_files_to_a_topic(spark: SparkSession, cluster: LocalCluster, topic: str
     assert replay(spark, files, to=topic, bootstrap_servers=servers, key="id", value="name").new_records == 30
     assert [row[2:4] for row in stored(cluster, topic, 1)] == [(b"%d" % n, b"name %d" % n) for n in range(130)]
     (tmp_path / "x.jsonl").write_text(json.dumps({"value": "v", "headers": [["h", "1"]], "timestamp": 5}) + "\n{}\n")
-    with pytest.raises(PipelineError, match=r"x.jsonl, line 2: 'value'"):
+    with pytest.raises(PipelineError, match=r"x.jsonl, line 2: there is no field 'value'"):
         replay(spark, tmp_path / "x.jsonl", to=topic, bootstrap_servers=servers, kind="records")
+    (tmp_path / "large.jsonl").write_text(json.dumps({"value": "v" * 2_000_000}) + "\n")
+    with pytest.raises(PipelineError, match=r"^MESSAGE_TOO_LARGE: "):
+        replay(spark, tmp_path / "large.jsonl", to=topic, bootstrap_servers=servers)
+    with pytest.raises(PipelineError, match=r"--compression must be none, gzip, .* not zip"):
+        replay(spark, files, to=topic, bootstrap_servers=servers, compression="zip")
+
+
+def test_a_topic_that_is_made_anew_meanwhile(
+    spark: SparkSession, cluster: LocalCluster, topic: str, tmp_path: Path
+) -> None:
+    """The new one has the offsets that come next, too; they are not those that were meant."""
+    lake = tmp_path / "lake [of] {patterns}*"  # to Spark, if it is not told otherwise
+    create(cluster, topic, 1)
+    write(cluster, topic, 60, 1)
+    expected = stored(cluster, topic, 1)[:30]
+
+    def make_anew(progress: Progress) -> None:
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+        admin.delete_topics([topic])[topic].result()
+        wait_until_known(cluster, topic, 0)
+        create(cluster, topic, 1)
+        wait_until_known(cluster, topic, 1)
+        write(cluster, topic, 90, 1, first=1000)
+
+    with pytest.raises(PipelineError, match=f"{topic} was deleted and made anew since it was archived"):
+        archive(
+            spark,
+            topics=[topic],
+            to=lake,
+            bootstrap_servers=cluster.bootstrap_servers,
+            offsets_per_commit=30,
+            compact_at=0,
+            show=make_anew,
+        )
+    assert in_lake(read_lake(spark, lake)) == expected
 
 
 def test_bad_input_is_told_in_a_line(spark: SparkSession, cluster: LocalCluster, topic: str, tmp_path: Path) -> None:

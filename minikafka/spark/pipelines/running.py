@@ -6,10 +6,11 @@ import re
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import TYPE_CHECKING, Final
+from uuid import uuid4
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -117,18 +118,30 @@ def interrupted_by_sigterm() -> Iterator[None]:
 
 @contextmanager
 def watched_jobs(spark: SparkSession, show: Show = show_nothing) -> Iterator[None]:
-    """Shows how many tasks of the batch jobs in the block are done. Raises PipelineError for what Spark raises."""
+    """Shows how many tasks of the batch jobs in the block are done. Raises PipelineError for what Spark raises.
+
+    SIGINT and SIGTERM end these jobs, and raise KeyboardInterrupt.
+    """
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
+    context, tag = spark.sparkContext, f"pipeline-{uuid4().hex}"
     watch = _JobWatch(spark, show)
     thread = threading.Thread(target=watch.run, name="pipeline-progress", daemon=True)
     thread.start()
     try:
         with interrupted_by_sigterm():
+            context.addJobTag(tag)
             yield
     except PySparkException as error:
         raise PipelineError(explain(error)) from error
+    except KeyboardInterrupt:
+        with suppress(Py4JError):  # Spark itself may have heard the signal, and be gone
+            context.cancelJobsWithTag(tag)
+        raise
     finally:
+        with suppress(Py4JError):
+            context.removeJobTag(tag)
         watch.finished.set()
         thread.join()
 

@@ -6,7 +6,8 @@ reads from there, so whatever was killed, and whenever, nothing is missing and n
 * ``layout``     paths, file names
 * ``manifest``   what commits say, and what they come to
 * ``planning``   what to archive next; which files to put together
-* ``lake``       commits on disk, and what a crash between any two steps of one leaves to do
+* ``state``      what a lake on disk says of itself, and whether it is true
+* ``lake``       commits to it, and what a crash between any two steps of one leaves to do
 * ``exchange``   two directories at once
 * ``writing``    what tasks do: ranges of offsets -> files
 * ``topics``     what the cluster has

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
-from uuid import uuid4
 
-from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
 from minikafka.model import NO_EPOCH, OffsetAndEpoch, TopicPartition
 from minikafka.spark.options import ClientSettings, SourceOptions
-from minikafka.spark.pipelines.archive.lake import Lake, local_directory, read_identity
+from minikafka.spark.pipelines.archive.lake import Lake
 from minikafka.spark.pipelines.archive.layout import DataFile
 from minikafka.spark.pipelines.archive.manifest import OffsetRange, Staged
-from minikafka.spark.pipelines.archive.planning import check_parts, groups_to_compact, missing_ranges, share
+from minikafka.spark.pipelines.archive.planning import (
+    beginnings,
+    check_parts,
+    groups_to_compact,
+    missing_ranges,
+    share,
+)
+from minikafka.spark.pipelines.archive.state import local_directory, read_identity
 from minikafka.spark.pipelines.archive.topics import Topics, cluster_id, look_at
 from minikafka.spark.pipelines.archive.writing import archive_range, merge
 from minikafka.spark.pipelines.running import PipelineError, Progress, Show, explain, show_nothing, watched_jobs
@@ -115,7 +120,6 @@ def archive(
                     work.catch_up(found)
         except KeyboardInterrupt:
             work.is_stopped = True
-            work.cancel()
         return work.summary()
 
 
@@ -131,7 +135,6 @@ class _Archive:
     compact_at: int
     skip_lost: bool
     show: Show
-    tag: str = field(default_factory=lambda: f"archive-{uuid4().hex}")
     new_records: dict[str, int] = field(default_factory=dict)
     commits: int = 0
     compacted_files: int = 0
@@ -139,20 +142,17 @@ class _Archive:
 
     def catch_up(self, found: Topics) -> None:
         """Archive all that the topics had when they were looked at."""
+        if begun := beginnings(self.lake.manifest.ends, found.extent):
+            self.lake.append(begun, ())
         missing = missing_ranges(self.lake.manifest.ends, found.extent, skip_lost=self.skip_lost)
         total = _length(missing)
         left, began = total, time.monotonic()
         while left:
-            rows = attempted(lambda: self._archive(share(missing, self.offsets_per_commit), found))  # noqa: B023
+            rows = self._archive(share(missing, self.offsets_per_commit), found)
             missing = missing_ranges(self.lake.manifest.ends, found.extent, skip_lost=self.skip_lost)
             left = _length(missing)
             self._tell(total - left, total, rows, time.monotonic() - began)
             self._compact()
-
-    def cancel(self) -> None:
-        """End the job that is under way."""
-        with suppress(Py4JError):  # Spark itself may have heard the signal, and be gone
-            self.spark.sparkContext.cancelJobsWithTag(self.tag)
 
     def summary(self) -> Archived:
         """What came of it."""
@@ -193,7 +193,12 @@ class _Archive:
     def _tasks(self, ranges: Mapping[TopicPartition, OffsetRange], found: Topics) -> list[SourceRange]:
         """A range for each task; a partition is split when cores would be idle and it is worth a file."""
         whole = [
-            SourceRange(where, OffsetAndEpoch(start, NO_EPOCH), OffsetAndEpoch(end, found.epochs[where]))
+            SourceRange(
+                where,
+                OffsetAndEpoch(start, NO_EPOCH),
+                OffsetAndEpoch(end, found.epochs[where]),
+                topic_id=found.ids[where.topic],
+            )
             for where, (start, end) in ranges.items()
         ]
         wanted = min(self.spark.sparkContext.defaultParallelism, _length(ranges) // _OFFSETS_PER_TASK)
@@ -212,29 +217,32 @@ class _Archive:
         self.compacted_files += sum(map(len, groups))
 
     def _run(self, tasks: Sequence[S], work: Callable[[S], T]) -> list[T]:
-        """Each piece of work in a task of Spark's own."""
-        context = self.spark.sparkContext
-        context.addJobTag(self.tag)
-        try:
-            return context.parallelize(tasks, len(tasks)).map(work).collect()
-        finally:
-            with suppress(Py4JError):
-                context.removeJobTag(self.tag)
+        """Each piece of work in a task of Spark's own. Tasks have no effect before a commit names their files."""
+        job = self.spark.sparkContext.parallelize(tasks, len(tasks)).map(work)
+        return attempted(job.collect, self._look_again)
+
+    def _look_again(self) -> None:
+        """Raise PipelineError, after a failure, for what will not be better the next time."""
+        found, ends = look_at(self.client, self.topics), self.lake.manifest.ends
+        self.lake.take_in(found.ids)
+        extent = {where: range_ for where, range_ in found.extent.items() if where in ends}
+        missing_ranges(ends, extent, skip_lost=self.skip_lost)
 
     def _tell(self, done: int, total: int, rows: int, seconds: float) -> None:
         speed = done / seconds if seconds else 0.0
         self.show(Progress(rows=done, rows_per_second=speed, batches=self.commits, rows_total=total))
 
 
-def attempted(job: Callable[[], T]) -> T:
-    """A job that fails leaves nothing behind, and is tried again: brokers go away and come back. Raises PipelineError
-    in the end."""
+def attempted(job: Callable[[], T], look_again: Callable[[], None]) -> T:
+    """What a job returns. One that fails is tried again, unless ``look_again`` raises: brokers go away and come back.
+    Raises PipelineError in the end."""
     for attempt in range(1, ATTEMPTS + 1):
         try:
             return job()
         except (PySparkException, Py4JJavaError) as error:
             if attempt == ATTEMPTS:
                 raise PipelineError(explain(error)) from error
+            look_again()
             time.sleep(_BACKOFF_S * 2**attempt)
     raise AssertionError("the last attempt returns or raises")
 

@@ -27,8 +27,7 @@ import shutil
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
@@ -38,18 +37,19 @@ from minikafka.spark.pipelines.archive import layout
 from minikafka.spark.pipelines.archive.exchange import exchange
 from minikafka.spark.pipelines.archive.layout import DataFile
 from minikafka.spark.pipelines.archive.manifest import FORMAT, Commit, Manifest, OffsetRange, Staged
+from minikafka.spark.pipelines.archive.state import (
+    Identity,
+    check_files,
+    find_identity,
+    local_directory,
+    read_commit,
+    read_manifest,
+    versions,
+)
 from minikafka.spark.pipelines.running import PipelineError
 
 COMMITS_PER_SNAPSHOT: Final = 64
-_ATTEMPTS: Final = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """Whose records a lake holds. Of a topic that was deleted and made anew the id is another."""
-
-    cluster_id: str
-    topic_ids: Mapping[str, str]
+_NO_NAME: Final = "__HIVE_DEFAULT_PARTITION__"  # in a path, for readers: null
 
 
 class Lake:
@@ -70,13 +70,14 @@ class Lake:
         directory.joinpath(layout.COMMITS).mkdir(parents=True, exist_ok=True)
         directory.joinpath(layout.STAGING).mkdir(exist_ok=True)
         with _locked(directory):
-            lake = cls(directory, _identity(directory) or Identity(cluster_id, {}), read_manifest(directory))
+            lake = cls(directory, find_identity(directory) or Identity(cluster_id, {}), read_manifest(directory))
             if lake.identity.cluster_id != cluster_id:
                 raise PipelineError(
                     f"{directory} holds topics of the cluster {lake.identity.cluster_id}, and this is {cluster_id}; "
                     f"choose another directory"
                 )
             lake._recover()
+            check_files(directory, lake.manifest)
             yield lake
 
     # -- topics -----------------------------------------------------------------------------------------------------
@@ -85,6 +86,8 @@ class Lake:
         """See to it that these topics belong here; ``add`` lets new ones in. Raises PipelineError."""
         known = self.identity.topic_ids
         for topic, topic_id in topic_ids.items():
+            if topic == _NO_NAME:
+                raise PipelineError(f"{topic} cannot be archived: readers of a lake take that name for no name at all")
             if known and topic not in known and not add:
                 raise PipelineError(
                     f"{self.directory} is the lake of {', '.join(sorted(known))}; "
@@ -182,7 +185,7 @@ class Lake:
         """Gather the commits so far. Those before the last are not needed any more; it may have to be published."""
         self._write(layout.snapshot_name(self.manifest.version), self.manifest.as_dict())
         commits = self.directory / layout.COMMITS
-        for version, is_snapshot in _versions(commits):
+        for version, is_snapshot in versions(commits):
             if version < self.manifest.version:
                 name = layout.snapshot_name(version) if is_snapshot else layout.commit_name(version)
                 commits.joinpath(name).unlink()
@@ -222,74 +225,9 @@ class Lake:
         """Publish the last commit, whose publishing may have been cut off, and sweep away what is of none."""
         commits, version = self.directory / layout.COMMITS, self.manifest.version
         if version:
-            self._publish(_read_commit(commits / layout.commit_name(version)))
+            self._publish(read_commit(commits / layout.commit_name(version)))
         for leftover in [*self.directory.joinpath(layout.STAGING).iterdir(), *commits.glob(".*")]:
             shutil.rmtree(leftover, ignore_errors=True) if leftover.is_dir() else leftover.unlink(missing_ok=True)
-
-
-def local_directory(to: str | Path) -> Path:
-    """The directory of a lake. Raises PipelineError for a place that no rename can make safe."""
-    text = str(to).removeprefix("file://")
-    if "://" in text:
-        raise PipelineError(
-            f"{to} is no directory: a lake needs a file system that all of Spark's machines have mounted, "
-            f"because it becomes visible by renames; archive to a directory and copy it"
-        )
-    return Path(text).expanduser().resolve()
-
-
-def read_identity(directory: Path) -> Identity:
-    """Whose records are there. Raises PipelineError when there is no lake."""
-    identity = _identity(directory)
-    if identity is None:
-        raise PipelineError(f"{directory} is no lake; make one with: minikafka pipeline archive TOPIC --to {directory}")
-    return identity
-
-
-def read_manifest(directory: Path) -> Manifest:
-    """What all commits come to. Raises PipelineError when they are damaged."""
-    for _ in range(_ATTEMPTS):
-        with suppress(FileNotFoundError):  # a snapshot took the place of commits just now
-            return _read_manifest(directory / layout.COMMITS)
-    raise PipelineError(f"the commits of {directory} cannot be read")
-
-
-def _read_manifest(commits: Path) -> Manifest:
-    versions = sorted(_versions(commits))
-    newest = max((version for version, is_snapshot in versions if is_snapshot), default=0)
-    try:
-        manifest = Manifest()
-        if newest:
-            manifest = Manifest.of(json.loads(commits.joinpath(layout.snapshot_name(newest)).read_text()))
-        for version, is_snapshot in versions:
-            if version > newest and not is_snapshot:
-                manifest = manifest.after(_read_commit(commits / layout.commit_name(version)))
-        return manifest
-    except (ValueError, KeyError, TypeError) as error:
-        raise PipelineError(f"{commits} is damaged: {error}") from None
-
-
-def _versions(commits: Path) -> list[tuple[int, bool]]:
-    return [found for path in commits.iterdir() if (found := layout.parse_commit_name(path.name))]
-
-
-def _read_commit(path: Path) -> Commit:
-    try:
-        return Commit.of(json.loads(path.read_text()))
-    except (ValueError, KeyError, TypeError) as error:
-        raise PipelineError(f"{path} is damaged: {error}") from None
-
-
-def _identity(directory: Path) -> Identity | None:
-    try:
-        fields = json.loads(directory.joinpath(layout.IDENTITY).read_text())
-        if fields["format"] != FORMAT:
-            raise PipelineError(f"{directory} is a lake of format {fields['format']}; this minikafka knows {FORMAT}")
-        return Identity(fields["cluster_id"], fields["topics"])
-    except FileNotFoundError:
-        return None
-    except (ValueError, KeyError, TypeError) as error:
-        raise PipelineError(f"{directory / layout.IDENTITY} is damaged: {error}") from None
 
 
 def _check_is_lake_or_new(directory: Path) -> None:

@@ -15,17 +15,27 @@ TARGET_BYTES: Final = 128 << 20
 _EXAMPLES_MAX: Final = 3
 
 
+def beginnings(
+    ends: Mapping[TopicPartition, int], found: Mapping[TopicPartition, OffsetRange]
+) -> dict[TopicPartition, OffsetRange]:
+    """Where partitions begin that the lake does not know yet, as empty ranges: from there on nothing may be missed, be
+    it written and deleted before it is archived. A partition that a topic got later begins at 0."""
+    known = {where.topic for where in ends}
+    starts = {where: 0 if where.topic in known else first for where, (first, _) in found.items() if where not in ends}
+    return {where: OffsetRange(start, start) for where, start in starts.items()}
+
+
 def missing_ranges(
     ends: Mapping[TopicPartition, int], found: Mapping[TopicPartition, OffsetRange], *, skip_lost: bool = False
 ) -> dict[TopicPartition, OffsetRange]:
     """What the topics have (``found``: first and end offset) and the lake has not, without empty ranges.
 
-    Raises PipelineError when the topics no longer have what should come next, unless ``skip_lost`` goes on behind it;
-    and when a partition ends before what was archived of it.
+    ``ends`` knows every partition, see :func:`beginnings`. Raises PipelineError when the topics no longer have what
+    should come next, unless ``skip_lost`` goes on behind it; and when a partition ends before what was archived of it.
     """
     missing, lost = {}, []
     for where, (first, end) in sorted(found.items()):
-        start = ends.get(where, first)
+        start = ends[where]
         if start > end:
             raise PipelineError(
                 f"{where} ends at offset {end}, but was archived up to {start}: it lost records or was made anew; "

@@ -22,7 +22,6 @@ _TIMEOUT_S: Final = 60.0
 class Topics:
     """Topics as they were when they were looked at; of each partition the first offset and the one past the last."""
 
-    cluster_id: str
     ids: dict[str, str]
     extent: dict[TopicPartition, OffsetRange]
     epochs: dict[TopicPartition, int]
@@ -47,21 +46,22 @@ def cluster_id(bootstrap_servers: str) -> str:
 def look_at(client: ClientSettings, names: Sequence[str]) -> Topics:
     """Look at topics. Raises KafkaError, in words that say how to create it, when one is not there."""
     with closing(LoopThread("topics")) as loop:
-        doing = "looking at the topics"
-        known, views = loop.call(_described(client.bootstrap_servers, names), timeout_s=_TIMEOUT_S, doing=doing)
+        views = loop.call(
+            _described(client.bootstrap_servers, names), timeout_s=_TIMEOUT_S, doing="looking at the topics"
+        )
     partitions = [TopicPartition(view.name, partition) for view in views for partition in sorted(view.partitions)]
     cluster = cluster_of(client)
     first, end = cluster.offsets(partitions, EARLIEST), cluster.offsets(partitions, LATEST)
     extent = {where: OffsetRange(first[where].offset, end[where].offset) for where in partitions}
     ids = {view.name: str(view.topic_id) for view in views}
-    return Topics(known, ids, extent, {where: end[where].epoch for where in partitions})
+    return Topics(ids, extent, {where: end[where].epoch for where in partitions})
 
 
-async def _described(bootstrap_servers: str, names: Sequence[str]) -> tuple[str, list[TopicView]]:
+async def _described(bootstrap_servers: str, names: Sequence[str]) -> list[TopicView]:
     async with Admin(bootstrap_servers) as admin:
         views = await admin.describe_topics(names)
         for view in views:
             if view.error:
                 hint = f"create it with: minikafka topic create {view.name}"
                 raise KafkaError(view.error, f"there is no topic {view.name!r} to be used; {hint}")
-        return (await admin.describe_cluster()).cluster_id or "", views
+        return views

@@ -183,11 +183,15 @@ def _by_day(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
 
 
 def merge(lake: Path, paths: Sequence[str], topic: str, directory: Path) -> Staged:
-    """Put files of one partition and day together, in the order of their offsets."""
+    """Put files of one partition and day together, in the order of their offsets.
+
+    Row groups are read one by one: in a batch across them there would be no bound to what large values take.
+    """
     writer = FilesWriter(directory, target_bytes=_NO_LIMIT)
     for path in paths:
         with parquet.ParquetFile(lake / path) as file:
-            for batch in file.iter_batches(_ROWS_PER_BATCH):
-                writer.write(batch.append_column("topic", pa.repeat(pa.scalar(topic), batch.num_rows)))
+            for group in range(file.num_row_groups):
+                for batch in file.iter_batches(_ROWS_PER_BATCH, row_groups=[group]):
+                    writer.write(batch.append_column("topic", pa.repeat(pa.scalar(topic), batch.num_rows)))
     (staged,) = writer.close().files
     return staged

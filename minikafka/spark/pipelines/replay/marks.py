@@ -1,7 +1,7 @@
 """The header by which a replayed record is known: ``minikafka.replay`` with the text ``REPLAY/POSITION/SOURCE``.
 
-REPLAY is the id of the replay; SOURCE a partition (``orders-3``) or a file, POSITION the offset or the row in it. A
-record that was replayed before keeps its older marks.
+REPLAY is the id of the replay; SOURCE a partition (``orders-3@ID``, the topic's id) or a file, POSITION the offset or
+the row in it. A record that was replayed before keeps its older marks.
 """
 
 from __future__ import annotations

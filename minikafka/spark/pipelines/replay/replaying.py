@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as fn
 
+from minikafka.model import Compression
 from minikafka.spark.options import ClientSettings
 from minikafka.spark.pipelines.archive.topics import Topics, look_at
 from minikafka.spark.pipelines.replay.marks import marked, replay_id
 from minikafka.spark.pipelines.replay.sources import Source, open_source
 from minikafka.spark.pipelines.replay.writing import FORMAT, ReplayedTopic
-from minikafka.spark.pipelines.running import Show, show_nothing, watched_jobs
+from minikafka.spark.pipelines.running import PipelineError, Show, show_nothing, watched_jobs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -68,6 +69,8 @@ def replay(
     Raises PipelineError or KafkaError. After any error, and after ``kill -9``, calling it again goes on.
     """
     began = time.monotonic()
+    if compression.upper() not in Compression.__members__:
+        raise PipelineError(f"--compression must be {', '.join(Compression.__members__).lower()}, not {compression}")
     found = look_at(ClientSettings(bootstrap_servers), [to])
     source = open_source(spark, path, kind=kind, topics=topics, key=key, value=value)
     target = _Target(

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from minikafka.spark.pipelines.archive.lake import local_directory, read_identity, read_manifest
+from pyspark.sql import functions as fn
+
 from minikafka.spark.pipelines.archive.layout import OF_LAKE
 from minikafka.spark.pipelines.archive.reading import read_lake
+from minikafka.spark.pipelines.archive.state import local_directory, read_identity, read_manifest
 from minikafka.spark.pipelines.replay.lines import FORMAT, KINDS, ReplayedFiles
 from minikafka.spark.pipelines.replay.marks import replay_id
 from minikafka.spark.pipelines.running import PipelineError
@@ -62,18 +64,17 @@ def _of_lake(spark: SparkSession, directory: Path, topics: Sequence[str]) -> Sou
     identity = read_identity(directory)
     records = read_lake(spark, directory, topics)
     ends = [where for where in read_manifest(directory).ends if not topics or where.topic in topics]
-    rows = records.selectExpr(
-        "concat(topic, '-', partition) AS source",
-        "offset AS position",
+    ids = fn.create_map(*(fn.lit(word) for topic_and_id in identity.topic_ids.items() for word in topic_and_id))
+    rows = records.select(
+        fn.concat("topic", fn.lit("-"), "partition", fn.lit("@"), ids[fn.col("topic")]).alias("source"),
+        fn.col("offset").alias("position"),
         "key",
         "value",
         "headers",
         "timestamp",
         "partition",
     )
-    name = replay_id(
-        LAKE, identity.cluster_id, *(f"{topic} {identity.topic_ids[topic]}" for topic in identity.topic_ids)
-    )
+    name = replay_id(LAKE, identity.cluster_id)
     count = max((where.partition for where in ends), default=-1) + 1
     return Source(name, LAKE, rows, len(ends), count)
 
@@ -103,7 +104,7 @@ def _files(where: Path, kind: str | None) -> list[Path]:
         return [where]
     if not where.is_dir():
         raise PipelineError(f"there is no {where}")
-    files = [path for path in sorted(where.rglob("*")) if path.is_file() and not path.name.startswith((".", "_"))]
+    files = [path for path in sorted(where.rglob("*")) if path.is_file() and not _is_hidden(path.relative_to(where))]
     if kind is None:
         files = [path for path in files if _kind_or_none(path)]
     if not files:
@@ -112,6 +113,10 @@ def _files(where: Path, kind: str | None) -> list[Path]:
             f"name a file, and say --as csv, json or records"
         )
     return files
+
+
+def _is_hidden(path: Path) -> bool:
+    return any(part[0] in "._" for part in path.parts)
 
 
 def _kind(path: Path) -> str:

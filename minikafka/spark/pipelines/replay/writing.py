@@ -13,9 +13,11 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from minikafka.errors import KafkaError
 from minikafka.model import Compression
 from minikafka.spark.cluster import ClientSettings, cluster_of
 from minikafka.spark.columns.encode import encode
@@ -42,6 +44,13 @@ class ReplayedTopic(DataSource):
 
 
 @dataclass
+class Failed(WriterCommitMessage):
+    """Why a task has not written all of its rows."""
+
+    why: str
+
+
+@dataclass
 class ReplayWriter(DataSourceArrowWriter):
     """Made on the driver, and sent to the tasks."""
 
@@ -51,7 +60,27 @@ class ReplayWriter(DataSourceArrowWriter):
     compression: Compression
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write the rows of a task; return once every in-sync replica has them."""
+        """Write the rows of a task; return once every in-sync replica has them, or with why they have not: a failure
+        that Spark noticed it would answer by the same task once more, and its rows would be written twice."""
+        task = TaskContext.get()
+        if task is not None and task.attemptNumber() > 0:
+            raise RuntimeError("a task of the replay was lost; the same command goes on behind what it has written")
+        try:
+            self._write(iterator)
+        except KafkaError as error:
+            return Failed(str(error))
+        return WriterCommitMessage()
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Every task has come to its end. Raises RuntimeError when one has not written all of its rows."""
+        for message in messages:
+            if isinstance(message, Failed):
+                raise RuntimeError(message.why)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """A task was lost; what it and others wrote stays, and is known by its marks."""
+
+    def _write(self, iterator: Iterator[pa.RecordBatch]) -> None:
         cluster = cluster_of(self.settings)
         placing = Placing(self.topic, len(cluster.partitions([self.topic])), random.Random())
         with cluster.writer() as writer:
@@ -59,13 +88,6 @@ class ReplayWriter(DataSourceArrowWriter):
                 for partition, encoded in self._encoded(batch, placing):
                     writer.send(self.topic, partition, encoded)
             writer.flush()
-        return WriterCommitMessage()
-
-    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Every task has written its rows."""
-
-    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """A task failed; what others wrote stays, and is known by its marks."""
 
     def _encoded(self, batch: pa.RecordBatch, placing: Placing) -> Iterator[tuple[int, Any]]:
         if not batch.num_rows:

@@ -22,7 +22,7 @@ def test_a_job_that_fails_is_tried_again() -> None:
             raise outcome
         return outcome
 
-    assert attempted(job) == 4711
+    assert attempted(job, lambda: None) == 4711
 
 
 def test_in_the_end_the_reason_is_told_in_a_line() -> None:
@@ -35,5 +35,20 @@ def test_in_the_end_the_reason_is_told_in_a_line() -> None:
         )
 
     with pytest.raises(PipelineError, match=r"^CORRUPT_MESSAGE: orders-0: batch at 5 is damaged$"):
-        attempted(job)
+        attempted(job, lambda: None)
     assert len(attempts) == ATTEMPTS
+
+
+def test_what_will_not_be_better_is_told_at_once() -> None:
+    attempts = []
+
+    def job() -> int:
+        attempts.append(1)
+        raise PySparkException("offsets 0 to 10 of orders-0 were to be read")
+
+    def look_again() -> None:
+        raise PipelineError("orders was deleted and made anew")
+
+    with pytest.raises(PipelineError, match="orders was deleted and made anew"):
+        attempted(job, look_again)
+    assert len(attempts) == 1

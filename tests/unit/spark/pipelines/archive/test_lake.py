@@ -16,8 +16,9 @@ import pytest
 from minikafka.model import TopicPartition
 from minikafka.spark.pipelines.archive import lake as lake_module
 from minikafka.spark.pipelines.archive import layout
-from minikafka.spark.pipelines.archive.lake import Lake, local_directory, read_identity, read_manifest
+from minikafka.spark.pipelines.archive.lake import Lake
 from minikafka.spark.pipelines.archive.manifest import OffsetRange
+from minikafka.spark.pipelines.archive.state import local_directory, read_identity, read_manifest
 from minikafka.spark.pipelines.archive.writing import FilesWriter, merge
 from minikafka.spark.pipelines.running import PipelineError
 
@@ -228,6 +229,33 @@ def test_directories_that_are_no_lake(tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="is no lake; make one with"):
         read_identity(tmp_path)
     assert local_directory("file:///tmp/lake") == Path("/tmp/lake").resolve()
+
+
+def test_files_that_are_not_those_of_the_commits(tmp_path: Path, rows: Rows) -> None:
+    """As in a copy that was made while somebody wrote, or put files together."""
+    directory = tmp_path / "lake"
+    with opened(directory) as lake:
+        for start in (0, 10):
+            append(lake, rows, start, start + 10)
+    first = min(directory.glob("topic=*/date=*/*"))
+    for name in ("_SUCCESS", ".crc"):  # which readers leave out
+        first.with_name(name).touch()
+    copy = first.with_name(first.name.replace("00000-", "00007-"))
+    shutil.copy(first, copy)
+    with pytest.raises(PipelineError, match=rf"there is topic=orders/date=1970-01-01/{copy.name}, of no commit"):
+        Lake.opened(directory, cluster_id="here").__enter__()
+    copy.unlink()
+    first.unlink()
+    with pytest.raises(PipelineError, match=f"{first.name} is missing; put it back"):
+        Lake.opened(directory, cluster_id="here").__enter__()
+
+
+def test_a_name_that_readers_take_for_none_is_refused(tmp_path: Path) -> None:
+    with (
+        Lake.opened(tmp_path / "lake", cluster_id="here") as lake,
+        pytest.raises(PipelineError, match="__HIVE_DEFAULT_PARTITION__ cannot be archived"),
+    ):
+        lake.take_in({"__HIVE_DEFAULT_PARTITION__": "id-1"})
 
 
 def test_damage_is_told(tmp_path: Path, rows: Rows) -> None:

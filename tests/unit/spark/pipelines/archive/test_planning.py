@@ -7,7 +7,14 @@ from hypothesis import strategies as st
 from minikafka.model import TopicPartition
 from minikafka.spark.pipelines.archive.layout import DataFile
 from minikafka.spark.pipelines.archive.manifest import OffsetRange
-from minikafka.spark.pipelines.archive.planning import Part, check_parts, groups_to_compact, missing_ranges, share
+from minikafka.spark.pipelines.archive.planning import (
+    Part,
+    beginnings,
+    check_parts,
+    groups_to_compact,
+    missing_ranges,
+    share,
+)
 from minikafka.spark.pipelines.running import PipelineError
 
 A, B, C = (TopicPartition("orders", partition) for partition in range(3))
@@ -15,8 +22,16 @@ A, B, C = (TopicPartition("orders", partition) for partition in range(3))
 
 def test_what_is_missing() -> None:
     found = {A: OffsetRange(0, 10), B: OffsetRange(5, 8), C: OffsetRange(3, 3)}
-    assert missing_ranges({A: 4}, found) == {A: (4, 10), B: (5, 8)}
-    assert missing_ranges({A: 10, B: 8}, found) == {}
+    assert missing_ranges({A: 4, B: 5, C: 3}, found) == {A: (4, 10), B: (5, 8)}
+    assert missing_ranges({A: 10, B: 8, C: 3}, found) == {}
+
+
+def test_a_partition_begins_where_it_was_first_seen() -> None:
+    """What comes and goes between two looks at it is missed: at one that was empty, or was not there."""
+    assert beginnings({}, {A: OffsetRange(0, 10), B: OffsetRange(5, 5)}) == {A: (0, 0), B: (5, 5)}
+    assert beginnings({A: 10, B: 5}, {A: OffsetRange(0, 10), B: OffsetRange(7, 9), C: OffsetRange(3, 4)}) == {C: (0, 0)}
+    with pytest.raises(PipelineError, match="orders-1 from 5 to 6, orders-2 from 0 to 2; --skip-lost"):
+        missing_ranges({B: 5, C: 0}, {B: OffsetRange(7, 9), C: OffsetRange(3, 4)})
 
 
 def test_deleted_offsets_are_told_of_or_skipped() -> None:

@@ -108,6 +108,21 @@ def test_merged_files_have_the_records_of_both(tmp_path: Path, rows: Rows) -> No
     assert parquet.ParquetFile(tmp_path / staged).read() == expected
 
 
+def test_large_values_are_merged_a_row_group_at_a_time(
+    tmp_path: Path, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may have been compressed to nothing: how large files are says little of the memory that they take."""
+    monkeypatch.setattr(writing, "ROW_GROUP_BYTES", 1)
+    staging = tmp_path / "staging"
+    staging.mkdir()
+    ((_, small),) = written_by(FilesWriter(staging), *(rows("orders", 0, range(n, n + 5)) for n in (0, 5, 10))).files
+    sizes = []
+    write = FilesWriter.write
+    monkeypatch.setattr(FilesWriter, "write", lambda self, batch: (sizes.append(batch.num_rows), write(self, batch)))
+    assert merge(tmp_path, [small], "orders", staging).file.rows == 15
+    assert sizes == [5, 5, 5]
+
+
 def test_plain_readers_find_topic_and_date(tmp_path: Path, rows: Rows) -> None:
     for file, staged in written_by(FilesWriter(tmp_path), rows("orders", 0, range(6), [0, 1])).files:
         target = tmp_path / "lake" / file.path

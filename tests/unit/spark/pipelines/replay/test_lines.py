@@ -64,7 +64,26 @@ def test_compressed_files(tmp_path: Path) -> None:
         ("json", "b", ['{"a":1}'], "line 1: there is no field 'b'"),
         ("csv", "b", ["a,c", "1,2"], "has no column 'b'; its columns are a, c"),
         ("csv", None, ["a,c", "1,2", "1"], "line 3: it has 1 fields, and its head has 2"),
-        ("records", None, ['{"key":"a"}'], "line 1: 'value'"),
+        ("json", None, ["[" * 100_000], "line 1: maximum recursion depth"),
+        ("csv", "a", ["a,a", "1,2"], "has two columns 'a'; name them apart"),
+        ("csv", None, ["a,c", '1,"2', "3,4"], "line 3: unexpected end of data"),
+        ("records", None, ["[1]"], "line 1: it is no JSON object: \\[1\\]"),
+        ("records", None, ['{"key":"a"}'], "line 1: there is no field 'value'"),
+        ("records", None, ['{"value":5}'], 'line 1: 5 is neither text nor {"base64": ...}'),
+        (
+            "records",
+            None,
+            ['{"value":"a","timestamp":9999999999999999}'],
+            "line 1: the field 'timestamp' is 9{16}, which",
+        ),
+        ("records", None, ['{"value":"a","timestamp":"x"}'], "line 1: the field 'timestamp' is 'x', which cannot be"),
+        (
+            "records",
+            None,
+            ['{"value":"a","partition":2147483648}'],
+            "line 1: the field 'partition' is 2147483648, which",
+        ),
+        ("records", None, ['{"value":"a","headers":[["a"]]}'], "line 1: a header is a list of a name and a value, not"),
         ("records", None, ['{"value":{"base64":"?"}}'], "line 1: "),
     ],
 )
@@ -73,6 +92,33 @@ def test_what_is_no_record_is_named_by_its_line(
 ) -> None:
     with pytest.raises(ValueError, match=told):
         list(read_records(written(tmp_path / "file", *lines), kind, key, None))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "data", "told"),
+    [
+        ("a.jsonl", "json", b'{"a":1}\n{"a":"\xff"}\n', "a.jsonl, line 2: it is no UTF-8 text"),
+        ("a.csv", "csv", b"a,b\n1,2\n\xff,2\n", "a.csv, line 3: it is no UTF-8 text"),
+        (
+            "a.jsonl.gz",
+            "json",
+            gzip.compress(b'{"a":1}\n' * 1000)[:-9],
+            r"a.jsonl.gz cannot be read behind line \d+: Compressed file ended",
+        ),
+        ("a.jsonl.gz", "json", b'{"a":1}\n', "a.jsonl.gz cannot be read behind line 0: Not a gzipped file"),
+    ],
+)
+def test_a_file_that_is_no_text_is_named_too(tmp_path: Path, name: str, kind: str, data: bytes, told: str) -> None:
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(ValueError, match=told):
+        list(read_records(str(tmp_path / name), kind, None, None))
+
+
+def test_what_spreadsheets_write(tmp_path: Path) -> None:
+    """A byte order mark, ends of lines of their own, cells of any length."""
+    path, long = tmp_path / "users.csv", "x" * 200_000
+    path.write_bytes(f"\ufeffid,name\r\n1,{long}\r\n".encode())
+    assert list(read_records(str(path), "csv", "id", "name")) == [Record(b"1", long.encode())]
 
 
 def test_rows_are_numbered_through_all_batches(tmp_path: Path) -> None:

@@ -1,0 +1,123 @@
+"""What a lake on disk says that it holds, and whether it does. Reads only."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from minikafka.spark.pipelines.archive import layout
+from minikafka.spark.pipelines.archive.manifest import FORMAT, Commit, Manifest
+from minikafka.spark.pipelines.running import PipelineError
+
+_ATTEMPTS: Final = 5
+_EXAMPLES_MAX: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Whose records a lake holds. Of a topic that was deleted and made anew the id is another."""
+
+    cluster_id: str
+    topic_ids: Mapping[str, str]
+
+
+def local_directory(to: str | Path) -> Path:
+    """The directory of a lake. Raises PipelineError for a place that no rename can make safe."""
+    text = str(to).removeprefix("file://")
+    if "://" in text:
+        raise PipelineError(
+            f"{to} is no directory: a lake needs a file system that all of Spark's machines have mounted, "
+            f"because it becomes visible by renames; archive to a directory and copy it"
+        )
+    return Path(text).expanduser().resolve()
+
+
+def read_identity(directory: Path) -> Identity:
+    """Whose records are there. Raises PipelineError when there is no lake."""
+    identity = find_identity(directory)
+    if identity is None:
+        raise PipelineError(f"{directory} is no lake; make one with: minikafka pipeline archive TOPIC --to {directory}")
+    return identity
+
+
+def read_manifest(directory: Path) -> Manifest:
+    """What all commits come to. Raises PipelineError when they are damaged."""
+    for _ in range(_ATTEMPTS):
+        with suppress(FileNotFoundError):  # a snapshot took the place of commits just now
+            return _read_manifest(directory / layout.COMMITS)
+    raise PipelineError(f"the commits of {directory} cannot be read")
+
+
+def _read_manifest(commits: Path) -> Manifest:
+    there = sorted(versions(commits))
+    newest = max((version for version, is_snapshot in there if is_snapshot), default=0)
+    try:
+        manifest = Manifest()
+        if newest:
+            manifest = Manifest.of(json.loads(commits.joinpath(layout.snapshot_name(newest)).read_text()))
+        for version, is_snapshot in there:
+            if version > newest and not is_snapshot:
+                manifest = manifest.after(read_commit(commits / layout.commit_name(version)))
+        return manifest
+    except (ValueError, KeyError, TypeError) as error:
+        raise PipelineError(f"{commits} is damaged: {error}") from None
+
+
+def versions(commits: Path) -> list[tuple[int, bool]]:
+    """Which commits and snapshots there are: ``(version, is_snapshot)``."""
+    return [found for path in commits.iterdir() if (found := layout.parse_commit_name(path.name))]
+
+
+def read_commit(path: Path) -> Commit:
+    """One commit. Raises PipelineError when it is damaged."""
+    try:
+        return Commit.of(json.loads(path.read_text()))
+    except (ValueError, KeyError, TypeError) as error:
+        raise PipelineError(f"{path} is damaged: {error}") from None
+
+
+def find_identity(directory: Path) -> Identity | None:
+    """Whose records are there; None when there is no lake yet. Raises PipelineError when that is damaged."""
+    try:
+        fields = json.loads(directory.joinpath(layout.IDENTITY).read_text())
+        if fields["format"] != FORMAT:
+            raise PipelineError(f"{directory} is a lake of format {fields['format']}; this minikafka knows {FORMAT}")
+        return Identity(fields["cluster_id"], fields["topics"])
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise PipelineError(f"{directory / layout.IDENTITY} is damaged: {error}") from None
+
+
+def check_files(directory: Path, manifest: Manifest) -> None:
+    """Raise PipelineError unless readers find exactly the files that commits name: one more would show them records
+    twice, one less none, as in a copy that was made while somebody wrote."""
+    named: dict[str, set[str]] = defaultdict(set)
+    for file in manifest.files.values():
+        named[file.directory].add(file.name)
+    found = {
+        str(day.relative_to(directory)): {path.name for path in day.iterdir() if path.name[0] not in "._"}
+        for day in directory.glob("topic=*/date=*")
+    }
+    if missing := _only_in(named, found):
+        raise PipelineError(
+            f"{directory} is damaged: {_few(missing)} is missing; put it back, or archive into another directory"
+        )
+    if foreign := _only_in(found, named):
+        raise PipelineError(
+            f"in {directory} there is {_few(foreign)}, of no commit: readers would take it for records; move it away"
+        )
+
+
+def _only_in(these: Mapping[str, set[str]], others: Mapping[str, set[str]]) -> list[str]:
+    return sorted(f"{day}/{name}" for day, names in these.items() for name in names - others.get(day, set()))
+
+
+def _few(paths: list[str]) -> str:
+    more = f" and {len(paths) - _EXAMPLES_MAX} more" if len(paths) > _EXAMPLES_MAX else ""
+    return ", ".join(paths[:_EXAMPLES_MAX]) + more

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark import TaskContext
+
+from minikafka.model import Compression
+from minikafka.spark.options import ClientSettings
+from minikafka.spark.pipelines.replay.writing import Failed, ReplayWriter
+
+WRITER = ReplayWriter(ClientSettings("127.0.0.1:1"), "orders", "0815", Compression.NONE)
+
+
+@pytest.fixture
+def second_attempt() -> Iterator[None]:
+    TaskContext._getOrCreate()._attemptNumber = 1
+    yield
+    TaskContext._taskContext = None
+
+
+@pytest.mark.usefixtures("second_attempt")
+def test_a_task_is_not_repeated() -> None:
+    """What it wrote before it was lost would be in the topic twice; only the next replay can see it."""
+    with pytest.raises(RuntimeError, match="the same command goes on behind what it has written"):
+        WRITER.write(iter(()))
+
+
+def test_a_failure_is_told_by_the_driver() -> None:
+    WRITER.commit([None])
+    with pytest.raises(RuntimeError, match=r"^MESSAGE_TOO_LARGE: a row of 3 GiB$"):
+        WRITER.commit([None, Failed("MESSAGE_TOO_LARGE: a row of 3 GiB")])
