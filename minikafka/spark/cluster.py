@@ -43,7 +43,8 @@ CONNECT_TIMEOUT_MS: Final = 10_000
 POLL_TIMEOUT_MS: Final = 120_000
 CLOSE_TIMEOUT_S: Final = 2.0
 MARGIN_MS: Final = 5_000  # by which the client's own time-outs are to be first
-LOOK_AFTER_MS: Final = 2_000  # without an answer: is what is asked for still there?
+LOOK_AFTER_MS: Final = 1_000  # without an answer: is what is asked for still there?
+LOOK_TIMEOUT_MS: Final = 3_000
 BELIEVED_AFTER_S: Final = 1.0  # a broker may hear of a new topic later than another
 LOOK_INTERVAL_S: Final = 0.1
 
@@ -241,9 +242,9 @@ class Cluster:
     def _is_vain(self, where: TopicPartition, offset: int, end: int, topic_id: str) -> bool:
         """True when there is nothing to wait for. Raises TopicReplacedError, nothing else: waiting goes on."""
         try:
-            self._check_topic(where.topic, topic_id, timeout_ms=LOOK_AFTER_MS)
+            self._check_topic(where.topic, topic_id, timeout_ms=LOOK_TIMEOUT_MS)
             doing = f"looking for records of {where}"
-            return self._call(holds_none(self.settings, where, offset, end), LOOK_AFTER_MS, doing)
+            return self._call(holds_none(self.settings, where, offset, end), LOOK_TIMEOUT_MS, doing)
         except TopicReplacedError:
             raise
         except KafkaError:
