@@ -47,6 +47,7 @@ LOOK_AFTER_MS: Final = 1_000  # without an answer: is what is asked for still th
 LOOK_TIMEOUT_MS: Final = 3_000
 BELIEVED_AFTER_S: Final = 1.0  # a broker may hear of a new topic later than another
 LOOK_INTERVAL_S: Final = 0.1
+MAX_MESSAGE_BYTES: Final = "max.message.bytes"
 
 
 class TopicReplacedError(KafkaError):
@@ -120,6 +121,21 @@ class Cluster:
                 await asyncio.sleep(LOOK_INTERVAL_S)
 
         return self._ask(ask, f"describing {', '.join(sorted(topic_ids))}", timeout_ms) if topic_ids else {}
+
+    def max_message_bytes(self, topic: str) -> int | None:
+        """How large a batch of this topic may be, after compression. None when the cluster keeps that to itself."""
+
+        async def ask(admin: Admin) -> int | None:
+            values = {entry.name: entry.value for entry in await admin.describe_configs(topic)}
+            found = values.get(MAX_MESSAGE_BYTES)
+            return None if found is None else int(found)
+
+        try:
+            return self._ask(ask, f"describing the settings of {topic}")
+        except KafkaError as error:
+            if error.code in (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED):
+                return None
+            raise
 
     # -- offsets ----------------------------------------------------------------------------------------------------
 

@@ -90,7 +90,8 @@ class BatchWriter:
     def _settle(self, delivery: Delivery) -> None:
         self._pending.discard(delivery)
         if not delivery.cancelled():
-            self._failure = self._failure or delivery.exception()
+            error = delivery.exception()  # asked for even if another came first, or asyncio complains of it
+            self._failure = self._failure or error
 
     async def _flush(self) -> None:
         while self._pending:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
 from librdkafka import PARTITIONS, create_topic, read_by_librdkafka
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -101,6 +102,15 @@ def test_rows_without_a_key_reach_every_partition(
     assert {message.partition() for message in found} == set(range(PARTITIONS))
 
 
+def test_batches_are_as_small_as_a_topic_wants_them(
+    spark: SparkSession, cluster: LocalCluster, topic: str, options: dict[str, str]
+) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    admin.create_topics([NewTopic(topic, PARTITIONS, 3, config={"max.message.bytes": "5000"})])[topic].result()
+    write(spark.range(100).selectExpr("repeat('x', 1000) AS value"), options, topic=topic)
+    assert len(read_by_librdkafka(cluster, topic, 100)) == 100
+
+
 @pytest.mark.usefixtures("connector")
 def test_the_connectors_partitions_and_rows(
     spark: SparkSession, cluster: LocalCluster, topic: str, options: dict[str, str]
@@ -166,7 +176,7 @@ def test_a_topic_can_only_be_appended_to(spark: SparkSession, options: dict[str,
             ],
             "a header's key is null",
         ),
-        (["'{created}' AS topic", "repeat('x', 20000000) AS value"], "MESSAGE_TOO_LARGE"),
+        (["'{created}' AS topic", "repeat('x', 2000000) AS value"], "more than the topic's max.message.bytes, 1048588"),
     ],
 )
 def test_rows_that_cannot_be_written_fail_in_a_line(

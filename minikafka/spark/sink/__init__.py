@@ -4,6 +4,7 @@
 ``writers``     what Spark calls, on the driver and in tasks
 ``columns``     which columns a DataFrame has for a topic
 ``placing``     which partition each row goes to
+``sizes``       how large batches may be
 ``origin``      headers that tell a record that was written twice, and how a reader drops it
 ``writing``     what a task does
 ==============  =====================================================================================================

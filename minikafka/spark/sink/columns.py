@@ -17,12 +17,10 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, StringType, StructType
 
 from minikafka.errors import ErrorCode, KafkaError
-
-HEADERS_TYPE: Final = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+from minikafka.spark.columns.schema import HEADERS_TYPE
 
 
 class RowsOfTopics(NamedTuple):
@@ -66,10 +64,17 @@ def rows_of(batch: pa.RecordBatch, topic: str | None) -> RowsOfTopics:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, message)
     value = column("value", pa.binary())
     assert value is not None, "checked when the query started"
-    headers = column("headers", HEADERS_TYPE)
-    if headers is not None and pc.list_flatten(headers).field("key").null_count:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "a header's key is null; only its value may be")
+    index = batch.schema.get_field_index("headers")
+    headers = None if index < 0 else _as_headers(batch.column(index))
     return RowsOfTopics(value, column("key", pa.binary()), headers, column("partition", pa.int32()), topics)
+
+
+def _as_headers(array: Any) -> Any:
+    """Whatever case their fields' names have: Arrow makes nulls of fields of other names."""
+    if [field.name for field in array.type.value_type] == [field.name for field in HEADERS_TYPE.value_type]:
+        return array.cast(HEADERS_TYPE)
+    rows = array.to_pylist()
+    return pa.array([row and [each and tuple(each.values()) for each in row] for row in rows], HEADERS_TYPE)
 
 
 def _is_text_or_bytes(type_: DataType) -> bool:

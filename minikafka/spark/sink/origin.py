@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from minikafka.spark.sink.columns import HEADERS_TYPE
+from minikafka.spark.columns.schema import HEADERS_TYPE
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -43,20 +43,26 @@ class Origin(NamedTuple):
         numbers = pa.array(np.arange(first_sequence, first_sequence + row_count)).cast(pa.string())
         common = f"{self.query_id}/{self.batch_id}/{self.task}/"
         values = pc.binary_join_element_wise(common, numbers, "").cast(pa.binary())
-        keys = pa.repeat(pa.scalar(ORIGIN_HEADER), row_count)
-        added = pa.StructArray.from_arrays([keys, values], fields=list(HEADERS_TYPE.value_type))
-        if headers is None:
-            return _lists(np.arange(row_count + 1), added)
-        lengths = pc.list_value_length(headers).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-        offsets = np.concatenate([[0], np.cumsum(lengths + 1)])
-        last = offsets[1:] - 1
-        given = headers.flatten()
-        order = np.empty(len(given) + row_count, np.int64)
-        is_given = np.ones(len(order), np.bool_)
-        is_given[last] = False
-        order[is_given] = np.arange(len(given))
-        order[last] = len(given) + np.arange(row_count)
-        return _lists(offsets, pa.concat_arrays([given, added]).take(pa.array(order)))
+        return with_header(headers, ORIGIN_HEADER, values)
+
+
+def with_header(headers: Any | None, name: str, values: Any) -> Any:
+    """The headers (an array of lists, or None for none) with one more for each row, as its last."""
+    row_count = len(values)
+    keys = pa.repeat(pa.scalar(name), row_count)
+    added = pa.StructArray.from_arrays([keys, values], fields=list(HEADERS_TYPE.value_type))
+    if headers is None:
+        return _lists(np.arange(row_count + 1), added)
+    lengths = pc.list_value_length(headers).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    offsets = np.concatenate([[0], np.cumsum(lengths + 1)])
+    last = offsets[1:] - 1
+    given = headers.flatten()
+    order = np.empty(len(given) + row_count, np.int64)
+    is_given = np.ones(len(order), np.bool_)
+    is_given[last] = False
+    order[is_given] = np.arange(len(given))
+    order[last] = len(given) + np.arange(row_count)
+    return _lists(offsets, pa.concat_arrays([given, added]).take(pa.array(order)))
 
 
 def _lists(offsets: Any, items: Any) -> Any:

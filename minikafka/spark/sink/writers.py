@@ -52,8 +52,8 @@ class TopicWriter(DataSourceArrowWriter):
         _log.info("wrote %s", _described(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """A task failed; what others wrote stays where it is."""
-        _log.warning("gave up after writing %s, which stay in their topics", _described(messages))
+        """A task failed; what it and others wrote stays where it is."""
+        _log.info("gave up; %s stay in their topics, and what failed tasks wrote", _described(messages))
 
 
 class TopicStreamWriter(DataSourceStreamArrowWriter):
@@ -76,8 +76,8 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
         _log.info("batch %d: wrote %s", batchId, _described(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """A task failed; the batch will be repeated, rows of others are then written a second time."""
-        _log.warning("batch %d: gave up after writing %s, which stay in their topics", batchId, _described(messages))
+        """A task failed; the batch will be repeated, and what was written is then written a second time."""
+        _log.info("batch %d: gave up; %s stay, and what failed tasks wrote", batchId, _described(messages))
 
 
 def _stream_origin() -> Origin:

@@ -21,9 +21,10 @@ from minikafka.spark.columns.encode import encode
 from minikafka.spark.sink.columns import RowsOfTopics, rows_of
 from minikafka.spark.sink.origin import Origin
 from minikafka.spark.sink.placing import Placing, grouped, taken
+from minikafka.spark.sink.sizes import Sizes
 
 if TYPE_CHECKING:
-    from minikafka.spark.cluster import BatchWriter
+    from minikafka.spark.cluster import BatchWriter, Cluster
     from minikafka.spark.options import SinkOptions
 
 
@@ -40,8 +41,9 @@ def write_rows(batches: Iterator[pa.RecordBatch], options: SinkOptions, origin: 
 
     Raises KafkaError when one cannot be written; others may have been, and will be again when the task is repeated.
     """
-    with cluster_of(options.client).writer() as writer:
-        task = _Task(options, origin, writer)
+    cluster = cluster_of(options.client)
+    with cluster.writer() as writer:
+        task = _Task(options, origin, cluster, writer)
         for batch in batches:
             task.write(batch)
         writer.flush()
@@ -52,10 +54,11 @@ def write_rows(batches: Iterator[pa.RecordBatch], options: SinkOptions, origin: 
 class _Task:
     options: SinkOptions
     origin: Origin | None
+    cluster: Cluster
     writer: BatchWriter
     rows: int = 0
     bytes: int = 0
-    placings: dict[str, Placing] = field(default_factory=dict)
+    topics: dict[str, tuple[Placing, Sizes]] = field(default_factory=dict)
     rng: random.Random = field(default_factory=random.Random)
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -65,30 +68,34 @@ class _Task:
         rows = rows_of(batch, self.options.topic)
         if self.origin is not None:
             rows = rows._replace(headers=self.origin.add_to(rows.headers, self.rows, batch.num_rows))
-        rows_per_turn = max(1, self.options.batch_bytes * batch.num_rows // max(batch.nbytes, 1))
+        bytes_per_row = max(batch.nbytes / batch.num_rows, 1)
         now_ms = int(time.time() * 1000)
         for topic, part in _by_topic(rows, self.options.topic):
-            self._write_to(topic, part, rows_per_turn, now_ms)
+            self._write_to(topic, part, bytes_per_row, now_ms)
         self.rows += batch.num_rows
 
-    def _write_to(self, topic: str, rows: RowsOfTopics, rows_per_turn: int, now_ms: int) -> None:
-        for partition, chosen in self._placing(topic).place(rows.key, rows.partition, len(rows.value), rows_per_turn):
+    def _write_to(self, topic: str, rows: RowsOfTopics, bytes_per_row: float, now_ms: int) -> None:
+        placing, sizes = self._topic(topic)
+        rows_per_turn = max(int(sizes.wanted / bytes_per_row), 1)
+        for partition, chosen in placing.place(rows.key, rows.partition, len(rows.value), rows_per_turn):
             key, value, headers = (taken(column, chosen) for column in (rows.key, rows.value, rows.headers))
             for encoded in encode(
                 key,
                 value,
                 headers,
                 now_ms,
-                max_batch_bytes=self.options.batch_bytes,
+                max_batch_bytes=sizes.wanted,
                 compression=self.options.compression,
             ):
+                sizes.check(encoded)
                 self.bytes += len(encoded.data)
                 self.writer.send(topic, partition, encoded)
 
-    def _placing(self, topic: str) -> Placing:
-        if topic not in self.placings:
-            self.placings[topic] = Placing(topic, self.writer.partition_count(topic), self.rng)
-        return self.placings[topic]
+    def _topic(self, topic: str) -> tuple[Placing, Sizes]:
+        if topic not in self.topics:
+            placing = Placing(topic, self.writer.partition_count(topic), self.rng)
+            self.topics[topic] = placing, Sizes.of(self.cluster, topic, self.options.batch_bytes)
+        return self.topics[topic]
 
 
 def _by_topic(rows: RowsOfTopics, topic: str | None) -> Iterator[tuple[str, RowsOfTopics]]:

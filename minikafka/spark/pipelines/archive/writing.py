@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 from minikafka.model import TopicPartition
+from minikafka.spark.columns.schema import HEADERS_TYPE
 from minikafka.spark.options import AssignedPartitions, ClientSettings, Edge, SourceOptions
 from minikafka.spark.pipelines.archive.layout import DAYS_MAX, DAYS_MIN, DataFile, date_of
 from minikafka.spark.pipelines.archive.manifest import Staged
@@ -40,7 +41,7 @@ SCHEMA: Final = pa.schema(
         pa.field("offset", pa.int64()),
         pa.field("timestamp", pa.timestamp("us", "UTC")),
         pa.field("timestampType", pa.int32()),
-        pa.field("headers", pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))),
+        pa.field("headers", HEADERS_TYPE),
     ]
 )
 """Of a data file. The topic and the date are in its path, as Hive's readers know them."""

@@ -21,7 +21,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from minikafka.spark.pipelines.replay.marks import HEADERS_TYPE
+from minikafka.spark.columns.schema import HEADERS_TYPE
 
 FORMAT: Final = "minikafka-replayed-files"
 KINDS: Final = ("csv", "json", "records")

@@ -9,15 +9,15 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from minikafka.spark.sink.origin import with_header
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 MARK: Final = "minikafka.replay"
-HEADERS_TYPE: Final = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 
 
 def replay_id(*parts: str) -> str:
@@ -28,18 +28,7 @@ def replay_id(*parts: str) -> str:
 def add_marks(headers: Any, replay: str, sources: Any, positions: Any) -> Any:
     """The headers (an array of lists, null for none) with the mark of each row as the last."""
     marks = pc.binary_join_element_wise(replay, positions.cast(pa.string()), sources, "/").cast(pa.binary())
-    lengths = pc.list_value_length(headers).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    offsets = np.concatenate([[0], np.cumsum(lengths + 1)])
-    given = pc.list_flatten(headers)
-    keys = pa.concat_arrays([given.field("key"), pa.repeat(pa.scalar(MARK), len(marks))])
-    values = pa.concat_arrays([given.field("value"), marks])
-    order = np.empty(int(offsets[-1]), np.int64)
-    is_mark = np.zeros(len(order), np.bool_)
-    is_mark[offsets[1:] - 1] = True
-    order[~is_mark] = np.arange(len(given))
-    order[is_mark] = len(given) + np.arange(len(marks))
-    both = pa.StructArray.from_arrays([keys, values], fields=list(HEADERS_TYPE.value_type))
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), both.take(pa.array(order)), type=HEADERS_TYPE)
+    return with_header(headers, MARK, marks)
 
 
 def marked(records: DataFrame, replay: str) -> DataFrame:

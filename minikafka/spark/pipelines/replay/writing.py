@@ -21,8 +21,10 @@ from minikafka.errors import KafkaError
 from minikafka.model import Compression
 from minikafka.spark.cluster import ClientSettings, cluster_of
 from minikafka.spark.columns.encode import encode
-from minikafka.spark.pipelines.replay.marks import HEADERS_TYPE, add_marks
+from minikafka.spark.columns.schema import HEADERS_TYPE
+from minikafka.spark.pipelines.replay.marks import add_marks
 from minikafka.spark.sink.placing import Placing, taken
+from minikafka.spark.sink.sizes import Sizes
 
 FORMAT: Final = "minikafka-replayed-topic"
 BATCH_BYTES: Final = 256 * 1024
@@ -83,26 +85,28 @@ class ReplayWriter(DataSourceArrowWriter):
     def _write(self, iterator: Iterator[pa.RecordBatch]) -> None:
         cluster = cluster_of(self.settings)
         placing = Placing(self.topic, len(cluster.partitions([self.topic])), random.Random())
+        sizes = Sizes.of(cluster, self.topic, BATCH_BYTES)
         with cluster.writer() as writer:
             for batch in iterator:
-                for partition, encoded in self._encoded(batch, placing):
+                for partition, encoded in self._encoded(batch, placing, sizes):
                     writer.send(self.topic, partition, encoded)
             writer.flush()
 
-    def _encoded(self, batch: pa.RecordBatch, placing: Placing) -> Iterator[tuple[int, Any]]:
+    def _encoded(self, batch: pa.RecordBatch, placing: Placing, sizes: Sizes) -> Iterator[tuple[int, Any]]:
         if not batch.num_rows:
             return
         headers = batch["headers"].cast(HEADERS_TYPE)
         if self.replay:
             headers = add_marks(headers, self.replay, batch["source"], batch["position"])
         timestamps_ms = _milliseconds(batch["timestamp"], int(time.time() * 1000))
-        rows_per_turn = max(1, BATCH_BYTES * batch.num_rows // max(batch.nbytes, 1))
+        rows_per_turn = max(sizes.wanted * batch.num_rows // max(batch.nbytes, 1), 1)
         for partition, rows in placing.place(batch["key"], batch["partition"], batch.num_rows, rows_per_turn):
             key, value, chosen = (taken(column, rows) for column in (batch["key"], batch["value"], headers))
             of_rows = timestamps_ms if rows is None else timestamps_ms[rows]
             for encoded in encode(
-                key, value, chosen, of_rows, max_batch_bytes=BATCH_BYTES, compression=self.compression
+                key, value, chosen, of_rows, max_batch_bytes=sizes.wanted, compression=self.compression
             ):
+                sizes.check(encoded)
                 yield partition, encoded
 
 

@@ -18,7 +18,7 @@ from pyspark.sql.types import (
 )
 
 from minikafka.errors import KafkaError
-from minikafka.spark.sink.columns import HEADERS_TYPE, check_schema, rows_of
+from minikafka.spark.sink.columns import check_schema, rows_of
 
 STRING, BINARY, INT, LONG = StringType(), BinaryType(), IntegerType(), LongType()
 
@@ -89,9 +89,8 @@ def test_the_option_overrides_the_column_of_topics() -> None:
         rows_of(batch, None)
 
 
-def test_a_header_needs_a_key() -> None:
-    given = pa.array([[{"key": "a", "value": None}], None, [{"key": None, "value": b"x"}]], HEADERS_TYPE)
-    batch = pa.record_batch({"value": ["a", "b", "c"], "headers": given})
-    with pytest.raises(KafkaError, match="a header's key is null"):
-        rows_of(batch, "t")
-    assert rows_of(batch.slice(0, 2), "t").headers.to_pylist() == [[{"key": "a", "value": None}], None]
+def test_headers_may_be_named_in_another_case() -> None:
+    named = pa.list_(pa.struct([pa.field("KEY", pa.string()), pa.field("Value", pa.binary())]))
+    given = pa.array([[{"KEY": "a", "Value": b"1"}, {"KEY": "a", "Value": None}], None, []], named)
+    rows = rows_of(pa.record_batch({"value": ["a", "b", "c"], "headers": given}), "t")
+    assert rows.headers.to_pylist() == [[{"key": "a", "value": b"1"}, {"key": "a", "value": None}], None, []]

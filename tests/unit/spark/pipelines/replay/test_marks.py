@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from minikafka.spark.pipelines.replay.marks import HEADERS_TYPE, MARK, add_marks, replay_id
+from minikafka.spark.columns.schema import HEADERS_TYPE
+from minikafka.spark.pipelines.replay.marks import MARK, add_marks, replay_id
 
 
 def test_a_mark_comes_behind_the_headers_that_are_there() -> None:
