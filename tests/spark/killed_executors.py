@@ -1,0 +1,141 @@
+"""A job of its own on a cluster of processes, whose executors and Python workers are killed while it reads.
+
+``python killed_executors.py BOOTSTRAP_SERVERS TOPIC DIRECTORY`` prints what was read, as JSON: for each way of reading,
+the offsets of each partition in order, as ``[first, last, count, distinct]``, and how often something was killed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from minikafka.spark import start_session
+
+TASKS = 12
+SETTINGS = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.executor.memory": "512m",
+    "spark.sql.shuffle.partitions": "2",
+}
+
+
+def main(bootstrap_servers: str, topic: str, directory: Path) -> None:
+    spark = start_session("killed", master="local-cluster[2,1,512]", settings=SETTINGS)
+    options = {
+        "kafka.bootstrap.servers": bootstrap_servers,
+        "subscribe": topic,
+        "startingOffsets": "earliest",
+        "minPartitions": str(TASKS),
+    }
+    found: dict[str, Any] = {}
+    for what, read in (("batch", read_batch), ("stream", read_stream)):
+        with Killing(spark) as killing:
+            found[what] = summary(read(spark, options, directory))
+        found[f"{what} killed"] = killing.killed
+    spark.stop()
+    print(json.dumps(found))
+
+
+def read_batch(spark: SparkSession, options: dict[str, str], directory: Path) -> DataFrame:
+    write(spark.read.format("minikafka").options(**options).load(), directory / "batch")
+    return spark.read.parquet(str(directory / "batch"))
+
+
+def read_stream(spark: SparkSession, options: dict[str, str], directory: Path) -> DataFrame:
+    stream = spark.readStream.format("minikafka").options(**options).load().writeStream
+    stream = stream.option("checkpointLocation", str(directory / "checkpoint")).trigger(availableNow=True)
+    query = stream.foreachBatch(lambda df, batch_id: write(df, directory / "stream" / f"batch={batch_id}")).start()
+    query.awaitTermination()
+    return spark.read.parquet(str(directory / "stream"))
+
+
+def write(df: DataFrame, path: Path) -> None:
+    """Slowly, so that there is time to kill somebody."""
+    slept = "IF(offset % 100 = 0, reflect('java.lang.Thread', 'sleep', 10L), '') AS slept"
+    df.selectExpr("partition", "offset", slept).write.mode("overwrite").parquet(str(path))
+
+
+def summary(rows: DataFrame) -> dict[str, list[int]]:
+    columns = ("min(offset) AS low", "max(offset) AS high", "count(*) AS n", "count(DISTINCT offset) AS different")
+    rows.createOrReplaceTempView("found")
+    found = rows.sparkSession.sql(f"SELECT partition, {', '.join(columns)} FROM found GROUP BY partition").collect()
+    return {str(row.partition): [row.low, row.high, row.n, row.different] for row in sorted(found)}
+
+
+class Killing:
+    """While it lasts, an executor and then every Python worker get SIGKILL, each time when some tasks have ended."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._tracker = spark.sparkContext.statusTracker()
+        self._thread = threading.Thread(target=self._run)
+        self._is_over = threading.Event()
+        self._ended_before = self._ended()
+        self.killed: list[str] = []
+
+    def __enter__(self) -> Killing:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        for what, find, tasks in (("executor", executors, 2), ("worker", workers, 6)):
+            while self._ended() - self._ended_before < tasks or not (victims := find()):
+                if self._is_over.wait(0.02):
+                    return
+            for pid in victims[:1] if what == "executor" else victims:
+                os.kill(pid, signal.SIGKILL)
+                self.killed.append(what)
+
+    def _ended(self) -> int:
+        stages = (self._tracker.getStageInfo(stage) for stage in range(100))
+        return sum(stage.numCompletedTasks for stage in stages if stage is not None)
+
+
+def executors() -> list[int]:
+    return [pid for pid in ours() if "CoarseGrainedExecutorBackend" in command(pid)]
+
+
+def workers() -> list[int]:
+    """The daemons' children that read: a daemon is a child of an executor."""
+    running = set(executors())
+    daemons = [pid for pid in ours() if "pyspark.daemon" in command(pid) and parent(pid) in running]
+    return [pid for pid in ours() if parent(pid) in daemons]
+
+
+def ours() -> list[int]:
+    """Our descendants, of which alone anything is killed."""
+    found = [os.getpid()]
+    pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    parents = {pid: parent(pid) for pid in pids}
+    for above in found:
+        found.extend(pid for pid, its in parents.items() if its == above)
+    return found[1:]
+
+
+def parent(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+def command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+    except OSError:
+        return ""
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]))

@@ -1,0 +1,30 @@
+"""Executors and Python workers that die: what they were reading is read again, and nothing twice."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from confluent_kafka import Producer
+
+from minikafka.chaos.local_cluster import LocalCluster
+
+SCRIPT = Path(__file__).with_name("killed_executors.py")
+COUNT = 10_000  # in each partition
+
+
+def test_each_offset_is_read_once_whoever_is_killed(cluster: LocalCluster, created: str, tmp_path: Path) -> None:
+    """On a Spark of its own with two executors, each a process; in a batch and in a stream."""
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "queue.buffering.max.messages": 200_000})
+    for number in range(3 * COUNT):
+        producer.produce(created, str(number), partition=number % 3)
+    assert producer.flush(60) == 0
+    command = [sys.executable, str(SCRIPT), cluster.bootstrap_servers, created, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr[-4000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    for how in ("batch", "stream"):
+        assert found[how] == {str(partition): [0, COUNT - 1, COUNT, COUNT] for partition in range(3)}
+        assert {"executor", "worker"} == set(found[f"{how} killed"])
