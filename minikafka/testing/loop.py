@@ -130,9 +130,9 @@ class Process(asyncio.AbstractEventLoop):
         if not self.is_alive:
             return
         self.is_alive = False
+        _keep_for_good((self, asyncio.all_tasks(self), [*self._ready], [*self._parked_jobs]))
         self._ready.clear()
         self._parked_jobs.clear()
-        _keep_for_good((self, asyncio.all_tasks(self)))
         for release in self._resources:
             release()
 

@@ -170,6 +170,26 @@ def test_nothing_of_a_killed_process_runs(world: World) -> None:
     assert len(seen) == 11
 
 
+def test_what_was_just_about_to_run_does_not_end_in_order_either(world: World) -> None:
+    """A task that was woken is held by nothing but the wake-up, which a kill drops."""
+    seen: list[str] = []
+
+    async def main(woken: asyncio.Future[None]) -> None:
+        try:
+            await woken
+        finally:
+            seen.append("finally")
+
+    future: asyncio.Future[None] = world.a.create_future()
+    world.a.spawn(main(future))
+    world.simulator.run(1)
+    world.a.enter(lambda: future.set_result(None))
+    del future
+    world.a.kill()
+    gc.collect()
+    assert not seen
+
+
 def test_a_process_may_be_killed_in_the_middle_of_a_turn(world: World) -> None:
     seen: list[str] = []
 
