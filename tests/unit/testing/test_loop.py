@@ -180,11 +180,10 @@ def test_what_was_just_about_to_run_does_not_end_in_order_either(world: World) -
         finally:
             seen.append("finally")
 
-    future: asyncio.Future[None] = world.a.create_future()
-    world.a.spawn(main(future))
+    futures: list[asyncio.Future[None]] = [world.a.create_future()]
+    world.a.spawn(main(futures[0]))
     world.simulator.run(1)
-    world.a.enter(lambda: future.set_result(None))
-    del future
+    world.a.enter(lambda: futures.pop().set_result(None))
     world.a.kill()
     gc.collect()
     assert not seen
