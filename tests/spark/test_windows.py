@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.errors import KafkaError
 from minikafka.spark.pipelines.running import PipelineError, Progress, show_nothing
 from minikafka.spark.pipelines.windows import Windows, WindowsSummary, run_windows, windowed
+from minikafka.spark.pipelines.windows.spec import Named
 from minikafka.spark.sink import ORIGIN_HEADER
 
 WINDOWS = Windows.parse(
@@ -206,4 +208,28 @@ def test_what_is_missing_is_said_before_anything_starts(job: Job) -> None:
             job.spark, job.topic, to="nowhere", windows=WINDOWS, bootstrap_servers=job.cluster.bootstrap_servers,
             checkpoint=str(job.checkpoint),
         )  # fmt: skip
+    with pytest.raises(PipelineError, match=f"--to {job.topic}: results would be aggregated in their turn"):
+        run_windows(
+            job.spark, job.topic, to=job.topic, windows=WINDOWS, bootstrap_servers=job.cluster.bootstrap_servers,
+            checkpoint=str(job.checkpoint),
+        )  # fmt: skip
     assert not job.checkpoint.exists()
+
+
+def test_a_checkpoint_belongs_to_the_query_that_began_a_batch_with_it(job: Job) -> None:
+    """Not to one that Spark would not have; and not to any, if another program did."""
+    job.checkpoint = job.checkpoint.with_name("check [point]*")  # to Spark's readers a pattern
+    orders = some_orders(100)
+    job.produce(orders)
+    with pytest.raises(PipelineError, match="Distinct aggregations are not supported"):
+        job.run(replace(WINDOWS, aggregates=(Named("users", "count(DISTINCT json.user)"),)))
+    assert not job.run().is_resumed
+    job.check(orders)
+    with pytest.raises(PipelineError, match=r"of other windows .--window was 10s."):
+        job.run(replace(WINDOWS, window_ms=20_000))
+    shutil.rmtree(job.checkpoint / "purpose")
+    with pytest.raises(PipelineError, match="is of another program: choose another --checkpoint"):
+        job.run()
+    job.checkpoint = job.checkpoint / "metadata"
+    with pytest.raises(PipelineError, match=r"metadata cannot be used: Parent path is not a directory"):
+        job.run()

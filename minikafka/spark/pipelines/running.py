@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 POLL_S: Final = 0.25
 _EXCEPTION: Final = re.compile(r"^(?:[\w.]+\.)?(\w*(?:Error|Exception|Interrupt))(?:: (.*))?$")
 _CONDITION: Final = re.compile(r"^\[([A-Z0-9_.]+)\] ")
+_CAUSE: Final = re.compile(r"^(?:: |Caused by: )")
+_OF_QUERY: Final = re.compile(r"^Query \[id = .*?\] terminated with exception: ")
 _SQL_STATE: Final = re.compile(r"\s*SQLSTATE: \w{5}\b;?")
 
 
@@ -170,7 +172,7 @@ class _JobWatch:
 
 def explain(error: BaseException) -> str:
     """The one line in an error of Spark that a person needs: of Python's traceback the exception that began it all."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = [_CAUSE.sub("", line.strip()) for line in str(error).splitlines() if line.strip()]
     for line in reversed(lines):
         if (found := _EXCEPTION.match(line)) and found.group(2) and not found.group(1).startswith("Py4J"):
             return _without_codes(found.group(2))
@@ -178,4 +180,9 @@ def explain(error: BaseException) -> str:
 
 
 def _without_codes(line: str) -> str:
-    return _SQL_STATE.sub("", _CONDITION.sub("", line)).strip(" ;")
+    return _SQL_STATE.sub("", _CONDITION.sub("", _OF_QUERY.sub("", line))).strip(" ;")
+
+
+def literally(path: str) -> str:
+    """A path as Spark's readers want it, which take it for a pattern."""
+    return re.sub(r"([\\\[\]{}*?])", r"\\\1", path)

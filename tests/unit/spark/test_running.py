@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from minikafka.spark.pipelines.running import Progress, explain, interrupted_by_sigterm
+from minikafka.spark.pipelines.running import Progress, explain, interrupted_by_sigterm, literally
 
 OF_A_WORKER = """[PYTHON_DATA_SOURCE_ERROR] Failed when running Python data source: Traceback (most recent call last):
   File "worker.py", line 10, in main
@@ -27,12 +27,25 @@ minikafka.errors.KafkaError: UNKNOWN_TOPIC_OR_PARTITION: there is no topic nowhe
             "No column `x` can be found. line 1 pos 0",
         ),
         ("job aborted\njava.lang.IllegalStateException: the disk is full", "the disk is full"),
+        (
+            "An error occurred while calling o25.text.\n: java.io.IOException: no\n\tat a.b(C.java:1)\n"
+            "Caused by: org.apache.hadoop.fs.ParentNotDirectoryException: not a directory: file:/a\n\tat a.b(C.java:2)",
+            "not a directory: file:/a",
+        ),
+        (
+            "Query [id = 7, runId = c] terminated with exception: [DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012",
+            "Division by zero.",
+        ),
         ("nothing to shorten", "nothing to shorten"),
         ("", "RuntimeError"),
     ],
 )
 def test_an_error_of_spark_becomes_a_line(said: str, explained: str) -> None:
     assert explain(RuntimeError(said)) == explained
+
+
+def test_a_path_is_no_pattern() -> None:
+    assert literally("/a b/c.d/{e}/[f]*?\\g") == r"/a b/c.d/\{e\}/\[f\]\*\?\\g"
 
 
 @pytest.mark.parametrize(

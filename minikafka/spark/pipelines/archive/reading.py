@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from minikafka.spark.pipelines.archive.state import local_directory, read_identity, read_manifest
-from minikafka.spark.pipelines.running import PipelineError
+from minikafka.spark.pipelines.running import PipelineError, literally
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,12 +28,7 @@ def read_lake(spark: SparkSession, directory: str | Path, topics: Sequence[str] 
     if unknown := sorted(set(topics) - known.keys()):
         raise PipelineError(f"{path} holds no topic {', '.join(unknown)}; it is the lake of {', '.join(sorted(known))}")
     files = read_manifest(path).files.values()
-    paths = [_literally(path / file.path) for file in files if not topics or file.topic in topics]
+    paths = [literally(str(path / file.path)) for file in files if not topics or file.topic in topics]
     if not paths:
         return spark.createDataFrame([], SCHEMA)
     return spark.read.schema(SCHEMA).option("basePath", str(path)).parquet(*paths)
-
-
-def _literally(path: Path) -> str:
-    """A path that Spark does not take for a pattern."""
-    return re.sub(r"([\\\[\]{}*?])", r"\\\1", str(path))

@@ -15,6 +15,9 @@ State lives in RocksDB, on the executors' disks, and its changes in the checkpoi
 of an executor the query goes on where its checkpoint ends. A batch that was under way is done again with the same
 offsets and the same state, so its results are the same: some may be in the target topic twice, with equal keys and
 values, and with the sink's origin header that tells them from others.
+
+Time goes on with the records alone: in a topic where nothing comes any more the last windows stay open, and with
+``Emit.FINAL`` their results are not written before newer records have come.
 """
 
 from minikafka.spark.pipelines.windows.plan import windowed

@@ -6,10 +6,12 @@ The note is a text file in the checkpoint, written by Spark, so that any file sy
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from minikafka.spark.pipelines.running import PipelineError
+from minikafka.spark.pipelines.running import PipelineError, explain, literally
 from minikafka.spark.pipelines.windows.spec import Named, Windows, format_duration
 
 if TYPE_CHECKING:
@@ -66,26 +68,57 @@ class Purpose:
 
 
 def load_purpose(spark: SparkSession, checkpoint: str) -> dict[str, Any] | None:
-    """What the checkpoint says that it is for; None when it is new."""
-    from pyspark.errors import AnalysisException
+    """What the checkpoint says that it is for; None when no query has begun a batch with it.
 
-    try:
-        lines = spark.read.text(_path(checkpoint)).collect()
-    except AnalysisException as error:
-        if error.getCondition() == "PATH_NOT_FOUND":
+    Raises PipelineError for the checkpoint of another program, and for one that cannot be read.
+    """
+    with _readable(checkpoint):
+        if not _lines(spark, f"{_root(checkpoint)}/offsets"):
             return None
-        raise
-    return json.loads(lines[0][0]) if lines else None
+        lines = _lines(spark, _path(checkpoint))
+    try:
+        found: dict[str, Any] = json.loads(lines[0])
+    except (IndexError, ValueError):
+        raise PipelineError(f"the checkpoint {checkpoint} is of another program: choose another --checkpoint") from None
+    return found
 
 
 def save_purpose(spark: SparkSession, checkpoint: str, purpose: Purpose) -> None:
-    """Note what the checkpoint is for."""
-    note = spark.createDataFrame([(purpose.to_json(),)], "value string")
-    note.coalesce(1).write.mode("overwrite").text(_path(checkpoint))
+    """Note what the checkpoint is for. Raises PipelineError when it cannot be written."""
+    with _readable(checkpoint):
+        note = spark.createDataFrame([(purpose.to_json(),)], "value string")
+        note.coalesce(1).write.mode("overwrite").text(_path(checkpoint))
+
+
+@contextmanager
+def _readable(checkpoint: str) -> Iterator[None]:
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        raise PipelineError(f"the checkpoint {checkpoint} cannot be used: {explain(error)}") from error
+
+
+def _lines(spark: SparkSession, path: str) -> list[str]:
+    """The lines of all files in a directory; none when it is not there."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        return [line for (line,) in spark.read.text(literally(path)).collect()]
+    except AnalysisException as error:
+        if error.getCondition() == "PATH_NOT_FOUND":
+            return []
+        raise
 
 
 def _path(checkpoint: str) -> str:
-    return f"{checkpoint.rstrip('/')}/purpose"
+    return f"{_root(checkpoint)}/purpose"
+
+
+def _root(checkpoint: str) -> str:
+    return checkpoint.rstrip("/")
 
 
 def _words(name: str, value: Any) -> str:

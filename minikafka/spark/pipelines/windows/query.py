@@ -68,6 +68,8 @@ def run_windows(
     Raises PipelineError, and KafkaError when the cluster or one of the topics is not there.
     """
     interval = f"{parse_duration(every, '--every')} milliseconds"
+    if to == topic:
+        raise PipelineError(f"--to {to}: results would be aggregated in their turn, without end; name another topic")
     found = peek(bootstrap_servers, topic)
     peek(bootstrap_servers, to)
     purpose, is_resumed = _purpose(spark, found, to, windows, bootstrap_servers, checkpoint)

@@ -19,6 +19,7 @@ WINDOW_START: Final = "window_start"
 WINDOW_END: Final = "window_end"
 COUNT: Final = "count(*) AS count"
 DAY_MS: Final = 86_400_000
+DURATION_MAX_MS: Final = 36_500 * DAY_MS
 
 _UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": DAY_MS}
 _DURATION: Final = re.compile(r"\s*(\d+)\s*(ms|s|m|h|d)\s*")
@@ -131,6 +132,8 @@ def parse_duration(text: str, option: str, *, at_least_ms: int = 0) -> int:
     duration_ms = int(found[1]) * _UNITS_MS[found[2]]
     if duration_ms < at_least_ms:
         raise PipelineError(f"{option} {text}: it must be longer than nothing")
+    if duration_ms > DURATION_MAX_MS:
+        raise PipelineError(f"{option} {text}: it must not be longer than {format_duration(DURATION_MAX_MS)}")
     return duration_ms
 
 

@@ -47,6 +47,7 @@ def test_a_duration_is_read_as_it_was_written(duration_ms: int) -> None:
     [
         ({"window": "10"}, "--window 10: a duration is a number with a unit"),
         ({"window": "0s"}, "--window 0s: it must be longer than nothing"),
+        ({"window": "999999999d"}, "--window 999999999d: it must not be longer than 36500d"),
         ({"window": "-1s"}, "--window -1s: a duration"),
         ({"window": "10s", "slide": "11s"}, "--slide 11s is longer than --window 10s"),
         ({"window": "10s", "watermark": "soon"}, "--watermark soon: a duration"),
