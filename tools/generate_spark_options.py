@@ -34,6 +34,7 @@ WHERE = {Side.BATCH_SOURCE: "batch", Side.STREAM_SOURCE: "streaming"}
 def render() -> str:
     """The page as it should be."""
     idle = [row.name for row in (*SOURCE_OPTIONS, *CLIENT_OPTIONS) if row.kind is None and not row.refusal]
+    refused = [row for row in (*SOURCE_OPTIONS, *CLIENT_OPTIONS) if row.refusal]
     return "".join(
         (
             HEAD,
@@ -44,7 +45,7 @@ def render() -> str:
             ", ".join(f"`{name}`" for name in idle),
             ".\n",
             "\n## Refused\n\n| Option | What to do |\n|---|---|\n",
-            *(f"| `{row.name}` | {_escaped(row.refusal)} |\n" for row in CLIENT_OPTIONS if row.refusal),
+            *(f"| `{row.name}` | {_escaped(row.refusal)} |\n" for row in refused),
             _table(
                 '`format("minikafka-log")`: log directories', (replace(row, side=Side.SOURCE) for row in LOG_OPTIONS)
             ),

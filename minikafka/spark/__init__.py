@@ -32,7 +32,12 @@ __all__ = ["NoJavaError", "register", "start_session"]
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``format("minikafka")`` and ``format("minikafka-log")`` known to a session."""
+    """Make ``format("minikafka")`` and ``format("minikafka-log")`` known to a session, from any thread.
+
+    Sessions cloned from it, as the one in ``foreachBatch`` is, know them too; ``spark.newSession()`` does not by this.
+    No call is needed where Spark finds the modules ``pyspark_minikafka*``: every session knows the formats if they are
+    installed for the Python of the driver's workers (``PYSPARK_PYTHON``) when Spark first looks for a format.
+    """
     from minikafka.spark.offline import LogDataSource
     from minikafka.spark.source import MinikafkaDataSource
 

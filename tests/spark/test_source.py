@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -142,6 +144,52 @@ def test_what_cannot_be_read_is_said_in_one_line(
         load(spark, servers | options).collect()
     line = explain(raised.value)
     assert says in line
+    assert "\n" not in line
+
+
+def test_every_session_in_every_thread_knows_the_format(
+    spark: SparkSession, filled: str, servers: dict[str, str], tmp_path: Path
+) -> None:
+    """A new session, where nothing was registered, and the one in which a micro-batch is handled."""
+    counts: list[int] = []
+
+    def read(session: SparkSession) -> None:
+        counts.append(load(session, servers, subscribe=filled).count())
+
+    thread = threading.Thread(target=read, args=(spark.newSession(),))
+    thread.start()
+    thread.join()
+    stream = spark.readStream.format("minikafka").options(**servers, subscribe=filled).load().writeStream
+    stream = stream.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
+    query = stream.foreachBatch(lambda df, _: read(df.sparkSession)).start()
+    assert query.awaitTermination(60)
+    assert counts == [COUNT, COUNT]
+
+
+@pytest.mark.parametrize(
+    ("options", "count"),
+    [
+        ({"SUBSCRIBE": " source-batch ,source-batch", "startingoffsets": "Earliest"}, COUNT),
+        ({"startingTimestamp": "1200000", "startingOffsetsByTimestampStrategy": "LATEST"}, 0),
+        ({"endingTimestamp": "0"}, 0),
+        ({"startingTimestamp": "2000000", "endingTimestamp": "1000000"}, "the options begin source-batch-0 at offset"),
+        ({"endingOffsets": '{"source-batch":{"0":3,"1":0,"2":0}}', "startingTimestamp": "1050000"}, "end it at 3"),
+        ({"startingTimestamp": "-1"}, "option 'startingTimestamp' is '-1'; it must be milliseconds since 1970"),
+        ({"path": "source-batch"}, "say 'subscribe' to read"),
+    ],
+)
+def test_odd_bounds_are_taken_or_said_to_be_wrong(
+    spark: SparkSession, filled: str, servers: dict[str, str], options: dict[str, str], count: int | str
+) -> None:
+    given = servers | ({} if "SUBSCRIBE" in options else {"subscribe": filled}) | options
+    given.setdefault("startingOffsetsByTimestampStrategy", "latest")
+    if isinstance(count, int):
+        assert load(spark, given).count() == count
+        return
+    with pytest.raises(Exception, match="option") as raised:
+        load(spark, given).count()
+    line = explain(raised.value)
+    assert count in line
     assert "\n" not in line
 
 

@@ -229,6 +229,34 @@ def test_a_topic_that_is_made_anew_while_a_query_runs_is_read_from_its_beginning
     assert batches.values == list(range(160, 190))
 
 
+def test_a_topic_that_is_deleted_while_a_query_runs_is_missed_or_left_out(
+    spark: SparkSession, cluster: LocalCluster, topic: str, tmp_path: Path
+) -> None:
+    """The others are read on. One that matches a pattern is read from its start whenever it is created."""
+    first, second = f"{topic}-1", f"{topic}-2"
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    options = {"subscribePattern": f"{topic}-.*"}
+    with (
+        streaming(spark, cluster, str(tmp_path / "a"), **options) as (strict, strict_batches),
+        streaming(spark, cluster, str(tmp_path / "b"), **options, failOnDataLoss="false") as (going_on, batches),
+    ):
+        eventually(lambda: 0 in batches.by_id, "a batch of no topic")
+        for name, numbers in ((first, range(30)), (second, range(30, 60))):
+            create_topic(cluster, name)
+            wait_until_known(cluster, name, 3)
+            write(cluster, name, numbers)
+        eventually(lambda: len(batches.rows) == len(strict_batches.rows) == 60, "the rows of both")
+        admin.delete_topics([first])[first].result()
+        write(cluster, second, range(60, 90))
+        eventually(lambda: len(batches.rows) == 90, "what came after one was deleted")
+        eventually(lambda: not strict.isActive, "the other query to fail")
+        line = explain(strict.exception())  # type: ignore[arg-type]
+        assert f"{first}-0, read up to offset 10, was deleted" in line or f"topic '{first}' was deleted" in line
+        assert "set 'failOnDataLoss' to false" in line
+        assert going_on.isActive
+    assert batches.values == list(range(90))
+
+
 def test_records_that_expired_before_they_were_read_are_a_loss(
     spark: SparkSession, start_cluster: Any, topic: str, checkpoint: str
 ) -> None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
-from minikafka.config.kinds import INT_MAX, LONG_MAX, ConfigType, Kind
+from minikafka.config.kinds import INT_MAX, LONG_MAX, ConfigType, Kind, choice, long
 from minikafka.model import TopicPartition
 from minikafka.spark.options.values import EARLIEST, Edge
 
@@ -42,6 +42,26 @@ def duration_ms() -> Kind[int]:
         return int(match[1]) * _UNITS_MS[match[2]]
 
     return Kind(ConfigType.LONG, allowed, parse, _duration)
+
+
+def time_ms() -> Kind[int]:
+    """A point in time."""
+    allowed = "milliseconds since 1970, a whole number of 0 or more"
+    number = long(0)
+
+    def parse(raw: object) -> int:
+        try:
+            return number.parse(raw)
+        except ValueError:
+            raise ValueError(allowed) from None
+
+    return Kind(ConfigType.LONG, allowed, parse)
+
+
+def word(*words: str) -> Kind[str]:
+    """One of these, in any case."""
+    exact = choice(*words)
+    return Kind(ConfigType.STRING, exact.allowed, lambda raw: exact.parse(str(raw).lower()))
 
 
 def anything() -> Kind[str]:

@@ -96,7 +96,7 @@ def _hint(name: str, rows: Iterable[Option]) -> str:
     near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.7)
     if near:
         return f"; did you mean '{known[near[0]]}'?"
-    return "; docs/spark.md lists all of them"
+    return "; docs/spark-options.md lists all of them"
 
 
 def _shown(raw: str) -> str:

@@ -6,9 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-from minikafka.config.kinds import boolean, choice, integer, long
+from minikafka.config.kinds import boolean, integer, long
 from minikafka.spark.options.client import ClientSettings, check_security, client_settings
-from minikafka.spark.options.kinds import anything, duration_ms, offsets, partitions, pattern, timestamps, topics
+from minikafka.spark.options.kinds import (
+    anything,
+    duration_ms,
+    offsets,
+    partitions,
+    pattern,
+    time_ms,
+    timestamps,
+    topics,
+    word,
+)
 from minikafka.spark.options.option import Option, OptionError, Side, parse_options
 from minikafka.spark.options.values import (
     AssignedPartitions,
@@ -44,7 +54,7 @@ SOURCE_OPTIONS: Final = (
     ),
     Option(
         "startingTimestamp",
-        long(0),
+        time_ms(),
         None,
         Side.SOURCE,
         "Begin at the first record of this time (ms) or later; goes before the other two.",
@@ -58,7 +68,7 @@ SOURCE_OPTIONS: Final = (
     ),
     Option(
         "startingOffsetsByTimestampStrategy",
-        choice("error", "latest"),
+        word("error", "latest"),
         "error",
         Side.SOURCE,
         "What to do with a partition that has no record of that time or later: fail, or begin at its end.",
@@ -72,7 +82,7 @@ SOURCE_OPTIONS: Final = (
     ),
     Option(
         "endingTimestamp",
-        long(0),
+        time_ms(),
         None,
         Side.BATCH_SOURCE,
         "End before the first record of this time (ms) or later; goes before the other two.",
@@ -134,6 +144,14 @@ SOURCE_OPTIONS: Final = (
     *(
         Option(name, None, None, Side.SOURCE, "Taken and without effect here.")
         for name in ("fetchOffset.numRetries", "fetchOffset.retryIntervalMs")
+    ),
+    Option(
+        "path",
+        None,
+        None,
+        Side.BOTH,
+        "Refused.",
+        "topics are no files, so load() and save() are without a name; say 'subscribe' to read, 'topic' to write",
     ),
 )
 

@@ -76,6 +76,16 @@ def test_which_bound_goes_first() -> None:
     assert batch(endingOffsetsByTimestamp=times, endingTimestamp="7").end == AtTimestamp(7)
 
 
+def test_offsets_of_a_streams_progress_may_be_given() -> None:
+    """What is said beside the topics means nothing there."""
+    reported = '{"a":{"0":5,"1":6},"@epochs":{"a":{"0":3}},"@ids":{"a":"x"},"@from":{"a":{"0":0}}}'
+    assert batch(startingOffsets=reported, endingOffsets=reported).end == AtOffsets({A0: 5, A1: 6})
+
+
+def test_a_word_is_taken_in_any_case() -> None:
+    assert batch(startingOffsetsByTimestampStrategy="LATEST", failOnDataLoss="FALSE").latest_when_no_timestamp
+
+
 @pytest.mark.parametrize(
     ("text", "ms"), [("15m", 900_000), ("10 seconds", 10_000), ("500", 500), ("2 h", 7_200_000), ("1D", 86_400_000)]
 )
@@ -113,7 +123,7 @@ def test_the_sink() -> None:
         ({"startingOfsets": "earliest"}, "there is no option 'startingOfsets'; did you mean 'startingOffsets'?"),
         ({"bootstrap.servers": "h:1"}, "did you mean 'kafka.bootstrap.servers'? Settings of the client begin with"),
         ({"kafka.fetch.max.byte": "1"}, "did you mean 'kafka.fetch.max.bytes'?"),
-        ({"zzz": "1"}, "there is no option 'zzz'; docs/spark.md lists all of them"),
+        ({"zzz": "1"}, "there is no option 'zzz'; docs/spark-options.md lists all of them"),
         ({"assign": '{"a":[0]}'}, "options 'subscribe' and 'assign' exclude each other; set exactly one of"),
         ({"topic": "t"}, "option 'topic' is one of writing, not of reading; remove it"),
         ({"kafka.auto.offset.reset": "latest"}, "cannot be used: where to begin is said by 'startingOffsets'"),
@@ -132,6 +142,8 @@ def test_the_sink() -> None:
         ({"startingOffsetsByTimestamp": "5"}, 'it must be JSON like {"topic":{"0":1700000000000}}'),
         ({"startingOffsetsByTimestampStrategy": "no"}, "it must be one of error, latest"),
         ({"subscribe": ","}, "it must be topics separated by commas"),
+        ({"startingTimestamp": "-1"}, "it must be milliseconds since 1970, a whole number of 0 or more"),
+        ({"path": "a"}, "option 'path' cannot be used: topics are no files, so load() and save() are without a name"),
     ],
 )
 @pytest.mark.parametrize("is_streaming", [False, True])
