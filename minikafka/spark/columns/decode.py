@@ -1,6 +1,6 @@
 """Batches of a fetch -> one Arrow record batch, a field at a time for all records of all batches.
 
-1. The bodies are laid one behind the other, decompressed.
+1. The bodies stay where they are, unless one is compressed: then they are laid one behind the other, unpacked.
 2. ``starts`` finds where each record begins, and that the lengths of the records add up.
 3. Every other field is read for all records at once, from the position where the field before ended. A position that
    ran away reads some byte of the buffer, never outside, and shows in the end: each record must end where the next
@@ -69,12 +69,12 @@ def decode(
 
 
 class _Bodies(NamedTuple):
-    """The bodies of batches, one behind the other."""
+    """The encoded records of batches, and a buffer in which all of them are."""
 
     headers: list[BatchHeader]
-    packed: bytes
-    data: Bytes  # the same
-    ends: list[int]
+    unpacked: list[Buffer]
+    data: Bytes
+    begins: list[int]  # of each in ``data``
     counts: Ints  # of records
 
     def numbers(self, field: str) -> Ints:
@@ -99,17 +99,20 @@ class _Records(NamedTuple):
 
 def _unpacked(view: memoryview, batches: list[tuple[int, BatchHeader]], where: TopicPartition) -> _Bodies:
     headers = [header for _, header in batches]
-    bodies = [_unpack(view, position, header, where) for position, header in batches]
-    ends = list(accumulate(map(len, bodies)))
-    if ends and ends[-1] > MAX_BYTES:
-        message = f"{len(batches)} batches of {where} hold {ends[-1]} bytes, more than one Arrow batch can"
-        raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"{message}; fetch less at a time")
+    unpacked = [_unpack(view, position, header, where) for position, header in batches]
     counts = np.array([header.record_count for header in headers], np.int64)
-    packed = b"".join(bodies)
-    return _Bodies(headers, packed, np.frombuffer(packed, np.uint8), ends, counts)
+    if len(view) <= MAX_BYTES and not any(header.attributes & COMPRESSION_MASK for header in headers):
+        begins = [position + HEADER_SIZE for position, _ in batches]
+        return _Bodies(headers, unpacked, np.frombuffer(view, np.uint8), begins, counts)
+    begins = list(accumulate(map(len, unpacked), initial=0))
+    size = begins.pop()
+    if size > MAX_BYTES:
+        message = f"{len(batches)} batches of {where} hold {size} bytes, more than one Arrow batch can"
+        raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"{message}; fetch less at a time")
+    return _Bodies(headers, unpacked, np.frombuffer(b"".join(unpacked), np.uint8), begins, counts)
 
 
-def _unpack(view: memoryview, position: int, header: BatchHeader, where: TopicPartition) -> memoryview | bytes:
+def _unpack(view: memoryview, position: int, header: BatchHeader, where: TopicPartition) -> Buffer:
     """The encoded records of a batch, decompressed."""
     stored = view[position + HEADER_SIZE : position + header.size_in_bytes]
     is_compressed = header.attributes & COMPRESSION_MASK
@@ -121,7 +124,7 @@ def _unpack(view: memoryview, position: int, header: BatchHeader, where: TopicPa
 
 def _read(bodies: _Bodies) -> _Records:
     data = bodies.data
-    sizes, begins = read_varints(data, record_starts(bodies.packed, bodies.counts.tolist(), bodies.ends))
+    sizes, begins = read_varints(data, record_starts(bodies.unpacked, bodies.counts.tolist(), bodies.begins))
     check((sizes & 1).astype(np.bool_), "a record has a negative length")
     ends = begins + (sizes >> 1)
     timestamps, after = read_varints(data, begins + 1, MAX_INT64_BYTES)  # behind a byte of attributes, unused

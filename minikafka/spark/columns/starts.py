@@ -13,10 +13,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from minikafka.records.batch import Buffer
 from minikafka.spark.columns.broken import BrokenBatchError
 from minikafka.spark.columns.varints import MAX_INT32_BYTES, Ints
 
-_SHORTEST_LOOK: Final = 32  # records; else as many as were equally long before, and as many again
+_SHORTEST_LOOK: Final = 256  # records; else several times as many as were equally long before
+_FURTHER: Final = 8
 _WORTH_IT: Final = 6  # what a look costs, in steps of the loop
 _FIRST_STRETCH: Final = 16  # records of the loop between two looks; twice as many each time that one was in vain
 _LONGEST_STRETCH: Final = 512
@@ -32,23 +34,28 @@ class _Run(NamedTuple):
     step: int  # bytes
 
 
-def record_starts(data: bytes, counts: Sequence[int], ends: Sequence[int]) -> Ints:
-    """The position of every record in ``data``: bodies of batches one behind the other, with ``counts`` records each,
-    that end at ``ends``. Raises BrokenBatchError."""
-    starts: list[int] = []  # of records, or of runs
+def record_starts(bodies: Sequence[Buffer], counts: Sequence[int], begins: Sequence[int]) -> Ints:
+    """The position of every record of ``bodies``: those of batches with ``counts`` records each, and where they lie.
+
+    Raises BrokenBatchError.
+    """
+    starts: list[int] = []  # of records, or of runs, in their bodies
     runs: list[_Run] = []
+    noted: list[int] = []  # how many of the starts are in each body
     stretch = _FIRST_STRETCH
     look = _SHORTEST_LOOK
-    position = 0
-    for batch, (left, end) in enumerate(zip(counts, ends, strict=True)):
+    for batch, (body, left) in enumerate(zip(bodies, counts, strict=True)):
+        data = bytes(body)  # no view: a slice of that with a step is slow, and a batch is small enough for a cache
+        before = len(starts)
+        position = 0
         try:
             while left:
-                equal, step = _look(data, position, min(look, left), end)
+                equal, step = _look(data, position, min(look, left))
                 if equal >= min(_WORTH_IT, left):
                     runs.append(_Run(len(starts), equal, step))
                     starts.append(position)
                     position += equal * step
-                    look = max(2 * equal, _SHORTEST_LOOK)
+                    look = max(_FURTHER * equal, _SHORTEST_LOOK)
                     stretch = _FIRST_STRETCH
                 else:
                     equal = min(stretch, left)
@@ -57,18 +64,19 @@ def record_starts(data: bytes, counts: Sequence[int], ends: Sequence[int]) -> In
                 left -= equal
         except IndexError:
             raise BrokenBatchError(batch, _WHAT) from None
-        if position != end:
+        if position != len(data):
             raise BrokenBatchError(batch, _WHAT)
-    return _expanded(starts, runs)
+        noted.append(len(starts) - before)
+    return _expanded(np.array(starts, np.int64) + np.repeat(np.array(begins, np.int64), noted), runs)
 
 
-def _look(data: bytes, position: int, records: int, end: int) -> tuple[int, int]:
-    """How many of the next ``records``, before ``end``, are as long as the first; its size in bytes."""
+def _look(data: bytes, position: int, records: int) -> tuple[int, int]:
+    """How many of the next ``records`` are as long as the first; its size in bytes."""
     step = _after(data, position) - position
     length_size = 1
     while data[position + length_size - 1] > 0x7F:
         length_size += 1
-    limit = min(end, position + records * step)
+    limit = position + records * step
     equal = records
     for at in range(position, position + length_size):
         column = data[at:limit:step]
@@ -103,15 +111,15 @@ def _after(data: bytes, position: int) -> int:
     raise IndexError("the length of a record has more bytes than a varint")
 
 
-def _expanded(starts: list[int], runs: list[_Run]) -> Ints:
-    """The starts with every run put in."""
-    positions = np.array(starts, np.int64)
+def _expanded(positions: Ints, runs: list[_Run]) -> Ints:
+    """The positions with every run put in: its steps, and the jump from the last record before to its first, summed."""
     if not runs:
         return positions
     noted, records, step = np.array(runs, np.int64).T
     counts = np.ones(len(positions), np.int64)
     steps = np.zeros(len(positions), np.int64)
     counts[noted], steps[noted] = records, step
-    firsts = np.cumsum(counts) - counts
-    within = np.arange(int(counts.sum())) - np.repeat(firsts, counts)
-    return np.repeat(positions, counts) + within * np.repeat(steps, counts)
+    lasts = positions + (counts - 1) * steps
+    advances = np.repeat(steps, counts)
+    advances[np.cumsum(counts) - counts] = positions - np.concatenate([[0], lasts[:-1]])
+    return np.cumsum(advances, out=advances)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from minikafka.model import TopicPartition
     from minikafka.records.batch import BatchHeader
 
+ROWS_AT_ONCE: Final = 20_000  # that are decoded: their columns fit into a core's cache
 ROWS_MIN: Final = 10_000
 BYTES_MIN: Final = 2 * 1024 * 1024  # an answer of large records goes on as it is: putting them together would copy it
 LOSSES_MAX: Final = 10  # of one range; a log that loses more while it is read is not worth reading
@@ -104,11 +105,11 @@ def _decoded(fetched: Iterator[FetchedBatches], *, include_headers: bool) -> Ite
 
 
 def _taken_apart(batches: tuple[tuple[int, BatchHeader], ...]) -> Iterator[tuple[tuple[int, BatchHeader], ...]]:
-    """Runs of whole record batches, no longer than ``ROWS_MIN`` records take: unpacked they may be large."""
+    """Runs of whole record batches, no longer than ``ROWS_AT_ONCE`` records take: unpacked they may be large."""
     begin = records = 0
     for number, (_, header) in enumerate(batches, 1):
         records += header.record_count
-        if records >= ROWS_MIN or number == len(batches):
+        if records >= ROWS_AT_ONCE or number == len(batches):
             yield batches[begin:number]
             begin, records = number, 0
 
