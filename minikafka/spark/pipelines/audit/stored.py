@@ -39,9 +39,14 @@ def stored_in_logs(spark: SparkSession, directories: Sequence[str], topics: Sequ
     return (reader.option("topics", ",".join(topics)) if topics else reader).load(",".join(directories))
 
 
-def stored_in_lake(spark: SparkSession, directory: str) -> DataFrame:
-    """The records in a lake of ``pipeline archive``."""
-    return spark.read.parquet(directory)
+def stored_in_lake(spark: SparkSession, directory: str, topics: Sequence[str] = ()) -> DataFrame:
+    """The records in a lake of ``pipeline archive``.
+
+    Raises PipelineError when there is no lake, or no such topic in it.
+    """
+    from minikafka.spark.pipelines.archive import read_lake
+
+    return read_lake(spark, directory, topics)
 
 
 def stored_items(stored: DataFrame, identity: str) -> DataFrame:
