@@ -99,7 +99,10 @@ class Cluster:
         return self._ask(ask, f"describing {', '.join(wanted)}")
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
-        """The ids of these topics; one that is deleted and created again gets another. Missing topics are left out."""
+        """The ids of these topics; one that is deleted and created again gets another. Missing topics are left out.
+
+        An id is empty where the cluster is so old that it has none, or cannot tell it now.
+        """
         wanted = sorted(set(topics))
         return self._ask(partial(_topic_ids, topics=wanted), f"describing {', '.join(wanted)}") if wanted else {}
 
@@ -113,9 +116,8 @@ class Cluster:
             believed_s = time.monotonic() + BELIEVED_AFTER_S
             while True:
                 found = await _topic_ids(admin, sorted(topic_ids))
-                others = {
-                    topic: found.get(topic, "") for topic, known in topic_ids.items() if found.get(topic) != known
-                }
+                others = dict.fromkeys(topic_ids.keys() - found.keys(), "")
+                others |= {topic: now for topic, now in found.items() if now not in ("", topic_ids[topic])}
                 if not others or time.monotonic() >= believed_s:
                     return others
                 await asyncio.sleep(LOOK_INTERVAL_S)
@@ -307,7 +309,8 @@ async def _partitions(admin: Admin, topics: list[str]) -> list[TopicPartition]:
 
 async def _topic_ids(admin: Admin, topics: list[str]) -> dict[str, str]:
     views = await admin.describe_topics(topics)
-    return {topic.name: str(topic.topic_id) for topic in views if topic.topic_id != ZERO_TOPIC_ID}
+    there = (topic for topic in views if topic.error is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return {topic.name: "" if topic.topic_id == ZERO_TOPIC_ID else str(topic.topic_id) for topic in there}
 
 
 async def _unless_deleted(

@@ -17,6 +17,7 @@ from minikafka.spark.options import (
     AtTimestamp,
     Edge,
     MatchingTopics,
+    NamedTopics,
     OffsetSpec,
     OptionError,
     TopicChoice,
@@ -65,25 +66,17 @@ def chosen_partitions(cluster: Questions, choice: TopicChoice) -> list[TopicPart
 def remaining_partitions(cluster: Questions, choice: TopicChoice) -> list[TopicPartition]:
     """The same for a stream that has begun: what is missing was deleted, and is left out."""
     try:
-        return chosen_partitions(cluster, choice)
+        if isinstance(choice, MatchingTopics):
+            return chosen_partitions(cluster, choice)
+        assigned = choice.partitions if isinstance(choice, AssignedPartitions) else None
+        named = choice.topics if isinstance(choice, NamedTopics) else {where.topic for where in choice.partitions}
+        there = cluster.topic_ids(named).keys()
+        found = cluster.partitions(there) if there else []
     except KafkaError as error:
         if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise
-    if isinstance(choice, MatchingTopics):  # deleted between the two questions
-        return remaining_partitions(cluster, choice)
-    assigned = isinstance(choice, AssignedPartitions)
-    names = {where.topic for where in choice.partitions} if assigned else set(choice.topics)  # type: ignore[union-attr]
-    found = [where for topic in sorted(names) for where in _partitions_if_any(cluster, topic)]
-    return [where for where in found if where in choice.partitions] if assigned else found  # type: ignore[union-attr]
-
-
-def _partitions_if_any(cluster: Questions, topic: str) -> list[TopicPartition]:
-    try:
-        return cluster.partitions([topic])
-    except KafkaError as error:
-        if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise
-        return []
+        return remaining_partitions(cluster, choice)  # one was deleted between the two questions
+    return found if assigned is None else [where for where in found if where in assigned]
 
 
 def _missing(where: TopicPartition, found: Iterable[TopicPartition]) -> KafkaError:
@@ -94,7 +87,8 @@ def _missing(where: TopicPartition, found: Iterable[TopicPartition]) -> KafkaErr
 
 def ids_of(cluster: Questions, partitions: Iterable[TopicPartition]) -> dict[str, str]:
     """The ids of the partitions' topics. To be asked before their offsets, which are then of these topics or newer."""
-    return cluster.topic_ids({where.topic for where in partitions})
+    found = cluster.topic_ids({where.topic for where in partitions})
+    return {topic: topic_id for topic, topic_id in found.items() if topic_id}
 
 
 # -- where they begin and end ------------------------------------------------------------------------------------------

@@ -64,7 +64,7 @@ class Logs:
         return found
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
-        return {topic: self.ids[topic] for topic in topics if topic in self.ids}
+        return {topic: self.ids.get(topic, "") for topic in topics if topic in self.topics()}
 
     def replaced(self, topic_ids: Mapping[str, str]) -> dict[str, str]:
         return {topic: self.ids.get(topic, "") for topic, known in topic_ids.items() if self.ids.get(topic) != known}
