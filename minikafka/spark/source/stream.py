@@ -142,7 +142,8 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return self._first
         known = self._still_known(StreamOffset.from_json(start), logs)
         for where in sorted(known.keys() - ends.keys()):
-            report_loss(f"{where}, read up to offset {known[where].offset}, was deleted", fail=self._fail)
+            what = f"{where}, read up to offset {known[where].offset}, was deleted, or the options leave it out now"
+            report_loss(what, fail=self._fail)
         appeared = self._appeared([where for where in ends if where not in known])
         kept = {where: offset for where, offset in known.items() if where in ends}
         return {**appeared, **self._truncations.moved(self._cluster, kept, ends)}
