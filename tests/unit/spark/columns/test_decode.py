@@ -124,6 +124,20 @@ def test_control_batches_are_left_out(decode_all: Rows) -> None:
     assert decode_all([builder.build()]) == []
 
 
+@pytest.mark.parametrize("codec", [Compression.NONE, Compression.GZIP])
+def test_what_lies_around_the_batches_is_not_looked_at(codec: Compression) -> None:
+    batches = [
+        bytes(build_batch([Record(0, 5, b"k", b"x" * length)] * 20, compression=codec, base_offset=length))
+        for length in (100, 500)
+    ]
+    between = b"\xff" * 77
+    buffer = between + batches[0] + between + batches[1] + between
+    positions = [len(between), len(batches[0]) + 2 * len(between)]
+    found = [(position, parse_header(buffer, position)) for position in positions]
+    rows = decode(buffer, found, where=WHERE, start_offset=0, end_offset=999, include_headers=True)
+    assert rows.to_pylist() == [row for batch in batches for row in expected(batch)]
+
+
 @pytest.mark.parametrize("include_headers", [True, False])
 def test_the_schema_is_the_one_spark_makes_of_the_sources(include_headers: bool) -> None:
     arrow = arrow_schema(include_headers=include_headers)
