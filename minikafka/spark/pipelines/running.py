@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import signal
 import threading
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 if TYPE_CHECKING:
+    from pyspark import StatusTracker
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -103,7 +105,8 @@ class _Batches:
 
 @contextmanager
 def interrupted_by_sigterm() -> Iterator[None]:
-    """SIGTERM raises KeyboardInterrupt, as SIGINT does, in the block. In other threads than the main one: nothing."""
+    """SIGTERM raises KeyboardInterrupt, as SIGINT does, in the block, and py4j is quiet about both. In other threads
+    than the main one: nothing."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -112,10 +115,20 @@ def interrupted_by_sigterm() -> Iterator[None]:
         raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGTERM, interrupt)
+    loggers = [logging.getLogger(), logging.getLogger("py4j.clientserver")]
+    for logger in loggers:
+        logger.addFilter(_is_not_of_py4j)
     try:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+        for logger in loggers:
+            logger.removeFilter(_is_not_of_py4j)
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """It logs an interruption as a page of tracebacks."""
+    return "py4j" not in record.pathname
 
 
 @contextmanager
@@ -125,18 +138,15 @@ def watched_jobs(spark: SparkSession, show: Show = show_nothing) -> Iterator[Non
     SIGINT and SIGTERM end these jobs, and raise KeyboardInterrupt.
     """
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-    from pyspark.errors import PySparkException
 
     context, tag = spark.sparkContext, f"pipeline-{uuid4().hex}"
     watch = _JobWatch(spark, show)
     thread = threading.Thread(target=watch.run, name="pipeline-progress", daemon=True)
     thread.start()
     try:
-        with interrupted_by_sigterm():
+        with interrupted_by_sigterm(), readable_errors():
             context.addJobTag(tag)
             yield
-    except PySparkException as error:
-        raise PipelineError(explain(error)) from error
     except KeyboardInterrupt:
         with suppress(Py4JError):  # Spark itself may have heard the signal, and be gone
             context.cancelJobsWithTag(tag)
@@ -146,6 +156,18 @@ def watched_jobs(spark: SparkSession, show: Show = show_nothing) -> Iterator[Non
             context.removeJobTag(tag)
         watch.finished.set()
         thread.join()
+
+
+@contextmanager
+def readable_errors(doing: str = "") -> Iterator[None]:
+    """Raises PipelineError, a line that begins with ``doing``, for what Spark raises in the block."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:  # the latter is what PySpark knows no class for
+        raise PipelineError(doing + explain(error)) from error
 
 
 @dataclass(slots=True)
@@ -159,15 +181,21 @@ class _JobWatch:
     total: dict[int, int] = field(default_factory=dict)
 
     def run(self) -> None:
+        from py4j.protocol import Py4JError
+
         tracker = self.spark.sparkContext.statusTracker()
         while not self.finished.wait(POLL_S):
-            active = set(tracker.getActiveStageIds())
-            for stage in self.total.keys() - active:
-                self.done[stage] = self.total[stage]
-            for stage in active:
-                if info := tracker.getStageInfo(stage):
-                    self.done[stage], self.total[stage] = info.numCompletedTasks, info.numTasks
-            self.show(Progress(tasks=sum(self.done.values()), tasks_total=sum(self.total.values())))
+            with suppress(Py4JError):  # the connection to Java was interrupted, or Spark is gone
+                self._look(tracker)
+
+    def _look(self, tracker: StatusTracker) -> None:
+        active = set(tracker.getActiveStageIds())
+        for stage in self.total.keys() - active:
+            self.done[stage] = self.total[stage]
+        for stage in active:
+            if info := tracker.getStageInfo(stage):
+                self.done[stage], self.total[stage] = info.numCompletedTasks, info.numTasks
+        self.show(Progress(tasks=sum(self.done.values()), tasks_total=sum(self.total.values())))
 
 
 def explain(error: BaseException) -> str:

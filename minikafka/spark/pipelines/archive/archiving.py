@@ -9,9 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
-
 from minikafka.model import NO_EPOCH, OffsetAndEpoch, TopicPartition
 from minikafka.spark.options import ClientSettings, SourceOptions
 from minikafka.spark.pipelines.archive.lake import Lake
@@ -27,7 +24,7 @@ from minikafka.spark.pipelines.archive.planning import (
 from minikafka.spark.pipelines.archive.state import local_directory, read_identity
 from minikafka.spark.pipelines.archive.topics import Topics, cluster_id, look_at
 from minikafka.spark.pipelines.archive.writing import archive_range, merge
-from minikafka.spark.pipelines.running import PipelineError, Progress, Show, explain, show_nothing, watched_jobs
+from minikafka.spark.pipelines.running import PipelineError, Progress, Show, readable_errors, show_nothing, watched_jobs
 from minikafka.spark.source.ranges import OffsetRange as SourceRange
 from minikafka.spark.source.ranges import split_ranges
 
@@ -238,10 +235,11 @@ def attempted(job: Callable[[], T], look_again: Callable[[], None]) -> T:
     Raises PipelineError in the end."""
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            return job()
-        except (PySparkException, Py4JJavaError) as error:
+            with readable_errors():
+                return job()
+        except PipelineError:
             if attempt == ATTEMPTS:
-                raise PipelineError(explain(error)) from error
+                raise
             look_again()
             time.sleep(_BACKOFF_S * 2**attempt)
     raise AssertionError("the last attempt returns or raises")

@@ -6,12 +6,10 @@ The note is a text file in the checkpoint, written by Spark, so that any file sy
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from minikafka.spark.pipelines.running import PipelineError, explain, literally
+from minikafka.spark.pipelines.running import PipelineError, literally, readable_errors
 from minikafka.spark.pipelines.windows.spec import Named, Windows, format_duration
 
 if TYPE_CHECKING:
@@ -72,7 +70,7 @@ def load_purpose(spark: SparkSession, checkpoint: str) -> dict[str, Any] | None:
 
     Raises PipelineError for the checkpoint of another program, and for one that cannot be read.
     """
-    with _readable(checkpoint):
+    with readable_errors(f"the checkpoint {checkpoint} cannot be used: "):
         if not _lines(spark, f"{_root(checkpoint)}/offsets"):
             return None
         lines = _lines(spark, _path(checkpoint))
@@ -85,20 +83,9 @@ def load_purpose(spark: SparkSession, checkpoint: str) -> dict[str, Any] | None:
 
 def save_purpose(spark: SparkSession, checkpoint: str, purpose: Purpose) -> None:
     """Note what the checkpoint is for. Raises PipelineError when it cannot be written."""
-    with _readable(checkpoint):
+    with readable_errors(f"the checkpoint {checkpoint} cannot be used: "):
         note = spark.createDataFrame([(purpose.to_json(),)], "value string")
         note.coalesce(1).write.mode("overwrite").text(_path(checkpoint))
-
-
-@contextmanager
-def _readable(checkpoint: str) -> Iterator[None]:
-    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-    from pyspark.errors import PySparkException
-
-    try:
-        yield
-    except (PySparkException, Py4JJavaError) as error:
-        raise PipelineError(f"the checkpoint {checkpoint} cannot be used: {explain(error)}") from error
 
 
 def _lines(spark: SparkSession, path: str) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from minikafka.spark.pipelines.peek import TopicPeek, peek
-from minikafka.spark.pipelines.running import PipelineError, Progress, Show, explain, run_query, show_nothing
+from minikafka.spark.pipelines.running import PipelineError, Progress, Show, readable_errors, run_query, show_nothing
 from minikafka.spark.pipelines.windows.checkpoint import Purpose, load_purpose, save_purpose
 from minikafka.spark.pipelines.windows.json_fields import json_fields
 from minikafka.spark.pipelines.windows.plan import READ_METRICS, RESULT_METRICS, windowed
@@ -86,7 +86,7 @@ def run_windows(
     def write(batch: DataFrame, batch_id: int) -> None:  # Spark's Python sinks take no updates of streams, but these
         batch.write.format(FORMAT).mode("append").options(**writing, **more).save()
 
-    with _configured(spark, _SETTINGS), _readable_errors():
+    with _configured(spark, _SETTINGS), readable_errors():
         records = spark.readStream.format(FORMAT).options(**reading, **more).load()
         results = windowed(records, windows, purpose.fields)
         if not is_resumed:
@@ -188,13 +188,3 @@ def _configured(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[No
                 spark.conf.unset(name)
             else:
                 spark.conf.set(name, old)
-
-
-@contextmanager
-def _readable_errors() -> Iterator[None]:
-    from pyspark.errors import PySparkException
-
-    try:
-        yield
-    except PySparkException as error:
-        raise PipelineError(explain(error)) from error
