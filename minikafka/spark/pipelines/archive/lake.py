@@ -15,7 +15,8 @@ files, prepared beside it with links to those that stay: a reader sees the one o
 exchange directories, Linux and macOS can, there is a moment in which it sees neither). A reader that had listed the
 directory before does not find the files that were replaced: it fails, and must be run again.
 
-The commits are the truth of a lake; no checkpoint of Spark is needed to go on.
+The commits are the truth of a lake; no checkpoint of Spark is needed to go on. To open one is to check that
+readers find what the commits say: in a copy that was made while somebody wrote, they may not.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ written twice (so the successor waits until the topic stands still for a moment)
 
 * ``marks``      the header
 * ``sources``    a lake, CSV, JSON lines -> rows to be written
+* ``parsing``    lines of files -> records to be
 * ``lines``      files of lines, in order: what tasks read
 * ``writing``    what tasks write
 * ``replaying``  the order of the work
