@@ -64,9 +64,11 @@ class Cluster:
     def __init__(self, settings: ClientSettings, loop: LoopThread) -> None:
         self.settings = settings
         self._loop = loop
-        self._admins = Pool(partial(_admin, settings), CONNECT_TIMEOUT_MS / 1000)
-        self._consumers = Pool(partial(_consumer, settings), CONNECT_TIMEOUT_MS / 1000)
-        self._producers = Pool(partial(_producer, settings), CONNECT_TIMEOUT_MS / 1000)
+        connect_timeout_s = min(CONNECT_TIMEOUT_MS, settings.max_block_ms) / 1000
+        servers = settings.bootstrap_servers
+        self._admins = Pool(partial(_admin, settings), connect_timeout_s, servers=servers)
+        self._consumers = Pool(partial(_consumer, settings), connect_timeout_s, servers=servers)
+        self._producers = Pool(partial(_producer, settings), connect_timeout_s, servers=servers)
         self._topics_read: WeakKeyDictionary[Consumer, dict[str, str]] = WeakKeyDictionary()  # and their ids
 
     async def disconnect_idle(self) -> None:

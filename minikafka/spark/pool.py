@@ -26,11 +26,15 @@ Client = TypeVar("Client", bound=Connecting)
 
 
 class Pool(Generic[Client]):
-    """``make`` gives a client that is not connected yet; connecting is tried for ``connect_timeout_s``."""
+    """``make`` gives a client that is not connected yet; connecting is tried for ``connect_timeout_s``.
 
-    def __init__(self, make: Callable[[], Client], connect_timeout_s: float) -> None:
+    ``servers`` is who is told of when that is in vain.
+    """
+
+    def __init__(self, make: Callable[[], Client], connect_timeout_s: float, *, servers: str = "the cluster") -> None:
         self._make = make
         self._connect_timeout_s = connect_timeout_s
+        self._doing = f"connecting to {servers}"
         self._rng = random.Random()
         self._idle: list[Client] = []
         self._lent: set[Client] = set()
@@ -40,9 +44,7 @@ class Pool(Generic[Client]):
         if self._idle:
             client = self._idle.pop()
         else:
-            client = await retrying(
-                self._connect, timeout_s=self._connect_timeout_s, rng=self._rng, doing="connecting to the cluster"
-            )
+            client = await retrying(self._connect, timeout_s=self._connect_timeout_s, rng=self._rng, doing=self._doing)
         self._lent.add(client)
         return client
 

@@ -86,7 +86,8 @@ def _resolve(version: str, older: str, directory: Path) -> tuple[tuple[Path, ...
     java = f"{environment['JAVA_HOME']}/bin/java" if "JAVA_HOME" in environment else "java"
     (ivy,) = Path(pyspark.__file__).parent.glob("jars/ivy-*.jar")
     to = f"{directory}/[artifact]-[revision].[ext]"
-    command = [java, "-jar", str(ivy), "-ivy", str(wanted), "-types", "jar", "-retrieve", to]
+    fast = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+    command = [java, *fast, "-jar", str(ivy), "-ivy", str(wanted), "-types", "jar", "-retrieve", to]
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_PATIENCE_S)
     except subprocess.TimeoutExpired:

@@ -139,7 +139,9 @@ from minikafka.spark.pipelines.windows import run_windows
 from test_windows import WINDOWS
 
 topic, to, servers, checkpoint = sys.argv[1:]
-spark = start_session("killed", settings={"spark.sql.shuffle.partitions": "2"})
+fast = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+settings = {"spark.driver.extraJavaOptions": fast, "spark.sql.shuffle.partitions": "2"}
+spark = start_session("killed", settings=settings)
 def show(progress):
     if progress.batches:
         print("batches", progress.batches, flush=True)
