@@ -197,7 +197,8 @@ from minikafka.spark.options import ClientSettings
 reading = cluster_of(ClientSettings({cluster.bootstrap_servers!r})).read_batches(TopicPartition({created!r}, 0), 0, 20)
 print(next(reading).end_offset)
 """
-    ended = subprocess.run([sys.executable, "-X", "dev", "-c", script], capture_output=True, text=True, timeout=60)
+    # Every warning, but not asyncio's debugging mode, which complains of a machine that is slow.
+    ended = subprocess.run([sys.executable, "-W", "always", "-c", script], capture_output=True, text=True, timeout=60)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "9\n", "")
 
 
