@@ -8,6 +8,8 @@
 ``options/``       what ``.option(...)`` understands, as declared rows
 ``columns/``       record batches <-> Arrow, without a Python object for a record
 ``cluster``        the client, synchronous, one for a process
+``clients``        the clients it is made of
+``topics``         which topics there are, and whether they are the same as before
 ``gaps``           whether a log has a record where one is waited for
 ``source/``        ``format("minikafka")``: batch and streaming readers, planning of offsets
 ``sink/``          the writers

@@ -14,24 +14,24 @@ notice; what a successor lost, the caller is told.
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import os
 import threading
-import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
-from minikafka.client import Admin, Consumer, FetchedBatches, LogTruncatedError, Producer
+from minikafka.client import Admin, Consumer, FetchedBatches, LogTruncatedError
 from minikafka.client.consuming.positions import EARLIEST, LATEST
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import NO_EPOCH, NO_OFFSET, ZERO_TOPIC_ID, OffsetAndEpoch, TopicPartition
+from minikafka.model import NO_EPOCH, NO_OFFSET, OffsetAndEpoch, TopicPartition
+from minikafka.spark.clients import admin_of, consumer_of, producer_of
 from minikafka.spark.gaps import holds_none
 from minikafka.spark.loop import LoopThread
 from minikafka.spark.options import ClientSettings
 from minikafka.spark.pool import Pool
+from minikafka.spark.topics import TopicReplacedError, find_replaced, partitions_of, topic_ids_of, unless_deleted
 from minikafka.spark.writer import BatchWriter
 
 __all__ = ["EARLIEST", "LATEST", "BatchWriter", "ClientSettings", "Cluster", "TopicReplacedError", "cluster_of"]
@@ -45,17 +45,7 @@ CLOSE_TIMEOUT_S: Final = 2.0
 MARGIN_MS: Final = 5_000  # by which the client's own time-outs are to be first
 LOOK_AFTER_MS: Final = 1_000  # without an answer: is what is asked for still there?
 LOOK_TIMEOUT_MS: Final = 3_000
-BELIEVED_AFTER_S: Final = 1.0  # a broker may hear of a new topic later than another
-LOOK_INTERVAL_S: Final = 0.1
 MAX_MESSAGE_BYTES: Final = "max.message.bytes"
-
-
-class TopicReplacedError(KafkaError):
-    """A topic is not the one it was: ``found_id`` is that of the one that has its name now, empty for none."""
-
-    def __init__(self, topic: str, wanted_id: str, found_id: str) -> None:
-        how = f"deleted and created again (its id was {wanted_id} and is {found_id})" if found_id else "deleted"
-        super().__init__(ErrorCode.INCONSISTENT_TOPIC_ID, f"topic {topic!r} was {how}")
 
 
 class Cluster:
@@ -66,9 +56,9 @@ class Cluster:
         self._loop = loop
         connect_timeout_s = min(CONNECT_TIMEOUT_MS, settings.max_block_ms) / 1000
         servers = settings.bootstrap_servers
-        self._admins = Pool(partial(_admin, settings), connect_timeout_s, servers=servers)
-        self._consumers = Pool(partial(_consumer, settings), connect_timeout_s, servers=servers)
-        self._producers = Pool(partial(_producer, settings), connect_timeout_s, servers=servers)
+        self._admins = Pool(partial(admin_of, settings), connect_timeout_s, servers=servers)
+        self._consumers = Pool(partial(consumer_of, settings), connect_timeout_s, servers=servers)
+        self._producers = Pool(partial(producer_of, settings), connect_timeout_s, servers=servers)
         self._topics_read: WeakKeyDictionary[Consumer, dict[str, str]] = WeakKeyDictionary()  # and their ids
 
     async def disconnect_idle(self) -> None:
@@ -96,7 +86,7 @@ class Cluster:
         wanted = sorted(set(topics))
 
         async def ask(admin: Admin) -> list[TopicPartition]:
-            return await _partitions(admin, wanted)
+            return await partitions_of(admin, wanted)
 
         return self._ask(ask, f"describing {', '.join(wanted)}")
 
@@ -106,7 +96,7 @@ class Cluster:
         An id is empty where the cluster is so old that it has none, or cannot tell it now.
         """
         wanted = sorted(set(topics))
-        return self._ask(partial(_topic_ids, topics=wanted), f"describing {', '.join(wanted)}") if wanted else {}
+        return self._ask(partial(topic_ids_of, topics=wanted), f"describing {', '.join(wanted)}") if wanted else {}
 
     def replaced(self, topic_ids: Mapping[str, str], *, timeout_ms: int | None = None) -> dict[str, str]:
         """Those topics that do not have these ids any more, and the ids they have now, empty for those deleted.
@@ -114,16 +104,7 @@ class Cluster:
         Brokers may hear of it one after the other: they are asked for a second before that is believed.
         """
 
-        async def ask(admin: Admin) -> dict[str, str]:
-            believed_s = time.monotonic() + BELIEVED_AFTER_S
-            while True:
-                found = await _topic_ids(admin, sorted(topic_ids))
-                others = dict.fromkeys(topic_ids.keys() - found.keys(), "")
-                others |= {topic: now for topic, now in found.items() if now not in ("", topic_ids[topic])}
-                if not others or time.monotonic() >= believed_s:
-                    return others
-                await asyncio.sleep(LOOK_INTERVAL_S)
-
+        ask = partial(find_replaced, topic_ids=topic_ids)
         return self._ask(ask, f"describing {', '.join(sorted(topic_ids))}", timeout_ms) if topic_ids else {}
 
     def max_message_bytes(self, topic: str) -> int | None:
@@ -161,7 +142,7 @@ class Cluster:
         epochs = {where: end.epoch for where, end in ends.items() if end.epoch != NO_EPOCH}
 
         async def ask(admin: Admin) -> dict[TopicPartition, OffsetAndEpoch]:
-            return await _unless_deleted(admin, epochs, admin.epoch_ends)
+            return await unless_deleted(admin, epochs, admin.epoch_ends)
 
         found = self._ask(ask, f"comparing the logs of {_named(epochs)}") if epochs else {}
         return {where: end for where, end in found.items() if end.offset < ends[where].offset}
@@ -169,7 +150,7 @@ class Cluster:
     def _offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndEpoch]:
         async def ask(admin: Admin) -> dict[TopicPartition, OffsetAndEpoch]:
             list_offsets = partial(admin.list_offsets, isolation=self.settings.isolation_level)
-            return await _unless_deleted(admin, timestamps, list_offsets)
+            return await unless_deleted(admin, timestamps, list_offsets)
 
         return self._ask(ask, f"looking up offsets of {_named(timestamps)}") if timestamps else {}
 
@@ -192,7 +173,7 @@ class Cluster:
         With an epoch (of the record before, or of the leader when it was the end of the log) it is checked first that
         the log is the same as then. Raises LogTruncatedError when it is not, or when a leader loses records while they
         are read; NoOffsetError when ``start`` is not there any more; REQUEST_TIMED_OUT when nothing came for so long.
-        With a ``topic_id`` all that is yielded is of that topic if no TopicReplacedError is raised, be it in the end.
+        With a ``topic_id`` all that is yielded is of that topic if no TopicReplacedError is raised, be it at the end.
         """
         first, last = _with_epoch(start), _with_epoch(end)
         if first.offset >= last.offset:
@@ -212,7 +193,7 @@ class Cluster:
             raise
         finally:
             self._loop.post(_end(consumer, self._consumers, may_be_used_again))
-        self._check_topic(where.topic, topic_id, may_be_deleted=True)
+        self._check_topic(where.topic, topic_id, may_be_deleted=True)  # ids never come back: so it was all along
 
     def writer(self) -> BatchWriter:
         """For one task; used in a ``with``, so that it is flushed at the end."""
@@ -299,40 +280,6 @@ async def _begin(consumer: Consumer, where: TopicPartition, start: OffsetAndEpoc
     consumer.seek(where, start, until=end.offset)
 
 
-async def _partitions(admin: Admin, topics: list[str]) -> list[TopicPartition]:
-    views = await admin.describe_topics(topics)
-    for topic in views:
-        if topic.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise KafkaError(topic.error, f"there is no topic {topic.name!r}; create it first")
-        if topic.error is not ErrorCode.NONE:
-            raise KafkaError(topic.error, f"the cluster does not describe the topic {topic.name!r}")
-    return [TopicPartition(topic.name, index) for topic in views for index in sorted(topic.partitions)]
-
-
-async def _topic_ids(admin: Admin, topics: list[str]) -> dict[str, str]:
-    views = await admin.describe_topics(topics)
-    there = (topic for topic in views if topic.error is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return {topic.name: "" if topic.topic_id == ZERO_TOPIC_ID else str(topic.topic_id) for topic in there}
-
-
-async def _unless_deleted(
-    admin: Admin,
-    questions: Mapping[TopicPartition, T],
-    ask: Callable[[Mapping[TopicPartition, T]], Awaitable[dict[TopicPartition, OffsetAndEpoch]]],
-) -> dict[TopicPartition, OffsetAndEpoch]:
-    """What leaders answer. When they do not, there may be none: UNKNOWN_TOPIC_OR_PARTITION, after a while."""
-    try:
-        async with asyncio.timeout(LOOK_AFTER_MS / 1000) as limit:
-            return await ask(questions)
-    except TimeoutError:
-        if not limit.expired():
-            raise
-    found = await _partitions(admin, sorted({where.topic for where in questions}))
-    for where in sorted(questions.keys() - set(found)):
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {where}")
-    return await ask(questions)
-
-
 async def _end(consumer: Consumer, consumers: Pool[Consumer], may_be_used_again: bool) -> None:
     if may_be_used_again:
         consumer.assign([])
@@ -340,40 +287,6 @@ async def _end(consumer: Consumer, consumers: Pool[Consumer], may_be_used_again:
     else:
         consumers.forget(consumer)
         await consumer.close()
-
-
-def _admin(settings: ClientSettings) -> Admin:
-    return Admin(settings.bootstrap_servers, client_id=settings.client_id, request_timeout_ms=settings.max_block_ms)
-
-
-def _consumer(settings: ClientSettings) -> Consumer:
-    return Consumer(
-        settings.bootstrap_servers,
-        client_id=settings.client_id,
-        client_rack=settings.client_rack,
-        auto_offset_reset="none",
-        isolation_level=settings.isolation_level,
-        fetch_max_wait_ms=settings.fetch_max_wait_ms,
-        fetch_min_bytes=settings.fetch_min_bytes,
-        fetch_max_bytes=settings.fetch_max_bytes,
-        max_partition_fetch_bytes=settings.max_partition_fetch_bytes,
-        check_crcs=settings.check_crcs,
-        request_timeout_ms=settings.request_timeout_ms,
-        max_block_ms=settings.max_block_ms,
-    )
-
-
-def _producer(settings: ClientSettings) -> Producer:
-    return Producer(
-        settings.bootstrap_servers,
-        client_id=settings.client_id,
-        linger_ms=settings.linger_ms,
-        buffer_bytes=settings.buffer_bytes,
-        max_request_bytes=settings.max_request_bytes,
-        request_timeout_ms=settings.request_timeout_ms,
-        delivery_timeout_ms=settings.delivery_timeout_ms,
-        max_block_ms=settings.max_block_ms,
-    )
 
 
 def _with_epoch(offset: OffsetAndEpoch | int) -> OffsetAndEpoch:

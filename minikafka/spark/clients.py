@@ -1,0 +1,43 @@
+"""Clients with the settings of a query."""
+
+from __future__ import annotations
+
+from minikafka.client import Admin, Consumer, Producer
+from minikafka.spark.options import ClientSettings
+
+
+def admin_of(settings: ClientSettings) -> Admin:
+    """Asks questions, for as long as the user may be kept waiting."""
+    return Admin(settings.bootstrap_servers, client_id=settings.client_id, request_timeout_ms=settings.max_block_ms)
+
+
+def consumer_of(settings: ClientSettings) -> Consumer:
+    """Reads what it is assigned from where it is told, and decides nothing itself."""
+    return Consumer(
+        settings.bootstrap_servers,
+        client_id=settings.client_id,
+        client_rack=settings.client_rack,
+        auto_offset_reset="none",
+        isolation_level=settings.isolation_level,
+        fetch_max_wait_ms=settings.fetch_max_wait_ms,
+        fetch_min_bytes=settings.fetch_min_bytes,
+        fetch_max_bytes=settings.fetch_max_bytes,
+        max_partition_fetch_bytes=settings.max_partition_fetch_bytes,
+        check_crcs=settings.check_crcs,
+        request_timeout_ms=settings.request_timeout_ms,
+        max_block_ms=settings.max_block_ms,
+    )
+
+
+def producer_of(settings: ClientSettings) -> Producer:
+    """Stores batches."""
+    return Producer(
+        settings.bootstrap_servers,
+        client_id=settings.client_id,
+        linger_ms=settings.linger_ms,
+        buffer_bytes=settings.buffer_bytes,
+        max_request_bytes=settings.max_request_bytes,
+        request_timeout_ms=settings.request_timeout_ms,
+        delivery_timeout_ms=settings.delivery_timeout_ms,
+        max_block_ms=settings.max_block_ms,
+    )

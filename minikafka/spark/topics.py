@@ -1,0 +1,77 @@
+"""Which topics there are and which of them are the same as before, as an admin client is asked on the loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Final, TypeVar
+
+from minikafka.client import Admin
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import ZERO_TOPIC_ID, OffsetAndEpoch, TopicPartition
+
+Question = TypeVar("Question")
+
+BELIEVED_AFTER_S: Final = 1.0  # a broker may hear of a new topic later than another
+LOOK_INTERVAL_S: Final = 0.1
+UNANSWERED_S: Final = 1.0  # then it is asked whether those who could answer are still there
+
+
+class TopicReplacedError(KafkaError):
+    """A topic is not the one it was: ``found_id`` is that of the one that has its name now, empty for none."""
+
+    def __init__(self, topic: str, wanted_id: str, found_id: str) -> None:
+        how = f"deleted and created again (its id was {wanted_id} and is {found_id})" if found_id else "deleted"
+        super().__init__(ErrorCode.INCONSISTENT_TOPIC_ID, f"topic {topic!r} was {how}")
+
+
+async def partitions_of(admin: Admin, topics: Collection[str]) -> list[TopicPartition]:
+    """The partitions of these topics, in order. UNKNOWN_TOPIC_OR_PARTITION names a topic that is missing."""
+    views = await admin.describe_topics(topics)
+    for topic in views:
+        if topic.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise KafkaError(topic.error, f"there is no topic {topic.name!r}; create it first")
+        if topic.error is not ErrorCode.NONE:
+            raise KafkaError(topic.error, f"the cluster does not describe the topic {topic.name!r}")
+    return [TopicPartition(topic.name, index) for topic in views for index in sorted(topic.partitions)]
+
+
+async def topic_ids_of(admin: Admin, topics: Collection[str]) -> dict[str, str]:
+    """The ids of these topics, empty for one whose id is not known; missing topics are left out."""
+    views = await admin.describe_topics(topics)
+    there = (topic for topic in views if topic.error is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return {topic.name: "" if topic.topic_id == ZERO_TOPIC_ID else str(topic.topic_id) for topic in there}
+
+
+async def find_replaced(admin: Admin, topic_ids: Mapping[str, str]) -> dict[str, str]:
+    """Those topics that do not have these ids any more, and the ids they have now, empty for those deleted.
+
+    Brokers may hear of it one after the other: they are asked for a second before that is believed.
+    """
+    clock_s = asyncio.get_running_loop().time
+    believed_s = clock_s() + BELIEVED_AFTER_S
+    while True:
+        found = await topic_ids_of(admin, sorted(topic_ids))
+        others = dict.fromkeys(topic_ids.keys() - found.keys(), "")
+        others |= {topic: now for topic, now in found.items() if now not in ("", topic_ids[topic])}
+        if not others or clock_s() >= believed_s:
+            return others
+        await asyncio.sleep(LOOK_INTERVAL_S)
+
+
+async def unless_deleted(
+    admin: Admin,
+    questions: Mapping[TopicPartition, Question],
+    ask: Callable[[Mapping[TopicPartition, Question]], Awaitable[dict[TopicPartition, OffsetAndEpoch]]],
+) -> dict[TopicPartition, OffsetAndEpoch]:
+    """What leaders answer. When they do not, there may be none: UNKNOWN_TOPIC_OR_PARTITION, after a while."""
+    try:
+        async with asyncio.timeout(UNANSWERED_S) as limit:
+            return await ask(questions)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+    found = await partitions_of(admin, sorted({where.topic for where in questions}))
+    for where in sorted(questions.keys() - set(found)):
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {where}")
+    return await ask(questions)
