@@ -91,15 +91,20 @@ class Fetcher:
         while True:
             self._work.clear()
             positions = self._positions()
-            cluster = self._connections.cluster
-            for position in positions:
-                position.on_topic_id(cluster.topic_id_of(position.where.topic))
-                position.on_leader_epoch(cluster.leader_epoch_of(position.where))
+            self._hear_of_metadata(positions)
             if any(position.failures for position in positions):
                 self._metadata.request_refresh()  # until the cause is found, at the pace that metadata keeps
             self._resolver.ask(positions)
             self._start_fetches(positions)
             await self._pause(positions)
+
+    def _hear_of_metadata(self, positions: Iterable[Position]) -> None:
+        cluster = self._connections.cluster
+        is_other = [position.on_topic_id(cluster.topic_id_of(position.where.topic)) for position in positions]
+        for position in positions:
+            position.on_leader_epoch(cluster.leader_epoch_of(position.where))
+        if any(is_other):
+            self._on_change()  # nothing may be asked any more whose answer would tell the user
 
     async def _pause(self, positions: Iterable[Position]) -> None:
         """Until something changes, or a back-off ends."""

@@ -144,16 +144,22 @@ class Position:
 
     # -- what the cluster says --------------------------------------------------------------------------------------
 
-    def on_topic_id(self, topic_id: UUID) -> None:
-        """Metadata arrived: under the same name there may be another topic, whose offsets mean nothing to us."""
+    def on_topic_id(self, topic_id: UUID) -> bool:
+        """Metadata arrived: under the same name there may be another topic, whose offsets mean nothing to us.
+
+        True when it is so, and this position was a place in the other topic.
+        """
         if topic_id == ZERO_TOPIC_ID or topic_id == self.topic_id:
-            return
+            return False
         was_known = self.topic_id != ZERO_TOPIC_ID
         self.topic_id = topic_id
-        if was_known:
-            self.leader_epoch = NO_EPOCH
-            if self.consumed.offset != NO_OFFSET:
-                self.reset_by_policy(LogTruncatedError(self.where, self.consumed.offset, None))
+        if not was_known:
+            return False
+        self.leader_epoch = NO_EPOCH
+        if self.consumed.offset == NO_OFFSET:
+            return False
+        self.reset_by_policy(LogTruncatedError(self.where, self.consumed.offset, None))
+        return True
 
     def on_leader_epoch(self, leader_epoch: int) -> None:
         """Metadata arrived: a newer leader may have lost what was read."""

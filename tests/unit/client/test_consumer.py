@@ -248,6 +248,21 @@ async def test_a_topic_that_is_missing(cluster: ScriptedCluster) -> None:
 # -- errors ---------------------------------------------------------------------------------------------------------
 
 
+async def test_who_waits_for_records_is_told_that_the_topic_is_another(cluster: ScriptedCluster) -> None:
+    """Though nothing is fetched from then on, so that no answer tells."""
+    async with Consumer(cluster.servers, auto_offset_reset="none") as consumer:
+        consumer.assign([T0])
+        consumer.seek(T0, 0)
+        cluster.on(ApiKey.FETCH, lambda node_id, request: HANG)
+        polling = asyncio.create_task(consumer.poll(60_000))
+        await until(lambda: cluster.asked(FetchRequest))
+        cluster.create_topic("t", leaders=[1, 2])
+        consumer._metadata.request_refresh()
+        with pytest.raises(LogTruncatedError):
+            async with asyncio.timeout(20):
+                await polling
+
+
 @pytest.mark.parametrize(
     "code",
     [

@@ -185,9 +185,9 @@ def test_another_topic_of_the_same_name(policy: int | None) -> None:
     position.on_leader_epoch(7)
     position.seek(10, 7)
     for same in (UUID(int=1), UUID(int=0)):
-        position.on_topic_id(same)
+        assert not position.on_topic_id(same)
         assert position.state is PositionState.FETCHING
-    position.on_topic_id(UUID(int=2))
+    assert position.on_topic_id(UUID(int=2))
     position.on_leader_epoch(0)
     assert position.leader_epoch == 0, "epochs of another topic are not comparable"
     if policy is None:
