@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from minikafka.chaos.local_cluster import LocalCluster
@@ -53,9 +53,13 @@ def write_by_librdkafka(cluster: LocalCluster, topic: str, count: int, **setting
 
 
 def end_offsets(cluster: LocalCluster, topic: str) -> list[int]:
-    """Where each partition ends, by its high watermark."""
+    """Where each partition ends, by its high watermark; nothing while the broker asked has not heard of the topic."""
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "none"})
     try:
         return [consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=30)[1] for p in range(PARTITIONS)]
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError._UNKNOWN_PARTITION:
+            raise
+        return []
     finally:
         consumer.close()

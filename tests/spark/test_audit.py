@@ -6,18 +6,23 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from itertools import chain
 from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from typer.testing import CliRunner
 
 from minikafka.chaos.demo import create_topic
 from minikafka.chaos.history import History
 from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.chaos.workload import SourceProducer, read_back
+from minikafka.cli.main import app
+from minikafka.cli.pipeline import audit as audit_verb
 from minikafka.ledger.checker import RULES, check, gather
 from minikafka.ledger.events import Event, merge
+from minikafka.spark.pipelines.archive import archive
 from minikafka.spark.pipelines.audit import AuditVerdict, audit, stored_in_logs
 from minikafka.spark.pipelines.audit.stored import READER
 from minikafka.spark.pipelines.audit.verdict import EXAMPLES_MAX
@@ -180,6 +185,51 @@ def test_a_cluster_whose_leader_was_killed_is_judged_the_same_by_every_way_to_re
             assert getattr(verdict, figure) == getattr(in_memory, figure)
     with pytest.raises(PipelineError, match="nothing-such"):
         audit(spark, path, ["nothing-such"], bootstrap_servers=cluster.bootstrap_servers)
+
+
+@pytest.fixture
+def minikafka(
+    spark: SparkSession, cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., tuple[int, str]]:
+    """Runs a verb within the session of the tests; its exit code and what it printed to stdout."""
+    monkeypatch.setattr(audit_verb, "spark_session", lambda *_: nullcontext(spark))
+
+    def run(*words: object) -> tuple[int, str]:
+        ran = CliRunner().invoke(app, [*map(str, words), "--bootstrap-server", cluster.bootstrap_servers])
+        return ran.exit_code, ran.stdout
+
+    return run
+
+
+def test_the_verb_judges_what_produce_wrote_down_in_topic_and_lake_and_exits_with_its_verdict(
+    spark: SparkSession,
+    cluster: LocalCluster,
+    created: str,
+    tmp_path: Path,
+    minikafka: Callable[..., tuple[int, str]],
+) -> None:
+    history, lines, lake = tmp_path / "sent.jsonl", tmp_path / "lines", tmp_path / "lake"
+    lines.write_text("".join(f"k{number % 7}:{number}\n" for number in range(200)) + "k1:\nk2:é\n")
+    produced, _ = minikafka(
+        "produce", created, "--file", lines, "--key-separator", ":", "--history", history, "--compression", "lz4"
+    )
+    assert produced == 0
+    archive(spark, topics=[created], to=lake, bootstrap_servers=cluster.bootstrap_servers)
+    asked = ("pipeline", "audit", "--history", history, "--topics", created)
+    exit_code, printed = minikafka(*asked)
+    assert exit_code == 0, printed
+    assert "202 acknowledged records: none lost, duplicated or reordered" in printed
+    assert max(map(len, printed.splitlines())) <= 80
+
+    # A record more that was acknowledged, and that nobody can find.
+    count = len(history.read_text().splitlines())
+    item = [f"{created}-0", "gone#00000000"]
+    with history.open("a") as file:
+        file.write(Event(count, 0, "producer", "invoke", "send", [item]).to_json() + "\n")
+        file.write(Event(count + 1, 0, "producer", "ok", "send", [[*item, 0]]).to_json() + "\n")
+    exit_code, printed = minikafka(*asked, "--lake", lake)
+    assert exit_code == 1, printed
+    assert f"{created}-0: gone#00000000 was acknowledged at 0 and never read" in printed
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
