@@ -23,8 +23,8 @@ demo: $(APP)  ## start three brokers, stream real files, kill the leader and the
 demo-spark: $(SPARK)  ## archive, aggregate and audit a topic with Spark while its brokers are killed
 	@$(BIN)/minikafka pipeline demo $(ARGS)
 
-test: $(DEV)  ## run every test, two at a time (ARGS='-k fetch' narrows it)
-	@$(BIN)/pytest -n 2 $(ARGS)
+test: $(DEV)  ## run every test, three at a time (ARGS='-k fetch' narrows it)
+	@$(BIN)/pytest -n 3 $(ARGS)
 
 planted: $(DEV)  ## plant bugs one by one, show which suite catches each and how soon (SUITE='raft groups' narrows it)
 	@$(BIN)/python tests/planted $(SUITE)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import signal
 import sys
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-# Folders whose tests go to one process, because what they share is dear, and those that begin, because they take long.
-TOGETHER = ("tests/spark/",)
+# Modules that go to one process, because what they share is dear: the first and the second half of the tests on Spark.
+TOGETHER = ("tests/spark/test_[a-e]*", "tests/spark/*")
+# What begins, because it takes long.
 FIRST = ("tests/spark/", "tests/unit/raft/", "tests/unit/replication/", "tests/sim/", "tests/cluster/")
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -29,14 +31,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 class ByModule(LoadScopeScheduling):
-    """Hands out a module at a time, or a whole folder where one fixture serves all of it."""
+    """Hands out a module at a time, or several where one fixture serves them."""
 
     def _split_scope(self, nodeid: str) -> str:
-        together = next((folder for folder in TOGETHER if nodeid.startswith(folder)), None)
-        return together or nodeid.split("::", 1)[0]
+        module = nodeid.split("::", 1)[0]
+        return next((several for several in TOGETHER if fnmatch(module, several)), module)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByModule:
-    """How ``pytest -n 2`` divides the tests."""
+    """How ``pytest -n 3`` divides the tests."""
     return ByModule(config, log)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
-import time
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
-from live_cluster import eventually
 from pyspark.sql import SparkSession
 
 from minikafka.spark.pipelines.running import PipelineError, watched_jobs
@@ -22,18 +22,42 @@ def test_a_worker_that_is_killed_is_told_in_a_line(spark: SparkSession) -> None:
     assert "\n" not in str(told.value)
 
 
-def test_a_job_that_is_interrupted_ends(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
-    tracker = spark.sparkContext.statusTracker()
-    job = spark.sparkContext.parallelize([1], 1).map(lambda _: time.sleep(600))
+INTERRUPTED = """
+import time
+from live_cluster import eventually
+from minikafka.spark import start_session
+from minikafka.spark.pipelines.running import watched_jobs
 
-    def terminate() -> None:
-        eventually(tracker.getActiveJobsIds, "the job to begin")
-        os.kill(os.getpid(), signal.SIGTERM)
+fast = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+spark = start_session("interrupted", settings={"spark.driver.extraJavaOptions": fast})
+tracker = spark.sparkContext.statusTracker()
+job = spark.sparkContext.parallelize([1], 1).map(lambda _: time.sleep(600))
 
-    thread = threading.Thread(target=terminate)
-    thread.start()
-    with pytest.raises(KeyboardInterrupt), watched_jobs(spark):
+def show(progress):
+    if progress.tasks_total:
+        print("runs", flush=True)
+
+try:
+    with watched_jobs(spark, show):
         job.collect()
-    thread.join()
-    assert not caplog.records
+except KeyboardInterrupt:
     eventually(lambda: not tracker.getActiveJobsIds(), "the job to end")
+    print("ended", flush=True)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_job_that_is_interrupted_ends(number: signal.Signals) -> None:
+    """In a process of its own, whose connection to Java is of no more use."""
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    command = [sys.executable, "-c", INTERRUPTED]
+    job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    try:
+        assert job.stdout is not None
+        assert job.stdout.readline() == "runs\n"
+        job.send_signal(number)
+        printed, complaints = job.communicate(timeout=60)
+    finally:
+        job.kill()
+    assert (set(printed.splitlines()) - {"runs"}, job.returncode) == ({"ended"}, 0), complaints
+    assert "Traceback" not in complaints

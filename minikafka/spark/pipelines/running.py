@@ -147,15 +147,24 @@ def watched_jobs(spark: SparkSession, show: Show = show_nothing) -> Iterator[Non
         with interrupted_by_sigterm(), readable_errors():
             context.addJobTag(tag)
             yield
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Py4JError) as error:
+        if not _is_interruption(error):
+            raise
         with suppress(Py4JError):  # Spark itself may have heard the signal, and be gone
             context.cancelJobsWithTag(tag)
-        raise
+        raise KeyboardInterrupt from None
     finally:
         with suppress(Py4JError):
             context.removeJobTag(tag)
         watch.finished.set()
         thread.join()
+
+
+def _is_interruption(error: BaseException | None) -> bool:
+    """Also of what went wrong on the way out: the connection to Java that was interrupted is of no more use."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
 
 
 @contextmanager
