@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from minikafka.model import OffsetAndEpoch
+from minikafka.model import OffsetAndEpoch, TopicPartition
 from minikafka.spark.source.offsets import Offsets
 
 
@@ -22,7 +22,7 @@ def capped(begins: Offsets, ends: Offsets, offsets_max: int | None) -> Offsets:
     """
     total = available(begins, ends)
     is_limited = offsets_max is not None and offsets_max < total
-    chosen: dict[object, OffsetAndEpoch] = {}
+    chosen: dict[TopicPartition, OffsetAndEpoch] = {}
     for where, end in ends.items():
         begin = begins[where]
         size = end.offset - begin.offset
@@ -34,7 +34,7 @@ def capped(begins: Offsets, ends: Offsets, offsets_max: int | None) -> Offsets:
             chosen[where] = OffsetAndEpoch(begin.offset + min(share, size), end.epoch)
         else:
             chosen[where] = end
-    return chosen  # type: ignore[return-value]
+    return chosen
 
 
 @dataclass(slots=True)
