@@ -23,6 +23,7 @@ from minikafka.cli import (
     reassign,
     topic,
 )
+from minikafka.cli.run import INTERRUPTED
 
 HELP = """A Kafka-compatible broker cluster that you can install, watch and break.
 
@@ -94,6 +95,8 @@ def main() -> None:
     """Run the command line; errors that a user can act on end it with one line and exit code 1."""
     try:
         app()
+    except KeyboardInterrupt:  # before there was a verb; those end by themselves
+        raise SystemExit(INTERRUPTED) from None
     except Exception as error:
         if not _is_expected(error):
             raise

@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from minikafka.cli.options import AsJson, Bootstrap, Directory, bootstrap_servers
-from minikafka.cli.output import print_json, print_note, print_table, size
+from minikafka.cli.options import AsJson, Bootstrap, Directory
+from minikafka.cli.output import print_json, print_table, size
 from minikafka.cli.pipeline.common import MASTER, Master, SparkSettings, progress_bar, spark_session
+from minikafka.cli.pipeline.surroundings import end_if_stopped, pipeline_verb, servers_with
 
 if TYPE_CHECKING:
     from minikafka.spark.pipelines.archive import Archived
 
 
+@pipeline_verb
 def archive(
     to: Annotated[str, typer.Option("--to", metavar="DIR", help="The lake; made when it is not there.")],
     topics: Annotated[
@@ -67,7 +69,7 @@ def archive(
 
     [bold]minikafka pipeline replay lake --to orders-again[/]
     """
-    servers = bootstrap_servers(bootstrap, directory)
+    servers = servers_with(bootstrap, directory, topics or ())
     with spark_session("archive", master, conf) as spark:
         from minikafka.spark.pipelines.archive import archive
 
@@ -89,6 +91,7 @@ def archive(
         print_json(_as_dict(archived))
     else:
         print_archived(archived)
+    end_if_stopped(archived.is_stopped)
 
 
 def _as_dict(archived: Archived) -> dict[str, object]:
@@ -118,8 +121,6 @@ def print_archived(archived: Archived) -> None:
             for topic in archived.topics
         ],
     )
-    if archived.is_stopped:
-        print_note("stopped; the same command goes on from here")
 
 
 def _days(first: str, last: str) -> str:

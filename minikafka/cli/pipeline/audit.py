@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from minikafka.cli.options import AsJson, Bootstrap, Directory, bootstrap_servers
+from minikafka.cli.options import AsJson, Bootstrap, Directory
 from minikafka.cli.output import print_json, print_line, print_table
 from minikafka.cli.pipeline.common import MASTER, Master, SparkSettings, progress_bar, spark_session
+from minikafka.cli.pipeline.surroundings import pipeline_verb, servers_with
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _SHOWN_MAX = 10  # examples of a rule; --json has them all
 
 
+@pipeline_verb
 def audit(
     history: Annotated[
         Path,
@@ -75,7 +77,8 @@ def audit(
     names = [name for name in (topics or "").split(",") if name]
     if (logs or lake) and not names:
         raise typer.BadParameter("say which topics to judge", param_hint="--topics")
-    servers = bootstrap_servers(bootstrap, directory)
+    is_read = bool(names) and not (logs or lake or polls)
+    servers = servers_with(bootstrap, directory, names) if is_read else None
     with spark_session("audit", master, conf) as spark:
         from minikafka.spark.pipelines.audit import IDENTITY, audit
 
@@ -84,7 +87,7 @@ def audit(
                 spark,
                 history,
                 names,
-                bootstrap_servers=servers if names and not polls else None,
+                bootstrap_servers=servers,
                 stored=None if polls else _stored(spark, logs, lake, names),
                 identity=identity or IDENTITY,
                 show=show,

@@ -15,6 +15,7 @@ from minikafka.cli.output import fail, print_note, print_table
 from minikafka.cli.pipeline import archive as archive_verb
 from minikafka.cli.pipeline import audit as audit_verb
 from minikafka.cli.pipeline.common import MASTER, Master, SparkSettings, progress_bar, spark_session
+from minikafka.cli.pipeline.surroundings import pipeline_verb
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,6 +26,7 @@ RESULTS: Final = "lines-by-package"
 _SHOWN: Final = 8
 
 
+@pipeline_verb
 def demo(
     rate: Annotated[int, typer.Option(help="Lines per second.", min=100)] = 5_000,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the lake, the history and the brokers' files.")] = False,

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from minikafka.cli.options import AsJson, Bootstrap, Directory, bootstrap_servers
-from minikafka.cli.output import print_json, print_note, print_table
+from minikafka.cli.options import AsJson, Bootstrap, Directory
+from minikafka.cli.output import print_json, print_table
 from minikafka.cli.pipeline.common import MASTER, Master, SparkSettings, progress_bar, spark_session
+from minikafka.cli.pipeline.surroundings import end_if_stopped, pipeline_verb, servers_with
+
+if TYPE_CHECKING:
+    from minikafka.spark.pipelines.replay import Replayed
 
 
+@pipeline_verb
 def replay(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="A lake, a file, or a directory of files.")],
     to: Annotated[str, typer.Option("--to", metavar="TOPIC", help="Where records go; it must exist.")],
@@ -69,7 +74,7 @@ def replay(
 
     [bold]minikafka pipeline replay all.jsonl --to copy --as records[/]
     """
-    servers = bootstrap_servers(bootstrap, directory)
+    servers = servers_with(bootstrap, directory, [to])
     with spark_session("replay", master, conf) as spark:
         from minikafka.spark.pipelines.replay import replay
 
@@ -90,7 +95,12 @@ def replay(
             )
     if as_json:
         print_json({name: getattr(replayed, name) for name in replayed.__dataclass_fields__})
-        return
+    else:
+        _print(replayed)
+    end_if_stopped(replayed.is_stopped)
+
+
+def _print(replayed: Replayed) -> None:
     places = "their partition" if replayed.keeps_partitions else "the partition of their key"
     print_table(
         ("topic", "from", "sources#", "new#", "in the topic#", "go to", "seconds#"),
@@ -106,5 +116,3 @@ def replay(
             )
         ],
     )
-    if replayed.is_stopped:
-        print_note("stopped; the same command goes on from here")

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from minikafka.cli.options import AsJson, Bootstrap, Directory, bootstrap_servers
+from minikafka.cli.options import AsJson, Bootstrap, Directory
 from minikafka.cli.output import print_json, print_line, print_note, print_table, size
 from minikafka.cli.pipeline.common import MASTER, Master, SparkSettings, progress_bar, spark_session
+from minikafka.cli.pipeline.surroundings import pipeline_verb, servers_with
 
 if TYPE_CHECKING:
     from minikafka.spark.pipelines.report import TopicReport
@@ -19,6 +20,7 @@ _SPARKS = " ▁▂▃▄▅▆▇█"
 _BAR = 8
 
 
+@pipeline_verb
 def report(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="What to look at.")],
     html: Annotated[
@@ -43,9 +45,9 @@ def report(
 
     [bold]minikafka pipeline report events --json | jq .total.keys[/]
     """
-    servers = bootstrap_servers(bootstrap, directory)
     if html is not None and not html.absolute().parent.is_dir():
         raise typer.BadParameter(f"there is no directory {html.absolute().parent}", param_hint="--html")
+    servers = servers_with(bootstrap, directory, [topic])
     from minikafka.spark.pipelines.report import make_report, to_html
 
     with spark_session("report", master, conf) as spark, progress_bar("reading") as show:

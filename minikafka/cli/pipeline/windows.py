@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from minikafka.cli.options import AsJson, Bootstrap, Directory, bootstrap_servers
-from minikafka.cli.output import print_json, print_note, print_table
+from minikafka.cli.options import AsJson, Bootstrap, Directory
+from minikafka.cli.output import print_json, print_table
 from minikafka.cli.pipeline.common import MASTER, Master, SparkSettings, progress_bar, spark_session
+from minikafka.cli.pipeline.surroundings import end_if_stopped, pipeline_verb, servers_with
 
 if TYPE_CHECKING:
     from minikafka.spark.pipelines.windows import WindowsSummary
 
 
+@pipeline_verb
 def windows(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="What to aggregate.")],
     to: Annotated[str, typer.Option("--to", metavar="TOPIC", help="Where results go; it must exist.")],
@@ -118,7 +120,7 @@ def windows(
     )
     if start not in ("earliest", "latest"):
         raise typer.BadParameter(f"{start!r} is neither earliest nor latest", param_hint="--from")
-    servers = bootstrap_servers(bootstrap, directory)
+    servers = servers_with(bootstrap, directory, [topic, to])
     chosen = checkpoint or str(Path.home() / ".minikafka" / "pipelines" / "windows" / f"{topic}-to-{to}")
     with spark_session("windows", master, conf) as spark, progress_bar("aggregating") as show:
         summary = run_windows(
@@ -134,6 +136,7 @@ def windows(
             show=show,
         )
     _print(summary, chosen, as_json=as_json)
+    end_if_stopped(summary.is_stopped, chosen)
 
 
 def _print(summary: WindowsSummary, checkpoint: str, *, as_json: bool) -> None:
@@ -159,5 +162,3 @@ def _print(summary: WindowsSummary, checkpoint: str, *, as_json: bool) -> None:
         if count:
             rows.append((what, f"{count:,}", why))
     print_table(["", "count#", ""], rows)
-    if summary.is_stopped:
-        print_note(f"stopped; the same command goes on from {checkpoint}")

@@ -99,7 +99,7 @@ def _run(coroutine: Coroutine[Any, Any, T]) -> T:
         except BaseException as error:
             failed.append(error)
 
-    thread = threading.Thread(target=run, name="peek")
+    thread = threading.Thread(target=run, name="peek", daemon=True)
     thread.start()
     thread.join()
     if failed:

@@ -116,6 +116,7 @@ def interrupted_by_sigterm() -> Iterator[None]:
 
     before = signal.signal(signal.SIGTERM, interrupt)
     loggers = [logging.getLogger(), logging.getLogger("py4j.clientserver")]
+    loggers = [logger for logger in loggers if _is_not_of_py4j not in logger.filters]  # in a block around this one
     for logger in loggers:
         logger.addFilter(_is_not_of_py4j)
     try:
@@ -148,7 +149,7 @@ def watched_jobs(spark: SparkSession, show: Show = show_nothing) -> Iterator[Non
             context.addJobTag(tag)
             yield
     except (KeyboardInterrupt, Py4JError) as error:
-        if not _is_interruption(error):
+        if not is_interruption(error):
             raise
         with suppress(Py4JError):  # Spark itself may have heard the signal, and be gone
             context.cancelJobsWithTag(tag)
@@ -160,8 +161,9 @@ def watched_jobs(spark: SparkSession, show: Show = show_nothing) -> Iterator[Non
         thread.join()
 
 
-def _is_interruption(error: BaseException | None) -> bool:
-    """Also of what went wrong on the way out: the connection to Java that was interrupted is of no more use."""
+def is_interruption(error: BaseException | None) -> bool:
+    """True for KeyboardInterrupt, and for what went wrong on the way out: a connection to Java that was interrupted is of
+    no more use."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__context__
     return error is not None

@@ -33,13 +33,12 @@ REPORT = TopicReport(
 )
 
 
-def test_the_summary_says_what_was_left_out_and_how_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_summary_says_what_was_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     print_windows(RUN, "some/dir", as_json=False)
-    out, err = capsys.readouterr()
+    out = capsys.readouterr().out
     assert "12,000" in out
     assert "left out: unfit" in out
     assert "left out: late" not in out
-    assert "goes on from some/dir" in err
 
 
 def test_the_summary_as_json(capsys: pytest.CaptureFixture[str]) -> None:

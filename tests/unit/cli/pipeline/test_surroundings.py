@@ -1,0 +1,106 @@
+"""What surrounds every pipeline: how it ends when it is interrupted, and what is said before Spark is started."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from minikafka.cli.main import app
+from minikafka.cli.pipeline.surroundings import end_if_stopped, pipeline_verb, servers_with
+from minikafka.errors import KafkaError
+
+NOBODY = "127.0.0.1:1"
+
+
+@pytest.fixture(autouse=True)
+def signals() -> Iterator[None]:
+    """As they were; a verb that is interrupted is the last thing that a program does."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_verb_ends_with_a_line(number: signal.Signals, capsys: pytest.CaptureFixture[str]) -> None:
+    @pipeline_verb
+    def verb() -> None:
+        signal.raise_signal(number)
+
+    with pytest.raises(typer.Exit) as ended:
+        verb()
+    assert ended.value.exit_code == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+def test_what_goes_wrong_because_of_an_interruption_is_one(capsys: pytest.CaptureFixture[str]) -> None:
+    @pipeline_verb
+    def verb() -> None:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise RuntimeError("the connection to Java is gone")
+
+    with pytest.raises(typer.Exit):
+        verb()
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+def test_a_java_that_was_about_to_start_ends_too() -> None:
+    started = []
+
+    def launch() -> None:
+        proc = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        started.append(proc)
+        raise KeyboardInterrupt
+
+    with pytest.raises(typer.Exit):
+        pipeline_verb(launch)()
+    assert started[0].wait() == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("module", ["pyspark", "pyspark.sql", "pyarrow"])
+def test_without_spark_it_is_said_what_to_install(module: str, capsys: pytest.CaptureFixture[str]) -> None:
+    @pipeline_verb
+    def verb() -> None:
+        raise ModuleNotFoundError(f"No module named {module!r}", name=module)
+
+    with pytest.raises(SystemExit) as ended:
+        verb()
+    assert ended.value.code == 1
+    assert capsys.readouterr().err == (
+        f"minikafka: pipelines need Spark, and {module} is not installed: pip install 'minikafka[spark]'\n"
+    )
+
+
+def test_other_modules_that_are_missing_are_our_mistake() -> None:
+    @pipeline_verb
+    def verb() -> None:
+        raise ModuleNotFoundError("No module named 'minikafka.spork'", name="minikafka.spork")
+
+    with pytest.raises(ModuleNotFoundError):
+        verb()
+
+
+def test_what_was_stopped_says_so_to_scripts(capsys: pytest.CaptureFixture[str]) -> None:
+    end_if_stopped(False)
+    with pytest.raises(typer.Exit) as ended:
+        end_if_stopped(True, "some/dir")
+    assert ended.value.exit_code == 130
+    assert "goes on from some/dir" in capsys.readouterr().err
+
+
+def test_brokers_that_do_not_answer_are_told_before_spark_is_started(tmp_path: Path) -> None:
+    with pytest.raises(KafkaError, match=f"no broker answers: {NOBODY}"):
+        servers_with(NOBODY, None)
+    history = tmp_path / "history.jsonl"
+    history.write_text("")
+    words = ["pipeline", "audit", "--history", str(history), "--topics", "orders", "-b", NOBODY]
+    assert isinstance(CliRunner().invoke(app, words).exception, KafkaError)
