@@ -13,6 +13,7 @@
 * ``log``      ``minikafka log ...``: look into files on disk
 * ``demo``     ``minikafka demo``
 * ``options``  what several verbs take, in the same words
+* ``paragraphs``  the text of ``--help``
 * ``output``   tables, JSON, sizes and errors
 
 A module imports what its verbs need inside the verb, so that ``minikafka --help`` and the quick verbs stay quick.

@@ -23,6 +23,7 @@ from minikafka.cli import (
     reassign,
     topic,
 )
+from minikafka.cli.paragraphs import let_paragraphs_flow
 from minikafka.cli.run import INTERRUPTED
 
 HELP = """A Kafka-compatible broker cluster that you can install, watch and break.
@@ -74,6 +75,7 @@ app.add_typer(log.app, name="log")
 app.add_typer(pipeline.app, name="pipeline")
 app.command("broker")(broker.broker)
 app.command("demo")(demo.demo)
+let_paragraphs_flow(app)
 
 
 def _print_version(wanted: bool) -> None:

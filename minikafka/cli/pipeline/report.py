@@ -34,7 +34,7 @@ def report(
 ) -> None:
     """Read a topic once and tell what is in it: records, bytes, rate over time, keys, skew, sizes, headers.
 
-    Distinct keys, percentiles of sizes and frequent keys are estimates (about 2 %, 1 % and 0.35 % of the records off);
+    Distinct keys, percentiles of sizes and frequent keys are estimates (about 2%, 1% and 0.35% of the records off);
     the rest is exact. Bytes are those of keys, values and headers before compression.
 
     Examples:
