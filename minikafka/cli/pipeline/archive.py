@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from minikafka.cli.options import AsJson, Bootstrap, Directory
-from minikafka.cli.output import print_json, print_table, size
+from minikafka.cli.output import print_json, print_note, print_table, size
 from minikafka.cli.pipeline.common import MASTER, Master, SparkSettings, progress_bar, spark_session
 from minikafka.cli.pipeline.surroundings import end_if_stopped, pipeline_verb, servers_with
 
@@ -31,6 +31,12 @@ def archive(
     skip_lost: Annotated[
         bool, typer.Option("--skip-lost", help="Go on behind offsets that were deleted before they were archived.")
     ] = False,
+    drop_before: Annotated[
+        str | None,
+        typer.Option(
+            "--drop-before", metavar="DATE", help="Remove the days before this one, or forget those that are gone."
+        ),
+    ] = None,
     per_commit: Annotated[
         int, typer.Option("--per-commit", metavar="OFFSETS", help="About so many offsets in a commit.", min=1)
     ] = 1_000_000,
@@ -53,6 +59,9 @@ def archive(
     is partition 3 from offset 1000 to 1999. Columns: key, value, partition, offset, timestamp, timestampType, headers,
     and, from the path, topic and date (the UTC day of the timestamp). Tombstones are rows whose value is null.
 
+    Do not remove files from it: archive would take that for damage. --drop-before removes old days, and they are not
+    archived again; of those that somebody has removed already it lets the lake forget.
+
     What you should know: files appear complete and are never changed; small ones are replaced by larger ones, a day's
     directory at a time. A reader that had begun before then misses a file, and must be run again. One archive writes to
     a lake at a time; DIR must be on a file system that all of Spark's machines have mounted.
@@ -62,6 +71,8 @@ def archive(
     [bold]minikafka pipeline archive orders payments --to lake[/]
 
     [bold]minikafka pipeline archive --to lake --follow[/]
+
+    [bold]minikafka pipeline archive --to lake --drop-before $(date -u -d '30 days ago' +%F)[/]
 
     [bold]duckdb -c "SELECT date, count(*) FROM 'lake/*/*/*.parquet' WHERE topic = 'orders' GROUP BY 1"[/]
 
@@ -85,12 +96,15 @@ def archive(
                 compact_at=compact_at,
                 add=add,
                 skip_lost=skip_lost,
+                drop_before=drop_before,
                 show=show,
             )
     if as_json:
         print_json(_as_dict(archived))
     else:
         print_archived(archived)
+        if archived.dropped_files:
+            print_note(f"dropped {archived.dropped_files:,} files of the days before {drop_before}")
     end_if_stopped(archived.is_stopped)
 
 
@@ -99,6 +113,7 @@ def _as_dict(archived: Archived) -> dict[str, object]:
         "directory": str(archived.directory),
         "commits": archived.commits,
         "compacted_files": archived.compacted_files,
+        "dropped_files": archived.dropped_files,
         "is_stopped": archived.is_stopped,
         "topics": [{name: getattr(topic, name) for name in topic.__dataclass_fields__} for topic in archived.topics],
     }

@@ -162,8 +162,8 @@ def watched_jobs(spark: SparkSession, show: Show = show_nothing) -> Iterator[Non
 
 
 def is_interruption(error: BaseException | None) -> bool:
-    """True for KeyboardInterrupt, and for what went wrong on the way out: a connection to Java that was interrupted is of
-    no more use."""
+    """True for KeyboardInterrupt, and for what went wrong on the way out: a connection to Java that was interrupted
+    is of no more use."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__context__
     return error is not None

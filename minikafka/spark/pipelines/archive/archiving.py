@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -65,6 +66,7 @@ class Archived:
     topics: tuple[TopicSummary, ...]
     commits: int
     compacted_files: int
+    dropped_files: int
     is_stopped: bool
 
     @property
@@ -85,6 +87,7 @@ def archive(
     compact_at: int = FILES_MIN,
     add: bool = False,
     skip_lost: bool = False,
+    drop_before: str | None = None,
     options: Mapping[str, str] | None = None,
     show: Show = show_nothing,
 ) -> Archived:
@@ -94,7 +97,8 @@ def archive(
     ``follow`` it looks again every ``interval_s`` seconds until SIGINT or SIGTERM. A commit takes about
     ``offsets_per_commit`` offsets. When ``compact_at`` small files of one partition and day have gathered they are put
     together; 0: never. ``skip_lost`` goes on where the topics begin when what should come next was deleted.
-    ``options`` are ``kafka.*`` as the source takes them.
+    ``drop_before``, a date, removes the days before it from the lake, or forgets them when somebody did so already;
+    they are not archived again. ``options`` are ``kafka.*`` as the source takes them.
 
     Raises PipelineError or KafkaError. After any error, and after ``kill -9``, calling it again goes on.
     """
@@ -103,7 +107,8 @@ def archive(
     directory = local_directory(to)
     names = list(dict.fromkeys(topics)) or sorted(read_identity(directory).topic_ids)
     client = _client(bootstrap_servers, options or {})
-    with Lake.opened(directory, cluster_id=cluster_id(bootstrap_servers)) as lake:
+    is_dropped = partial(_is_before, _day(drop_before), frozenset(names))
+    with Lake.opened(directory, cluster_id=cluster_id(bootstrap_servers), is_dropped=is_dropped) as lake:
         work = _Archive(spark, lake, client, names, offsets_per_commit, compact_at, skip_lost, show)
         found = look_at(client, names)
         lake.take_in(found.ids, add=add)
@@ -157,7 +162,14 @@ class _Archive:
         by_topic = tuple(
             self._of_topic(topic, [file for file in files if file.topic == topic]) for topic in self.topics
         )
-        return Archived(self.lake.directory, by_topic, self.commits, self.compacted_files, self.is_stopped)
+        return Archived(
+            self.lake.directory,
+            by_topic,
+            self.commits,
+            self.compacted_files,
+            self.lake.dropped_files,
+            self.is_stopped,
+        )
 
     def _of_topic(self, topic: str, files: Sequence[DataFile]) -> TopicSummary:
         dates = sorted(file.date for file in files) or [""]
@@ -243,6 +255,23 @@ def attempted(job: Callable[[], T], look_again: Callable[[], None]) -> T:
             look_again()
             time.sleep(_BACKOFF_S * 2**attempt)
     raise AssertionError("the last attempt returns or raises")
+
+
+def _day(drop_before: str | None) -> str:
+    """As the paths of a lake have it. Raises PipelineError for what is no day, and, as a mistake, for days to come."""
+    if drop_before is None:
+        return ""
+    try:
+        day = date.fromisoformat(drop_before)
+    except ValueError:
+        raise PipelineError(f"--drop-before must be a date such as 2026-11-21, not {drop_before}") from None
+    if day > datetime.now(UTC).date():
+        raise PipelineError(f"--drop-before {drop_before} lies in the future: nothing would stay in the lake")
+    return day.isoformat()
+
+
+def _is_before(day: str, topics: Collection[str], file: DataFile) -> bool:
+    return file.date < day and file.topic in topics
 
 
 def _length(ranges: Mapping[TopicPartition, OffsetRange]) -> int:

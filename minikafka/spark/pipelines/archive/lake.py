@@ -16,7 +16,9 @@ exchange directories, Linux and macOS can, there is a moment in which it sees ne
 directory before does not find the files that were replaced: it fails, and must be run again.
 
 The commits are the truth of a lake; no checkpoint of Spark is needed to go on. To open one is to check that
-readers find what the commits say: in a copy that was made while somebody wrote, they may not.
+readers find what the commits say: in a copy that was made while somebody wrote, they may not. So old days are dropped
+by a commit, too, which removes their files: step 3 moves their directories below staging, where they are swept away.
+How far each partition was archived is not touched by that, and nothing is archived a second time.
 """
 
 from __future__ import annotations
@@ -27,8 +29,8 @@ import os
 import shutil
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
@@ -39,6 +41,7 @@ from minikafka.spark.pipelines.archive.exchange import exchange
 from minikafka.spark.pipelines.archive.layout import DataFile
 from minikafka.spark.pipelines.archive.manifest import FORMAT, Commit, Manifest, OffsetRange, Staged
 from minikafka.spark.pipelines.archive.state import (
+    WAYS_OUT,
     Identity,
     check_files,
     find_identity,
@@ -50,34 +53,43 @@ from minikafka.spark.pipelines.archive.state import (
 from minikafka.spark.pipelines.running import PipelineError
 
 COMMITS_PER_SNAPSHOT: Final = 64
+IsDropped = Callable[[DataFile], bool]
+
 _NO_NAME: Final = "__HIVE_DEFAULT_PARTITION__"  # in a path, for readers: null
 
 
 class Lake:
     """A lake that is open for writing; see the module."""
 
-    def __init__(self, directory: Path, identity: Identity, manifest: Manifest) -> None:
+    def __init__(self, directory: Path, identity: Identity, manifest: Manifest, is_dropped: IsDropped) -> None:
         self.directory = directory
         self.identity = identity
         self.manifest = manifest
+        self.dropped_files = 0
+        self._is_dropped = is_dropped
         self._is_publishing = False  # a commit may hold whose files are still below staging
 
     @classmethod
     @contextmanager
-    def opened(cls, to: str | Path, *, cluster_id: str) -> Iterator[Lake]:
-        """Begin or go on with a lake. Raises PipelineError when the directory is something else or in use."""
+    def opened(cls, to: str | Path, *, cluster_id: str, is_dropped: IsDropped = lambda file: False) -> Iterator[Lake]:
+        """Begin or go on with a lake, without the days whose files are dropped: these may be missing already.
+
+        Raises PipelineError when the directory is something else, damaged, or in use.
+        """
         directory = local_directory(to)
         _check_is_lake_or_new(directory)
         directory.joinpath(layout.COMMITS).mkdir(parents=True, exist_ok=True)
         directory.joinpath(layout.STAGING).mkdir(exist_ok=True)
         with _locked(directory):
-            lake = cls(directory, find_identity(directory) or Identity(cluster_id, {}), read_manifest(directory))
+            identity = find_identity(directory) or Identity(cluster_id, {})
+            lake = cls(directory, identity, read_manifest(directory), is_dropped)
             if lake.identity.cluster_id != cluster_id:
                 raise PipelineError(
                     f"{directory} holds topics of the cluster {lake.identity.cluster_id}, and this is {cluster_id}; "
                     f"choose another directory"
                 )
             lake._recover()
+            lake._drop()
             check_files(directory, lake.manifest)
             yield lake
 
@@ -135,6 +147,14 @@ class Lake:
             swaps = self._prepare_swaps(directory, added, frozenset(removed))
             at_ms = int(time.time() * 1000)
             self._commit(Commit(self.manifest.version + 1, {}, added, tuple(removed), swaps, at_ms))
+
+    def _drop(self) -> None:
+        """Commit that days are given up. Of a day all files are dropped or none."""
+        dropped = [path for path, file in self.manifest.files.items() if self._is_dropped(file)]
+        if dropped:
+            at_ms = int(time.time() * 1000)
+            self._commit(Commit(self.manifest.version + 1, removed=tuple(dropped), at_ms=at_ms))
+            self.dropped_files = len(dropped)
 
     def _prepare_swaps(self, directory: Path, added: Sequence[Staged], removed: frozenset[str]) -> dict[str, str]:
         """For each directory that changes another one, with links to what stays and to what is new."""
@@ -197,6 +217,9 @@ class Lake:
             for path, twin in commit.swaps.items():
                 self._swap(path, self.directory / layout.STAGING / twin, commit)
             return
+        if commit.removed and not commit.added:
+            self._take_away({path.rpartition("/")[0] for path in commit.removed})
+            return
         changed = {self.directory}
         for file, staged in commit.added:
             source, target = self.directory / layout.STAGING / staged, self.directory / file.path
@@ -204,23 +227,38 @@ class Lake:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 os.rename(source, target)
                 changed.update((target.parent, target.parent.parent))
-            elif not target.exists():
-                raise PipelineError(f"{self.directory} is damaged: {file.path} of commit {commit.version} is missing")
+            elif not target.exists() and not self._is_dropped(file):
+                raise PipelineError(
+                    f"{self.directory} is damaged: {file.path} of commit {commit.version} is missing; {WAYS_OUT}"
+                )
         for directory in changed:
             _sync(directory)
 
     def _swap(self, path: str, twin: Path, commit: Commit) -> None:
         current = self.directory / path
-        if all((self.directory / file.path).exists() for file, _ in commit.added if file.directory == path):
+        added = [file for file, _ in commit.added if file.directory == path]
+        if all((self.directory / file.path).exists() or self._is_dropped(file) for file in added):
             return
         if not twin.is_dir():
-            raise PipelineError(f"{self.directory} is damaged: the files of commit {commit.version} in {path} are gone")
+            raise PipelineError(
+                f"{self.directory} is damaged: the files of commit {commit.version} in {path} are gone; {WAYS_OUT}"
+            )
         if not current.exists():
             os.rename(twin, current)
         elif not exchange(twin, current):
             os.rename(current, twin.with_name(f"{twin.name}-before"))
             os.rename(twin, current)
         _sync(current.parent)
+
+    def _take_away(self, days: Collection[str]) -> None:
+        """Whole directories at once: no reader sees a part of a day."""
+        directory = self.directory / layout.STAGING / uuid4().hex
+        directory.mkdir()
+        for number, day in enumerate(days):
+            with suppress(FileNotFoundError):  # by hand, or before it was cut off
+                os.rename(self.directory / day, directory / f"day-{number}")
+                _sync(self.directory.joinpath(day).parent)
+        shutil.rmtree(directory, ignore_errors=True)
 
     def _recover(self) -> None:
         """Publish the last commit, whose publishing may have been cut off, and sweep away what is of none."""

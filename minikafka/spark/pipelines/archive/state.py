@@ -14,6 +14,11 @@ from minikafka.spark.pipelines.archive import layout
 from minikafka.spark.pipelines.archive.manifest import FORMAT, Commit, Manifest
 from minikafka.spark.pipelines.running import PipelineError
 
+WAYS_OUT: Final = (
+    "put it back, or archive into another directory; "
+    "if old days were removed on purpose, --drop-before DATE lets the lake forget them"
+)
+
 _ATTEMPTS: Final = 5
 _EXAMPLES_MAX: Final = 3
 
@@ -105,9 +110,7 @@ def check_files(directory: Path, manifest: Manifest) -> None:
         for day in directory.glob("topic=*/date=*")
     }
     if missing := _only_in(named, found):
-        raise PipelineError(
-            f"{directory} is damaged: {_few(missing)} is missing; put it back, or archive into another directory"
-        )
+        raise PipelineError(f"{directory} is damaged: {_few(missing)} is missing; {WAYS_OUT}")
     if foreign := _only_in(found, named):
         raise PipelineError(
             f"in {directory} there is {_few(foreign)}, of no commit: readers would take it for records; move it away"

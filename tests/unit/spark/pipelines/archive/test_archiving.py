@@ -1,3 +1,5 @@
+"""The order of an archive's work: what is tried again, and what is refused."""
+
 from __future__ import annotations
 
 import pytest
@@ -52,3 +54,12 @@ def test_what_will_not_be_better_is_told_at_once() -> None:
     with pytest.raises(PipelineError, match="orders was deleted and made anew"):
         attempted(job, look_again)
     assert len(attempts) == 1
+
+
+def test_days_to_be_dropped() -> None:
+    assert archiving._day("2026-11-21") == "2026-11-21"
+    assert archiving._day(None) == ""  # no day is before that
+    with pytest.raises(PipelineError, match="must be a date such as 2026-11-21, not yesterday"):
+        archiving._day("yesterday")
+    with pytest.raises(PipelineError, match="9999-01-01 lies in the future"):
+        archiving._day("9999-01-01")

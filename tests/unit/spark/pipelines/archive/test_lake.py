@@ -17,6 +17,7 @@ from minikafka.model import TopicPartition
 from minikafka.spark.pipelines.archive import lake as lake_module
 from minikafka.spark.pipelines.archive import layout
 from minikafka.spark.pipelines.archive.lake import Lake
+from minikafka.spark.pipelines.archive.layout import DataFile
 from minikafka.spark.pipelines.archive.manifest import OffsetRange
 from minikafka.spark.pipelines.archive.state import local_directory, read_identity, read_manifest
 from minikafka.spark.pipelines.archive.writing import FilesWriter, merge
@@ -151,6 +152,68 @@ def test_a_crash_between_any_two_steps(
             break
     assert step > 10
     assert outcomes == ({(20, 8), (30, 12)} if work == "append" else {(20, 8), (20, 6)})
+
+
+def is_of_the_first_day(file: DataFile) -> bool:
+    return file.date < "1970-01-02"
+
+
+def drop(directory: Path) -> int:
+    with Lake.opened(directory, cluster_id="here", is_dropped=is_of_the_first_day) as lake:
+        return lake.dropped_files
+
+
+def test_a_crash_while_days_are_dropped(
+    tmp_path: Path, rows: Rows, plain: Plain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plain reader sees the whole day or nothing of it, and nothing is archived a second time."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    directory, outcomes = tmp_path / "lake", set()
+    for step in count():
+        with opened(directory) as lake:
+            append(lake, rows, 0, 10)
+        did_die = die_at_step(step, lambda: drop(directory) and None)
+        assert plain(directory)[A] in ([0, 2, 4, 6, 8, 1, 3, 5, 7, 9], [1, 3, 5, 7, 9])
+        with opened(directory) as lake:
+            assert lake.manifest.ends == {A: 10, B: 10}
+            outcomes.add(tuple(sorted(plain(directory)[A])))
+        shutil.rmtree(directory)
+        if not did_die:
+            break
+    assert step > 4
+    assert outcomes == {tuple(range(10)), (1, 3, 5, 7, 9)}
+
+
+def test_days_that_are_dropped_by_hand_are_forgotten_when_that_is_said(
+    tmp_path: Path, rows: Rows, plain: Plain
+) -> None:
+    directory = tmp_path / "lake"
+    with opened(directory) as lake:
+        append(lake, rows, 0, 10)
+    shutil.rmtree(directory / "topic=orders" / "date=1970-01-01")
+    with pytest.raises(PipelineError, match="if old days were removed on purpose, --drop-before"), opened(directory):
+        pass
+    assert drop(directory) == 2
+    assert drop(directory) == 0
+    with opened(directory) as lake:
+        append(lake, rows, 10, 20)
+    next(iter(directory.glob("topic=*/date=1970-01-02/*"))).unlink()
+    with pytest.raises(PipelineError, match="is missing; put it back"):
+        drop(directory)
+
+
+def test_of_files_that_were_put_together_and_removed_by_hand(tmp_path: Path, rows: Rows, plain: Plain) -> None:
+    directory = tmp_path / "lake"
+    with opened(directory) as lake:
+        append(lake, rows, 0, 10)
+        append(lake, rows, 10, 20)
+        compact(lake)
+    shutil.rmtree(directory / "topic=orders" / "date=1970-01-01")
+    with pytest.raises(PipelineError, match="are gone; put it back"), opened(directory):
+        pass
+    drop(directory)
+    assert sorted(plain(directory)[A]) == list(range(1, 20, 2))
+    assert not list((directory / layout.STAGING).iterdir())
 
 
 def test_an_interruption_while_publishing_loses_nothing(
