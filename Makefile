@@ -6,6 +6,7 @@ BIN := .venv/bin
 APP := .venv/installed-app
 SPARK := .venv/installed-spark
 DEV := .venv/installed-dev
+CLASSES := .venv/prepared-classes
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -23,7 +24,7 @@ demo: $(APP)  ## start three brokers, stream real files, kill the leader and the
 demo-spark: $(SPARK)  ## archive, aggregate and audit a topic with Spark while its brokers are killed
 	@$(BIN)/minikafka pipeline demo $(ARGS)
 
-test: $(DEV)  ## run every test, three at a time (ARGS='-k fetch' narrows it)
+test: $(DEV) $(CLASSES)  ## run every test, three at a time (ARGS='-k fetch' narrows it)
 	@$(BIN)/pytest -n 3 $(ARGS)
 
 planted: $(DEV)  ## plant bugs one by one, show which suite catches each and how soon (SUITE='raft groups' narrows it)
@@ -59,6 +60,11 @@ $(DEV): EXTRAS := dev
 $(APP) $(SPARK) $(DEV): pyproject.toml | $(BIN)/python
 	@echo "==> installing minikafka and its packages into .venv (a minute or so the first time)"
 	@$(BIN)/python -m pip install --disable-pip-version-check --editable '.[$(EXTRAS)]'
+	@touch $@
+
+$(CLASSES): $(DEV)
+	@echo "==> preparing the classes of Spark, which the tests start twenty times (a minute, once)"
+	@$(BIN)/minikafka pipeline prepare
 	@touch $@
 
 $(BIN)/python:

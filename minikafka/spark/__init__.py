@@ -5,6 +5,7 @@
 =================  ================================================================================================
 ``java``           which Java Spark runs on
 ``session``        a session for this machine or a cluster
+``shared_classes`` an archive of Spark's classes, with which it starts faster
 ``options/``       what ``.option(...)`` understands, as declared rows
 ``columns/``       record batches <-> Arrow, without a Python object for a record
 ``cluster``        the client, synchronous, one for a process

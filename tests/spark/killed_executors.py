@@ -16,11 +16,15 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from minikafka.spark import start_session
+from minikafka.spark.java import spark_java_home
+from minikafka.spark.shared_classes import sharing_options
 
 TASKS = 9
+HOME = spark_java_home(os.environ)
+FAST = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 SETTINGS = {
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": " ".join(FAST),
+    "spark.executor.extraJavaOptions": " ".join((*FAST, *(sharing_options(HOME) if HOME else ()))),
     "spark.executor.memory": "512m",
     "spark.sql.shuffle.partitions": "2",
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from minikafka.cli.pipeline import archive, audit, demo, replay, report, windows
+from minikafka.cli.pipeline import archive, audit, demo, prepare, replay, report, windows
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -22,4 +22,5 @@ app.command("replay")(replay.replay)
 app.command("windows")(windows.windows)
 app.command("audit")(audit.audit)
 app.command("report")(report.report)
+app.command("prepare")(prepare.prepare)
 app.command("demo")(demo.demo)

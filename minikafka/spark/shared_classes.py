@@ -1,0 +1,151 @@
+"""Lets Spark start in half the time: Java maps Spark's classes from an archive instead of loading them from its jars.
+
+When Spark starts, Java reads, verifies and links some 17,000 classes of 280 jars. ``make_archive`` does that once and
+writes down the result ("class data sharing", JEP 310 and 350); ``start_session`` uses it from then on. An archive is
+for one Java and one Spark. Java compares it with both, and leaves it unused when either was changed in place.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pyspark
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from minikafka.spark.java import spark_java_home
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+_TIMEOUT_S: Final = 600.0  # it takes about 40 s
+
+
+class PrepareError(Exception):
+    """No archive could be made; the message says why."""
+
+
+def archive_path(java_home: Path) -> Path:
+    """Where the archive for a launcher's Java (``spark_java_home``) is, or would be: with the Python packages, so that
+    it goes when they go."""
+    return Path(sys.prefix) / "share" / "minikafka" / f"spark-{pyspark.__version__}-{java_home.name}.jsa"
+
+
+def sharing_options(java_home: Path) -> tuple[str, ...]:
+    """What Java is started with to use the archive, if there is one. One that does not fit is left unused, quietly."""
+    archive = archive_path(java_home)
+    return (f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off") if archive.is_file() else ()
+
+
+def make_archive() -> Path:
+    """The archive for the Java and the Spark that ``start_session`` would take, made anew: about 200 MB.
+
+    Takes a short job of Spark and as long again for writing. Raises NoJavaError without a Java, PrepareError when
+    something else is in the way.
+    """
+    home = spark_java_home(os.environ)
+    if home is None:
+        raise PrepareError("a launcher for Java cannot be written; let XDG_CACHE_HOME name a directory where it can")
+    archive = archive_path(home)
+    try:
+        archive.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=archive.parent, prefix="unfinished-") as directory:
+            classes, unfinished = Path(directory) / "classes", Path(directory) / archive.name
+            class_path = _run([sys.executable, "-m", __name__, str(classes)]).strip().splitlines()[-1]
+            _run(
+                [
+                    str(home / "bin" / "java"),
+                    "-Xshare:dump",
+                    f"-XX:SharedClassListFile={classes}",
+                    f"-XX:SharedArchiveFile={unfinished}",
+                    "-Xlog:disable",
+                    "-Xlog:all=error:stderr",
+                    "-cp",
+                    class_path,
+                ]
+            )
+            unfinished.replace(archive)
+    except OSError as error:
+        raise PrepareError(f"{archive} cannot be written: {error.strerror}") from None
+    return archive
+
+
+def _run(command: list[str]) -> str:
+    """What the program wrote to stdout. Raises PrepareError with the last line of stderr when it failed."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=True)
+    except subprocess.TimeoutExpired:
+        raise PrepareError(f"{command[0]} did not end within {_TIMEOUT_S:g} s") from None
+    except subprocess.CalledProcessError as error:
+        said = (error.stderr or error.stdout).strip().splitlines() or [f"it ended with {error.returncode}"]
+        raise PrepareError(f"{command[0]}: {said[-1]}") from None
+    return done.stdout
+
+
+def _note_classes(classes: Path) -> str:
+    """Run jobs of the kinds that the pipelines run, while Java writes to ``classes`` what it loads. Its class path."""
+    from minikafka.spark import start_session
+
+    note = f'"-XX:DumpLoadedClassList={classes}" -XX:TieredStopAtLevel=1 -XX:+UseSerialGC'
+    spark = start_session("classes", settings={"spark.driver.extraJavaOptions": note})
+    with tempfile.TemporaryDirectory() as directory:
+        _run_typical_jobs(spark, directory)
+    gateway = spark.sparkContext._gateway
+    assert gateway is not None
+    class_path: str = gateway.jvm.java.lang.System.getProperty("java.class.path")
+    spark.stop()
+    gateway.proc.stdin.close()  # upon which Java ends
+    gateway.proc.wait()
+    return class_path
+
+
+def _run_typical_jobs(spark: SparkSession, directory: str) -> None:
+    """Parquet and Python in batch, a stream with windows, a watermark and state."""
+    from pyspark.sql import functions as f
+
+    spark.dataSource.register(_FewRows)
+    rows = spark.read.format(_FewRows.name()).load().withColumn("at", f.current_timestamp())
+    rows.write.partitionBy("key").parquet(f"{directory}/lake")
+    lake = spark.read.parquet(f"{directory}/lake")
+    lake.groupBy("key").agg(f.count("*"), f.max("at")).orderBy("key").collect()
+    spark.conf.set(
+        "spark.sql.streaming.stateStore.providerClass",
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    )
+    stream = spark.readStream.schema(lake.schema).parquet(f"{directory}/lake").withWatermark("at", "1 second")
+    windows = stream.groupBy(f.window("at", "10 seconds"), "key").count()
+    query = windows.writeStream.format("noop").outputMode("update").trigger(availableNow=True)
+    query.option("checkpointLocation", f"{directory}/checkpoint").start().awaitTermination()
+
+
+class _FewRows(DataSource):
+    """Rows from Python, as of our sources."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "few-rows"
+
+    def schema(self) -> str:
+        return "id long, key string"
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return _FewRowsReader()
+
+
+class _FewRowsReader(DataSourceReader):
+    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+        import pyarrow
+
+        yield pyarrow.record_batch({"id": range(10), "key": [str(number % 3) for number in range(10)]})
+
+
+if __name__ == "__main__":
+    print(_note_classes(Path(sys.argv[1])))
