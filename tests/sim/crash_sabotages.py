@@ -49,7 +49,7 @@ def the_recovery_point_moves_before_the_data_is_synced(job: FlushJob) -> None:
     job.is_done = True
 
 
-@SUITE.replaces(Segment, "truncate")
+@SUITE.replaces(Segment, "truncate", seed=1)
 def a_truncation_is_not_synced(segment: Segment, position: int, end_offset: int) -> None:
     """Records are appended where a power cut may bring back the old ones."""
     assert segment._file is not None
@@ -83,7 +83,7 @@ def recovery_trusts_the_files(loader: _Loader) -> None:
     loader._activate_believed()
 
 
-@SUITE.replaces(log_dir, "remove_clean_shutdown")
+@SUITE.replaces(log_dir, "remove_clean_shutdown", seed=5)
 def the_mark_of_an_orderly_stop_stays(disk: Any, directory: str) -> None:
     """A crash after a later start is taken for an orderly stop."""
 
@@ -99,7 +99,7 @@ def epochs_are_not_stored(epochs: LeaderEpochCache, disk: Any, directory: str) -
     epochs._is_dirty = False
 
 
-@SUITE.replaces(snapshots, "decode_snapshot")
+@SUITE.replaces(snapshots, "decode_snapshot", seed=1)
 def a_torn_producer_snapshot_is_believed(data: bytes) -> ProducerState:
     """Of a snapshot whose checksum is wrong, what can be read is taken."""
     state = ProducerState()

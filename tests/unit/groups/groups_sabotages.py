@@ -33,7 +33,7 @@ _sound_on_member_timer = membership.on_member_timer
 _sound_prepare = rebalance.prepare_rebalance
 
 
-@SUITE.replaces(membership, "heartbeat")
+@SUITE.replaces(membership, "heartbeat", seed=32)
 def stale_generation_may_heartbeat(shard: Shard, request: Any, token: Any) -> None:
     """The generation of the group is taken for that of the member."""
     group = shard.groups.get(request.group_id)
@@ -45,7 +45,7 @@ def stale_generation_may_heartbeat(shard: Shard, request: Any, token: Any) -> No
 _sound_park = syncing._park
 
 
-@SUITE.replaces(syncing, "_park", listed="two owners of one group member")
+@SUITE.replaces(syncing, "_park", listed="two owners of one group member", seed=87)
 def second_assignment_counts(shard: Shard, group: Group, *rest: Any) -> None:
     """The leader's repeated SyncGroup writes another assignment."""
     group.assignment_in_flight = False
@@ -67,7 +67,7 @@ def assignment_before_commit(shard: Shard, group: Group, member: Any, request: A
             syncing._answer(shard, group, group.members[member_id], waiting)
 
 
-@SUITE.replaces(syncing, "_assignment_written")
+@SUITE.replaces(syncing, "_assignment_written", seed=227)
 def assignment_of_another_generation(shard: Shard, group: Group, generation_id: int, error: ErrorCode) -> None:
     """A record that was committed late is applied to the generation of now."""
     if error is ErrorCode.NONE and group.is_in(GroupState.COMPLETING_REBALANCE) and group.persisted is not None:
@@ -142,7 +142,7 @@ def session_timer_not_set_again(shard: Shard, group: Group, member_id: str) -> N
         _sound_on_member_timer(shard, group, member_id)
 
 
-@SUITE.replaces(rebalance, "prepare_rebalance")
+@SUITE.replaces(rebalance, "prepare_rebalance", seed=89)
 def phase_without_end(shard: Shard, group: Group) -> None:
     """A rebalance waits for a member that is gone as long as its session lasts, or for ever."""
     _sound_prepare(shard, group)

@@ -31,7 +31,7 @@ STABILITY = Suite("raft stability", "the same, with one node that comes and goes
 # Votes and epochs
 
 
-@SUITE.replaces(Core, "maybe_persist", listed="vote not persisted", seed=414)
+@SUITE.replaces(Core, "maybe_persist", listed="vote not persisted", seed=838)
 def the_vote_is_not_persisted(core: Core) -> None:
     """The epoch is written, for whom the node voted in it is not."""
     if core.election.epoch != core._persisted.epoch:
@@ -51,7 +51,7 @@ def any_log_earns_a_vote(node: RaftNode, last: OffsetAndEpoch) -> bool:
     return True
 
 
-@SUITE.replaces(RaftNode, "_is_up_to_date")
+@SUITE.replaces(RaftNode, "_is_up_to_date", seed=208)
 def logs_are_compared_by_length(node: RaftNode, last: OffsetAndEpoch) -> bool:
     """A longer log earns a vote, although its last record is of an older epoch."""
     return last.offset >= node.log.log_end_offset

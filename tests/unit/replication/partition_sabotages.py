@@ -112,7 +112,7 @@ def other_incarnations_join_the_isr(monkeypatch):
     monkeypatch.setattr(PartitionCluster, "is_eligible", lambda *_: True)
 
 
-@SUITE.plants()
+@SUITE.plants(seed=80)
 def a_new_process_acts_on_metadata_of_the_old(monkeypatch):
     """A restarted broker leads what it led before it has seen its own registration."""
     start = PartitionCluster.start
