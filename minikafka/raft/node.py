@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import OffsetAndEpoch
@@ -26,6 +27,8 @@ from minikafka.raft.quorum import QuorumState
 from minikafka.raft.role import ToUnattached
 from minikafka.raft.state import ElectionState
 from minikafka.raft.voters import VoterSet
+
+_FETCHES: Final = (FetchRequest, FetchSnapshotRequest)  # what anybody may ask; the rest is among voters
 
 
 class RaftNode:
@@ -78,7 +81,7 @@ class RaftNode:
     @property
     def epoch(self) -> int:
         """The highest epoch seen."""
-        return self._core.epoch
+        return self._core.election.epoch
 
     @property
     def leader(self) -> int | None:
@@ -207,13 +210,12 @@ class RaftNode:
 
     def _refusal(self, message: Request) -> ErrorCode:
         """What is wrong with a request whatever our state."""
-        core = self._core
-        fetches = isinstance(message, FetchRequest | FetchSnapshotRequest)
+        core, sender = self._core, _sender(message)
         if message.cluster_id != core.cluster_id:
             return ErrorCode.INCONSISTENT_CLUSTER_ID
-        if _sender(message) == core.node_id:
+        if sender == core.node_id:
             return ErrorCode.INVALID_REQUEST
-        if not fetches and not (core.is_voter and _sender(message) in core.voters):
+        if not isinstance(message, _FETCHES) and not (core.is_voter and sender in core.voters):
             return ErrorCode.INCONSISTENT_VOTER_SET
         return ErrorCode.NONE
 
@@ -276,8 +278,6 @@ class RaftNode:
 
 
 def _sender(message: Request) -> int:
-    if isinstance(message, VoteRequest):
-        return message.candidate_id
-    if isinstance(message, BeginQuorumEpochRequest | EndQuorumEpochRequest):
-        return message.leader_id
-    return message.replica_id
+    if isinstance(message, _FETCHES):
+        return message.replica_id
+    return message.candidate_id if isinstance(message, VoteRequest) else message.leader_id

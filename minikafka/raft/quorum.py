@@ -99,14 +99,15 @@ class QuorumState:
         core = self.core
         if leader not in core.voters or leader == core.node_id:
             leader = None  # we would know if we led
-        if epoch > core.epoch:
+        ours = core.epoch
+        if epoch > ours:
             if leader is None and not core.is_voter:
                 # A candidate's epoch, say, that dies with it: the quorum may go on in ours, and could never bring back
                 # a node that has no vote. So we only look for the leader again.
-                epoch = core.epoch
+                epoch = ours
             self.switch(ToUnattached(epoch) if leader is None else ToFollower(epoch, leader), now_ms)
             return True
-        if epoch == core.epoch and leader is not None and self.role.follows(leader, source):
+        if epoch == ours and leader is not None and self.role.follows(leader, source):
             self.switch(ToFollower(epoch, leader), now_ms)
             return True
         return False

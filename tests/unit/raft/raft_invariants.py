@@ -12,9 +12,6 @@ durability             a fetch claims no more than the sender's disk holds, in t
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from raft_simulation import Node, Packet, Record, Simulation
 
 import minikafka.raft.effects as fx
@@ -58,9 +55,9 @@ class CheckedSimulation(Simulation):
 
     def on_effects(self, node: Node, effects: list[fx.Effect]) -> None:
         assert node.machine is not None
-        epoch = node.machine.epoch
-        if epoch != self.epochs[node.node_id]:
-            check(epoch > self.epochs[node.node_id], "monotonicity", f"epoch of node {node.node_id}")
+        epoch, known = node.machine.epoch, self.epochs[node.node_id]
+        if epoch != known:
+            check(epoch > known, "monotonicity", f"epoch of node {node.node_id}")
             self.epochs[node.node_id] = epoch
         for effect in effects:
             kind = type(effect)
@@ -112,12 +109,7 @@ class CheckedSimulation(Simulation):
             return False
         return disk.start_offset >= offset or disk.read(offset - 1, offset)[0][0] == epoch
 
-    # The driver has acted
-
-    def on_done(self, node: Node, effect: fx.Effect) -> None:
-        look = _LOOKS.get(type(effect))
-        if look is not None:
-            look(self, node, effect)
+    # The driver has acted (``looks``, below)
 
     def _check_matching(self, node: Node, effect: Appended) -> None:
         disk, base_offset = node.disk, effect.base_offset
@@ -168,7 +160,7 @@ class CheckedSimulation(Simulation):
         check(given == request.candidate_id, "one vote", detail)
 
 
-_LOOKS: dict[type, Callable[[CheckedSimulation, Node, Any], None]] = {
+CheckedSimulation.looks = {
     fx.Append: CheckedSimulation._check_matching,
     fx.AppendLeaderChange: CheckedSimulation._check_matching,
     fx.AppendFetched: CheckedSimulation._check_matching,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import cache
 
 from raft_invariants import CheckedSimulation, check
 from raft_simulation import RECORD, Node
@@ -21,6 +22,7 @@ STEPS = (100, 100, 100, 100, 500)  # the short ones are cheap; some bugs take a 
 FETCH_TIMEOUT_MS = 60
 
 
+@cache
 def quick_config(records_per_fetch: int) -> RaftConfig:
     """Short times, so that a schedule sees many elections, and small answers, so that logs differ in many ways."""
     return RaftConfig(
@@ -132,9 +134,9 @@ class Schedule(CheckedSimulation):
 
     def progress(self) -> None:
         """Something that was begun goes on: an effect (or all) of a node, a flush, or a delivery."""
-        random, wire = self.random, self.wire
+        random, wire, nodes = self.random, self.wire, self.all_nodes
         if not wire or random() < 0.5:
-            busy = [node for node in self.all_nodes if node.queue]
+            busy = [node for node in nodes if node.queue]
             if busy:
                 node = busy[int(random() * len(busy))]
                 if random() < 0.3:
@@ -143,7 +145,7 @@ class Schedule(CheckedSimulation):
                     node.do_all()
                 return
         if not wire or random() < self.flush_rate:
-            unflushed = [node for node in self.all_nodes if node.appended is not None]
+            unflushed = [node for node in nodes if node.appended is not None]
             if unflushed:
                 unflushed[int(random() * len(unflushed))].flush()
                 return

@@ -12,7 +12,8 @@ import struct
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import cache
+from typing import Any, ClassVar, NamedTuple
 
 import minikafka.raft.effects as fx
 from minikafka.model import Endpoint, OffsetAndEpoch
@@ -137,18 +138,21 @@ class Node:
         self.disk.flushed_offset = keep  # recovery fsyncs what it found
 
     def take(self, effects: list[fx.Effect]) -> None:
-        self.queue.extend(effects)
-        self.simulation.on_effects(self, effects)
+        if effects:
+            self.queue.extend(effects)
+            self.simulation.on_effects(self, effects)
 
     # The driver
 
-    def do_one(self) -> fx.Effect:
+    def do_one(self) -> None:
         effect = self.queue.popleft()
-        act = _ACTS.get(type(effect))
+        kind = type(effect)
+        act = _ACTS.get(kind)
         if act is not None:
             act(self, effect)
-        self.simulation.on_done(self, effect)
-        return effect
+        look = self.simulation.looks.get(kind)
+        if look is not None:
+            look(self.simulation, self, effect)
 
     def do_all(self) -> None:
         while self.queue:
@@ -255,14 +259,21 @@ def over_the_wire(message: Message) -> Message:
 WIRE_CHECKED = False
 
 
+@cache
+def voter_set(count: int) -> VoterSet:
+    return VoterSet({n: Endpoint("n", 9000 + n) for n in range(1, count + 1)})
+
+
 class Simulation:
-    """A cluster. Subclasses hook ``on_effects`` (the machine said so) and ``on_done`` (the driver has done it)."""
+    """A cluster. Subclasses hook ``on_effects`` (the machine said so) and ``looks`` (the driver has done it)."""
+
+    looks: ClassVar[dict[type, Callable[[Any, Node, Any], None]]] = {}  # what is called, by kind of effect
 
     def __init__(self, voters: int, observers: int = 0, seed: int = 0, config: RaftConfig | None = None) -> None:
         self.rng = random.Random(seed)
         self.random = self.rng.random
         self.config = config or RaftConfig()
-        self.voters = VoterSet({n: Endpoint("n", 9000 + n) for n in range(1, voters + 1)})
+        self.voters = voter_set(voters)
         self.now_ms = 0
         self.wire: list[Packet] = []
         self.nodes = {n: Node(n, self) for n in range(1, voters + observers + 1)}
@@ -278,9 +289,6 @@ class Simulation:
             node.start()
 
     def on_effects(self, node: Node, effects: list[fx.Effect]) -> None:
-        pass
-
-    def on_done(self, node: Node, effect: fx.Effect) -> None:
         pass
 
     def transmit(self, packet: Packet) -> None:
@@ -304,11 +312,12 @@ class Simulation:
         message: Any = packet.message
         node = self.nodes[packet.target]
         machine = node.machine
+        is_request = packet.question is None
         if machine is None:
-            if packet.is_request:
+            if is_request:
                 self.break_connection(packet.source, packet.target)
             return False
-        if packet.is_request:
+        if is_request:
             node.take(machine.on_request(packet, message, self.now_ms))
         else:
             node.take(machine.on_response(packet.source, packet.request_id, message, self.now_ms))
@@ -359,7 +368,8 @@ class Simulation:
     def _run_out(self) -> None:
         for _ in range(10_000):
             for node in self.all_nodes:
-                node.do_all()
+                if node.queue:
+                    node.do_all()
                 if node.appended is not None:
                     node.flush()
             if not self.wire and not any([node.queue for node in self.all_nodes]):  # noqa: C419

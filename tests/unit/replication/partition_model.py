@@ -155,6 +155,7 @@ class PartitionCluster(Cluster):
     def __init__(self, seed):
         self.powerless = set()  # lost power and have not registered since
         self.lost = set()  # lost power since the ISR had the minimum without them
+        self.judged = None  # the image that the controller was judged by last
         super().__init__(seed)
 
     def controller_type(self):
@@ -284,7 +285,9 @@ class PartitionCluster(Cluster):
         if self.checked == (now, length):
             return
         self.checked = now, length
-        self.check_controller(now.partition)
+        if now is not self.judged:
+            self.judged = now
+            self.check_controller(now.partition)
         for node_id in now.isr + now.partition.elr:
             if node_id not in self.powerless and self.nodes[node_id].log.records[:length] != committed:
                 place = "ISR" if node_id in now.isr else "ELR"

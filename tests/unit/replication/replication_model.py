@@ -432,7 +432,6 @@ class Cluster:
 
     def carry_out(self, node, effects):
         log = node.log
-        self.checked = None
         for effect in effects:
             kind = type(effect)
             if kind is SendFetch:
@@ -446,12 +445,14 @@ class Cluster:
             elif kind is TruncateTo:
                 self.say(f"n{node.id} cuts from {log.log_end_offset} to {effect.offset}")
                 log.truncate_to(effect.offset)
+                self.checked = None
             elif kind is SendOffsetsForLeaderEpoch:
                 self.send(node, self.serve_epochs, effect.request)
             elif kind is SendListOffsets:
                 self.send(node, self.serve_list_offsets, effect)
             elif kind is RestartAt:
                 log.restart_at(effect.offset)
+                self.checked = None
             elif kind is MarkFailed:
                 raise ViolationError(f"n{node.id} failed: {effect.reason}")
 
