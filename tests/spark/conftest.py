@@ -33,11 +33,20 @@ SETTINGS = {
 
 
 @pytest.fixture(scope="session")
-def found_connector(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Connector | None:
-    """Spark's own Kafka connector, as far as it could be found; None when no test of this run asks for it."""
-    if not any("connector" in getattr(item, "fixturenames", ()) for item in request.session.items):
-        return None
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The session of all tests. It must be left as it was found: stop your queries, drop your views."""
+    settings = SETTINGS | {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
+    session = start_session("tests", master=MASTER, settings=settings)
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def found_connector(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Connector:
+    """Spark's own Kafka connector, as far as it could be found, which the session knows from then on."""
     found = find_connector(tmp_path_factory.mktemp("connector"))
+    for jar in found.jars:
+        spark.sql(f"ADD JAR '{jar}'")
     if found.missing:
         instead = f"; the tests run with {found.version}" if found.version else ""
         warnings.warn(f"no reference of the same version: {found.missing}{instead}", stacklevel=1)
@@ -45,25 +54,13 @@ def found_connector(request: pytest.FixtureRequest, tmp_path_factory: pytest.Tem
 
 
 @pytest.fixture
-def connector(spark: SparkSession, found_connector: Connector | None) -> Connector:
+def connector(found_connector: Connector) -> Connector:
     """Makes ``format("kafka")`` work; the test is skipped where no version can be had."""
-    assert found_connector is not None
     if found_connector.missing and os.environ.get(REQUIRED) == "required":
         pytest.fail(found_connector.missing)
     if not found_connector.jars:
         pytest.skip(found_connector.missing)
     return found_connector
-
-
-@pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory, found_connector: Connector | None) -> Iterator[SparkSession]:
-    """The session of all tests. It must be left as it was found: stop your queries, drop your views."""
-    settings = SETTINGS | {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
-    if found_connector is not None and found_connector.jars:
-        settings["spark.jars"] = ",".join(map(str, found_connector.jars))
-    session = start_session("tests", master=MASTER, settings=settings)
-    yield session
-    session.stop()
 
 
 @pytest.fixture(scope="session")
