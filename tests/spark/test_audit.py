@@ -249,6 +249,7 @@ SECOND = GOOD.replace('"i":0', '"i":1').replace('"a"', '"b"')
     ("text", "message"),
     [
         (GOOD + "what?\n" + SECOND, r"history.jsonl: not an event of a history: 'what\?'"),
+        (GOOD + '{"a":1}\n', r"history.jsonl: not an event of a history: JSON without the fields i, p, type and f"),
         (
             GOOD + SECOND.replace('"i":1', '"i":2'),
             r"history.jsonl: it holds 2 events, and the last is number 2",

@@ -77,6 +77,12 @@ def audit(
     names = [name for name in (topics or "").split(",") if name]
     if (logs or lake) and not names:
         raise typer.BadParameter("say which topics to judge", param_hint="--topics")
+    from minikafka.spark.pipelines.archive.state import local_directory, read_identity
+    from minikafka.spark.pipelines.audit.history import history_files
+
+    history_files(history)
+    if lake:
+        read_identity(local_directory(lake))
     is_read = bool(names) and not (logs or lake or polls)
     servers = servers_with(bootstrap, directory, names) if is_read else None
     with spark_session("audit", master, conf) as spark:

@@ -74,6 +74,10 @@ def replay(
 
     [bold]minikafka pipeline replay all.jsonl --to copy --as records[/]
     """
+    from minikafka.spark.pipelines.archive.state import local_directory
+
+    if not local_directory(source).exists():
+        raise typer.BadParameter(f"there is no {source}", param_hint="SOURCE")
     servers = servers_with(bootstrap, directory, [to])
     with spark_session("replay", master, conf) as spark:
         from minikafka.spark.pipelines.replay import replay

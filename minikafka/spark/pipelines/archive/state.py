@@ -93,7 +93,7 @@ def find_identity(directory: Path) -> Identity | None:
         if fields["format"] != FORMAT:
             raise PipelineError(f"{directory} is a lake of format {fields['format']}; this minikafka knows {FORMAT}")
         return Identity(fields["cluster_id"], fields["topics"])
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (ValueError, KeyError, TypeError) as error:
         raise PipelineError(f"{directory / layout.IDENTITY} is damaged: {error}") from None

@@ -89,14 +89,15 @@ def check_files(events: DataFrame) -> None:
         fn.max(fn.when(is_event, i)).alias("last"),
         fn.sum(fn.when(is_event, i)).alias("sum"),
         fn.count_if(~is_event).alias("damaged"),
-        fn.max(fn.when(~is_event, fn.substring(line, 1, _SHOWN))).alias("shown"),
+        fn.max(fn.when(~is_event, fn.coalesce(fn.substring(line, 1, _SHOWN), fn.lit("")))).alias("shown"),
     )
     for row in files.sort("file").collect():
         count = row["events"]
         is_whole = count == 0 or (row["last"] == count - 1 and row["sum"] == count * (count - 1) // 2)
         is_torn = row["damaged"] == 1 and row["shown"].startswith("{")
         if row["damaged"] and not (is_torn and is_whole):
-            raise PipelineError(f"{row['file']}: not an event of a history: {row['shown']!r}")
+            shown = repr(row["shown"]) if row["shown"] else "JSON without the fields i, p, type and f"
+            raise PipelineError(f"{row['file']}: not an event of a history: {shown}")
         if not is_whole:
             raise PipelineError(
                 f"{row['file']}: it holds {count:,} events, and the last is number {row['last']:,}: "

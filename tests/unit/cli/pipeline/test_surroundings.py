@@ -104,3 +104,18 @@ def test_brokers_that_do_not_answer_are_told_before_spark_is_started(tmp_path: P
     history.write_text("")
     words = ["pipeline", "audit", "--history", str(history), "--topics", "orders", "-b", NOBODY]
     assert isinstance(CliRunner().invoke(app, words).exception, KafkaError)
+
+
+def test_a_history_a_lake_and_a_source_that_are_not_there_are_told_before_anything_is_started(tmp_path: Path) -> None:
+    history = tmp_path / "history.jsonl"
+    nowhere = str(tmp_path / "nowhere")
+    refused = {
+        ("audit", "--history", nowhere): "there is no history",
+        ("audit", "--history", str(tmp_path)): "no file ends in .jsonl",
+        ("audit", "--history", str(history), "--topics", "t", "--lake", str(history)): "is no lake; make one with",
+        ("replay", nowhere, "--to", "t"): "there is no",
+    }
+    for words, message in refused.items():
+        history.unlink(missing_ok=True) if str(tmp_path) in words else history.touch()
+        result = CliRunner().invoke(app, ["pipeline", *words, "-b", NOBODY], env={"COLUMNS": "500"})
+        assert message in f"{result.exception} {result.output}", words

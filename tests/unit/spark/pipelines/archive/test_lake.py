@@ -291,6 +291,9 @@ def test_directories_that_are_no_lake(tmp_path: Path) -> None:
         local_directory("s3a://bucket/lake")
     with pytest.raises(PipelineError, match="is no lake; make one with"):
         read_identity(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(PipelineError, match="file is no lake; make one with"):
+        read_identity(tmp_path / "file")
     assert local_directory("file:///tmp/lake") == Path("/tmp/lake").resolve()
 
 
