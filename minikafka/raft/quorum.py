@@ -97,7 +97,7 @@ class QuorumState:
     def learn(self, epoch: int, leader: int | None, source: int, now_ms: int) -> bool:
         """Take news of an epoch and its leader; True when it changed our role."""
         core = self.core
-        if leader not in core.voters or leader == core.node_id:
+        if leader is not None and (leader == core.node_id or leader not in core.voters):
             leader = None  # we would know if we led
         ours = core.epoch
         if epoch > ours:

@@ -25,6 +25,7 @@ class Unattached(Role):
         if core.may_campaign:
             alone = len(core.voters) == 1
             self._election_deadline_ms = now_ms if alone else now_ms + core.election_timeout_ms()
+        self._others = core.voters.others(core.node_id)
         self._search_at_ms = search_at_ms
         self._ask_first = remembered_leader
         self._asked: tuple[int, int] | None = None
@@ -39,9 +40,10 @@ class Unattached(Role):
         return True
 
     def next_deadline_ms(self) -> int | None:
-        searching = self._search_at_ms if self._can_search() else None
-        due = [at for at in (searching, self._election_deadline_ms) if at is not None]
-        return min(due, default=None)
+        election_at_ms = self._election_deadline_ms
+        if not self._can_search():
+            return election_at_ms
+        return self._search_at_ms if election_at_ms is None else min(self._search_at_ms, election_at_ms)
 
     def tick(self, now_ms: int) -> Transition | None:
         if self._election_deadline_ms is not None and now_ms >= self._election_deadline_ms:
@@ -52,11 +54,10 @@ class Unattached(Role):
 
     def _can_search(self) -> bool:
         # A fetch claims that all of our log is on disk, even one that only looks for the leader.
-        return self.core.log.flushed and bool(self.core.voters.others(self.core.node_id))
+        return bool(self._others) and self.core.log.flushed
 
     def _search(self, now_ms: int) -> None:
-        core = self.core
-        others = core.voters.others(core.node_id)
+        core, others = self.core, self._others
         target = self._ask_first if self._ask_first in others else others[core.rng.randrange(len(others))]
         self._ask_first = None
         request = FetchRequest(core.cluster_id, core.node_id, core.epoch, core.log.end, core.high_watermark, 0, 0)

@@ -182,11 +182,11 @@ class PartitionCluster(Cluster):
     def reassign(self):
         target = self.pick([target for target in TARGETS if len(target) >= self.min_insync_replicas])
         error = self.controller.reassign(target)
-        self.say(f"reassign to {target}: {error.name}")
+        self.say("reassign to {}: {}", target, error.name)
 
     def cancel_reassignment(self):
         error = self.controller.reassign(None)
-        self.say(f"cancel the reassignment: {error.name}")
+        self.say("cancel the reassignment: {}", error.name)
 
     def change_controller(self):
         self.say("the controller is replaced")
@@ -206,7 +206,7 @@ class PartitionCluster(Cluster):
         """A broker asks to be stopped, again and again until it may."""
         node = self.pick([node for node in self.nodes if node.alive])
         if node is not None and self.beat(node, want_shutdown=True).should_shut_down:
-            self.say(f"n{node.id} stops in order")
+            self.say("n{} stops in order", node.id)
             self.end(node)
             node.checkpoint = node.log.high_watermark
 
@@ -214,14 +214,14 @@ class PartitionCluster(Cluster):
         """The controller has not heard of a broker for too long, dead or not."""
         node = self.pick([node for node in self.nodes if node.id not in self.controller.now.fenced])
         if node is not None and (not node.alive or self.random() < 0.3):
-            self.say(f"n{node.id} is fenced")
+            self.say("n{} is fenced", node.id)
             self.controller.fence(node.id)
 
     def crash(self):
         """The process is killed; its log stays, its high watermark is as old as the checkpoint."""
         node = self.pick([node for node in self.nodes if node.alive])
         if node is not None:
-            self.say(f"n{node.id} crashes")
+            self.say("n{} crashes", node.id)
             node.checkpoint = int(self.random() * (self.high_watermark_of(node) + 1))
             self.end(node)
 
@@ -236,7 +236,7 @@ class PartitionCluster(Cluster):
             node.checkpoint = 0
             self.end(node)
             self.checked = None
-            self.say(f"n{node.id} loses power, its log now ends at {node.log.log_end_offset}")
+            self.say("n{} loses power, its log now ends at {}", node.id, node.log.log_end_offset)
 
     @staticmethod
     def end(node):
@@ -256,7 +256,7 @@ class PartitionCluster(Cluster):
         node.alive = True
         node.log.high_watermark = min(node.checkpoint, node.log.log_end_offset)
         node.applied = len(self.controller.log) - 1
-        self.say(f"n{node.id} starts, epoch {node.broker_epoch}")
+        self.say("n{} starts, epoch {}", node.id, node.broker_epoch)
         self.apply_metadata(node)
 
     # -- roles ------------------------------------------------------------------------------------------------------
@@ -267,7 +267,7 @@ class PartitionCluster(Cluster):
             return
         node.metadata = self.controller.log[node.applied]
         if node.leader is not None or node.fetcher is not None or node.log.records:
-            self.say(f"n{node.id} deletes its replica")
+            self.say("n{} deletes its replica", node.id)
             node.leader = node.fetcher = node.token = node.proposing = None
             node.log = self.new_log()
             node.checkpoint = 0
@@ -307,9 +307,9 @@ class PartitionCluster(Cluster):
             raise ViolationError(f"ISR {partition.isr} or ELR {partition.elr} beyond the replicas {partition.replicas}")
         before = self.controller.log[-2].partition if len(self.controller.log) > 1 else partition
         if before.is_reassigning and not partition.is_reassigning:
-            self.say(f"the controller completes the reassignment to {partition.replicas}")
+            self.say("the controller completes the reassignment to {}", partition.replicas)
         if partition.leader in before.elr:
-            self.say(f"n{partition.leader} is elected from the ELR")
+            self.say("n{} is elected from the ELR", partition.leader)
         if (partition.leader_epoch, partition.partition_epoch) < (before.leader_epoch, before.partition_epoch):
             raise ViolationError("epochs go back")
 
@@ -356,5 +356,5 @@ def trace_of(seed):
     try:
         cluster.run()
     except AssertionError as violation:
-        cluster.say("VIOLATION:", violation)
+        cluster.say("VIOLATION: {}", violation)
     return "\n".join(cluster.trace)

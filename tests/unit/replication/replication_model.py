@@ -250,9 +250,10 @@ class Cluster:
             self.check()
         self.settle()
 
-    def say(self, *what):
+    def say(self, what, *values):
+        """Note what happens; it is put into words only where somebody reads them."""
         if self.trace is not None:
-            self.trace.append(" ".join(map(str, what)))
+            self.trace.append(what.format(*values))
 
     # -- actions ----------------------------------------------------------------------------------------------------
 
@@ -275,7 +276,9 @@ class Cluster:
         values = range(self.next_value, self.next_value + 1 + int(self.random() * 2))
         self.next_value = values.stop
         log.append(state.leader_epoch, *values)
-        self.say(f"n{node.id} appends {list(values)} in epoch {state.leader_epoch}, ends at {log.log_end_offset}")
+        self.say(
+            "n{} appends {} in epoch {}, ends at {}", node.id, list(values), state.leader_epoch, log.log_end_offset
+        )
         if state.on_append(log.log_end_offset, self.now_ms):
             self.on_high_watermark(node)
 
@@ -299,7 +302,7 @@ class Cluster:
         """The process dies; its log stays, its high watermark is as old as the checkpoint."""
         node = self.pick([node for node in self.nodes if node.alive])
         if node is not None:
-            self.say(f"n{node.id} crashes")
+            self.say("n{} crashes", node.id)
             node.alive = False
             node.checkpoint = int(self.random() * (self.high_watermark_of(node) + 1))
             node.reset()
@@ -315,7 +318,7 @@ class Cluster:
             self.checked = None
             node.checkpoint = 0
             node.reset()
-            self.say(f"n{node.id} loses power, its log now ends at {node.log.log_end_offset}")
+            self.say("n{} loses power, its log now ends at {}", node.id, node.log.log_end_offset)
 
     def restart(self):
         node = self.pick([node for node in self.nodes if not node.alive])
@@ -329,21 +332,21 @@ class Cluster:
         node.broker_epoch = self.controller.now.broker_epochs[node.id]
         node.log.high_watermark = min(node.checkpoint, node.log.log_end_offset)
         node.applied = len(self.controller.log) - 1  # it serves only once it has caught up with the metadata
-        self.say(f"n{node.id} starts, epoch {node.broker_epoch}")
+        self.say("n{} starts, epoch {}", node.id, node.broker_epoch)
         self.apply_metadata(node)
 
     def session_expires(self):
         """The controller has not heard of a node for too long, dead or not."""
         node = self.pick([node for node in self.nodes if node.id not in self.controller.now.fenced])
         if node is not None and (not node.alive or self.random() < 0.5):
-            self.say(f"n{node.id} is fenced")
+            self.say("n{} is fenced", node.id)
             self.controller.fence(node.id)
 
     def heartbeat(self):
         """A node that was fenced without being dead is heard of again."""
         node = self.pick([node for node in self.nodes if node.alive and node.id in self.controller.now.fenced])
         if node is not None:
-            self.say(f"n{node.id} is unfenced")
+            self.say("n{} is unfenced", node.id)
             self.controller.unfence(node.id)
 
     def move_leader(self):
@@ -353,7 +356,7 @@ class Cluster:
         """A follower gives up on its request, which may still be on its way to the leader."""
         node = self.pick([node for node in self.nodes if node.token is not None])
         if node is not None:
-            self.say(f"n{node.id} loses its connection")
+            self.say("n{} loses its connection", node.id)
             node.token = None
             node.fetcher.on_request_failed(self.now_ms)
 
@@ -362,7 +365,7 @@ class Cluster:
         node = self.pick([node for node in self.nodes if node.proposing is not None])
         if node is not None:
             proposal, node.proposing = node.proposing, None
-            self.say(f"n{node.id} gives up on {[member.broker_id for member in proposal.new_isr]}")
+            self.say("n{} gives up on {}", node.id, [member.broker_id for member in proposal.new_isr])
             self.propose(node, node.leader.on_proposal_refused(proposal, ErrorCode.NETWORK_EXCEPTION, self.now_ms))
 
     # -- roles ------------------------------------------------------------------------------------------------------
@@ -399,7 +402,9 @@ class Cluster:
             local_broker_epoch=node.broker_epoch,
             is_eligible=lambda replica_id, broker_epoch: self.is_eligible(node, replica_id, broker_epoch),
         )
-        self.say(f"n{node.id} leads epoch {metadata.leader_epoch} from {log.log_end_offset}, ISR {set(metadata.isr)}")
+        self.say(
+            "n{} leads epoch {} from {}, ISR {}", node.id, metadata.leader_epoch, log.log_end_offset, set(metadata.isr)
+        )
         self.on_high_watermark(node)
 
     def is_eligible(self, node, replica_id, _broker_epoch):
@@ -443,7 +448,7 @@ class Cluster:
             elif kind is FollowOffsets:
                 log.follow(effect.high_watermark, effect.log_start_offset)
             elif kind is TruncateTo:
-                self.say(f"n{node.id} cuts from {log.log_end_offset} to {effect.offset}")
+                self.say("n{} cuts from {} to {}", node.id, log.log_end_offset, effect.offset)
                 log.truncate_to(effect.offset)
                 self.checked = None
             elif kind is SendOffsetsForLeaderEpoch:
@@ -560,13 +565,15 @@ class Cluster:
 
     def propose(self, node, proposal):
         if proposal is not None:
-            self.say(f"n{node.id} proposes {[member.broker_id for member in proposal.new_isr]}")
+            self.say("n{} proposes {}", node.id, [member.broker_id for member in proposal.new_isr])
             node.proposing = proposal
             self.network.append((self.serve_proposal, node, node.broker_epoch, proposal))
 
     def serve_proposal(self, node, incarnation, proposal):
         result = self.controller.alter_partition(proposal, node.id, incarnation)
-        self.say(f"controller: {[member.broker_id for member in proposal.new_isr]} of n{node.id}: {result[0].name}")
+        self.say(
+            "controller: {} of n{}: {}", [member.broker_id for member in proposal.new_isr], node.id, result[0].name
+        )
         self.network.append((self.receive_verdict, node, incarnation, proposal, *result))
 
     def receive_verdict(self, node, incarnation, proposal, error, in_sync, partition_epoch):
@@ -586,7 +593,7 @@ class Cluster:
         if high_watermark < self.high_watermarks.get(key, 0):
             raise ViolationError(f"the high watermark of n{node.id} fell to {high_watermark}")
         self.high_watermarks[key] = high_watermark
-        self.say(f"n{node.id} moves its high watermark to {high_watermark}")
+        self.say("n{} moves its high watermark to {}", node.id, high_watermark)
         if high_watermark > log.log_end_offset:
             raise ViolationError(
                 f"n{node.id} has its high watermark {high_watermark} beyond its end {log.log_end_offset}"
@@ -673,5 +680,5 @@ def trace_of(seed):
     try:
         cluster.run()
     except AssertionError as violation:
-        cluster.say("VIOLATION:", violation)
+        cluster.say("VIOLATION: {}", violation)
     return "\n".join(cluster.trace)

@@ -206,8 +206,8 @@ class Scenario(Cluster):
     def note(self, text):
         self.said.append(text)
 
-    def say(self, *what):
-        self.note(" ".join(map(str, what)))
+    def say(self, what, *values):
+        self.note(what.format(*values))
 
     def say_metadata(self):
         now = self.controller.now

@@ -107,14 +107,14 @@ class SequencesCluster(Cluster):
         try:
             duplicate = log.producers.check(header_of(value))
         except KafkaError as error:
-            self.say(f"n{node.id} refuses {value}: {error.code.name}")
+            self.say("n{} refuses {}: {}", node.id, value, error.code.name)
             return
         if duplicate is None:
             log.append(state.leader_epoch, value)
-            self.say(f"n{node.id} appends {value} in epoch {state.leader_epoch}, ends at {log.log_end_offset}")
+            self.say("n{} appends {} in epoch {}, ends at {}", node.id, value, state.leader_epoch, log.log_end_offset)
             required = log.log_end_offset
         else:
-            self.say(f"n{node.id} has {value} at {duplicate.last_offset}")
+            self.say("n{} has {} at {}", node.id, value, duplicate.last_offset)
             required = duplicate.last_offset + 1
         self.waiting.append((node, state.leader_epoch, required, producer, sequence))
         if state.on_append(log.log_end_offset, self.now_ms) or state.high_watermark >= required:
@@ -136,7 +136,7 @@ class SequencesCluster(Cluster):
         self.waiting = still
 
     def acknowledge(self, node, producer, sequence):
-        self.say(f"n{node.id} acknowledges {(producer.id, sequence)}")
+        self.say("n{} acknowledges {}", node.id, (producer.id, sequence))
         if sequence > self.last[producer.id] or sequence not in self.sequences(producer.id):
             raise ViolationError(f"sequence {sequence} of producer {producer.id} is acknowledged and not committed")
         if sequence in producer.unacknowledged:
@@ -166,5 +166,5 @@ def trace_of(seed):
     try:
         cluster.run()
     except AssertionError as violation:
-        cluster.say("VIOLATION:", violation)
+        cluster.say("VIOLATION: {}", violation)
     return "\n".join(cluster.trace)
