@@ -26,15 +26,13 @@ MASTER: Final = "local[2]"
 
 @contextmanager
 def spark_session(name: str, master: str, settings: list[str] | None) -> Iterator[SparkSession]:
-    """A session that ends with the block. Without Spark the program ends, and says what to install."""
+    """A session that ends with the block. Without Java the program ends, and says what to install."""
+    from minikafka.spark import NoJavaError, start_session
+
     chosen = parse_assignments(settings, "--conf")
     try:
-        from minikafka.spark import NoJavaError, start_session
-
         with status("starting Spark"):
             spark = start_session(f"minikafka {name}", master=master, settings=chosen)
-    except ModuleNotFoundError as error:
-        fail(f"pipelines need Spark, and {error.name} is not installed: pip install 'minikafka[spark]'")
     except NoJavaError as error:
         fail(str(error))
     try:

@@ -18,14 +18,12 @@ def prepare() -> None:
 
     [bold]minikafka pipeline prepare[/]
     """
-    try:
-        from minikafka.spark import NoJavaError
-        from minikafka.spark.shared_classes import PrepareError, make_archive
+    from minikafka.spark import NoJavaError
+    from minikafka.spark.shared_classes import PrepareError, make_archive
 
+    try:
         with status("starting Spark and writing down the classes it loads"):
             archive = make_archive()
-    except ModuleNotFoundError as error:
-        fail(f"pipelines need Spark, and {error.name} is not installed: pip install 'minikafka[spark]'")
     except (NoJavaError, PrepareError) as error:
         fail(str(error))
     print_note(f"Spark starts from {archive} ({size(archive.stat().st_size)}) from now on")
