@@ -36,6 +36,7 @@ class Batch(Generic[Token]):
         "created_ms",
         "encoded",
         "failed_leader_epoch",
+        "failure",
         "not_before_ms",
         "serial",
         "stamp",
@@ -56,6 +57,7 @@ class Batch(Generic[Token]):
         self.attempts = 0
         self.buffered_bytes = 0  # what it counts for in the buffer, before compression
         self.not_before_ms = 0
+        self.failure = ""  # of the last attempt, in words
         self.failed_leader_epoch: int | None = None  # set when it failed because of who leads, or seemed to
         self.encoded = bytearray()  # kept, so that a retry is the same batch to the byte
         self._builder = BatchBuilder(compression=compression)

@@ -139,9 +139,11 @@ class Sender:
     def _expire(self, now_ms: int) -> None:
         expired = self._accumulator.expire(now_ms - self._settings.delivery_timeout_ms)
         for batch in expired:
-            tries = f"{batch.attempts} attempts failed" if batch.attempts else "it could not be sent"
+            why = "it could not be sent"
+            if batch.attempts:
+                why = f"{batch.attempts} attempts failed, the last with {batch.failure}"
             waited_s = self._settings.delivery_timeout_ms / 1000
-            message = f"a batch for {batch.where} was not acknowledged within {waited_s:g} s: {tries}"
+            message = f"a batch for {batch.where} was not acknowledged within {waited_s:g} s: {why}"
             _fail(batch, KafkaError(ErrorCode.REQUEST_TIMED_OUT, message))
         if expired:
             self._on_progress()
@@ -225,6 +227,7 @@ class Sender:
 
     def _settle(self, batch: Batch[Delivery], answer: PartitionProduceResponse, leader_epoch: int) -> None:
         error = ErrorCode.of(answer.error_code)
+        batch.failure = f"{error.name}: {answer.error_message}" if answer.error_message else error.name
         if error in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             self._accumulator.delivered(batch)
             _deliver(batch, answer.base_offset if error is ErrorCode.NONE else NO_OFFSET, answer.log_append_time_ms)
