@@ -289,7 +289,7 @@ async def test_what_cannot_be_sent_at_all_fails_too(cluster: ScriptedCluster) ->
 async def test_what_was_refused_until_its_time_was_up_tells_why(cluster: ScriptedCluster) -> None:
     cluster.on(ApiKey.PRODUCE, lambda node_id, request: produce_answer(request, ErrorCode.NOT_ENOUGH_REPLICAS))
     async with Producer(cluster.servers, delivery_timeout_ms=50) as producer:
-        with pytest.raises(KafkaError, match="REQUEST_TIMED_OUT.* attempts failed, the last with NOT_ENOUGH_REPLICAS"):
+        with pytest.raises(KafkaError, match=r"REQUEST_TIMED_OUT.* attempts failed, the last with NOT_ENOUGH_REPLICAS"):
             await producer.send_and_wait("t", b"a", partition=0)
 
 
