@@ -45,7 +45,8 @@ def read_records(path: str, kind: str, key: str | None, value: str | None) -> It
             try:
                 yield parse(text)
             except (ValueError, RecursionError) as error:
-                raise ValueError(f"{path}, line {number}: {error}: {text[:_TEXT_MAX]}") from None
+                what = f"{error.msg} at character {error.colno}" if isinstance(error, json.JSONDecodeError) else error
+                raise ValueError(f"{path}, line {number}: {what}: {text[:_TEXT_MAX]}") from None
 
 
 def _lines(path: str) -> Iterator[str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final
 
 from minikafka.spark.pipelines.peek import TopicPeek, peek, read_few
 from minikafka.spark.pipelines.report import scan
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 SLOTS_MAX: Final = 120
 _CELLS_MAX: Final = 12_000  # partitions times slots: what is shuffled, at some KiB each
 _SLOTS_MIN: Final = 12
+_SAYS_SO: Final = "org.apache.datasketches.memory.internal.ResourceImpl"
 _SORTED_BEYOND: Final = "spark.sql.objectHashAggregate.sortBased.fallbackThreshold"
 
 
@@ -45,6 +46,7 @@ def make_report(
 
 def report_of(records: DataFrame, found: TopicPeek, slots: Slots) -> TopicReport:
     """The report of some records that have the columns of ``format("minikafka")`` with headers."""
+    _silence_sketches(records.sparkSession)
     with _many_sketches(records.sparkSession):
         rows = scan.summarised(records, slots).collect()
     by_partition = {row["partition"]: row for row in rows if row["partition"] is not None}
@@ -84,6 +86,17 @@ def _time_range(bootstrap_servers: str, found: TopicPeek) -> tuple[int, int]:
     times = [record.timestamp for ranges in (firsts, lasts) for record in read_few(bootstrap_servers, ranges)]
     now_ms = time.time_ns() // 1_000_000
     return min(times, default=now_ms), max(times, default=now_ms)
+
+
+def _silence_sketches(spark: SparkSession) -> None:
+    """Their library says once in a process, past any log, what Java lets it not do; nobody here wants it done."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+
+    with suppress(Py4JError):  # another version of the library: then it says so
+        jvm: Any = spark.sparkContext._jvm
+        printed = jvm.java.lang.Class.forName(_SAYS_SO).getDeclaredField("JAVA_VERSION_WARNING_PRINTED")
+        printed.setAccessible(True)
+        printed.get(None).set(True)
 
 
 @contextmanager

@@ -59,7 +59,7 @@ def test_compressed_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "key", "lines", "told"),
     [
-        ("json", None, ['{"a":1}', '{"a":'], "line 2: Expecting value"),
+        ("json", None, ['{"a":1}', '{"a":'], "line 2: Expecting value at character 6: {"),
         ("json", None, ["[1]"], "line 1: it is no JSON object: \\[1\\]"),
         ("json", "b", ['{"a":1}'], "line 1: there is no field 'b'"),
         ("csv", "b", ["a,c", "1,2"], "has no column 'b'; its columns are a, c"),
