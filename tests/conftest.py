@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 from fnmatch import fnmatch
@@ -28,6 +29,11 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes long begins, so that several processes end at about the same time."""
     items.sort(key=lambda item: next((at for at, folder in enumerate(FIRST) if item.nodeid.startswith(folder)), 9))
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays: the garbage collector need not go through it again and again."""
+    gc.freeze()
 
 
 class ByModule(LoadScopeScheduling):
