@@ -64,12 +64,13 @@ class Invariants:
     def after_turn(self, process: Process) -> None:
         """Raises InvariantViolatedError, naming what is wrong."""
         machine = self._cluster.machine_of(process)
-        if machine is None or machine.node is None:
+        node = None if machine is None else machine.node
+        if machine is None or node is None:
             return
         self.checked += 1
-        self._check_quorum(machine, machine.node)
+        self._check_quorum(machine, node)
         seen = self._seen
-        for partition in machine.node.replicas:
+        for partition in node.replicas:
             log_end_offset = partition.log.log_end_offset
             state = (partition.high_watermark, log_end_offset, partition.leader_epoch, partition.leader is None)
             if seen.get(partition) != state:
@@ -78,9 +79,10 @@ class Invariants:
 
     def _check_quorum(self, machine: Machine, node: Node) -> None:
         raft = node.control_plane.raft.machine
-        if self._quorum_seen.get(raft) == (raft.high_watermark, raft.epoch, raft.leader):
+        state = (raft.high_watermark, raft.epoch, raft.leader)
+        if self._quorum_seen.get(raft) == state:
             return
-        self._quorum_seen[raft] = (raft.high_watermark, raft.epoch, raft.leader)
+        self._quorum_seen[raft] = state
         self._maybe_compare(machine, METADATA_DIRECTORY, METADATA, raft.high_watermark)
         if raft.leader == machine.node_id:
             if raft.epoch not in self._quorum_leaders:
