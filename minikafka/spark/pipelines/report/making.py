@@ -89,14 +89,18 @@ def _time_range(bootstrap_servers: str, found: TopicPeek) -> tuple[int, int]:
 
 
 def _silence_sketches(spark: SparkSession) -> None:
-    """Their library says once in a process, past any log, what Java lets it not do; nobody here wants it done."""
+    """Their library says when it is loaded, past any log, what Java lets it not do; nobody here wants it done."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
-    with suppress(Py4JError):  # another version of the library: then it says so
-        jvm: Any = spark.sparkContext._jvm
-        printed = jvm.java.lang.Class.forName(_SAYS_SO).getDeclaredField("JAVA_VERSION_WARNING_PRINTED")
-        printed.setAccessible(True)
-        printed.get(None).set(True)
+    jvm: Any = spark.sparkContext._jvm
+    system = jvm.java.lang.System
+    terminal = system.err
+    system.setErr(jvm.java.io.PrintStream(jvm.java.io.OutputStream.nullOutputStream()))
+    try:
+        with suppress(Py4JError):  # another version, without that class
+            jvm.java.lang.Class.forName(_SAYS_SO)
+    finally:
+        system.setErr(terminal)
 
 
 @contextmanager
