@@ -79,6 +79,7 @@ def _archive(spark: SparkSession, run: Demo, work: Path) -> None:
         archived = archive(
             spark, topics=[TOPIC], to=work / "lake", bootstrap_servers=run.cluster.bootstrap_servers, show=show
         )
+    _end_if_stopped(archived.is_stopped)
     archive_verb.print_archived(archived)
 
 
@@ -94,7 +95,7 @@ def _aggregate_under(spark: SparkSession, run: Demo, work: Path) -> None:
     run.say(f"counting lines per package and ten seconds into the topic {RESULTS}")
     with ThreadPoolExecutor(1) as faults, progress_bar("aggregating") as show:
         fault = faults.submit(run.kill_controller)
-        run_windows(
+        summary = run_windows(
             spark,
             TOPIC,
             to=RESULTS,
@@ -105,6 +106,7 @@ def _aggregate_under(spark: SparkSession, run: Demo, work: Path) -> None:
             show=show,
         )
         fault.result()
+    _end_if_stopped(summary.is_stopped)
     print_table(["window", "package", "lines#", "characters#"], _largest(spark, run.cluster.bootstrap_servers))
 
 
@@ -153,6 +155,12 @@ def _create_results(servers: str) -> None:
     from minikafka.chaos.demo import create_topic
 
     create_topic(servers, RESULTS, 3)
+
+
+def _end_if_stopped(is_stopped: bool) -> None:
+    """What stops a pipeline of the demonstration is meant for the whole."""
+    if is_stopped:
+        raise KeyboardInterrupt
 
 
 def _say_at(began: float) -> Any:
