@@ -9,12 +9,17 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
 # Modules that go to one process, because what they share is dear: the first and the second half of the tests on Spark.
 TOGETHER = ("tests/spark/test_[a-e]*", "tests/spark/*")
 # What begins, because it takes long.
 FIRST = ("tests/spark/", "tests/unit/raft/", "tests/unit/replication/", "tests/sim/", "tests/cluster/")
+
+# No test hangs on how fast the machine is just now.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 sys.path.insert(0, str(Path(__file__).parent))
 
