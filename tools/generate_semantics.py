@@ -16,6 +16,7 @@ import sys
 import tokenize
 import tomllib
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -49,6 +50,7 @@ def rules() -> dict[str, str]:
 # -- code -------------------------------------------------------------------------------------------------------------
 
 
+@cache
 def code_of_rows() -> Found:
     """By row: the modules, and the classes and functions in them, whose docstrings or comments name it."""
     found: Found = {row: {} for row in rules()}
@@ -92,6 +94,7 @@ def named_rows(text: str) -> list[str]:
 # -- tests ------------------------------------------------------------------------------------------------------------
 
 
+@cache
 def tests_of_rows() -> dict[str, dict[Path, None]]:
     """By row, and by any other id that a test is marked with: the modules of the tests."""
     found: dict[str, dict[Path, None]] = {row: {} for row in rules()}
@@ -105,7 +108,12 @@ def tests_of_rows() -> dict[str, dict[Path, None]]:
 
 def _marks(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.spec":
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr == "spec"  # it would take long to write out the others
+            and ast.unparse(node.func) == "pytest.mark.spec"
+        ):
             yield from (ast.literal_eval(argument) for argument in node.args)
 
 
