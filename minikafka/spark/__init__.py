@@ -6,6 +6,7 @@
 ``java``           which Java Spark runs on
 ``session``        a session for this machine or a cluster
 ``shared_classes`` an archive of Spark's classes, with which it starts faster
+``daemon``         PySpark's, which forks the Python workers of a session on this machine
 ``options/``       what ``.option(...)`` understands, as declared rows
 ``columns/``       record batches <-> Arrow, without a Python object for a record
 ``cluster``        the client, synchronous, one for a process

@@ -28,6 +28,7 @@ _LOCAL_SETTINGS: Final[dict[str, str]] = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "1g",
+    "spark.python.daemon.module": "minikafka.spark.daemon",
     "spark.sql.shuffle.partitions": "4",
 }
 

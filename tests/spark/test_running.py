@@ -25,11 +25,25 @@ def test_a_worker_that_is_killed_is_told_in_a_line(spark: SparkSession) -> None:
 INTERRUPTED = """
 import time
 from live_cluster import eventually
+from pyspark.sql.datasource import DataSource, DataSourceReader
 from minikafka.spark import start_session
 from minikafka.spark.pipelines.running import watched_jobs
 
+class Many(DataSource):
+    def schema(self):
+        return "value string"
+    def reader(self, schema):
+        return ManyReader()
+
+class ManyReader(DataSourceReader):
+    def read(self, partition):
+        for _ in range(1_000_000):
+            yield ("x" * 100,)
+
 fast = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 spark = start_session("interrupted", settings={"spark.driver.extraJavaOptions": fast})
+spark.dataSource.register(Many)
+spark.read.format("Many").load().head()  # a worker that Spark hangs up on is no reason for a traceback
 tracker = spark.sparkContext.statusTracker()
 job = spark.sparkContext.parallelize([1], 1).map(lambda _: time.sleep(600))
 
