@@ -30,6 +30,7 @@ NAMES: Final = (
     "fetching",
     "purgatory",
     "demo",
+    "spark_start",
     "spark_microbatch",
     "spark_source",
     "spark_sink",
