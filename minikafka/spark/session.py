@@ -33,6 +33,10 @@ _LOCAL_SETTINGS: Final[dict[str, str]] = {
 }
 
 
+_STACK: Final = "-Xss8m"
+"""Spark matches the long error of a batch that was interrupted with a pattern that recurses for every character."""
+
+
 def start_session(name: str, *, master: str = LOCAL_MASTER, settings: Mapping[str, str] | None = None) -> SparkSession:
     """A session in which ``format("minikafka")`` and ``format("minikafka-log")`` can be read and written.
 
@@ -60,7 +64,7 @@ def start_session(name: str, *, master: str = LOCAL_MASTER, settings: Mapping[st
 
 def _java_options(home: Path | None, chosen: str) -> str:
     """What the driver's Java is started with: what to log, the classes that were prepared for it, what was chosen."""
-    ours = (f"-Dlog4j2.configurationFile={_log_configuration()}", *(sharing_options(home) if home else ()))
+    ours = (f"-Dlog4j2.configurationFile={_log_configuration()}", _STACK, *(sharing_options(home) if home else ()))
     return " ".join([*(f'"{option}"' for option in ours), chosen]).strip()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,9 +14,6 @@ from minikafka.cli.pipeline.surroundings import end_if_stopped, pipeline_verb, s
 
 if TYPE_CHECKING:
     from minikafka.spark.pipelines.windows import WindowsSummary
-
-_STACK: Final = "spark.driver.extraJavaOptions=-Xss8m"
-"""Spark matches the long error of a batch that was interrupted with a pattern that recurses for every character."""
 
 
 @pipeline_verb
@@ -125,7 +122,7 @@ def windows(
         raise typer.BadParameter(f"{start!r} is neither earliest nor latest", param_hint="--from")
     servers = servers_with(bootstrap, directory, [topic, to])
     chosen = checkpoint or str(Path.home() / ".minikafka" / "pipelines" / "windows" / f"{topic}-to-{to}")
-    with spark_session("windows", master, [_STACK, *(conf or [])]) as spark, progress_bar("aggregating") as show:
+    with spark_session("windows", master, conf) as spark, progress_bar("aggregating") as show:
         summary = run_windows(
             spark,
             topic,
