@@ -103,7 +103,7 @@ def executors() -> list[int]:
 def workers() -> list[int]:
     """The daemons' children that read: a daemon is a child of an executor."""
     running = set(executors())
-    daemons = [pid for pid in ours() if "pyspark.daemon" in command(pid) and parent(pid) in running]
+    daemons = [pid for pid in ours() if "minikafka.spark.daemon" in command(pid) and parent(pid) in running]
     return [pid for pid in ours() if parent(pid) in daemons]
 
 
