@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
+
+_PIPED_WIDTH: Final = 1000  # of tables that another program reads: a row stays a line
 
 
 def print_line(text: str) -> None:
@@ -46,7 +49,10 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         table.add_column(column.rstrip("#"), justify="right" if column.endswith("#") else "left", overflow="fold")
     for row in rows:
         table.add_row(*row)
-    Console().print(table)
+    console = Console()
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = _PIPED_WIDTH
+    console.print(table)
 
 
 def print_note(text: str) -> None:

@@ -31,3 +31,11 @@ def test_a_table_has_its_columns_and_cells(capsys: pytest.CaptureFixture[str]) -
     lines = capsys.readouterr().out.splitlines()
     assert next(line.split() for line in lines if line.strip()) == ["name", "count"]
     assert "23" in lines[-1] or "23" in lines[-2]
+
+
+def test_a_row_that_another_program_reads_is_a_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    print_table(("name", "count#"), [("topic-" * 30, "1")])
+    assert "topic-" * 30 in capsys.readouterr().out
