@@ -36,16 +36,18 @@ def show_table(names: list[str]) -> int:
         return 2
     work = [(one.name, sabotage) for one in found.values() for sabotage in one.sabotages]
     verdicts: dict[tuple[str, str], Verdict] = {}
-    console = Console(width=max(150, Console().width))
+    console = Console()
+    console.width = max(150, console.width) if console.is_terminal else 1000  # in a file, a row is a line
     began = time.monotonic()
     with (
         processes() as pool,
-        Live(_table(found, work, verdicts), console=console, refresh_per_second=2) as live,
+        Live(_table(found, work, verdicts), console=console, refresh_per_second=2, transient=True) as live,
     ):
         for future in as_completed([pool.submit(_try, one) for one in work]):
             verdict = future.result()
             verdicts[verdict.suite, verdict.name] = verdict
             live.update(_table(found, work, verdicts))
+    console.print(_table(found, work, verdicts))
     missed = [verdict for verdict in verdicts.values() if verdict.schedules is None]
     caught = f"{len(work) - len(missed)} of {len(work)} planted bugs caught"
     console.print(f"{caught} in {time.monotonic() - began:.0f} s", style="red" if missed else "green", highlight=False)
