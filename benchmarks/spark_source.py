@@ -1,7 +1,8 @@
 """Topics read by Spark to noop, against uncompressed Parquet of the same rows and against Spark's own connector.
 
-All rows and all columns, ``local[2]``, two partitions; the brokers share the machine. The jobs take turns in one
-session, and the best round of each counts, so that what else the machine does meanwhile disturbs the ratios little.
+What a source in Python can reach at all is told by one that does nothing, in the same turns. All rows and all columns,
+``local[2]``, two partitions; the brokers share the machine. The jobs take turns in one session, and the best round of
+each counts, so that what else the machine does meanwhile disturbs the ratios little.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from benchmarks.clusters import create_topic, running_cluster
 from benchmarks.report import Figure, Run, Target
 from benchmarks.spark_jobs import PARTITIONS, SIZES, fill, in_turns, read, seconds_to_noop, session_with_connector
+from benchmarks.spark_ready import ready_rows
 from minikafka.chaos.local_cluster import LocalCluster
 
 if TYPE_CHECKING:
@@ -44,13 +46,14 @@ def _measure(
         topics["minikafka"].write.option("compression", "none").parquet(parquet)
         found = spark.read.parquet(parquet)
         assert found.count() == rows
-        frames = topics | {"parquet": found}
+        frames = topics | {"parquet": found, "ready": ready_rows(spark, size, rows)}
         jobs = {name: partial(seconds_to_noop, df) for name, df in frames.items()}
         seconds = in_turns(run, run.times(ROUNDS), jobs)
     return [
         Figure(f"{size} B, our source", rows / seconds["minikafka"] / 1000, "k rows/s"),
         *_ratio(f"{size} B, our source to uncompressed Parquet", seconds, "parquet", Target(">=", 0.5)),
         *_ratio(f"{size} B, our source to Spark's connector", seconds, "kafka", Target(">=", 1.0)),
+        Figure(f"{size} B, a Python source that does nothing to Parquet", seconds["parquet"] / seconds["ready"]),
     ]
 
 
