@@ -21,8 +21,9 @@ NOBODY = "127.0.0.1:1"
 
 @pytest.fixture(autouse=True)
 def signals() -> Iterator[None]:
-    """As they were; a verb that is interrupted is the last thing that a program does."""
+    """As a program in the foreground has them (one behind ``&`` does not hear SIGINT), and afterwards as they were."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
