@@ -2,7 +2,7 @@
 
 Spark asks for a module at every start, ``jdk.incubator.vector``, that only MLlib's linear algebra uses. The wheel's
 runtime lacks it and would not start; every other warns of it. So Spark is given a ``JAVA_HOME`` of ours: a directory
-with nothing but a launcher that leaves out that argument.
+with nothing but a launcher that leaves out that argument, and some more that cost time.
 """
 
 from __future__ import annotations
@@ -23,6 +23,13 @@ OLDEST_VERSION: Final = 17  # Spark 4 runs on 17, 21 and newer ones
 _ASK_TIMEOUT_S: Final = 30.0
 _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 
+INSTALLED_PYSPARK: Final = "-Dminikafka.pyspark=installed"
+"""For the launcher: Spark's Python processes shall import the PySpark of their Python, not the one in ``SPARK_HOME``.
+
+That is a zip, of which nothing is compiled in advance: each process, and every query starts some, would spend 0.6 s on
+compiling it.
+"""
+
 _LAUNCHER: Final = """\
 #!/bin/sh
 # Java for Spark, without a module that the runtime may lack, or warns of. Of the class path, a directory that is not
@@ -31,6 +38,7 @@ for argument do
   shift
   case $argument in
     --add-modules=jdk.incubator.vector) continue ;;
+    {installed_pyspark}) unset SPARK_HOME ;;
     */conf:*/jars/\\*) [ -d "${{argument%%:*}}" ] || argument=${{argument##*:}} ;;
   esac
   set -- "$@" "$argument"
@@ -94,7 +102,7 @@ def java_version(java: str) -> int | None:
 
 def launcher_home(java: Path, cache: Path) -> Path:
     """A ``JAVA_HOME`` in ``cache`` whose ``bin/java`` starts ``java``. Safe to be made by many processes at once."""
-    text = _LAUNCHER.format(java=shlex.quote(str(java)))
+    text = _LAUNCHER.format(java=shlex.quote(str(java)), installed_pyspark=INSTALLED_PYSPARK)
     home = cache / f"java-{sha256(text.encode()).hexdigest()[:12]}"
     launcher = home / "bin" / "java"
     if not launcher.is_file():

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+import sysconfig
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from minikafka.spark.java import spark_java_home
+from minikafka.spark.java import INSTALLED_PYSPARK, spark_java_home
 from minikafka.spark.shared_classes import sharing_options
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ def start_session(name: str, *, master: str = LOCAL_MASTER, settings: Mapping[st
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # or the workers take another Python
     is_local = master.startswith("local")
     chosen = _SETTINGS | (_LOCAL_SETTINGS if is_local else {}) | dict(settings or {})
-    chosen["spark.driver.extraJavaOptions"] = _java_options(home, chosen.get("spark.driver.extraJavaOptions", ""))
+    ours = _java_options(home, master)
+    chosen["spark.driver.extraJavaOptions"] = f"{ours} {chosen.get('spark.driver.extraJavaOptions', '')}".strip()
     builder = SparkSession.builder.appName(name).master(master)
     for key, value in chosen.items():
         builder = builder.config(key, value)
@@ -62,10 +64,23 @@ def start_session(name: str, *, master: str = LOCAL_MASTER, settings: Mapping[st
     return spark
 
 
-def _java_options(home: Path | None, chosen: str) -> str:
-    """What the driver's Java is started with: what to log, the classes that were prepared for it, what was chosen."""
-    ours = (f"-Dlog4j2.configurationFile={_log_configuration()}", _STACK, *(sharing_options(home) if home else ()))
-    return " ".join([*(f'"{option}"' for option in ours), chosen]).strip()
+def _java_options(home: Path | None, master: str) -> str:
+    """What the driver's Java is started with: what to log, the classes that were prepared for it."""
+    options = [f"-Dlog4j2.configurationFile={_log_configuration()}", _STACK]
+    if home is not None:
+        options += sharing_options(home)
+    if _workers_have_our_pyspark(master):
+        options.append(INSTALLED_PYSPARK)
+    return " ".join(f'"{option}"' for option in options)
+
+
+def _workers_have_our_pyspark(master: str) -> bool:
+    """Whether all Python processes are of our Python, and PySpark is installed where that one finds it by itself."""
+    import pyspark
+
+    is_in_driver = master == "local" or master.startswith("local[")
+    is_installed = Path(pyspark.__file__).parents[1] == Path(sysconfig.get_path("purelib"))
+    return is_in_driver and is_installed and os.environ["PYSPARK_PYTHON"] == sys.executable
 
 
 @contextmanager

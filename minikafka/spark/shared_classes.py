@@ -8,6 +8,7 @@ for one Java and one Spark. Java compares it with both, and leaves it unused whe
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _TIMEOUT_S: Final = 600.0  # it takes about 50 s
+_GENERATED: Final = re.compile(r"^@lambda-form-invoker|\$Species_")
 
 
 class PrepareError(Exception):
@@ -60,6 +62,7 @@ def make_archive() -> Path:
         with tempfile.TemporaryDirectory(dir=archive.parent, prefix="unfinished-") as directory:
             classes, unfinished = Path(directory) / "classes", Path(directory) / archive.name
             class_path = _run([sys.executable, "-m", __name__, str(classes)]).strip().splitlines()[-1]
+            leave_out_generated(classes)
             _run(
                 [
                     str(home / "bin" / "java"),
@@ -76,6 +79,15 @@ def make_archive() -> Path:
     except OSError as error:
         raise PrepareError(f"{archive} cannot be written: {error.strerror}") from None
     return archive
+
+
+def leave_out_generated(classes: Path) -> None:
+    """Strike classes that Java generates as it goes from the list in a file.
+
+    With them in an archive, Java 17 crashes under a flight recorder or an agent, which ask for the file of every class.
+    """
+    lines = classes.read_text().splitlines(keepends=True)
+    classes.write_text("".join(line for line in lines if not _GENERATED.search(line)))
 
 
 def _run(command: list[str]) -> str:

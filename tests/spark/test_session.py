@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
@@ -24,3 +26,19 @@ def test_java_starts_with_the_classes_that_were_prepared(spark: SparkSession) ->
 
 def test_the_environment_is_left_as_it_was(spark: SparkSession) -> None:
     assert "minikafka" not in os.environ.get("JAVA_HOME", "")
+
+
+def test_workers_import_the_installed_pyspark(spark: SparkSession) -> None:
+    """And not the zip in SPARK_HOME, which each of them would compile anew."""
+
+    def where(_: Iterator[int]) -> Iterator[str]:
+        import py4j
+        import pyspark
+
+        yield pyspark.__file__
+        yield py4j.__file__
+
+    found = spark.sparkContext.parallelize([0], 1).mapPartitions(where).collect()
+
+    assert found[0] == pyspark.__file__
+    assert Path(found[1]).is_relative_to(Path(pyspark.__file__).parents[1])

