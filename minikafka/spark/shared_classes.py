@@ -76,6 +76,9 @@ def make_archive() -> Path:
                 ]
             )
             unfinished.replace(archive)
+        for old in archive.parent.glob("spark-*.jsa"):  # of a Java or a Spark that was updated since
+            if old != archive:
+                old.unlink(missing_ok=True)
     except OSError as error:
         raise PrepareError(f"{archive} cannot be written: {error.strerror}") from None
     return archive
