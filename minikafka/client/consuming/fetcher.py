@@ -5,6 +5,10 @@ to be taken. So memory is bounded, records arrive while earlier ones are handed 
 a partition because it still had something waiting. Partitions that become ready while a long poll is under way (found,
 sought, recovered) get a second one beside it.
 
+Topics are asked for by id (KIP-516): so no replica answers for another topic of the same name, neither one that has not
+heard that a topic was made anew nor one that has heard it first. Only where an id is not known, or the broker is so old
+that it knows none, the name has to do.
+
 A consumer that says in which rack it is may be sent on by a leader to a follower there (KIP-392). What fails at a
 follower is asked of the leader next; only what the leader says of offsets counts.
 """
@@ -13,9 +17,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
+from uuid import UUID
 
 from minikafka.client.broker_connection import PATIENCE_S
 from minikafka.client.connections import Connections
@@ -25,11 +30,11 @@ from minikafka.client.consuming.positions import Position
 from minikafka.client.consuming.resolver import Resolver, Tickets
 from minikafka.client.metadata import MAX_AGE_S, Metadata
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import NO_NODE, Isolation, TopicPartition
+from minikafka.model import NO_NODE, ZERO_TOPIC_ID, Isolation, TopicPartition
 from minikafka.net.tasks import TaskOwner
 from minikafka.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 
-MAX_VERSION_BY_NAME: Final = 12  # newer versions name topics by id
+MAX_VERSION_BY_NAME: Final = 12  # newer versions know topics by their ids only
 FETCHES_PER_LEADER: Final = 2
 WAITING_MAX: Final = 1  # answers that a partition may have waiting when its leader is asked again
 READ_REPLICA_MS: Final = int(MAX_AGE_S * 1000)  # how long a follower is read before the leader is asked again
@@ -138,6 +143,7 @@ class Fetcher:
     async def _fetch(self, source: int, slot: int, tickets: Tickets) -> None:
         settings = self._settings
         wait_s = settings.max_wait_ms / 1000
+        names = {position.topic_id: position.where.topic for position, _ in tickets.values()}
         try:
             connection = await self._connections.to_node(source, f"fetch-{slot}")
             response = await connection.call(
@@ -145,7 +151,7 @@ class Fetcher:
                 FetchResponse,
                 timeout_s=self._connections.request_timeout_s + wait_s,
                 patience_s=PATIENCE_S + wait_s,
-                at_most=MAX_VERSION_BY_NAME,
+                at_most=MAX_VERSION_BY_NAME if ZERO_TOPIC_ID in names else None,
             )
             if response.error_code:
                 raise KafkaError(ErrorCode.of(response.error_code), "the fetch was refused")
@@ -155,7 +161,7 @@ class Fetcher:
                     position.read_from_leader()
                     self._resolver.back_off(position, error)
         else:
-            self._take_in(response, tickets)
+            self._take_in(response, tickets, names)
         finally:
             self._slots[source].add(slot)
         self._work.set()
@@ -165,7 +171,7 @@ class Fetcher:
         topics: list[FetchTopic] = []
         for position in positions:  # in their order, because the byte limit is shared in it
             if not topics or topics[-1].topic != position.where.topic:
-                topics.append(FetchTopic(topic=position.where.topic))
+                topics.append(FetchTopic(topic=position.where.topic, topic_id=position.topic_id))
             topics[-1].partitions.append(
                 FetchPartition(
                     partition=position.where.partition,
@@ -183,9 +189,9 @@ class Fetcher:
             rack_id=self._settings.rack_id,
         )
 
-    def _take_in(self, response: FetchResponse, tickets: Tickets) -> None:
+    def _take_in(self, response: FetchResponse, tickets: Tickets, names: Mapping[UUID, str]) -> None:
         answers = {
-            TopicPartition(topic.topic, data.partition_index): data
+            TopicPartition(topic.topic or names.get(topic.topic_id, ""), data.partition_index): data
             for topic in response.responses
             for data in topic.partitions
         }

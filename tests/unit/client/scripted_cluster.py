@@ -328,6 +328,8 @@ class ScriptedCluster:
         if key is ApiKey.API_VERSIONS and version > self._range(key)[1]:
             return encode_response(key, 0, header.correlation_id, encode(self._refused_versions(), 0))
         request = decode_exactly(request_class(key), version, frame, position)
+        if isinstance(request, FetchRequest):
+            self._name_topics(request)
         self.requests.append((node_id, request))
         script = self._scripts.get(key)
         answer = None if script is None else script(node_id, request)
@@ -335,7 +337,16 @@ class ScriptedCluster:
             answer = await self._default(key, node_id, request)
         if isinstance(answer, Reaction) or answer is None:
             return answer
+        if isinstance(answer, FetchResponse):
+            for topic in answer.responses:
+                topic.topic_id = self.topic_ids.get(topic.topic, topic.topic_id)
         return encode_response(key, version, header.correlation_id, encode(answer, version))
+
+    def _name_topics(self, request: FetchRequest) -> None:
+        """From version 13 on topics come by id; one that is not known keeps no name."""
+        names = {topic_id: name for name, topic_id in self.topic_ids.items()}
+        for topic in request.topics:
+            topic.topic = topic.topic or names.get(topic.topic_id, "")
 
     async def _default(self, key: ApiKey, node_id: int, request: Any) -> Message | None:
         if isinstance(request, FetchRequest):
@@ -390,6 +401,8 @@ class ScriptedCluster:
         return MetadataResponseTopic(name=name, topic_id=self.topic_ids[name], partitions=partitions)
 
     def _led(self, node_id: int, where: TopicPartition, epoch: int = NO_EPOCH) -> ScriptedPartition:
+        if not where.topic:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
         partition = self.partitions.get(where)
         if partition is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -455,6 +468,7 @@ class ScriptedCluster:
             responses=[
                 FetchableTopicResponse(
                     topic=topic.topic,
+                    topic_id=topic.topic_id,
                     partitions=[read(TopicPartition(topic.topic, w.partition), w) for w in topic.partitions],
                 )
                 for topic in request.topics

@@ -12,7 +12,7 @@ from scripted_cluster import HANG, HANG_UP, ScriptedCluster, commit_answer, unti
 from minikafka.client import Consumer, ConsumerRecord, LogTruncatedError, NoOffsetError
 from minikafka.client import metadata as metadata_module
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import Isolation, OffsetAndEpoch, TopicPartition
+from minikafka.model import ZERO_TOPIC_ID, Isolation, OffsetAndEpoch, TopicPartition
 from minikafka.records.build import build_batch
 from minikafka.records.read import iter_records
 from minikafka.records.record import Record
@@ -350,6 +350,33 @@ async def test_a_topic_that_is_made_anew_is_read_from_its_beginning(cluster: Scr
         cluster.create_topic("t", leaders=[2])
         write(cluster, b"new")
         assert await read(consumer, 1) == [b"new"]
+
+
+@pytest.mark.parametrize("by", ["id", "name"])
+async def test_topics_are_fetched_by_id_where_brokers_know_ids(cluster: ScriptedCluster, by: str) -> None:
+    if by == "name":
+        cluster.versions[ApiKey.FETCH] = (4, 12)
+    write(cluster, b"a")
+    async with Consumer(cluster.servers, "t", auto_offset_reset="earliest") as consumer:
+        assert await read(consumer, 1) == [b"a"]
+    asked = {topic.topic_id for request in cluster.asked(FetchRequest) for topic in request.topics}
+    assert asked == {cluster.topic_ids["t"] if by == "id" else ZERO_TOPIC_ID}
+
+
+async def test_a_broker_that_hears_first_of_a_new_topic_does_not_serve_it_for_the_old_one(
+    cluster: ScriptedCluster,
+) -> None:
+    """Even if nothing but the id tells them apart: leader, epoch and offsets are the same."""
+    write(cluster, b"old")
+    async with Consumer(cluster.servers, auto_offset_reset="none", fetch_max_wait_ms=10) as consumer:
+        consumer.assign([T0])
+        consumer.seek(T0, 0)
+        assert await read(consumer, 1) == [b"old"]
+        cluster.create_topic("t", leaders=[1, 2])
+        write(cluster, b"new 0")
+        write(cluster, b"new 1")
+        with pytest.raises(LogTruncatedError):
+            await read(consumer, 1)
 
 
 async def test_an_error_that_does_not_pass_is_raised_and_tried_again(cluster: ScriptedCluster) -> None:
