@@ -20,7 +20,7 @@ from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.drivers.raft import RaftDriver
 from minikafka.config.node import REPLICATION
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.metadata.controller.commands import Command, FenceBroker, decode_command
+from minikafka.metadata.controller.commands import Command, FenceBroker, UnregisterBroker, decode_command
 from minikafka.metadata.controller.controller import Controller
 from minikafka.metadata.delta import MetadataDelta
 from minikafka.metadata.records import Record, encode_record
@@ -103,7 +103,10 @@ class ControllerDriver:
     async def handle_call(self, peer_id: int, body: Any) -> Any:
         """A command from another node, which speaks for no other broker than itself."""
         command = decode_command(body)
-        if isinstance(command, FenceBroker) or getattr(command, "broker_id", peer_id) != peer_id:
+        # Unregistering is what a client asks of any node: it forwards the id of a broker that is gone.
+        is_forwarded = isinstance(command, UnregisterBroker)
+        speaks_for = peer_id if is_forwarded else getattr(command, "broker_id", peer_id)
+        if isinstance(command, FenceBroker) or speaks_for != peer_id:
             name = type(command).__name__
             raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, f"node {peer_id} sent a {name} it may not send")
         return (await self.handle(command)).to_wire()

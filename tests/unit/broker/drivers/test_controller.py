@@ -19,6 +19,7 @@ from minikafka.metadata.controller.commands import (
     FenceBroker,
     NewTopic,
     RegisterBroker,
+    UnregisterBroker,
 )
 from minikafka.model import Endpoint
 
@@ -156,6 +157,17 @@ async def test_a_node_speaks_for_itself_only(node: Node) -> None:
             await driver.handle_call(2, body)
         assert refused.value.code is ErrorCode.INVALID_REQUEST
     assert node.failure is None
+
+
+async def test_any_node_forwards_that_a_broker_is_gone(node: Node) -> None:
+    driver = node.control_plane.controller
+    command = UnregisterBroker(node.config.node_id)
+    with pytest.raises(KafkaError, match="is alive") as refused:
+        await driver.handle_call(2, command.to_wire())
+    assert refused.value.code is ErrorCode.INVALID_REQUEST
+    with pytest.raises(KafkaError) as refused:
+        await driver.handle_call(2, UnregisterBroker(7).to_wire())
+    assert refused.value.code is ErrorCode.BROKER_ID_NOT_REGISTERED
 
 
 async def test_a_periodic_change_that_is_not_taken_is_no_harm(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
