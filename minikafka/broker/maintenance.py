@@ -110,8 +110,11 @@ class Maintenance:
                 is_done = log_.complete_compaction(job)
             finally:
                 log_.is_cleaning = False
+            where, problem = str(partition.topic_partition), job.unreadable or job.error
             if is_done:
-                log.info("compacted", partition=str(partition.topic_partition), up_to=job.end_offset)
+                log.info("compacted", partition=where, up_to=job.end_offset)
+            elif problem is not None:
+                log.warning("not compacted", partition=where, why=str(problem))
 
     async def _flush_due(self) -> None:
         self.look_for_damage()

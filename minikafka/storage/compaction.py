@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from minikafka.errors import KafkaError
 from minikafka.records.batch import BatchHeader, Buffer
 from minikafka.records.build import rebuild_batch
 from minikafka.records.read import iter_records
@@ -36,6 +37,8 @@ KEY_OVERHEAD_BYTES = 120
 
 def plan(log: LogCore, high_watermark: int, wall_ms: int) -> CompactionJob | None:
     """A job, if enough of the log is dirty (``min.cleanable.dirty.ratio``); None otherwise."""
+    if log.is_uncleanable:
+        return None
     segments = _cleanable(log, high_watermark, wall_ms)
     dirty = [segment for segment in segments if segment.next_offset > log.first_dirty_offset]
     total = sum(segment.size for segment in segments)
@@ -61,12 +64,13 @@ def _cleanable(log: LogCore, high_watermark: int, wall_ms: int) -> list[Segment]
 
 
 class CompactionJob:
-    """One pass over one log. ``error`` or ``damaged`` is set if it could not be finished."""
+    """One pass over one log. ``error``, ``damaged`` or ``unreadable`` is set if it could not be finished."""
 
     def __init__(self, log: LogCore, segments: Sequence[Segment], dirty: Sequence[Segment], wall_ms: int) -> None:
         self.generation = log.generation
         self.error: OSError | None = None
         self.damaged: tuple[Segment, BadBatchError] | None = None
+        self.unreadable: KafkaError | None = None  # a batch is as its producer sent it, but holds no records
         self.end_offset = segments[-1].next_offset  # less if the map filled up
         self.groups: list[tuple[list[Segment], Segment]] = []  # old segments and the one that replaces them
         self._disk = log.disk
@@ -86,6 +90,9 @@ class CompactionJob:
             return True
         except BadBatchError as error:
             self.damaged = (self._reading, error)
+            return True
+        except KafkaError as error:
+            self.unreadable = error
             return True
         except OSError as error:
             self.error = error
@@ -239,7 +246,8 @@ def complete(log: LogCore, job: CompactionJob) -> bool:
     """Put the new segments in the place of the old. False if the log changed under the job, or it failed."""
     if job.damaged is not None:
         log.mark_damaged(*job.damaged)
-    if job.error or job.damaged or job.generation != log.generation or log.is_offline:
+    log.is_uncleanable = job.unreadable is not None  # trying again would end at the same batch
+    if job.error or job.damaged or job.unreadable or job.generation != log.generation or log.is_offline:
         job.discard()
         return False
     with log.guard("compact"):

@@ -70,6 +70,7 @@ class LogCore:
         self.last_flush_ms = NO_TIMESTAMP
         self.is_replaced = False  # by a copy in another directory, which is durable; this log is of the past
         self.is_cleaning = False  # a pass of the cleaner is under way
+        self.is_uncleanable = False  # the cleaner found a batch that it cannot read; until the next start
         self.disk = disk
         self._is_believed = loaded.is_believed
         self._loaded_end_offset = self.log_end_offset

@@ -6,12 +6,22 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from broker_client import NOW_MS, Client, values_in
+from broker_client import NOW_MS, Client, batch, produce_request, values_in
 from broker_node import FailingDisk, create_topic, eventually, in_time, led, turns
+from structlog.testing import capture_logs
 
 from minikafka.broker import maintenance
 from minikafka.broker.node import Node
-from minikafka.metadata.controller.commands import DeleteTopics, TopicReference
+from minikafka.metadata.controller.commands import (
+    AlterConfigOp,
+    ConfigAlteration,
+    ConfigOperation,
+    DeleteTopics,
+    IncrementalAlterConfigs,
+    TopicReference,
+)
+from minikafka.metadata.records import ConfigResourceType
+from minikafka.records.batch import HEADER_SIZE, parse_header, write_header
 from minikafka.storage.checkpoints import HIGH_WATERMARK_FILE
 
 StartNode = Callable[..., Awaitable[Node]]
@@ -61,6 +71,41 @@ async def test_a_table_is_compacted(start_node: StartNode, dial: Dial, monkeypat
     values = values_in((await client.fetch("table")).records)
     assert len(values) < 8
     assert node.failure is None
+
+
+async def test_a_batch_that_nobody_can_read_keeps_its_topic_alone_from_being_compacted(
+    start_node: StartNode, dial: Dial, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "COMPACTION_CHECK_INTERVAL_S", 0.005)
+    monkeypatch.setattr(maintenance, "FLUSH_CHECK_INTERVAL_S", 0.005)
+    node = await start_node()
+    client = await dial(node)
+    settings = {"segment_bytes": 1200, "min_cleanable_dirty_ratio": 0.01}
+    broken = await create_topic(node, "broken", **settings)  # nobody looks into its batches yet
+    sound = await create_topic(node, "table", cleanup_policy="compact", **settings)
+    await client.ask(produce_request("broken", with_records(b"\xff" * 900)))
+    for number in range(4):
+        for name in ("broken", "table"):
+            await client.produce(name, b"%d" % number + b"x" * 900, keys=(b"key",))
+    become_table = ConfigOperation("cleanup.policy", AlterConfigOp.SET, "compact")
+    alteration = ConfigAlteration(ConfigResourceType.TOPIC, "broken", (become_table,))
+    with capture_logs() as said:
+        await node.controller.call(IncrementalAlterConfigs((alteration,)), timeout_s=10)
+        await eventually(lambda: led(node, broken).log.is_uncleanable, "the cleaner to come to that batch")
+        await eventually(lambda: led(node, sound).log.first_dirty_offset > 0, "the compaction of the other topic")
+        await asyncio.sleep(0.03)
+    warnings = [line["partition"] for line in said if line["event"] == "not compacted"]
+    assert warnings == ["broken-0"], "it is said once"
+    assert led(node, broken).log.corruption is None, "the bytes are as they were sent"
+    assert not list((tmp_path / "data/broken-0").glob("*.cleaned"))
+    assert node.failure is None
+
+
+def with_records(data: bytes) -> bytearray:
+    """A batch that says of these bytes that they are a record."""
+    records = batch(b"x")[:HEADER_SIZE] + data
+    write_header(records, parse_header(records))
+    return records
 
 
 async def test_closed_segments_are_synced_without_being_asked(
