@@ -164,6 +164,7 @@ class _Fetcher:
         self._is_polling = False  # a fetch is out
         self._is_abandoning = False
         self._is_throttling = False  # some partitions are left out of fetches
+        self._appended: dict[TopicPartition, None] = {}  # what may be to be synced before the next fetch
         owner._tasks.start(self._run(), f"fetcher-{key.source_id}-{key.fetcher_id}")
 
     def add(self, partition: Partition) -> None:
@@ -227,27 +228,37 @@ class _Fetcher:
     # -- effects ----------------------------------------------------------------------------------------------------
 
     async def _carry_out(self, effects: Iterable[do.Effect]) -> None:
+        """Change logs first and wait then: meanwhile a partition may come to follow another leader (row R10)."""
         for effect in effects:
             match effect:
-                case do.Append():
-                    await self._carry_out(self._append(effect))
-                    await self._maybe_flush(effect.topic_partition)
-                case do.FollowOffsets(where, high_watermark, log_start_offset):
-                    self._follow_offsets(where, high_watermark, log_start_offset)
-                case do.TruncateTo():
-                    self._truncate(effect)
-                case do.RestartAt(where, offset):
-                    self._restart(where, offset)
                 case do.SendFetch() | do.SendOffsetsForLeaderEpoch() | do.SendListOffsets():
                     await self._send(effect)
                 case do.Wait(until_ms):
                     await self._wait(until_ms)
-                case do.Backoff(where, error, _):
-                    log.info("following is delayed", partition=str(where), why=error.name, source=self._key.source_id)
-                case do.Fenced(where, epoch):
-                    log.info("a later leader exists", partition=str(where), epoch=epoch)
-                case do.MarkFailed(where, reason):
-                    log.error("following failed", partition=str(where), why=reason)
+                case _:
+                    self._apply(effect)
+        appended, self._appended = self._appended, {}
+        for where in appended:
+            await self._maybe_flush(where)
+
+    def _apply(self, effect: do.Effect) -> None:
+        match effect:
+            case do.Append():
+                for consequence in self._append(effect):
+                    self._apply(consequence)
+                self._appended[effect.topic_partition] = None
+            case do.FollowOffsets(where, high_watermark, log_start_offset):
+                self._follow_offsets(where, high_watermark, log_start_offset)
+            case do.TruncateTo():
+                self._truncate(effect)
+            case do.RestartAt(where, offset):
+                self._restart(where, offset)
+            case do.Backoff(where, error, _):
+                log.info("following is delayed", partition=str(where), why=error.name, source=self._key.source_id)
+            case do.Fenced(where, epoch):
+                log.info("a later leader exists", partition=str(where), epoch=epoch)
+            case do.MarkFailed(where, reason):
+                log.error("following failed", partition=str(where), why=reason)
 
     def _append(self, effect: do.Append) -> list[do.Effect]:
         where = effect.topic_partition

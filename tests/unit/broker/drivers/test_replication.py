@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
-from broker_client import Client, values_in
+from broker_client import Client, batch, values_in
 from broker_node import Cluster, FailingDisk, create_topic, eventually, in_time, led, listener_of, turns
 from structlog.testing import capture_logs
 
@@ -244,6 +244,30 @@ async def test_a_follower_that_cannot_sync_does_not_count(cluster: Cluster, dial
     assert not writing.done()
     await cluster.kill(2)
     assert (await in_time(writing)).responses[0].partition_responses[0].error_code == 0
+
+
+@pytest.mark.spec("R10")
+async def test_all_of_an_answer_is_appended_before_anything_is_waited_for(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While one partition is synced, another may come to follow another leader: then it is too late for it."""
+    await cluster.start(1, 2)
+    await cluster.ready()
+    await create_topic(cluster.controller, "orders", replicas=[[1, 2], [1, 2]], flush_messages=1)
+    node = cluster.nodes[2]
+    both = [TopicPartition("orders", 0), TopicPartition("orders", 1)]
+    for where in both:
+        await follows(node, 0, where)
+    (fetcher,) = node.data_plane.fetchers._fetchers.values()
+    node.data_plane.fetchers.unfollow(both)
+    ends: list[list[int]] = []
+
+    async def flush(_partition: Partition) -> None:
+        ends.append([replica(node, where).log.log_end_offset for where in both])
+
+    monkeypatch.setattr(node.data_plane.flusher, "flush", flush)
+    await fetcher._carry_out([do.Append(where, batch(b"x"), 0, 0) for where in both])
+    assert ends == [[1, 1], [1, 1]]
 
 
 # -- fetchers ---------------------------------------------------------------------------------------------------------
