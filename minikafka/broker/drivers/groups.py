@@ -144,6 +144,8 @@ class GroupShard:
             region = log_.read(offset, LOAD_CHUNK_BYTES)
             data = region.read()
             region.release()
+            if not data:
+                break  # compaction left nothing from here on
             for position, header in iter_batches(data):
                 if not header.is_control:
                     for record in iter_records(data, position, header):

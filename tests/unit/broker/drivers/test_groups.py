@@ -16,6 +16,7 @@ from minikafka.groups.coordinator import Phase
 from minikafka.metadata.controller.commands import DeleteTopics, TopicReference
 from minikafka.model import TopicPartition
 from minikafka.records.batch import parse_header
+from minikafka.storage.log import LogSlice
 from minikafka.wire.messages.heartbeat import HeartbeatRequest
 from minikafka.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from minikafka.wire.messages.offset_commit import (
@@ -108,6 +109,25 @@ async def test_loading_goes_on_in_chunks(start_node: StartNode, dial: Dial, monk
     assert refused.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     await loaded(node)
     assert await committed(client, "g") == (0, {"orders": 19})
+
+
+async def test_loading_ends_where_compaction_left_nothing(
+    start_node: StartNode, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tombstone at the end of a log may go, with nothing written behind it since."""
+    node = await with_groups(await start_node(**SETTINGS))
+    await create_topic(node, "orders")
+    client = await dial(node)
+    await client.ask(commit("g", 1))
+    log = led(node, SHARD).log
+    read, end = log.read, log.log_end_offset - 1
+
+    def without_the_last(offset: int, max_bytes: int) -> LogSlice:
+        return read(offset, max_bytes, max_offset=end)
+
+    monkeypatch.setattr(log, "read", without_the_last)
+    node.groups.on_leading(led(node, SHARD))
+    await loaded(node)
 
 
 async def test_a_damaged_record_is_skipped(start_node: StartNode, dial: Dial) -> None:
