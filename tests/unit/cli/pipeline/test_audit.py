@@ -16,7 +16,10 @@ BROKEN = PartitionVerdict(
 )
 
 
-def test_a_verdict_is_a_table_within_a_terminal_that_names_what_is_broken(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_verdict_is_a_table_within_a_terminal_that_names_what_is_broken(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     print_verdict(AuditVerdict((FINE, BROKEN)))
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines[:8])) <= 80

@@ -47,7 +47,10 @@ def test_the_summary_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert (printed["read"], printed["unfit"], printed["checkpoint"]) == (12_000, 3, "some/dir")
 
 
-def test_a_report_is_a_table_within_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_report_is_a_table_within_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     print_report(REPORT)
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
