@@ -35,9 +35,11 @@ def load_config(path: str | None, overrides: Iterable[str]) -> BrokerConfig:
     file: dict[str, object] = {}
     if path is not None:
         try:
-            text = Path(path).read_text()
+            text = Path(path).read_text(encoding="utf-8")
         except OSError as error:
             raise ConfigError([f"cannot read {path}: {error.strerror}"]) from error
+        except UnicodeDecodeError as error:
+            raise ConfigError([f"cannot read {path}: it is not UTF-8 text"]) from error
         file = dict(parse_toml(text)) if path.endswith(".toml") else dict(parse_properties(text))
     flags: dict[str, str] = {}
     for override in overrides:

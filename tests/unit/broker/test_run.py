@@ -39,6 +39,9 @@ def test_what_is_no_setting_is_said_to_be_none(tmp_path: Path) -> None:
         run.load_config(None, ["num.partitions"])
     with pytest.raises(ConfigError, match=r"cannot read .*absent: No such file"):
         run.load_config(str(tmp_path / "absent"), [])
+    (tmp_path / "image.properties").write_bytes(b"\x89PNG\r\n")
+    with pytest.raises(ConfigError, match=r"cannot read .*image.properties: it is not UTF-8 text"):
+        run.load_config(str(tmp_path / "image.properties"), [])
 
 
 def test_a_configuration_that_is_wrong_ends_the_process_with_one_line(capsys: pytest.CaptureFixture[str]) -> None:
