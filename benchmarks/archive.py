@@ -114,7 +114,7 @@ def _archive_and_die(cluster: LocalCluster, lake: Path, rng: random.Random, *, i
 
 
 def _archive(cluster: LocalCluster, lake: Path, *options: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "minikafka.cli.main", "pipeline", "archive", TOPIC, "--to", str(lake)]
+    command = [sys.executable, "-m", "minikafka", "pipeline", "archive", TOPIC, "--to", str(lake)]
     command += ["-b", cluster.bootstrap_servers, "--conf", _FAST_JAVA, *options]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 

@@ -114,7 +114,3 @@ def _is_expected(error: Exception) -> bool:
     from minikafka.spark.pipelines.running import PipelineError
 
     return isinstance(error, ClusterError | KafkaError | LineError | PipelineError | PlanError | OSError)
-
-
-if __name__ == "__main__":
-    main()

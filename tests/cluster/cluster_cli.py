@@ -21,7 +21,7 @@ class CommandLine:
     def __call__(self, *arguments: str, fails: bool = False, given: bytes | None = None) -> bytes:
         """What it prints; to stderr, where it is expected to fail."""
         where = [] if arguments[0] == "log" else ["--dir", str(self._directory)]
-        words = [sys.executable, "-m", "minikafka.cli.main", *arguments, *where]
+        words = [sys.executable, "-m", "minikafka", *arguments, *where]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("MINIKAFKA_")}
         finished = subprocess.run(
             words, input=given, capture_output=True, timeout=120, check=False, env=environment | {"COLUMNS": "200"}

@@ -188,7 +188,7 @@ def test_bad_input_is_told_in_a_line(spark: SparkSession, cluster: LocalCluster,
 @contextmanager
 def verb(cluster: LocalCluster, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     """A driver of its own, with a Java of its own, killed at the end."""
-    command = [sys.executable, "-m", "minikafka.cli.main", "pipeline", *arguments]
+    command = [sys.executable, "-m", "minikafka", "pipeline", *arguments]
     command += ["-b", cluster.bootstrap_servers, "--conf", FAST_JAVA]
     process = subprocess.Popen(command)
     try:

@@ -35,7 +35,7 @@ def verbs() -> list[tuple[str, ...]]:
 
 def minikafka_command(*words: str, directory: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "minikafka.cli.main", *words],
+        [sys.executable, "-m", "minikafka", *words],
         input=stdin,
         capture_output=True,
         text=True,
