@@ -9,6 +9,11 @@
 - ``partition``           one local replica and its role; ``replicas`` is all of them, with the purgatories
 - ``delayed``             the operations that wait: produce for replicas, fetch for bytes
 - ``drivers``             asyncio around the pure machines
-- ``maintenance``         checkpoints, ISR checks, retention, flushing
+- ``flusher``             syncs before acknowledging, where a topic asks for it
+- ``maintenance``         checkpoints, ISR checks, retention, flushing, compaction
+- ``absences``            brokers that have just gone, as clients should hear of them
+- ``topic_creation``      topics that are created on first use
+- ``producer_ids``, ``quorum``   ids from the controller; what the metadata quorum looks like
+- ``quotas``, ``descriptors``    bounds: bytes a second of replication, open files
 - ``timers``, ``clock``, ``backoff``, ``logs``   time, retries, logging
 """

@@ -12,7 +12,9 @@
 * ``progress``  the bar for replicas that move
 * ``log``      ``minikafka log ...``: look into files on disk
 * ``demo``     ``minikafka demo``
-* ``options``  what several verbs take, in the same words
+* ``pipeline/``  ``minikafka pipeline ...``: Spark over topics
+* ``lines``    records from the lines of a file or pipe; ``ledger``: the history that ``produce --history`` writes
+* ``options``  what several verbs take, in the same words; ``run``: how a verb's coroutine is run, and interrupted
 * ``paragraphs``  the text of ``--help``
 * ``output``   tables, JSON, sizes and errors
 

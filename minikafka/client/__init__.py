@@ -4,6 +4,7 @@
 ``producer``               records in, their fate out; made of the parts in ``producing/``
 ``consumer``               records out; made of the parts in ``consuming/``
 ``admin``                  topics, settings, groups, replicas, the cluster
+``reassigning``            plans that move partitions, with Kafka's JSON files, carried out by ``admin``
 ``cluster``                what the last Metadata responses said (pure)
 ``metadata``               keeps that current: at once when it proved wrong, else now and then
 ``connections``            one per broker and purpose, opened on demand; which broker is asked when any will do

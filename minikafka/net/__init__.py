@@ -5,4 +5,7 @@
 - ``outbox``      the bytes a connection still owes its peer: one write per event, sendfile for large regions
 - ``channel``     the dialling side: one outgoing connection, requests matched to responses by correlation id
 - ``control``     both sides of the msgpack control plane over those
+- ``peer``        a connection to another node's REPLICATION listener
+- ``identity``    who this node is to its peers, and how both prove it
+- ``tasks``       every task has an owner that sees its exception
 """

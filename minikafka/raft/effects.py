@@ -3,7 +3,7 @@
 Effects are done one after another, in the order given, also across calls: the driver keeps one queue. An effect
 marked *durable* is on disk (fsynced) before the next one starts; that alone makes "persist, then answer" hold.
 Appends are not durable: the driver writes them, fsyncs when it likes (one fsync for many), and says so by
-``Quorum.on_flushed(effect.end)``; the machine holds back what depends on it.
+``RaftNode.on_flushed(effect.end)``; the machine holds back what depends on it.
 """
 
 from __future__ import annotations

@@ -28,9 +28,8 @@ follower        follower        higher epoch seen with its leader
 ==============  ==============  =============================================================================
 
 The epoch rises by one on becoming candidate, or to what a message names (an observer's only with its leader); it never
-falls. A vote, once given in an
-epoch, stays. Both are in ``ElectionState``, and the outbox (``core.py``) makes a change of them durable before any
-effect that follows it.
+falls. A vote, once given in an epoch, stays. Both are in ``ElectionState``, and the outbox (``core.py``) makes a change
+of them durable before any effect that follows it.
 
 A restart always begins unattached: a node that led or stood does not take that epoch up again, since unflushed
 records of it may be lost here and known elsewhere.

@@ -14,6 +14,7 @@
     requests.py       epoch and offset look-ups as plain values
     fetch_session.py  FetchSessionClient: the asking side of incremental fetch sessions (KIP-227)
     session_cache.py  FetchSessionCache: the answering side, bounded, with eviction
+    quota.py          ReplicationQuota: bytes per second over a sliding window
 
 No module here reads a clock, draws a random number or does I/O: time arrives as ``now_ms`` (monotonic milliseconds),
 randomness as ``rng``, logs through the small protocol :class:`~minikafka.replication.epochs.ReplicaLog`, and what is to

@@ -1,7 +1,7 @@
 """How fast replicas are copied: a bound on bytes per second over a sliding window (row R7, KIP-73).
 
-The rate is that of the last ``samples`` windows, the present one included: what was recorded in them, divided by the
-time since the oldest of them began, at least one window's length. What is recorded is never refused: a quota is
+The rate is that of the last ``window_count`` windows, the present one included: what was recorded in them, divided by
+the time since the oldest of them began, at least one window's length. What is recorded is never refused: a quota is
 exceeded *after* something larger than it was sent, and keeps what comes next waiting until the rate has fallen.
 """
 

@@ -9,8 +9,8 @@
 ``daemon``         PySpark's, which forks the Python workers of a session on this machine
 ``options/``       what ``.option(...)`` understands, as declared rows
 ``columns/``       record batches <-> Arrow, without a Python object for a record
-``cluster``        the client, synchronous, one for a process
-``clients``        the clients it is made of
+``cluster``        the client, synchronous, one for a process; ``loop``: the thread on which it runs
+``clients``        the clients it is made of; ``pool``: those that are connected; ``writer``: batches of one task
 ``topics``         which topics there are, and whether they are the same as before
 ``gaps``           whether a log has a record where one is waited for
 ``source/``        ``format("minikafka")``: batch and streaming readers, planning of offsets

@@ -6,6 +6,8 @@
 - ``controller_client``           how to reach the active controller, wherever it is
 - ``lifecycle``                   this broker's registration, heartbeats and controlled shutdown
 - ``partitions``                  metadata made real: replicas created, led, followed, deleted
+- ``assignments``                 in which log directories they are, told to the controller
+- ``moves``                       replicas on their way from one log directory to another
 - ``synced_topics``               which topics lose nothing with power, for the registration to tell
 - ``replication``                 the follower's fetchers
 - ``isr``                         ISR proposals on their way to the controller

@@ -1,8 +1,7 @@
 """This broker's standing with the controller: registration, heartbeats, unfencing, controlled shutdown (row C3).
 
 With its registration it tells which former one it continues (KIP-966), of which topics a power cut takes nothing, and
-which log directories it has, with its
-heartbeats which of them failed (KIP-858).
+which log directories it has, with its heartbeats which of them failed (KIP-858).
 """
 
 from __future__ import annotations

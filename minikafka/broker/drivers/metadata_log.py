@@ -48,7 +48,6 @@ class MetadataLog:
         self._run_in_thread = run_in_thread
         self._wall_ms = wall_ms
         self._part: bytearray = bytearray()
-        self._bytes_since_snapshot = 0
 
     # -- recovery ---------------------------------------------------------------------------------------------------
 

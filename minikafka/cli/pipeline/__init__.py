@@ -1,4 +1,7 @@
-"""``minikafka pipeline``: Spark over topics. One module per verb; what they share is in ``common``."""
+"""``minikafka pipeline``: Spark over topics. One module per verb.
+
+What they share is in ``common``, and in ``surroundings`` what is around each: brokers that answer, Ctrl-C, no Spark.
+"""
 
 from __future__ import annotations
 

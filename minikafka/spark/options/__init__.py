@@ -7,6 +7,7 @@
 ``client``      rows ``kafka.*``: those that reach our client, those without effect here, those that are refused
 ``source``      rows of the source, and what must hold between them
 ``sink``        rows of the sink
+``table``       all rows, as the documentation lists them
 ==============  =====================================================================================================
 
 Names and meanings are those of Spark's Kafka connector, so that a job moves by changing the format name; case does not

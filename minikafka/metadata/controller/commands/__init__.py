@@ -4,6 +4,9 @@ Commands and responses are frozen dataclasses. They come from this node or, by a
 any other: :meth:`Command.to_wire` and :func:`decode_command`, :meth:`Response.to_wire` and :func:`decode_response`
 give and take msgpack values. A command that fails as a whole has no response: the controller raises KafkaError, which
 the call carries. Where a command names several things, each has its own error in the response.
+
+``base`` is what they share. ``brokers``, ``partitions``, ``reassignments``, ``topics`` and ``configs`` (with producer
+ids) hold the commands about these.
 """
 
 from __future__ import annotations
