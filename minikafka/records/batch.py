@@ -193,20 +193,9 @@ def set_log_append_time(buffer: WritableBuffer, position: int, now_ms: int) -> B
     Every record then has timestamp ``now_ms``, whatever its own delta says. Recomputes the CRC.
     """
     header = parse_header(buffer, position)
-    return _set_timestamp(buffer, position, header, header.attributes | TIMESTAMP_TYPE_FLAG, now_ms)
-
-
-def set_max_timestamp(buffer: WritableBuffer, position: int, max_timestamp: int) -> BatchHeader:
-    """Correct the batch's largest create time (ms); the new header. Recomputes the CRC."""
-    header = parse_header(buffer, position)
-    return _set_timestamp(buffer, position, header, header.attributes & ~TIMESTAMP_TYPE_FLAG, max_timestamp)
-
-
-def _set_timestamp(
-    buffer: WritableBuffer, position: int, header: BatchHeader, attributes: int, max_timestamp: int
-) -> BatchHeader:
+    attributes = header.attributes | TIMESTAMP_TYPE_FLAG
     _INT16.pack_into(buffer, position + ATTRIBUTES_POSITION, attributes)
-    _INT64.pack_into(buffer, position + _MAX_TIMESTAMP_POSITION, max_timestamp)
+    _INT64.pack_into(buffer, position + _MAX_TIMESTAMP_POSITION, now_ms)
     crc = compute_crc(buffer, position, header.size_in_bytes)
     _UINT32.pack_into(buffer, position + CRC_POSITION, crc)
-    return header._replace(attributes=attributes, max_timestamp=max_timestamp, crc=crc)
+    return header._replace(attributes=attributes, max_timestamp=now_ms, crc=crc)

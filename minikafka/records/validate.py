@@ -6,7 +6,6 @@ what is inside a batch is between the producer and its consumers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final, NamedTuple, NoReturn
 
 from minikafka.errors import ErrorCode, KafkaError
@@ -24,8 +23,6 @@ from minikafka.records.batch import (
     BatchHeader,
     Buffer,
     compute_crc,
-    crc_is_valid,
-    iter_batches,
     parse_header,
 )
 from minikafka.records.read import MAX_DECOMPRESSED_BYTES, iter_records
@@ -108,17 +105,6 @@ def validate_keys(records: Buffer, header: BatchHeader, max_bytes: int = MAX_DEC
     for record in iter_records(records, 0, header, max_bytes=max_bytes):
         if record.key is None:
             _refuse(ErrorCode.INVALID_RECORD, "a record without a key; the topic is compacted, which is done by key")
-
-
-def iter_replica_batches(records: Buffer) -> Iterator[tuple[int, BatchHeader]]:
-    """Each complete batch that a leader sent, as (position, header), its CRC checked; KafkaError(CORRUPT_MESSAGE).
-
-    The leader judged the rest when it appended them. A batch cut off at the end is left for the next fetch.
-    """
-    for position, header in iter_batches(records):
-        if not crc_is_valid(records, position, header):
-            _refuse(ErrorCode.CORRUPT_MESSAGE, f"base offset {header.base_offset}: the CRC does not match")
-        yield position, header
 
 
 def _check_producer(header: BatchHeader) -> None:

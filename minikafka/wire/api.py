@@ -140,12 +140,6 @@ FIRST_FLEXIBLE: Final[dict[int, int]] = {
 """The first version with compact lengths and tagged fields (KIP-482); VERSION_MAX when there is none."""
 
 
-def is_supported(api_key: int, version: int) -> bool:
-    """True when minikafka has the API in this version."""
-    versions = SUPPORTED.get(api_key)  # type: ignore[call-overload]  # ApiKey is an int
-    return versions is not None and versions.has(version)
-
-
 def advertised_versions(api_key: ApiKey) -> VersionRange:
     """What ApiVersions says of an API.
 

@@ -39,13 +39,6 @@ def frame_end(buf: Buffer, start: int, filled: int, size_max: int = FRAME_SIZE_M
     return end if end <= filled else INCOMPLETE
 
 
-def scan_frames(buf: Buffer, start: int, filled: int, size_max: int = FRAME_SIZE_MAX) -> Iterator[tuple[int, int]]:
-    """The (start, end) of every complete frame in ``buf[start:filled]``, without its size prefix."""
-    while (end := frame_end(buf, start, filled, size_max)) != INCOMPLETE:
-        yield start + PREFIX_SIZE, end
-        start = end
-
-
 def explain_prefix(prefix: bytes, size_max: int) -> str:
     """Why four bytes are not a size prefix, as far as one can tell."""
     if prefix.startswith(_HTTP_STARTS):

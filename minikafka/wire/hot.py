@@ -2,7 +2,6 @@
 
 - :func:`encode_fetch_response`: a Fetch response as a list of segments, so that records go from file to socket.
 - :class:`ProduceResponses`: the answer to a produce of one batch, from a template.
-- :class:`EncodedOnce`: a response that does not change (ApiVersions), kept encoded per version.
 - :class:`EncodedTopics` and :func:`encode_metadata_response`: a Metadata response put together from encoded topics.
 
 Produce requests need nothing of this kind: their compiled decoder takes 1 to 2 microseconds (``benchmarks/wire.py``).
@@ -22,7 +21,7 @@ from minikafka.wire.headers import encode_response, response_prefix
 from minikafka.wire.messages.fetch import FetchResponse
 from minikafka.wire.messages.metadata import MetadataResponse, MetadataResponseTopic
 from minikafka.wire.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
-from minikafka.wire.schema import Buffer, Message, RecordsSlot
+from minikafka.wire.schema import Buffer, RecordsSlot
 
 Segment = Buffer | RecordsSlot
 
@@ -110,22 +109,6 @@ class ProduceResponses:
                 self._templates.clear()
             template = self._templates[version, where] = _ProduceTemplate(version, *where)
         return template.filled(correlation_id, base_offset, log_append_time, log_start_offset)
-
-
-class EncodedOnce:
-    """A message that does not change, encoded once for each version it is asked for in."""
-
-    def __init__(self, message: Message) -> None:
-        self._message = message
-        self._bodies: dict[int, bytes] = {}
-
-    def body(self, version: int) -> bytes:
-        """The encoded message."""
-        try:
-            return self._bodies[version]
-        except KeyError:
-            body = self._bodies[version] = encode(self._message, version)
-            return body
 
 
 class EncodedTopics:

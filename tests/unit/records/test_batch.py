@@ -17,7 +17,6 @@ from minikafka.records.batch import (
     iter_batches,
     parse_header,
     set_log_append_time,
-    set_max_timestamp,
 )
 from minikafka.records.build import build_batch
 from minikafka.records.record import Record
@@ -151,8 +150,3 @@ def test_log_append_time_stamps_the_batch_and_keeps_it_valid(batch: bytearray) -
     assert header.timestamp_type is TimestampType.LOG_APPEND_TIME
     assert header.max_timestamp == 55_555
     assert header == before._replace(attributes=8, max_timestamp=55_555, crc=header.crc)
-
-    back = set_max_timestamp(buffer, 2, 1_005)
-    assert back == before
-    assert crc_is_valid(buffer, 2, back)
-    assert buffer[2:] == batch

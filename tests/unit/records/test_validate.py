@@ -15,7 +15,6 @@ from minikafka.records.record import Record
 from minikafka.records.validate import (
     DEFAULT_LIMITS,
     BatchLimits,
-    iter_replica_batches,
     validate_keys,
     validate_produce,
 )
@@ -180,19 +179,6 @@ def test_keys_are_demanded_where_a_topic_is_compacted() -> None:
     assert caught.value.code is ErrorCode.INVALID_RECORD
     keyed = build_batch([Record(0, NOW_MS, b"", b"v" * 500)], compression=Compression.LZ4)
     validate_keys(keyed, parse_header(keyed))
-
-
-def test_replica_data_is_checked_for_damage_only() -> None:
-    odd = a_batch(last_offset_delta=10, producer_id=7, attributes=0x20)  # compacted, control: a leader's business
-    data = odd + a_batch(base_offset=11)
-    assert [header.base_offset for _, header in iter_replica_batches(data)] == [0, 11]
-    assert [position for position, _ in iter_replica_batches(data[:-1])] == [0]
-    data[-1] ^= 1
-    batches = iter_replica_batches(data)
-    next(batches)
-    with pytest.raises(KafkaError, match="base offset 11") as caught:
-        next(batches)
-    assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
 @pytest.mark.spec("P6")

@@ -7,22 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minikafka.wire.framing import INCOMPLETE, FrameError, ReceiveBuffer, frame_end, scan_frames
+from minikafka.wire.framing import INCOMPLETE, FrameError, ReceiveBuffer, frame_end
 
 pieces = st.lists(st.binary(max_size=300), max_size=20)
 
 
 def framed(payload: bytes) -> bytes:
     return len(payload).to_bytes(4, "big") + payload
-
-
-@given(pieces)
-def test_scanning_finds_every_frame(payloads: list[bytes]) -> None:
-    stream = b"".join(map(framed, payloads))
-    assert [stream[start:end] for start, end in scan_frames(stream, 0, len(stream))] == payloads
-    for filled in range(len(stream)):
-        complete = [stream[start:end] for start, end in scan_frames(stream, 0, filled)]
-        assert complete == payloads[: len(complete)]
 
 
 @given(pieces, st.integers(5, 40), st.randoms())

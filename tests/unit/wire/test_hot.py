@@ -13,14 +13,12 @@ from minikafka.wire.encoder import INLINE_MAX
 from minikafka.wire.errors import WireError
 from minikafka.wire.headers import encode_response
 from minikafka.wire.hot import (
-    EncodedOnce,
     EncodedTopics,
     ProduceResponses,
     encode_fetch_response,
     encode_metadata_response,
     records_slot,
 )
-from minikafka.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from minikafka.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from minikafka.wire.messages.metadata import MetadataResponse, MetadataResponseTopic
 from minikafka.wire.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
@@ -68,14 +66,6 @@ def test_a_slot_cannot_be_encoded_into_plain_bytes() -> None:
     response = FetchResponse(responses=[FetchableTopicResponse(partitions=[partition])])
     with pytest.raises(WireError, match="records"):
         encode(response, 12)
-
-
-def test_an_unchanging_response_is_encoded_once_per_version() -> None:
-    response = ApiVersionsResponse(api_keys=[ApiVersion(api_key=0, min_version=0, max_version=11)])
-    encoded = EncodedOnce(response)
-    for version in (0, 3, 4):
-        assert encoded.body(version) == encode(response, version)
-        assert encoded.body(version) is encoded.body(version)
 
 
 @quick
