@@ -115,8 +115,10 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = None
         if self._resume_timer is not None:
             self._resume_timer.cancel()
+            self._resume_timer = None
         if self._outbox is not None:
             self._outbox.close()
+            self._outbox = None  # it refers back to us: all our memory would stay until a full garbage collection
         for reply in self._replies:
             reply.abandon()
         self._replies.clear()

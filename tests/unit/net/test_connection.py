@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -57,6 +59,38 @@ async def test_all_frames_of_a_read_event_are_handed_over_before_its_end(serve: 
     await peer.send(b"".join(map(framed, BODIES)))
     await eventually(lambda: sum(seen) >= len(BODIES), "the frames")
     assert seen == [len(BODIES)]
+
+
+@pytest.mark.spec("P6")
+async def test_a_connection_that_ended_gives_its_memory_back_without_a_garbage_collection(
+    serve: Serve, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node hardly ever collects: what the last reference does not free stays, receive buffers of megabytes too."""
+    made: list[weakref.ref[Connection]] = []
+
+    class Forgetful(Echo):
+        def on_frame(self, connection: Connection, frame: memoryview) -> None:
+            connection.open_reply().send([framed(bytes(frame))])
+
+        def on_connection_made(self, connection: Connection) -> None:
+            made.append(weakref.ref(connection))
+
+        def on_connection_lost(self, connection: Connection) -> None: ...
+
+    monkeypatch.setattr(connection_module, "MAX_PENDING_BYTES", -1)  # reading pauses, and its timer is started
+    listener = await serve(Forgetful())
+    gc.disable()
+    try:
+        for ending in (b"", framed(b"asked") + b"partial", b"GET / HTTP/1.1"):
+            peer = await dial(listener)
+            await peer.send(ending)
+            await eventually(lambda: made, "the connection")
+            await turns()
+            peer.close()
+            await eventually(lambda: made[0]() is None, f"it to be freed after {ending!r}")
+            made.clear()
+    finally:
+        gc.enable()
 
 
 @pytest.mark.spec("P6")
