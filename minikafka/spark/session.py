@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import sysconfig
 from collections.abc import Iterator, Mapping
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOCAL_MASTER: Final = "local[2]"
+_SUBMIT_OPTIONS: Final = "SPARK_SUBMIT_OPTS"  # come before those of settings and files, and replace none of them
 
 _SETTINGS: Final[dict[str, str]] = {
     "spark.ui.enabled": "false",
@@ -34,6 +36,7 @@ _LOCAL_SETTINGS: Final[dict[str, str]] = {
 }
 
 
+_SETTING: Final = re.compile(r"^[ \t]*(spark\.[^\s=:]+)", re.MULTILINE)
 _STACK: Final = "-Xss8m"
 """Spark matches the long error of a batch that was interrupted with a pattern that recurses for every character."""
 
@@ -42,7 +45,8 @@ def start_session(name: str, *, master: str = LOCAL_MASTER, settings: Mapping[st
     """A session in which ``format("minikafka")`` and ``format("minikafka-log")`` can be read and written.
 
     ``settings`` are Spark's own and override ours, which keep a laptop quiet: no web pages, four shuffle partitions,
-    1 GiB for the driver, errors only on stderr. Raises NoJavaError when Spark cannot run here.
+    1 GiB for the driver, errors only on stderr. So do those in the user's ``spark-defaults.conf``. Raises NoJavaError
+    when Spark cannot run here.
     """
     from pyspark.sql import SparkSession
 
@@ -51,17 +55,29 @@ def start_session(name: str, *, master: str = LOCAL_MASTER, settings: Mapping[st
     home = spark_java_home(os.environ)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # or the workers take another Python
     is_local = master.startswith("local")
-    chosen = _SETTINGS | (_LOCAL_SETTINGS if is_local else {}) | dict(settings or {})
-    ours = _java_options(home, master)
-    chosen["spark.driver.extraJavaOptions"] = f"{ours} {chosen.get('spark.driver.extraJavaOptions', '')}".strip()
+    ours = _SETTINGS | (_LOCAL_SETTINGS if is_local else {})
+    of_user = names_in_defaults(os.environ)
+    chosen = {key: value for key, value in ours.items() if key not in of_user} | dict(settings or {})
     builder = SparkSession.builder.appName(name).master(master)
     for key, value in chosen.items():
         builder = builder.config(key, value)
-    with _java_home(home):
+    with _for_java(home, _java_options(home, master)):
         spark = builder.getOrCreate()
     _say_errors_once()
     register(spark)
     return spark
+
+
+def names_in_defaults(environment: Mapping[str, str]) -> set[str]:
+    """The settings that the user's ``spark-defaults.conf`` has, which a builder's would override."""
+    from pyspark.find_spark_home import _find_spark_home
+
+    directory = environment.get("SPARK_CONF_DIR") or os.path.join(_find_spark_home(), "conf")
+    try:
+        text = Path(directory, "spark-defaults.conf").read_text(errors="replace")
+    except OSError:
+        return set()
+    return set(_SETTING.findall(text))
 
 
 def _java_options(home: Path | None, master: str) -> str:
@@ -84,18 +100,21 @@ def _workers_have_our_pyspark(master: str) -> bool:
 
 
 @contextmanager
-def _java_home(home: Path | None) -> Iterator[None]:
-    """``JAVA_HOME`` for the block, and afterwards again what it was: of what the caller starts, only Spark is ours."""
-    before = os.environ.get("JAVA_HOME")
+def _for_java(home: Path | None, options: str) -> Iterator[None]:
+    """``JAVA_HOME``, and what Java is started with beside the user's options, for the block; afterwards they are again
+    what they were: of what the caller starts, only Spark is ours."""
+    before = {name: os.environ.get(name) for name in ("JAVA_HOME", _SUBMIT_OPTIONS)}
     if home is not None:
         os.environ["JAVA_HOME"] = str(home)
+    os.environ[_SUBMIT_OPTIONS] = f"{options} {before[_SUBMIT_OPTIONS] or ''}".strip()
     try:
         yield
     finally:
-        if before is not None:
-            os.environ["JAVA_HOME"] = before
-        elif home is not None:
-            del os.environ["JAVA_HOME"]
+        for name, value in before.items():
+            if value is not None:
+                os.environ[name] = value
+            else:
+                os.environ.pop(name, None)
 
 
 def _say_errors_once() -> None:
