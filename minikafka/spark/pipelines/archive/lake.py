@@ -41,6 +41,7 @@ from minikafka.spark.pipelines.archive.exchange import exchange
 from minikafka.spark.pipelines.archive.layout import DataFile
 from minikafka.spark.pipelines.archive.manifest import FORMAT, Commit, Manifest, OffsetRange, Staged
 from minikafka.spark.pipelines.archive.state import (
+    WAY_OUT,
     WAYS_OUT,
     Identity,
     check_files,
@@ -81,8 +82,10 @@ class Lake:
         directory.joinpath(layout.COMMITS).mkdir(parents=True, exist_ok=True)
         directory.joinpath(layout.STAGING).mkdir(exist_ok=True)
         with _locked(directory):
-            identity = find_identity(directory) or Identity(cluster_id, {})
-            lake = cls(directory, identity, read_manifest(directory), is_dropped)
+            identity, manifest = find_identity(directory), read_manifest(directory)
+            if identity is None and manifest.version:  # it comes before all commits
+                raise PipelineError(f"{directory} is damaged: {layout.IDENTITY} is missing; {WAY_OUT}")
+            lake = cls(directory, identity or Identity(cluster_id, {}), manifest, is_dropped)
             if lake.identity.cluster_id != cluster_id:
                 raise PipelineError(
                     f"{directory} holds topics of the cluster {lake.identity.cluster_id}, and this is {cluster_id}; "

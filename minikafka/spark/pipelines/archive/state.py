@@ -14,10 +14,8 @@ from minikafka.spark.pipelines.archive import layout
 from minikafka.spark.pipelines.archive.manifest import FORMAT, Commit, Manifest
 from minikafka.spark.pipelines.running import PipelineError
 
-WAYS_OUT: Final = (
-    "put it back, or archive into another directory; "
-    "if old days were removed on purpose, --drop-before DATE lets the lake forget them"
-)
+WAY_OUT: Final = "put it back, or archive into another directory"
+WAYS_OUT: Final = f"{WAY_OUT}; if old days were removed on purpose, --drop-before DATE lets the lake forget them"
 
 _ATTEMPTS: Final = 5
 _EXAMPLES_MAX: Final = 3
@@ -100,8 +98,8 @@ def find_identity(directory: Path) -> Identity | None:
 
 
 def check_files(directory: Path, manifest: Manifest) -> None:
-    """Raise PipelineError unless readers find exactly the files that commits name: one more would show them records
-    twice, one less none, as in a copy that was made while somebody wrote."""
+    """Raise PipelineError unless readers find exactly the files that commits name, as long as they were: one more would
+    show them records twice, one less none, as in a copy that was made while somebody wrote, or that was cut off."""
     named: dict[str, set[str]] = defaultdict(set)
     for file in manifest.files.values():
         named[file.directory].add(file.name)
@@ -115,6 +113,9 @@ def check_files(directory: Path, manifest: Manifest) -> None:
         raise PipelineError(
             f"in {directory} there is {_few(foreign)}, of no commit: readers would take it for records; move it away"
         )
+    whole = manifest.files.items()
+    if cut := [path for path, file in whole if directory.joinpath(path).stat().st_size != file.size_bytes]:
+        raise PipelineError(f"{directory} is damaged: {_few(cut)} is not as long as it was; {WAY_OUT}")
 
 
 def _only_in(these: Mapping[str, set[str]], others: Mapping[str, set[str]]) -> list[str]:

@@ -311,9 +311,22 @@ def test_files_that_are_not_those_of_the_commits(tmp_path: Path, rows: Rows) -> 
     with pytest.raises(PipelineError, match=rf"there is topic=orders/date=1970-01-01/{copy.name}, of no commit"):
         Lake.opened(directory, cluster_id="here").__enter__()
     copy.unlink()
+    os.truncate(first, first.stat().st_size - 1)
+    with pytest.raises(PipelineError, match=f"{first.name} is not as long as it was; put it back"):
+        Lake.opened(directory, cluster_id="here").__enter__()
     first.unlink()
     with pytest.raises(PipelineError, match=f"{first.name} is missing; put it back"):
         Lake.opened(directory, cluster_id="here").__enter__()
+
+
+def test_a_lake_that_does_not_say_whose_records_it_holds_is_refused(tmp_path: Path, rows: Rows) -> None:
+    """Or those of another cluster, or of a topic that was made anew, would come behind them."""
+    directory = tmp_path / "lake"
+    with opened(directory) as lake:
+        append(lake, rows, 0, 10)
+    (directory / layout.IDENTITY).unlink()
+    with pytest.raises(PipelineError, match=f"is damaged: {layout.IDENTITY} is missing; put it back"):
+        Lake.opened(directory, cluster_id="there").__enter__()
 
 
 def test_a_name_that_readers_take_for_none_is_refused(tmp_path: Path) -> None:
