@@ -28,6 +28,7 @@ from minikafka.spark.sink.sizes import Sizes
 
 FORMAT: Final = "minikafka-replayed-topic"
 BATCH_BYTES: Final = 256 * 1024
+REQUEST_BYTES_MAX: Final = 64 * 1024 * 1024  # as much as waits to be stored: how large a record may be, the topic says
 
 
 class ReplayedTopic(DataSource):
@@ -40,7 +41,11 @@ class ReplayedTopic(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> ReplayWriter:
         """Called on the driver."""
-        settings = ClientSettings(bootstrap_servers=self.options["servers"], client_id="minikafka-replay")
+        settings = ClientSettings(
+            bootstrap_servers=self.options["servers"],
+            client_id="minikafka-replay",
+            max_request_bytes=REQUEST_BYTES_MAX,
+        )
         compression = Compression[self.options["compression"].upper()]
         return ReplayWriter(settings, self.options["topic"], self.options["replay"], compression)
 

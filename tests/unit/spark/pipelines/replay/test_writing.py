@@ -4,10 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 from pyspark import TaskContext
+from pyspark.sql.types import StructType
 
 from minikafka.model import Compression
 from minikafka.spark.options import ClientSettings
-from minikafka.spark.pipelines.replay.writing import Failed, ReplayWriter
+from minikafka.spark.pipelines.replay.writing import Failed, ReplayedTopic, ReplayWriter
 
 WRITER = ReplayWriter(ClientSettings("127.0.0.1:1"), "orders", "0815", Compression.NONE)
 
@@ -30,3 +31,10 @@ def test_a_failure_is_told_by_the_driver() -> None:
     WRITER.commit([None])
     with pytest.raises(RuntimeError, match=r"^MESSAGE_TOO_LARGE: a row of 3 GiB$"):
         WRITER.commit([None, Failed("MESSAGE_TOO_LARGE: a row of 3 GiB")])
+
+
+def test_a_request_may_be_as_large_as_the_largest_topics_take() -> None:
+    """Nobody can give a replay a limit of its own."""
+    options = {"servers": "127.0.0.1:1", "topic": "orders", "replay": "0815", "compression": "none"}
+    settings = ReplayedTopic(options).writer(StructType(), overwrite=False).settings
+    assert settings.max_request_bytes == settings.buffer_bytes
