@@ -62,7 +62,7 @@ $(APP) $(SPARK) $(DEV): pyproject.toml | $(BIN)/python
 	@$(BIN)/python -m pip install --disable-pip-version-check --editable '.[$(EXTRAS)]'
 	@touch $@
 
-$(CLASSES): $(DEV) minikafka/spark/java.py minikafka/spark/shared_classes.py
+$(CLASSES): $(DEV) minikafka/spark/java.py minikafka/spark/shared_classes.py minikafka/spark/typical_jobs.py
 	@echo "==> preparing the classes of Spark, which the tests start twenty times (a minute, once)"
 	@$(BIN)/minikafka pipeline prepare
 	@touch $@

@@ -6,6 +6,7 @@
 ``java``           which Java Spark runs on
 ``session``        a session for this machine or a cluster
 ``shared_classes`` an archive of Spark's classes, with which it starts faster
+``typical_jobs``   what is run to learn which classes these are
 ``daemon``         PySpark's, which forks the Python workers of a session on this machine
 ``options/``       what ``.option(...)`` understands, as declared rows
 ``columns/``       record batches <-> Arrow, without a Python object for a record

@@ -13,19 +13,9 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
-
-import pyspark
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from typing import Final
 
 from minikafka.spark.java import spark_java_home
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import pyarrow
-    from pyspark.sql import SparkSession
-    from pyspark.sql.types import StructType
 
 _TIMEOUT_S: Final = 600.0  # it takes about 50 s
 _GENERATED: Final = re.compile(r"^@lambda-form-invoker|\$Species_")
@@ -38,6 +28,8 @@ class PrepareError(Exception):
 def archive_path(java_home: Path) -> Path:
     """Where the archive for a launcher's Java (``spark_java_home``) is, or would be: with the Python packages, so that
     it goes when they go."""
+    import pyspark
+
     return Path(sys.prefix) / "share" / "minikafka" / f"spark-{pyspark.__version__}-{java_home.name}.jsa"
 
 
@@ -61,7 +53,8 @@ def make_archive() -> Path:
         archive.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=archive.parent, prefix="unfinished-") as directory:
             classes, unfinished = Path(directory) / "classes", Path(directory) / archive.name
-            class_path = _run([sys.executable, "-m", __name__, str(classes)]).strip().splitlines()[-1]
+            noted = _run([sys.executable, "-m", "minikafka.spark.typical_jobs", str(classes)])
+            class_path = noted.strip().splitlines()[-1]
             leave_out_generated(classes)
             _run(
                 [
@@ -103,64 +96,3 @@ def _run(command: list[str]) -> str:
         said = (error.stderr or error.stdout).strip().splitlines() or [f"it ended with {error.returncode}"]
         raise PrepareError(f"{command[0]}: {said[-1]}") from None
     return done.stdout
-
-
-def _note_classes(classes: Path) -> str:
-    """Run jobs of the kinds that the pipelines run, while Java writes to ``classes`` what it loads. Its class path."""
-    from minikafka.spark import start_session
-
-    note = f'"-XX:DumpLoadedClassList={classes}" -XX:TieredStopAtLevel=1 -XX:+UseSerialGC'
-    spark = start_session("classes", settings={"spark.driver.extraJavaOptions": note})
-    with tempfile.TemporaryDirectory() as directory:
-        _run_typical_jobs(spark, directory)
-    gateway = spark.sparkContext._gateway
-    assert gateway is not None
-    class_path: str = gateway.jvm.java.lang.System.getProperty("java.class.path")
-    spark.stop()
-    gateway.proc.stdin.close()  # upon which Java ends
-    gateway.proc.wait()
-    return class_path
-
-
-def _run_typical_jobs(spark: SparkSession, directory: str) -> None:
-    """Parquet and Python in batch, a stream with windows, a watermark and state."""
-    from pyspark.sql import functions as f
-
-    spark.dataSource.register(_FewRows)
-    rows = spark.read.format(_FewRows.name()).load().withColumn("at", f.current_timestamp())
-    rows.write.partitionBy("key").parquet(f"{directory}/lake")
-    lake = spark.read.parquet(f"{directory}/lake")
-    lake.groupBy("key").agg(f.count("*"), f.max("at")).orderBy("key").collect()
-    spark.conf.set(
-        "spark.sql.streaming.stateStore.providerClass",
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
-    )
-    stream = spark.readStream.schema(lake.schema).parquet(f"{directory}/lake").withWatermark("at", "1 second")
-    windows = stream.groupBy(f.window("at", "10 seconds"), "key").count()
-    query = windows.writeStream.format("noop").outputMode("update").trigger(availableNow=True)
-    query.option("checkpointLocation", f"{directory}/checkpoint").start().awaitTermination()
-
-
-class _FewRows(DataSource):
-    """Rows from Python, as of our sources."""
-
-    @classmethod
-    def name(cls) -> str:
-        return "few-rows"
-
-    def schema(self) -> str:
-        return "id long, key string"
-
-    def reader(self, schema: StructType) -> DataSourceReader:
-        return _FewRowsReader()
-
-
-class _FewRowsReader(DataSourceReader):
-    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
-        import pyarrow
-
-        yield pyarrow.record_batch({"id": range(10), "key": [str(number % 3) for number in range(10)]})
-
-
-if __name__ == "__main__":
-    print(_note_classes(Path(sys.argv[1])))

@@ -39,6 +39,8 @@ def demo(
     the end what was acknowledged against what is in the topic and in the lake. Exits with 0 only if nothing was lost,
     duplicated or reordered.
     """
+    import pyspark  # noqa: F401  # where it is missing, that is said before brokers are started
+
     try:
         import confluent_kafka  # noqa: F401
     except ImportError:

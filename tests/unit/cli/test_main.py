@@ -93,3 +93,25 @@ def test_a_wrong_option_is_named(words: tuple[str, ...], message: str) -> None:
     assert result.exit_code == 2
     assert message in result.output
     assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            "topic list -b 127.0.0.1:1",
+            "NETWORK_EXCEPTION: no broker answers: 127.0.0.1:1 cannot be reached: connection refused",
+        ),
+        ("pipeline demo", "pipelines need Spark, and pyspark is not installed: pip install 'minikafka[spark]'"),
+    ],
+)
+def test_errors_are_a_line_where_spark_is_not_installed(words: str, message: str) -> None:
+    program = f"""
+import sys
+sys.modules |= dict.fromkeys(("pyspark", "py4j", "pyarrow", "numpy"))  # as if they were not there
+sys.argv = {["minikafka", *words.split()]}
+from minikafka.cli.main import main
+main()
+"""
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (result.returncode, result.stderr) == (1, f"minikafka: {message}\n")
