@@ -108,6 +108,10 @@ class ClusterLayout:
         unfinished.write_text(json.dumps(fields, indent=2) + "\n")
         unfinished.rename(self.directory / "cluster.json")
 
+    def discard(self) -> None:
+        """Take a layout back of which nothing has been started, so that another can be made in its place."""
+        self.directory.joinpath("cluster.json").unlink()
+
     def write_files(self) -> None:
         """Write what the nodes need and is not there yet."""
         if not self.secret_file.exists():

@@ -97,6 +97,18 @@ class LocalCluster:
 
     # --- starting ---
 
+    def check(self) -> None:
+        """Raise ClusterError unless the nodes could be started as they are: their settings, their ports."""
+        from minikafka.config import BrokerConfig, ConfigError, parse_properties
+
+        for node_id in self.node_ids:
+            try:
+                BrokerConfig(parse_properties(self.layout.server_properties(node_id)))
+            except ConfigError as error:
+                raise ClusterError("; ".join(error.problems)) from None
+        for node_id in self.node_ids:
+            self._check_ports(node_id)
+
     def start(self, timeout_s: float = READY_TIMEOUT_S) -> list[int]:
         """Start the nodes that are down and wait until the cluster is ready; answers which nodes were started.
 

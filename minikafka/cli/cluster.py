@@ -158,9 +158,15 @@ def _open_or_create(
     from minikafka.chaos.local_cluster import LocalCluster
 
     if not ClusterLayout.exists(directory):
-        return LocalCluster.create(
+        created = LocalCluster.create(
             directory, brokers=brokers or 3, base_port=base_port or DEFAULT_BASE_PORT, settings=settings
         )
+        try:
+            created.check()
+        except BaseException:
+            created.layout.discard()  # or the next attempt would be bound to what was wrong with this one
+            raise
+        return created
     cluster = LocalCluster.open(directory)
     if brokers not in (None, len(cluster.node_ids)) or base_port not in (None, cluster.layout.base_port):
         raise ClusterError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 import minikafka
+from minikafka.chaos.ports import free_base_port
 from minikafka.cli.main import app
 
 README = Path(minikafka.__file__).parent.parent / "README.md"
@@ -115,3 +117,18 @@ main()
 """
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert (result.returncode, result.stderr) == (1, f"minikafka: {message}\n")
+
+
+def test_a_cluster_that_cannot_be_started_is_not_made(tmp_path: Path) -> None:
+    base_port = free_base_port(3)
+    start = ("cluster", "start", "--base-port", str(base_port))
+    wrong = minikafka_command(*start, "--set", "foo.bar=1", "--set", "log.segment.bytes=potato", directory=tmp_path)
+    assert wrong.stderr == (
+        "minikafka: there is no setting 'foo.bar'; "
+        "log.segment.bytes = 'potato': must be a whole number of 1024 or more\n"
+    )
+    with socket.create_server(("127.0.0.1", base_port + 101)):
+        busy = minikafka_command(*start, directory=tmp_path)
+    assert f"port {base_port + 101}, which node 2 needs, is in use" in busy.stderr
+    assert (wrong.returncode, busy.returncode) == (1, 1)
+    assert list(tmp_path.iterdir()) == []
