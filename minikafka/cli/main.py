@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 import minikafka
 from minikafka.cli import (
@@ -23,7 +22,7 @@ from minikafka.cli import (
     reassign,
     topic,
 )
-from minikafka.cli.paragraphs import let_paragraphs_flow
+from minikafka.cli.paragraphs import FittingGroup, let_paragraphs_flow
 from minikafka.cli.run import INTERRUPTED
 
 HELP = """A Kafka-compatible broker cluster that you can install, watch and break.
@@ -45,7 +44,7 @@ To begin:
 MOVING = ("reassign", "elect-leaders", "log-dirs")
 
 
-class _InOrder(TyperGroup):
+class _InOrder(FittingGroup):
     """Lists the verbs in the order in which one meets them."""
 
     def list_commands(self, ctx: Any) -> list[str]:

@@ -50,10 +50,10 @@ def produce(
         typer.Option("--file", "-f", help="Read this instead of standard input.", exists=True, dir_okay=False),
     ] = None,
     key_separator: Annotated[
-        str | None, typer.Option("--key-separator", "-k", help="Split each line into key and value at its first.")
+        str | None, typer.Option("--key-separator", "-k", help="Split each line where this first is: KEY, then VALUE.")
     ] = None,
     acks: Annotated[Acks, typer.Option(help="Who must have a record before it counts as written.")] = Acks.ALL,
-    compression: Annotated[Codec, typer.Option("--compression", "-z")] = Codec.NONE,
+    compression: Annotated[Codec, typer.Option("--compression", "-z", help="Of batches.")] = Codec.NONE,
     history: Annotated[
         Path | None,
         typer.Option(help="Write what was sent and acknowledged to this file, for `pipeline audit`.", dir_okay=False),

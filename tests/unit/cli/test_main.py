@@ -55,6 +55,14 @@ def test_every_verb_has_help_and_is_in_the_readme(words: tuple[str, ...]) -> Non
     assert f"minikafka {' '.join(words)}" in readme or f"`{words[-1]}" in readme
 
 
+@pytest.mark.parametrize("words", [(), ("cluster",), *verbs()], ids=" ".join)
+def test_help_fits_a_terminal_and_nothing_of_it_is_cut_off(words: tuple[str, ...]) -> None:
+    shown = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "80"}).output
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "…" not in shown
+    assert "<bool>" not in shown  # behind options that take no value
+
+
 def test_the_verbs_that_users_meet_first_are_listed_first() -> None:
     command = get_command(app)
     assert set(command.list_commands(None)) == set(command.commands)  # type: ignore[attr-defined]
