@@ -53,6 +53,8 @@ def dump(
     problems = 0
     with quiet_when_the_reader_leaves():
         for file in files:
+            if file.is_dir():
+                fail(f"{file} is a directory; name files in it: {file}/*.log")
             if not file.is_file():
                 fail(f"{file}: there is no such file")
             if len(files) > 1 and not as_json:

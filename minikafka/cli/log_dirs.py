@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from minikafka.cli.options import AsJson, Bootstrap, Directory, bootstrap_servers
-from minikafka.cli.output import print_json, print_table, size
+from minikafka.cli.output import fail, print_json, print_table, size
 from minikafka.cli.run import run
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ def log_dirs(
 
         async with Admin(bootstrap_servers(bootstrap, directory)) as admin:
             found = await admin.describe_log_dirs(brokers)
+        _check_all_answered(brokers or [], found)
         chosen = {broker: [_only(each, topics) for each in directories] for broker, directories in found.items()}
         if as_json:
             print_json(_as_json(chosen))
@@ -50,6 +51,11 @@ def log_dirs(
             print_table(("broker", "directory", "state", "replicas#", "size#", "free#"), _directory_rows(chosen))
 
     run(verb())
+
+
+def _check_all_answered(named: list[int], found: dict[int, list[LogDirectory]]) -> None:
+    if missing := [str(broker) for broker in named if broker not in found]:
+        fail(f"--broker-list: not alive: {', '.join(missing)}; leave the list out to see every live broker")
 
 
 def _only(directory: LogDirectory, topics: list[str] | None) -> LogDirectory:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from minikafka.cli.log_dirs import _check_all_answered
 from minikafka.cli.main import app
 from minikafka.cli.progress import MoveBar, caught_up
 from minikafka.cli.reassign import _status, parse_brokers
@@ -52,6 +53,14 @@ def test_a_file_that_cannot_be_read_is_named(words: list[str], tmp_path: Path) -
         result = CliRunner().invoke(app, [*words, str(path)])
         assert isinstance(result.exception, PlanError)
         assert str(result.exception) == complaint
+
+
+def test_brokers_that_do_not_answer_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    _check_all_answered([], {1: []})
+    _check_all_answered([1], {1: [], 2: []})
+    with pytest.raises(SystemExit):
+        _check_all_answered([1, 7, 8], {1: []})
+    assert "not alive: 7, 8; leave the list out" in capsys.readouterr().err
 
 
 def test_broker_lists() -> None:
