@@ -140,3 +140,19 @@ def test_a_cluster_that_cannot_be_started_is_not_made(tmp_path: Path) -> None:
     assert f"port {base_port + 101}, which node 2 needs, is in use" in busy.stderr
     assert (wrong.returncode, busy.returncode) == (1, 1)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_while_the_command_line_is_loaded_is_quiet() -> None:
+    program = """
+import signal, sys
+class Impatient:
+    def find_spec(self, name, *_):
+        if name == "typer":
+            signal.raise_signal(signal.SIGINT)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.meta_path.insert(0, Impatient())
+from minikafka.__main__ import main
+main()
+"""
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (result.returncode, result.stdout, result.stderr) == (130, "", "")
