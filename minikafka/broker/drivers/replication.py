@@ -164,7 +164,7 @@ class _Fetcher:
         self._is_polling = False  # a fetch is out
         self._is_abandoning = False
         self._is_throttling = False  # some partitions are left out of fetches
-        self._appended: dict[TopicPartition, None] = {}  # what may be to be synced before the next fetch
+        self._unsynced: dict[TopicPartition, None] = {}  # to be looked at before the next fetch
         owner._tasks.start(self._run(), f"fetcher-{key.source_id}-{key.fetcher_id}")
 
     def add(self, partition: Partition) -> None:
@@ -175,6 +175,7 @@ class _Fetcher:
                 )
             ]
         )
+        self._unsynced[partition.topic_partition] = None  # what another fetcher appended, or we did as its leader
         self._wake.set()
         if self._is_polling and self._connection is not None:
             # The leader may hold the fetch that is out for half a second; a partition that has just lost its leader
@@ -193,6 +194,7 @@ class _Fetcher:
                     await self._linger()
                     if self._machine.is_idle:
                         return
+                await self._flush_unsynced()
                 self._machine.broker_epoch = self._owner._broker_epoch()
                 self._apply_quota()
                 await self._carry_out(self._machine.next(self._now()))
@@ -228,7 +230,7 @@ class _Fetcher:
     # -- effects ----------------------------------------------------------------------------------------------------
 
     async def _carry_out(self, effects: Iterable[do.Effect]) -> None:
-        """Change logs first and wait then: meanwhile a partition may come to follow another leader (row R10)."""
+        """Logs are changed without a pause, in which a partition could come to follow another leader (row R10)."""
         for effect in effects:
             match effect:
                 case do.SendFetch() | do.SendOffsetsForLeaderEpoch() | do.SendListOffsets():
@@ -237,16 +239,13 @@ class _Fetcher:
                     await self._wait(until_ms)
                 case _:
                     self._apply(effect)
-        appended, self._appended = self._appended, {}
-        for where in appended:
-            await self._maybe_flush(where)
 
     def _apply(self, effect: do.Effect) -> None:
         match effect:
             case do.Append():
                 for consequence in self._append(effect):
                     self._apply(consequence)
-                self._appended[effect.topic_partition] = None
+                self._unsynced[effect.topic_partition] = None
             case do.FollowOffsets(where, high_watermark, log_start_offset):
                 self._follow_offsets(where, high_watermark, log_start_offset)
             case do.TruncateTo():
@@ -280,8 +279,12 @@ class _Fetcher:
         self._machine.on_appended(where, partition.log.log_end_offset, partition.log.latest_epoch)
         return []
 
-    async def _maybe_flush(self, where: TopicPartition) -> None:
+    async def _flush_unsynced(self) -> None:
         """The next fetch tells the leader that these records are ours: where asked for, they are synced before it."""
+        while self._unsynced:
+            await self._maybe_flush(self._unsynced.popitem()[0])
+
+    async def _maybe_flush(self, where: TopicPartition) -> None:
         partition = self._local(where)
         if partition is None or not partition.needs_flush:
             return

@@ -267,7 +267,37 @@ async def test_all_of_an_answer_is_appended_before_anything_is_waited_for(
 
     monkeypatch.setattr(node.data_plane.flusher, "flush", flush)
     await fetcher._carry_out([do.Append(where, batch(b"x"), 0, 0) for where in both])
+    assert ends == []
+    await fetcher._flush_unsynced()
     assert ends == [[1, 1], [1, 1]]
+
+
+async def test_what_another_fetcher_appended_is_synced_before_the_first_fetch(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have been taken away from that one in between, and the new leader counts it as ours."""
+    await cluster.start(1, 2)
+    await cluster.ready()
+    where = await create_topic(cluster.controller, "orders", replicas=[[1, 2]], flush_messages=1)
+    node = cluster.nodes[2]
+    followed = await follows(node, 0, where)
+    (fetcher,) = node.data_plane.fetchers._fetchers.values()
+    node.data_plane.fetchers.unfollow([where])
+    followed.log.append_as_follower(memoryview(batch(b"x")), wall_ms=0)
+    done: list[object] = []
+
+    async def flush(partition: Partition) -> None:
+        done.append(partition)
+
+    async def send(effect: object) -> None:
+        done.append(type(effect))
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(node.data_plane.flusher, "flush", flush)
+    monkeypatch.setattr(fetcher, "_send", send)
+    fetcher.add(followed)
+    await eventually(lambda: len(done) > 1, "the fetcher to ask")
+    assert done == [followed, do.SendFetch]
 
 
 # -- fetchers ---------------------------------------------------------------------------------------------------------
