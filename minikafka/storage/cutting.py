@@ -21,14 +21,7 @@ def truncate_to(log: LogCore, offset: int) -> None:
         log.lower_bounds(offset)
         while log.segments.active.base_offset > offset:
             _drop_last(log)
-        active = log.segments.active
-        if not active.is_active:
-            active.activate()
-        found = active.find(offset)
-        position = active.size if found is None else found[0]
-        end_offset = offset if found is None else min(offset, found[1].base_offset)
-        log.lower_bounds(end_offset)
-        active.truncate(position, end_offset)
+        end_offset = _cut_active(log, offset)
         _end_at(log, end_offset)
         _forget_producers_from(log, end_offset)
         log.disk.fsync_dir(log.directory)
@@ -94,6 +87,22 @@ def delete_old_segments(log: LogCore, high_watermark: int, wall_ms: int) -> int:
                 log.discard(segment)
             log.snapshots.remove(below=log.segments[0].base_offset)
     return count
+
+
+def _cut_active(log: LogCore, offset: int) -> int:
+    """Cut the last segment, which holds ``offset`` now; where the log ends then."""
+    active = log.segments.active
+    if offset == active.base_offset:
+        active.clear()
+        return offset
+    if not active.is_active:
+        active.activate()
+    found = active.find(offset)
+    position = active.size if found is None else found[0]
+    end_offset = offset if found is None else min(offset, found[1].base_offset)
+    log.lower_bounds(end_offset)
+    active.truncate(position, end_offset)
+    return end_offset
 
 
 def _drop_last(log: LogCore) -> None:

@@ -235,6 +235,15 @@ class Segment:
         self.next_offset = end_offset
         self._tail = Tail(end_offset)
 
+    def clear(self) -> None:
+        """Become active and empty, durably. The file is not read: it may be what is damaged."""
+        if self._tail is None:
+            self._cache.forget(self)
+            self._file = self._disk.open_append(self.path(LOG_SUFFIX))
+        self._index = BatchIndex(self.base_offset, self._index_interval_bytes)
+        self._tail = Tail(self.base_offset)
+        self.truncate(0, self.base_offset)
+
     # -- finding batches --------------------------------------------------------------------------------------------
 
     def position_of(self, offset: int) -> int:

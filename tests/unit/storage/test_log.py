@@ -311,15 +311,20 @@ def test_bytes_between_offsets(ten: Log) -> None:
 
 
 @pytest.mark.spec("P5")
-def test_damaged_bytes_are_not_served_and_mark_the_replica(open_log: OpenLog, disk: OsDisk) -> None:
+@pytest.mark.parametrize(
+    "damage",
+    [lambda data: data[:80] + bytes([data[80] ^ 1]) + data[81:], lambda data: bytes(len(data)), lambda data: data[:40]],
+    ids=["a bit", "zeros", "cut off"],
+)
+def test_damaged_bytes_are_not_served_and_mark_the_replica(
+    open_log: OpenLog, disk: OsDisk, damage: Callable[[bytes], bytes]
+) -> None:
     log = open_log(segment_bytes=400)
     for at in range(9):
         append(log, b"%d" % at * 30)
     log.close()
     path = log.segments[1].path(".log")
-    data = bytearray(disk.read_bytes(path))
-    data[80] ^= 1
-    disk.write_bytes(path, data)
+    disk.write_bytes(path, damage(disk.read_bytes(path)))
     log = open_log(segment_bytes=400)
     base = log.segments[1].base_offset
     assert code_of(lambda: log.read(base, 1 << 30)) is ErrorCode.KAFKA_STORAGE_ERROR
@@ -329,8 +334,12 @@ def test_damaged_bytes_are_not_served_and_mark_the_replica(open_log: OpenLog, di
     assert not log.is_offline
     assert open_log(segment_bytes=400).corruption is not None, "a restart does not make it whole"
     log.truncate_to(base)
+    assert append(log, b"fetched again").base_offset == base
     log.refetched()
-    assert open_log(segment_bytes=400).corruption is None
+    log.close()
+    log = open_log(segment_bytes=400)
+    assert log.corruption is None
+    assert list(all_values(log).values())[base:] == [b"fetched again"]
 
 
 # -- cutting --------------------------------------------------------------------------------------------------------
