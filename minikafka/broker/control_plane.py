@@ -81,9 +81,9 @@ def _open_metadata_log(ports: Ports, store: LogStore) -> MetadataLog:
     log = store.get(METADATA_PARTITION)
     if log is None:
         first = store.directories[0]  # as in Kafka, where nothing else is said
-        offline = [directory for directory in store.directories if directory.failure is not None]
-        if offline:
-            raise StorageFailure(f"the metadata log may be in a log directory that is offline: {offline[0].failure}")
+        failures = [directory.failure for directory in store.directories if directory.failure is not None]
+        if failures:
+            raise StorageFailure(f"the metadata log may be in a log directory that is offline: {failures[0].message}")
         log = store.create(METADATA_PARTITION, CLUSTER_METADATA_TOPIC_ID, METADATA_LOG_CONFIG, first)
     if log.failure is not None:
         raise log.failure

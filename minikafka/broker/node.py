@@ -234,8 +234,10 @@ class Node:
     # -- what ends it -----------------------------------------------------------------------------------------------
 
     def _on_task_failure(self, name: str, error: BaseException) -> None:
-        log.error("a task failed", task=name, why=one_line(error), exc_info=error)
-        if not isinstance(error, (KafkaError, OSError)):
+        is_bug = not isinstance(error, (KafkaError, OSError))
+        is_explained = self.failure is not None and not is_bug  # why the node stops was said, and this comes of it
+        log.error("a task failed", task=name, why=one_line(error), exc_info=None if is_explained else error)
+        if is_bug:
             self._on_fatal(error)
 
     def _on_directory_failure(self, directory: LogDir, failure: StorageFailure) -> None:

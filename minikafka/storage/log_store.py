@@ -63,7 +63,7 @@ class LogStore:
             raise
         if not store.online:
             store.abandon()
-            raise StorageFailure("; ".join(str(directory.failure) for directory in directories))
+            raise StorageFailure("; ".join(directory.failure.message for directory in directories if directory.failure))
         return store
 
     def claim(self, cluster_id: str, node_id: int) -> None:

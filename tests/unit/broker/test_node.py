@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from broker_client import Client, values_in
 from broker_node import PATIENCE_S, Cluster, FailingDisk, create_topic, eventually, listener_of, make_node, turns
+from structlog.testing import capture_logs
 
 from minikafka.broker import node as node_module
 from minikafka.broker.node import MetaError, Node
@@ -115,8 +116,12 @@ async def test_a_metadata_log_that_cannot_be_synced_halts_the_node(start_node: S
     disk = FailingDisk()
     node = await start_node(disk=disk)
     disk.refuse("fsync", "__cluster_metadata", errno.EIO)
-    creating = asyncio.get_running_loop().create_task(create_topic(node, "orders"))
-    await eventually(node.stopped.is_set, "the node to halt")
+    with capture_logs() as lines:
+        creating = asyncio.get_running_loop().create_task(create_topic(node, "orders"))
+        await eventually(node.stopped.is_set, "the node to halt")
+        await turns()
+    assert any(line["event"] == "the node stops" for line in lines)
+    assert not any(line.get("exc_info") for line in lines), "a disk that fails is no bug to be traced"
     assert node.image.topic("orders") is None, "what is not durable is not committed"
     creating.cancel()
 
