@@ -51,9 +51,14 @@ class ClusterView(NamedTuple):
     partitions: tuple[PartitionView, ...]
 
     @property
+    def leaderless(self) -> tuple[PartitionView, ...]:
+        """Partitions that nobody can write or read now."""
+        return tuple(partition for partition in self.partitions if partition.leader_id not in self.broker_ids)
+
+    @property
     def fully_replicated(self) -> bool:
         """True when every partition has a leader and all its replicas in sync."""
-        return all(p.leader_id in self.broker_ids and not p.under_replicated for p in self.partitions)
+        return not self.leaderless and not any(partition.under_replicated for partition in self.partitions)
 
     @property
     def has_controller(self) -> bool:

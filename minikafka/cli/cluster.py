@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from minikafka.chaos.local_cluster import LocalCluster
 
 app = typer.Typer(no_args_is_help=True, help="A cluster of background processes on this machine: start it, break it.")
+
+LEADERLESS_NAMED: Final = 5
 
 Nodes = Annotated[list[int], typer.Argument(metavar="N...", help="Node ids, from 1.", show_default=False)]
 
@@ -64,7 +66,7 @@ def start(
 
 @app.command()
 def status(directory: Directory = None, as_json: AsJson = False) -> None:
-    """Show every node: its process, ports and memory, what it leads, and what is under-replicated."""
+    """Show every node: its process, ports and memory, what it leads, and what is under-replicated or has no leader."""
     from minikafka.chaos.cluster_status import cluster_status
 
     cluster = open_cluster(directory)
@@ -89,6 +91,10 @@ def status(directory: Directory = None, as_json: AsJson = False) -> None:
         print_line("no node answers; start the cluster with: minikafka cluster start")
     elif seen.controller_id is None:
         print_line("there is no controller: more than half of the nodes must be up to elect one")
+    elif leaderless := seen.view.leaderless:
+        named = ", ".join(f"{partition.topic}-{partition.partition}" for partition in leaderless[:LEADERLESS_NAMED])
+        more = ", ..." if len(leaderless) > LEADERLESS_NAMED else ""
+        print_line(f"partitions without a leader: {len(leaderless)} ({named}{more})")
 
 
 @app.command()
@@ -204,6 +210,7 @@ def _status_as_json(cluster: LocalCluster, seen: ClusterStatus) -> dict[str, obj
         "controller": seen.controller_id,
         "partitions": len(partitions),
         "under_replicated": sum(partition.under_replicated for partition in partitions),
+        "leaderless": len(seen.view.leaderless) if seen.view else 0,
         "nodes": [asdict(node) for node in seen.nodes],
     }
 

@@ -3,11 +3,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from minikafka.chaos.cluster_status import cluster_status
 from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.chaos.probe import ClusterView, PartitionView
 from minikafka.chaos.processes import RunningProcess
+from minikafka.cli import cluster as cluster_verbs
 
 
 class StagedCluster(LocalCluster):
@@ -56,3 +58,14 @@ def test_a_node_without_a_quorum_still_remembers_a_controller_that_is_gone(clust
     status = cluster_status(cluster)
     assert status.controller_id is None
     assert not status.healthy
+
+
+def test_partitions_without_a_leader_are_named(cluster: StagedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are in no node's row."""
+    monkeypatch.setattr(cluster_verbs, "open_cluster", lambda directory: cluster)
+    assert "without a leader" not in CliRunner().invoke(cluster_verbs.app, ["status"]).output
+    assert cluster.staged_view is not None
+    gone = tuple(PartitionView("t", number, -1, (1, 2), ()) for number in range(6))
+    cluster.staged_view = cluster.staged_view._replace(partitions=gone)
+    said = CliRunner().invoke(cluster_verbs.app, ["status"]).output
+    assert "partitions without a leader: 6 (t-0, t-1, t-2, t-3, t-4, ...)" in said
