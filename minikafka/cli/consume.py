@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Final
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from minikafka.cli.options import Bootstrap, Directory, bootstrap_servers
-from minikafka.cli.output import text_or_base64
+from minikafka.cli.output import json_line, text_or_base64
 from minikafka.cli.run import run
 
 if TYPE_CHECKING:
@@ -127,4 +126,4 @@ def _json_line(record: ConsumerRecord) -> bytes:
         "value": text_or_base64(record.value),
         "headers": [[name, text_or_base64(value)] for name, value in record.headers],
     }
-    return json.dumps(fields, ensure_ascii=False).encode() + b"\n"
+    return json_line(fields)

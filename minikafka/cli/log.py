@@ -150,6 +150,8 @@ _EXPLAINERS: Final[dict[str, Explain]] = {
 
 
 def _batch(batch: DumpedBatch, with_records: bool, explain: Explain) -> Iterator[dict[str, Any]]:
+    from minikafka.errors import KafkaError
+
     header = batch.header
     yield {
         "base_offset": header.base_offset,
@@ -170,15 +172,22 @@ def _batch(batch: DumpedBatch, with_records: bool, explain: Explain) -> Iterator
     if not batch.is_valid:
         yield {"problem": f"the checksum of the batch at byte {batch.position} is wrong"}
     elif with_records:
-        for record in batch.records():
-            explained = _or_why_not(_explain_control if header.is_control else explain, record)
-            yield {
-                "offset": record.offset,
-                "timestamp": record.timestamp,
-                "key": text_or_base64(record.key),
-                "value": text_or_base64(record.value),
-                "headers": [[name, text_or_base64(value)] for name, value in record.headers],
-            } | ({"meaning": explained} if explained else {})
+        try:
+            for record in batch.records():
+                yield _record(record, _explain_control if header.is_control else explain)
+        except KafkaError as error:
+            yield {"problem": error.message}
+
+
+def _record(record: Record, explain: Explain) -> dict[str, Any]:
+    explained = _or_why_not(explain, record)
+    return {
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "key": text_or_base64(record.key),
+        "value": text_or_base64(record.value),
+        "headers": [[name, text_or_base64(value)] for name, value in record.headers],
+    } | ({"meaning": explained} if explained else {})
 
 
 def _or_why_not(explain: Explain, record: Record) -> str:

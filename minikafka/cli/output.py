@@ -21,9 +21,14 @@ def print_json(value: Any) -> None:
     print_line(json.dumps(value, indent=2))
 
 
+def json_line(value: Any) -> bytes:
+    """One JSON document as one line of UTF-8; bytes that were no text, in the name of a header, are escaped."""
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
+
+
 def print_json_line(value: Any) -> None:
     """One JSON document on one line to stdout."""
-    print_line(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+    sys.stdout.write(json_line(value).decode())
 
 
 def text_or_base64(data: bytes | None) -> str | dict[str, str] | None:

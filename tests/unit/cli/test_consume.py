@@ -31,6 +31,12 @@ def test_a_json_line_has_everything() -> None:
     }
 
 
+def test_the_name_of_a_header_may_be_no_text() -> None:
+    line = _json_line(record()._replace(headers=(("h\udcff", b"1"),)))  # as a byte 0xff in it is decoded
+    assert json.loads(line)["headers"] == [["h\udcff", "1"]]
+    assert b"\\udcff" in line
+
+
 @pytest.mark.parametrize(("data", "shown"), [(None, None), ("né".encode(), "né"), (b"\xff", {"base64": "/w=="})])
 def test_bytes_that_are_no_text_are_base64(data: bytes | None, shown: object) -> None:
     assert json.loads(_json_line(record(value=data)))["value"] == shown

@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 from minikafka.cli.main import app
 from minikafka.groups.records import OffsetCommitKey, OffsetCommitRecord, OffsetCommitValue
 from minikafka.model import Compression
+from minikafka.records.batch import HEADER_SIZE, parse_header, write_header
 from minikafka.records.build import build_batch
 from minikafka.records.record import Record
 
@@ -70,6 +71,20 @@ def test_the_clusters_own_records_are_explained(tmp_path: Path) -> None:
     assert "group='g'" in first
     assert "offset=42" in first
     assert "cannot be read" in second
+
+
+def test_what_a_producer_sent_broken_is_told_and_what_follows_is_shown(tmp_path: Path) -> None:
+    broken = build_batch([Record(0, 0, None, b"x" * 60)])
+    broken[HEADER_SIZE:] = b"\xff" * (len(broken) - HEADER_SIZE)
+    write_header(broken, parse_header(broken))
+    sound = build_batch([Record(1, 0, b"k", b"v", (("\udcff", b"1"),))], base_offset=1)
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(broken + sound)
+    result = dump("--records", "--json", path)
+    entries = [json.loads(line) for line in result.stdout.splitlines()]
+    assert result.exit_code == 1
+    assert "cannot be read" in entries[1]["problem"]
+    assert entries[3]["headers"] == [["\udcff", "1"]]
 
 
 def test_damage_is_told_where_it_is_and_fails(segment: Path) -> None:
