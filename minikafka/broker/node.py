@@ -183,7 +183,11 @@ class Node:
         raft = self.control_plane.raft
         while True:
             await asyncio.sleep(SNAPSHOT_CHECK_INTERVAL_S)
-            snapshot = await self.metadata.maybe_snapshot(raft.machine.log.flushed_offset)
+            try:
+                snapshot = await self.metadata.maybe_snapshot(raft.machine.log.flushed_offset)
+            except OSError as error:
+                log.warning("no snapshot of the metadata was written", why=one_line(error))
+                continue
             if snapshot is not None:
                 raft.on_snapshot_created(snapshot)
 

@@ -83,13 +83,21 @@ class Metadata:
         return self._applied_offset
 
     async def maybe_snapshot(self, flushed_offset: int) -> Snapshot | None:
-        """Write a snapshot when enough has happened since the last; to be reported to the quorum machine."""
+        """Write a snapshot when enough has happened since the last; to be reported to the quorum machine.
+
+        OSError when the disk refuses; the next call tries again.
+        """
         offset = self._applied_offset
         if offset - self._snapshot_offset < RECORDS_BETWEEN_SNAPSHOTS or offset > flushed_offset:
             return None
-        image, self._snapshot_offset = self.image, offset
-        values = [encode_record(record) for record in snapshot_records(image)]
-        return await self._log.write_snapshot(OffsetAndEpoch(offset, self._log.epoch_before(offset)), values)
+        values = [encode_record(record) for record in snapshot_records(self.image)]
+        before, self._snapshot_offset = self._snapshot_offset, offset
+        try:
+            return await self._log.write_snapshot(OffsetAndEpoch(offset, self._log.epoch_before(offset)), values)
+        except OSError:
+            if self._snapshot_offset == offset:  # or another was installed meanwhile
+                self._snapshot_offset = before
+            raise
 
     def _publish(self, delta: MetadataDelta) -> None:
         self.image = delta.after

@@ -12,6 +12,7 @@ from broker_node import PATIENCE_S, Cluster, FailingDisk, create_topic, eventual
 from structlog.testing import capture_logs
 
 from minikafka.broker import node as node_module
+from minikafka.broker.drivers import metadata as metadata_module
 from minikafka.broker.node import MetaError, Node
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.net import listener
@@ -241,3 +242,20 @@ async def test_the_last_nodes_of_a_cluster_need_no_leave(cluster: Cluster, monke
     async with asyncio.timeout(PATIENCE_S):
         await asyncio.gather(*(node.stop() for node in cluster.nodes.values()))
     cluster.nodes.clear()
+
+
+async def test_a_snapshot_that_could_not_be_written_is_tried_again(
+    start_node: StartNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metadata_module, "RECORDS_BETWEEN_SNAPSHOTS", 4)
+    monkeypatch.setattr(node_module, "SNAPSHOT_CHECK_INTERVAL_S", 0.01)
+    disk = FailingDisk()
+    disk.refuse("write", "-0000000001.checkpoint", errno.EMFILE)
+    node = await start_node(disk=disk)
+    with capture_logs() as said:
+        for name in "abc":
+            await create_topic(node, name)
+        await eventually(lambda: [line for line in said if "no snapshot" in line["event"]], "the refusal")
+    disk.allow()
+    await eventually(lambda: node.control_plane.raft.machine.log.snapshot is not None, "a snapshot")
+    assert node.failure is None
