@@ -297,8 +297,10 @@ class _Fetcher:
     def _follow_offsets(self, where: TopicPartition, high_watermark: int, log_start_offset: int) -> None:
         partition = self._local(where)
         if partition is not None:
-            if log_start_offset > partition.log.log_start_offset:
-                partition.log.maybe_increment_log_start_offset(min(log_start_offset, partition.log.log_end_offset))
+            log_ = partition.log
+            if log_start_offset > log_.log_start_offset:
+                start = min(log_start_offset, log_.log_end_offset)
+                self._guarded(partition, lambda: log_.maybe_increment_log_start_offset(start))
             before = partition.high_watermark
             partition.follow_high_watermark(high_watermark)
             if partition.high_watermark > before:  # consumers may read here (row R25)

@@ -19,7 +19,7 @@ from minikafka.net.peer import PeerConnection
 from minikafka.records.batch import iter_batches
 from minikafka.records.read import iter_records
 from minikafka.replication import effects as do
-from minikafka.storage.log import IllegalLogState
+from minikafka.storage.log import IllegalLogState, StorageFailure
 from minikafka.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
 
 Dial = Callable[..., Awaitable[Client]]
@@ -445,6 +445,19 @@ async def test_cutting_below_the_high_watermark_is_warned_of(cluster: Cluster, d
         await fetcher._carry_out([do.TruncateTo(ORDERS, 0, is_below_high_watermark=True)])
     assert [(line["log_level"], line["event"], line["to"]) for line in said] == [("warning", "truncating", 0)]
     assert (follower.log.log_end_offset, follower.high_watermark) == (0, 0)
+
+
+async def test_a_directory_that_fails_does_not_end_the_fetcher(cluster: Cluster, dial: Dial) -> None:
+    """A log refuses as soon as its directory failed; its partition hears of that a moment later."""
+    leader = await started(cluster, 1, 2)
+    await (await dial(leader)).produce("orders", b"a", b"b")
+    node = cluster.nodes[2]
+    follower = await follows(node, 2)
+    (fetcher,) = node.data_plane.fetchers._fetchers.values()
+    node.data_plane.fetchers.unfollow([ORDERS])
+    follower.log.go_offline(StorageFailure("its directory failed"))
+    await fetcher._carry_out([do.FollowOffsets(ORDERS, 2, 1)])
+    assert follower.is_failed
 
 
 async def test_effects_for_what_is_not_followed_any_more_are_nothing(cluster: Cluster) -> None:
