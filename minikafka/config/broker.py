@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from posixpath import normpath
 from typing import Any, Final
 
 from minikafka.config.groups import GroupSettings
@@ -126,6 +127,9 @@ def check_node(config: BrokerConfig) -> None:
 
 def _check_identity(config: BrokerConfig) -> Iterator[str]:
     yield from _check_roles(config)
+    paths = [normpath(path) for path in config.log_dirs]
+    for path in dict.fromkeys(path for path in paths if paths.count(path) > 1):
+        yield f"log.dirs: {path} is named twice"
     if config.cluster_secret is not None and config.cluster_secret_file is not None:
         yield "cluster.secret and cluster.secret.file are both set; keep one"
     if len({config.node_id, *config.controller_quorum_voters}) > 1:

@@ -34,7 +34,7 @@ class QuorumSettings(SettingGroup):
         trip; longer rounds only lengthen an outage after a split vote.""",
     )
     controller_quorum_fetch_timeout_ms = Setting(
-        integer(1),
+        integer(2),  # the leader may hold a fetch for half of it
         1000,
         kafka="2000",
         doc="A voter without a successful fetch from the active controller for so long calls an election.",

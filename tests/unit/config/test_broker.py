@@ -68,12 +68,14 @@ def test_a_secret_is_in_no_message() -> None:
         (CLUSTER | {"node.id": 9}, "node.id = 9: must be one of controller.quorum.voters"),
         (CLUSTER | {"cluster.id": ""}, "cluster.id is not set"),
         (CLUSTER | {"cluster.secret": ""}, "cluster.secret.file"),
+        ({"log.dirs": "a,b,./a"}, "log.dirs: a is named twice"),
         ({"listeners": "CLIENT://h:1,REPLICATION://h:2"}, "CONTROLLER is missing"),
         ({"listeners": "CLIENT://:1,REPLICATION://h:2,CONTROLLER://h:3"}, "advertised.listeners"),
         ({"listeners": "CLIENT://h:1,REPLICATION://h:1,CONTROLLER://h:3"}, "h:1 is given to two listeners"),
         ({"broker.heartbeat.interval.ms": 3000}, "must be below broker.session.timeout.ms = 3000"),
         ({"group.min.session.timeout.ms": 2_000_000}, "must be below group.max.session.timeout.ms"),
         ({"replica.lag.time.max.ms": 500}, "must be below replica.lag.time.max.ms"),
+        ({"controller.quorum.fetch.timeout.ms": 1}, "a whole number of 2 or more"),
     ],
 )
 def test_settings_that_do_not_go_together(settings: dict[str, object], problem: str) -> None:
