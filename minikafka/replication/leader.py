@@ -48,7 +48,7 @@ class FollowerFetchOutcome(NamedTuple):
     high_watermark_moved: bool
     log_end_offset_moved: bool  # the follower's, as the leader knows it
     proposal: IsrProposal | None
-    is_assigned: bool = True  # False: not a replica of this partition; answer empty records and warn (row R17)
+    is_assigned: bool = True  # False: not a replica of this partition; refuse the fetch and warn (row R17)
 
 
 _NOTHING_MOVED: Final = FollowerFetchOutcome(False, False, None)
