@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 
 from minikafka.client.backoff import RETRY_BACKOFF, retrying
 from minikafka.client.broker_connection import BrokerConnection
+from minikafka.client.checks import check_text
 from minikafka.client.cluster import Cluster
 from minikafka.client.errors import UnreachableError
 from minikafka.errors import ErrorCode, KafkaError
@@ -33,6 +34,7 @@ _Key = tuple[Endpoint, str]
 
 def parse_bootstrap_servers(text: str) -> list[Endpoint]:
     """``host:port,host:port`` (``[::1]:9092`` for IPv6). Raises ValueError naming the entry that is wrong."""
+    check_text("bootstrap_servers", text)
     endpoints = []
     for entry in filter(None, (part.strip() for part in text.split(","))):
         host, _, port = entry.rpartition(":")

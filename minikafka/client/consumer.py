@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Final, Self, TypeVar
 
 from minikafka.client.backoff import retrying
+from minikafka.client.checks import check_text, check_whole_number
 from minikafka.client.connections import Connections
 from minikafka.client.consuming.commits import Commits, with_epoch
 from minikafka.client.consuming.coordinator import Coordinator
@@ -76,8 +77,26 @@ class Consumer:
     ) -> None:
         if auto_offset_reset not in AUTO_OFFSET_RESET:
             raise ValueError(f"auto_offset_reset is {auto_offset_reset!r}; it must be earliest, latest or none")
-        if fetch_max_wait_ms < 1:
-            raise ValueError(f"fetch_max_wait_ms is {fetch_max_wait_ms}; it must be at least 1")
+        if not isinstance(isolation_level, Isolation):
+            raise TypeError(f"isolation_level is {isolation_level!r}; it must be one of minikafka.model.Isolation")
+        check_text("client_rack", client_rack)
+        if group_id is not None:
+            check_text("group_id", group_id)
+        for topic in topics:
+            check_text("a topic", topic)
+        for name, value, at_least in (
+            ("auto_commit_interval_ms", auto_commit_interval_ms, 1),
+            ("session_timeout_ms", session_timeout_ms, 1),
+            ("heartbeat_interval_ms", heartbeat_interval_ms, 1),
+            ("max_poll_interval_ms", max_poll_interval_ms, 1),
+            ("fetch_max_wait_ms", fetch_max_wait_ms, 1),
+            ("fetch_min_bytes", fetch_min_bytes, 0),
+            ("fetch_max_bytes", fetch_max_bytes, 0),
+            ("max_partition_fetch_bytes", max_partition_fetch_bytes, 0),
+            ("request_timeout_ms", request_timeout_ms, 1),
+            ("max_block_ms", max_block_ms, 0),
+        ):
+            check_whole_number(name, value, at_least)
         rng = self._rng = random.Random() if rng is None else rng
         self._topics = tuple(topics)
         self._auto_commit_s = auto_commit_interval_ms / 1000 if enable_auto_commit else None
@@ -133,6 +152,8 @@ class Consumer:
 
     async def start(self) -> None:
         """Connect; with topics, begin to read them. Raises KafkaError when no broker answers or a topic is missing."""
+        if self._is_running:
+            raise RuntimeError("the consumer is running already; 'async with' has started it")
         self._is_running = True
         try:
             await self._connections.bootstrap()
@@ -173,6 +194,8 @@ class Consumer:
         self._check_running()
         if not topics:
             raise ValueError("name at least one topic to subscribe to")
+        for topic in topics:
+            check_text("a topic", topic)
         if self._share.positions and not self._is_subscribed:
             raise RuntimeError("this consumer has partitions assigned by hand; it cannot subscribe as well")
         self._topics = topics

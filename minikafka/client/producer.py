@@ -9,6 +9,14 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Final, Self
 
+from minikafka.client.checks import (
+    check_bytes,
+    check_headers,
+    check_partition,
+    check_text,
+    check_timestamp,
+    check_whole_number,
+)
 from minikafka.client.cluster import TopicView
 from minikafka.client.connections import Connections
 from minikafka.client.metadata import Metadata
@@ -65,6 +73,18 @@ class Producer:
         is_idempotent = _ACKS[acks] == ALL_IN_SYNC if enable_idempotence is None else enable_idempotence
         if is_idempotent and _ACKS[acks] != ALL_IN_SYNC:
             raise ValueError("an idempotent producer needs acks='all'; set enable_idempotence=False for other acks")
+        if not isinstance(compression, Compression):
+            raise TypeError(f"compression is {compression!r}; it must be one of minikafka.model.Compression")
+        for name, value, at_least in (
+            ("batch_bytes", batch_bytes, 1),
+            ("linger_ms", linger_ms, 0),
+            ("buffer_bytes", buffer_bytes, 1),
+            ("max_request_bytes", max_request_bytes, 1),
+            ("request_timeout_ms", request_timeout_ms, 1),
+            ("delivery_timeout_ms", delivery_timeout_ms, 1),
+            ("max_block_ms", max_block_ms, 0),
+        ):
+            check_whole_number(name, value, at_least)
         rng = random.Random() if rng is None else rng
         self._wall_s = wall_s
         self._connections = Connections(
@@ -103,6 +123,8 @@ class Producer:
 
     async def start(self) -> None:
         """Connect. Raises KafkaError when no broker answers."""
+        if self._is_running:
+            raise RuntimeError("the producer is running already; 'async with' has started it")
         try:
             await self._connections.bootstrap()
         except BaseException:
@@ -155,9 +177,11 @@ class Producer:
         Records of one partition are written in the order in which they were sent. Raises KafkaError when the record
         cannot be placed: no such topic or partition, too large.
         """
-        _check_bytes("value", value)
-        _check_bytes("key", key)
-        kept_headers = tuple(headers)
+        check_bytes("value", value)
+        check_bytes("key", key)
+        kept_headers = check_headers(headers)
+        if timestamp_ms is not None:
+            check_timestamp(timestamp_ms)
         size = upper_bound_size(key, value, kept_headers)
         self._check_size("a record", size)
         self._check_running()
@@ -223,6 +247,7 @@ class Producer:
     # -- inside -----------------------------------------------------------------------------------------------------
 
     async def _topic(self, topic: str) -> TopicView:
+        check_text("a topic", topic)
         view = self._connections.cluster.topics.get(topic)
         if view is None or not view.is_usable:
             view = await self._metadata.topic(topic, timeout_s=self._max_block_s, may_create=True)
@@ -232,6 +257,7 @@ class Producer:
         view = await self._topic(topic)
         if partition is None:
             return TopicPartition(topic, self._partitioner.choose(key, view))
+        check_partition(partition)
         if partition not in view.partitions:  # or was it added since?
             view = await self._metadata.topic(topic, timeout_s=self._max_block_s, may_create=False)
         if partition not in view.partitions:
@@ -317,8 +343,3 @@ def _check_batch(batch: bytearray, record_count: int) -> None:
     if header.is_control or header.is_transactional:
         message = "control batches are written by brokers, transactional ones by producers with a transactional id"
         raise KafkaError(ErrorCode.INVALID_RECORD, message)
-
-
-def _check_bytes(what: str, data: object) -> None:
-    if data is not None and not isinstance(data, bytes | bytearray | memoryview):
-        raise TypeError(f"the {what} of a record is bytes or None, not {type(data).__name__}; encode it first")

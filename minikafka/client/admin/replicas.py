@@ -144,6 +144,8 @@ class ReplicaCalls(AdminCalls):
 
         ELECTION_NOT_NEEDED: it has that leader. Of all partitions only those are answered for that needed one.
         """
+        if election_type not in ELECTION_TYPES:
+            raise ValueError(f"election_type is {election_type!r}; it must be one of {', '.join(ELECTION_TYPES)}")
         wanted = None
         if partitions is not None:
             wanted = [

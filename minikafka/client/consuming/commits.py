@@ -78,7 +78,9 @@ class Commits:
 
 
 def with_epoch(offset: OffsetAndEpoch | int, doing: str) -> OffsetAndEpoch:
-    """An offset as users may give it. Raises ValueError for one that no log has."""
+    """An offset as users may give it. Raises TypeError, and ValueError for one that no log has."""
+    if not isinstance(offset, int | OffsetAndEpoch):
+        raise TypeError(f"cannot {doing} {offset!r}: an offset is a whole number or an OffsetAndEpoch")
     found = OffsetAndEpoch(offset, NO_EPOCH) if isinstance(offset, int) else offset
     if found.offset < 0:
         raise ValueError(f"cannot {doing} {found.offset}: offsets begin at 0")

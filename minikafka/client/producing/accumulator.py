@@ -234,6 +234,7 @@ class Accumulator(Generic[Token]):
         batch = queue.popleft()
         if not queue:
             del self._queues[where]
+        self._in_flight[where] = batch
         stamp = batch.stamp
         if stamp is None and self._sequences is not None:
             stamp = self._sequences.stamp(where, batch.record_count)
@@ -242,7 +243,6 @@ class Accumulator(Generic[Token]):
         elif stamp is not None and stamp != batch.stamp:
             batch.stamp_again(stamp)
         batch.attempts += 1
-        self._in_flight[where] = batch
         return batch
 
     # -- what became of a batch -------------------------------------------------------------------------------------

@@ -641,11 +641,25 @@ async def test_a_poll_ends_when_the_consumer_is_closed(cluster: ScriptedCluster)
     [
         ({"auto_offset_reset": "middle"}, "auto_offset_reset is 'middle'; it must be earliest, latest or none"),
         ({"fetch_max_wait_ms": 0}, "fetch_max_wait_ms is 0; it must be at least 1"),
+        ({"session_timeout_ms": "1"}, "session_timeout_ms is a whole number, not '1'"),
+        ({"isolation_level": "read_committed"}, "must be one of minikafka.model.Isolation"),
+        ({"group_id": 5}, "group_id is a str, not int"),
     ],
 )
 def test_settings_that_cannot_be(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         Consumer("127.0.0.1:1", **arguments)
+
+
+async def test_wrong_types_are_told_at_the_call(cluster: ScriptedCluster) -> None:
+    async with Consumer(cluster.servers) as consumer:
+        with pytest.raises(TypeError, match="a topic is a str, not list"):
+            await consumer.subscribe(["t"])  # type: ignore[arg-type]
+        consumer.assign([T0])
+        with pytest.raises(TypeError, match="cannot seek t-0 to '0': an offset is a whole number"):
+            consumer.seek(T0, "0")  # type: ignore[arg-type]
+        with pytest.raises(RuntimeError, match="running already"):
+            await consumer.start()
 
 
 # -- in batches -----------------------------------------------------------------------------------------------------

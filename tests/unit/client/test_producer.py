@@ -22,7 +22,7 @@ from minikafka.client.records import Delivery
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import Compression, TopicPartition
 from minikafka.records.batch import BatchHeader, parse_header
-from minikafka.records.build import build_batch
+from minikafka.records.build import BatchBuilder, build_batch
 from minikafka.records.record import Record
 from minikafka.wire.api import ApiKey
 from minikafka.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -431,6 +431,51 @@ async def test_text_is_not_bytes(cluster: ScriptedCluster) -> None:
             await producer.send("t", b"", key=7)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"timestamp_ms": 1 << 63}, ValueError, "timestamp_ms is 9223372036854775808; it must be from 0"),
+        ({"timestamp_ms": -1}, ValueError, "timestamp_ms is -1"),
+        ({"timestamp_ms": 1.5}, TypeError, "timestamp_ms is a whole number of milliseconds, not 1.5"),
+        ({"headers": [("name", "text")]}, TypeError, r"not \('name', 'text'\)"),
+        ({"headers": {"name": b"value"}}, TypeError, "a header is a pair of a str and bytes or None, not 'name'"),
+        ({"partition": "0"}, TypeError, "a partition is a whole number, not '0'"),
+        ({"topic": None}, TypeError, "a topic is a str, not NoneType"),
+    ],
+)
+async def test_what_no_record_can_have_is_refused_and_spoils_no_other(
+    cluster: ScriptedCluster, arguments: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    async with Producer(cluster.servers) as producer:
+        first = await producer.send("t", b"first", partition=0)
+        with pytest.raises(error, match=message):
+            await producer.send(**{"topic": "t", "value": b"bad", "partition": 0, **arguments})
+        second = await producer.send("t", b"second", partition=0)
+        assert [(await first).offset, (await second).offset] == [0, 1]
+
+
+async def test_whatever_breaks_the_sender_no_record_waits_for_ever(
+    cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: BatchBuilder) -> bytearray:
+        raise ZeroDivisionError("a bug")
+
+    producer = Producer(cluster.servers)
+    await producer.start()
+    delivery = await producer.send("t", b"a")
+    monkeypatch.setattr(BatchBuilder, "build", refuse)
+    with pytest.raises(KafkaError, match="a bug"):
+        async with asyncio.timeout(20):
+            await delivery
+    await producer.close()
+
+
+async def test_a_producer_is_started_once(cluster: ScriptedCluster) -> None:
+    async with Producer(cluster.servers) as producer:
+        with pytest.raises(RuntimeError, match="running already"):
+            await producer.start()
+
+
 async def test_a_producer_has_to_be_started() -> None:
     with pytest.raises(RuntimeError, match="not running"):
         await Producer("127.0.0.1:1").send("t", b"a")
@@ -442,11 +487,16 @@ async def test_a_producer_has_to_be_started() -> None:
         ({"acks": 2}, "acks is 2; it must be 'all', 1 or 0"),
         ({"acks": "some"}, "acks is 'some'"),
         ({"acks": 1, "enable_idempotence": True}, "needs acks='all'"),
+        ({"batch_bytes": 0}, "batch_bytes is 0; it must be at least 1"),
+        ({"linger_ms": -1}, "linger_ms is -1; it must be at least 0"),
+        ({"linger_ms": "5"}, "linger_ms is a whole number, not '5'"),
+        ({"compression": "lz4"}, "compression is 'lz4'; it must be one of minikafka.model.Compression"),
+        ({"bootstrap_servers": ["127.0.0.1:1"]}, "bootstrap_servers is a str, not list"),
     ],
 )
 def test_settings_that_cannot_be(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Producer("127.0.0.1:1", **arguments)
+    with pytest.raises((TypeError, ValueError), match=message):
+        Producer(**{"bootstrap_servers": "127.0.0.1:1", **arguments})
 
 
 async def test_a_cluster_that_is_not_there(cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
