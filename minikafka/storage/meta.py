@@ -48,15 +48,18 @@ def read_meta(disk: Disk, directory: str) -> DirectoryMeta | None:
     """``meta.properties`` of ``directory``, None when it has none; MetaError when it makes no sense."""
     path = f"{directory}/{META_FILE}"
     try:
-        rows = _parse_rows(disk.read_bytes(path), "=")
+        data = disk.read_bytes(path)
     except FileNotFoundError:
         return None
     try:
+        rows = _parse_rows(data, "=")
         if int(rows["version"]) != META_VERSION:
             raise MetaError(f"{path} has version {rows['version']}; version {META_VERSION} is understood")
         return DirectoryMeta(rows["cluster.id"], int(rows["node.id"]), parse_uuid(rows["directory.id"]))
-    except (KeyError, ValueError) as error:
-        raise MetaError(f"{path} is incomplete or damaged: {error}") from error
+    except KeyError as error:
+        raise MetaError(f"{path} is incomplete: {error} is missing") from error
+    except ValueError as error:
+        raise MetaError(f"{path} is damaged: {error}") from error
 
 
 def write_meta(disk: Disk, directory: str, meta: DirectoryMeta) -> None:

@@ -52,6 +52,12 @@ def test_meta_properties_that_make_no_sense_are_refused(disk: OsDisk, tmp_path: 
         read_meta(disk, str(tmp_path))
 
 
+def test_meta_properties_that_are_no_text_are_refused(disk: OsDisk, tmp_path: Path) -> None:
+    (tmp_path / "meta.properties").write_bytes(b"version=1\n\xff")
+    with pytest.raises(MetaError, match=r"meta\.properties is damaged"):
+        read_meta(disk, str(tmp_path))
+
+
 def test_partition_metadata(disk: OsDisk, tmp_path: Path) -> None:
     assert read_topic_id(disk, str(tmp_path)) == ZERO_TOPIC_ID
     write_topic_id(disk, str(tmp_path), UUID(int=1))
