@@ -15,6 +15,9 @@ from minikafka.errors import KafkaError
 from minikafka.model import NO_EPOCH, OffsetAndEpoch, TopicPartition
 
 LAST_COMMIT_TIMEOUT_S: Final = 2.0
+REPEAT_INTERVAL_S: Final = 30.0
+"""After so long, and at the end, what has not changed is committed all the same: the offsets of a group without members
+expire a while after their commit, and another member may have stored others in between."""
 
 
 class Commits:
@@ -53,12 +56,18 @@ class Commits:
 
     async def commit_for_ever(self, interval_s: float) -> None:
         """Store what was processed, again and again."""
+        now_s = asyncio.get_running_loop().time
+        repeat_s = now_s() + REPEAT_INTERVAL_S
         while True:
             await asyncio.sleep(interval_s)
+            if now_s() >= repeat_s:
+                self._stored.clear()
+                repeat_s = now_s() + REPEAT_INTERVAL_S
             await self._commit_processed()
 
     async def commit_last(self) -> None:
         """Store what was processed, if that can be done quickly."""
+        self._stored.clear()
         try:
             async with asyncio.timeout(LAST_COMMIT_TIMEOUT_S):
                 await self._commit_processed()

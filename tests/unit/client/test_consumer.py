@@ -11,6 +11,7 @@ from scripted_cluster import HANG, HANG_UP, ScriptedCluster, commit_answer, unti
 
 from minikafka.client import Consumer, ConsumerRecord, LogTruncatedError, NoOffsetError
 from minikafka.client import metadata as metadata_module
+from minikafka.client.consuming import commits
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import ZERO_TOPIC_ID, Isolation, OffsetAndEpoch, TopicPartition
 from minikafka.records.build import build_batch
@@ -542,6 +543,26 @@ async def test_what_the_caller_is_done_with_is_committed_by_itself(cluster: Scri
         await asyncio.sleep(0.02)
         assert len(cluster.asked(OffsetCommitRequest)) == committed, "nothing new, nothing to commit"
     assert cluster.committed[T0] == (5, 0), "at the end the caller is done with everything"
+
+
+async def test_what_has_not_changed_is_committed_again_after_a_while(
+    cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or the offsets of a group without members expire while its consumer waits for records."""
+    monkeypatch.setattr(commits, "REPEAT_INTERVAL_S", 0.05)
+    write(cluster, *numbers(0, 3))
+    async with Consumer(
+        cluster.servers, group_id="g", auto_offset_reset="earliest", auto_commit_interval_ms=1
+    ) as consumer:
+        consumer.assign([T0])
+        await read(consumer, 3)
+        waiting = asyncio.create_task(consumer.poll(10_000))
+        await until(lambda: cluster.committed.get(T0) == (3, 0))
+        cluster.committed.clear()
+        await until(lambda: cluster.committed.get(T0) == (3, 0))
+        waiting.cancel()
+        cluster.committed.clear()
+    assert cluster.committed[T0] == (3, 0), "at the end, too"
 
 
 async def test_what_the_caller_failed_at_is_not_committed(cluster: ScriptedCluster) -> None:
