@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
@@ -41,7 +42,8 @@ class Metadata:
         self._max_age_s = max_age_s
         self._wanted = asyncio.Event()
         self._updated = asyncio.Event()  # replaced at each update
-        self._to_create: set[str] = set()
+        self._awaited: Counter[str] = Counter()  # by how many; counts below 1 are left out
+        self._to_create: Counter[str] = Counter()
         self._failure: KafkaError | None = None
         self.topics: set[str] = set()
 
@@ -63,21 +65,21 @@ class Metadata:
         ``may_create`` has the cluster create it if it does that on first use. Raises KafkaError after ``timeout_s``,
         or at once for an error that will not pass, such as a name that is not legal.
         """
-        is_new = name not in self.topics
-        self.topics.add(name)
+        asked = Counter([name])
+        self._awaited += asked
         if may_create:
-            self._to_create.add(name)
+            self._to_create += asked
         try:
             async with asyncio.timeout(timeout_s):
-                return await self._described(name)
-        except BaseException as error:
-            if is_new:
-                self.topics.discard(name)
-            if isinstance(error, TimeoutError):
-                raise self._why_unknown(name, timeout_s) from None
-            raise
+                view = await self._described(name)
+            self.topics.add(name)
+            return view
+        except TimeoutError:
+            raise self._why_unknown(name, timeout_s) from None
         finally:
-            self._to_create.discard(name)
+            self._awaited -= asked
+            if may_create:
+                self._to_create -= asked
 
     async def _described(self, name: str) -> TopicView:
         while True:
@@ -127,9 +129,10 @@ class Metadata:
 
     async def _refresh(self) -> None:
         try:
-            if self._to_create:  # apart from the others, so that a topic that was deleted is not made again
-                await self._connections.refresh(sorted(self._to_create), may_create=True)
-            await self._connections.refresh(sorted(self.topics - self._to_create))
+            to_create = set(self._to_create)
+            if to_create:  # apart from the others, so that a topic that was deleted is not made again
+                await self._connections.refresh(sorted(to_create), may_create=True)
+            await self._connections.refresh(sorted((self.topics | self._awaited.keys()) - to_create))
             self._failure = None
         except KafkaError as error:
             self._failure = error

@@ -92,6 +92,22 @@ async def test_a_topic_that_does_not_exist_is_given_up_and_forgotten(cluster: Sc
     assert "new" not in client.metadata.topics
 
 
+async def test_one_who_gives_up_leaves_the_topic_to_the_others(cluster: ScriptedCluster, client: Client) -> None:
+    """Whoever asked first: it is asked for, and may be created, as long as somebody waits, and kept once found."""
+    first, second = (
+        asyncio.ensure_future(client.metadata.topic("new", timeout_s=10, may_create=True)) for _ in range(2)
+    )
+    await until(lambda: any(request.allow_auto_topic_creation for request in cluster.asked(MetadataRequest)))
+    first.cancel()
+    await asyncio.wait((first,))
+    before = len(cluster.asked(MetadataRequest))
+    await until(lambda: len(cluster.asked(MetadataRequest)) > before + 4)
+    assert any(request.allow_auto_topic_creation for request in cluster.asked(MetadataRequest)[before + 2 :])
+    cluster.create_topic("new", leaders=[1])
+    assert (await second).is_usable
+    assert client.metadata.topics == {"new"}
+
+
 async def test_a_name_that_is_not_legal_is_refused_at_once(cluster: ScriptedCluster, client: Client) -> None:
     cluster.topic_errors["a/b"] = ErrorCode.INVALID_TOPIC_EXCEPTION
     with pytest.raises(KafkaError, match="does not accept the topic 'a/b'"):
