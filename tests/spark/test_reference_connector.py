@@ -71,7 +71,7 @@ def test_our_rows_are_the_connectors(
         (90, {"subscribe": created, "includeHeaders": "true"}),
         (33, {"subscribe": created, "startingOffsets": by_offsets, "endingOffsets": to_offsets, "minPartitions": "8"}),
         (60, {"assign": json.dumps({created: [0, 2]}), "startingTimestamp": "1"}),
-        (90, {"subscribePattern": f"{created}.*", "startingOffsetsByTimestamp": by_times}),
+        (90, {"subscribePattern": f"{created[1:]}$", "startingOffsetsByTimestamp": by_times}),
         (0, {"subscribe": created, "endingTimestamp": "1"}),
     ]
     for count, case in cases:

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
+from warnings import catch_warnings, simplefilter
 
 from minikafka.config.kinds import INT_MAX, LONG_MAX, ConfigType, Kind, choice, long
 from minikafka.model import TopicPartition
@@ -97,11 +98,13 @@ def pattern() -> Kind[str]:
 
     def parse(raw: object) -> str:
         try:
-            re.compile(str(raw))
-        except re.error as error:
+            with catch_warnings():
+                simplefilter("error", FutureWarning)  # what Java has another meaning for: [a-z&&[^x]]
+                re.compile(str(raw))
+        except (re.error, FutureWarning) as error:
             raise ValueError(f"a regular expression: {error}") from None
         if not str(raw).strip():
-            raise ValueError("a regular expression that topics match in full")
+            raise ValueError("a regular expression that is found in names of topics")
         return str(raw).strip()
 
     return Kind(ConfigType.STRING, "a regular expression", parse)

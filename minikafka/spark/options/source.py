@@ -42,7 +42,7 @@ SOURCE_OPTIONS: Final = (
         pattern(),
         None,
         Side.SOURCE,
-        "Read every topic whose whole name matches this regular expression.",
+        "Read every topic in whose name this regular expression is found; ^...$ stands for a whole name.",
     ),
     Option(
         "startingOffsets",

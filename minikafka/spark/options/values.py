@@ -53,7 +53,7 @@ class NamedTopics:
 
 @dataclass(frozen=True, slots=True)
 class MatchingTopics:
-    """All partitions of every topic whose whole name matches, of those created later too."""
+    """All partitions of every topic in whose name the pattern is found, of those created later too."""
 
     pattern: str
 

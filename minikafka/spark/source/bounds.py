@@ -52,7 +52,7 @@ def chosen_partitions(cluster: Questions, choice: TopicChoice) -> list[TopicPart
     """The partitions to read, in order. Raises UNKNOWN_TOPIC_OR_PARTITION for one that was named and is missing."""
     if isinstance(choice, MatchingTopics):
         pattern = re.compile(choice.pattern)
-        topics = [topic for topic in cluster.topics() if pattern.fullmatch(topic)]
+        topics = [topic for topic in cluster.topics() if pattern.search(topic)]  # as Spark's own looks
         return cluster.partitions(topics) if topics else []
     if isinstance(choice, AssignedPartitions):
         found = cluster.partitions({where.topic for where in choice.partitions})

@@ -177,6 +177,8 @@ def test_bad_options_of_a_stream() -> None:
         stream(maxTriggerDelay="soon")
     with pytest.raises(OptionError, match="it must be a regular expression"):
         SourceOptions.parse(SERVERS | {"subscribePattern": "("}, is_streaming=True)
+    with pytest.raises(OptionError, match="it must be a regular expression: Possible set intersection"):
+        SourceOptions.parse(SERVERS | {"subscribePattern": "[a-z&&[^x]]+"}, is_streaming=True)
     with pytest.raises(OptionError, match="no option says what to read"):
         SourceOptions.parse(SERVERS, is_streaming=True)
     with pytest.raises(OptionError, match=r"option 'kafka\.bootstrap\.servers' is missing"):

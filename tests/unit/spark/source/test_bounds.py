@@ -46,6 +46,7 @@ def test_partitions(cluster: Any) -> None:
     assert chosen_partitions(cluster, NamedTopics(("b", "a"))) == [A0, A1, B0]
     assert chosen_partitions(cluster, MatchingTopics("[ac]")) == [A0, A1]
     assert chosen_partitions(cluster, MatchingTopics("x.*")) == []
+    assert chosen_partitions(cluster, MatchingTopics("^")) == [A0, A1, B0], "a part of the name is enough"
     assert chosen_partitions(cluster, AssignedPartitions((B0, A1))) == [A1, B0]
 
 
