@@ -22,7 +22,7 @@ POLL_S: Final = 0.25
 _EXCEPTION: Final = re.compile(r"^(?:[\w.]+\.)?(\w*(?:Error|Exception|Interrupt))(?:: (.*))?$")
 _CONDITION: Final = re.compile(r"^\[([A-Z0-9_.]+)\] ")
 _CAUSE: Final = re.compile(r"^(?:: |Caused by: )")
-_OF_QUERY: Final = re.compile(r"^Query \[id = .*?\] terminated with exception: ")
+_OF_QUERY: Final = re.compile(r"^(?:\[STREAM_FAILED\] )?Query \[id = .*?\] terminated with exception: ")
 _SQL_STATE: Final = re.compile(r"\s*SQLSTATE: \w{5}\b;?")
 
 

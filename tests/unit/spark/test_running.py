@@ -36,6 +36,11 @@ minikafka.errors.KafkaError: UNKNOWN_TOPIC_OR_PARTITION: there is no topic nowhe
             "Query [id = 7, runId = c] terminated with exception: [DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012",
             "Division by zero.",
         ),
+        (
+            "[STREAM_FAILED] Query [id = 7, runId = c] terminated with exception: [DIVIDE_BY_ZERO] Division by zero. "
+            "SQLSTATE: 22012 SQLSTATE: XXKST",
+            "Division by zero.",
+        ),
         ("nothing to shorten", "nothing to shorten"),
         ("", "RuntimeError"),
     ],
