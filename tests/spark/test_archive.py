@@ -138,6 +138,11 @@ def test_files_to_a_topic(spark: SparkSession, cluster: LocalCluster, topic: str
     (tmp_path / "large.jsonl").write_text(json.dumps({"value": "v" * 2_000_000}) + "\n")
     with pytest.raises(PipelineError, match=r"^MESSAGE_TOO_LARGE: a row for .* takes 2000\d+ bytes"):
         replay(spark, tmp_path / "large.jsonl", to=topic, bootstrap_servers=servers)
+    (tmp_path / "far.jsonl").write_text(json.dumps({"value": "v", "partition": 7}) + "\n")
+    with pytest.raises(PipelineError, match=r"has partitions 0 to 0, not 7; give it as many, or say --by-key"):
+        replay(spark, tmp_path / "far.jsonl", to=topic, bootstrap_servers=servers, kind="records")
+    near = replay(spark, tmp_path / "far.jsonl", to=topic, bootstrap_servers=servers, kind="records", by_key=True)
+    assert near.new_records == 1
     with pytest.raises(PipelineError, match=r"--compression must be none, gzip, .* not zip"):
         replay(spark, files, to=topic, bootstrap_servers=servers, compression="zip")
 

@@ -57,7 +57,9 @@ def replay(
     """Write a lake, CSV files or JSON lines to a topic, each source in its order; started again, go on.
 
     Of a lake, records keep key, value, headers, timestamp, and their partition if TOPIC has as many; else they go where
-    their key does. CSV needs a line with the names of its columns. Files that end in .gz are decompressed.
+    their key does. Lines of `minikafka consume --json` (--as records) keep all that, too; TOPIC must have as many
+    partitions, or --by-key be said. CSV needs a line with the names of its columns. Files that end in .gz are
+    decompressed.
 
     Every record gets a header minikafka.replay with the place it came from. By these the topic itself knows what it has
     of a replay: after a kill -9 the same command writes the rest; after more was archived, what is new.

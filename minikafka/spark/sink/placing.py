@@ -34,8 +34,12 @@ class Placed(NamedTuple):
 class Placing:
     """Places the rows of one topic; remembers where rows without a key are sticking."""
 
-    def __init__(self, topic: str, partition_count: int, rng: random.Random) -> None:
+    def __init__(
+        self, topic: str, partition_count: int, rng: random.Random, advice: str = "see the column 'partition'"
+    ) -> None:
+        """``advice`` is given with the error about a partition that the topic does not have."""
         assert partition_count > 0
+        self._advice = advice
         self._topic = topic
         self._count = partition_count
         self._turn = rng.randrange(partition_count)
@@ -64,8 +68,7 @@ class Placing:
         if wrong.any():
             raise KafkaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"{self._topic} has partitions 0 to {self._count - 1}, not {partitions[wrong][0]}; "
-                f"see the column 'partition'",
+                f"{self._topic} has partitions 0 to {self._count - 1}, not {partitions[wrong][0]}; {self._advice}",
             )
         return partitions
 

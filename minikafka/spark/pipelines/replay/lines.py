@@ -20,7 +20,8 @@ from minikafka.spark.columns.schema import HEADERS_TYPE
 from minikafka.spark.pipelines.replay.parsing import Record, read_records
 
 FORMAT: Final = "minikafka-replayed-files"
-KINDS: Final = ("csv", "json", "records")
+RECORDS: Final = "records"
+KINDS: Final = ("csv", "json", RECORDS)
 SCHEMA: Final = (
     "source STRING, position BIGINT, key BINARY, value BINARY, headers ARRAY<STRUCT<key: STRING, value: BINARY>>, "
     "timestamp TIMESTAMP, partition INT"

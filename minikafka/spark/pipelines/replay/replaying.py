@@ -13,6 +13,7 @@ from pyspark.sql import functions as fn
 from minikafka.model import Compression
 from minikafka.spark.options import ClientSettings
 from minikafka.spark.pipelines.archive.topics import Topics, look_at
+from minikafka.spark.pipelines.replay.lines import RECORDS
 from minikafka.spark.pipelines.replay.marks import marked, replay_id
 from minikafka.spark.pipelines.replay.sources import Source, open_source
 from minikafka.spark.pipelines.replay.writing import FORMAT, ReplayedTopic
@@ -62,9 +63,10 @@ def replay(
 
     Records of a lake keep key, value, headers, timestamp, and their partition when the topic has as many, unless
     ``by_key``; else, as those of files, they go where their key does. ``topics`` chooses among those of a lake;
-    ``kind`` is lake, csv, json or records (lines as ``minikafka consume --json`` prints them), found out when it is
-    None; ``key`` and ``value`` are columns of CSV and JSON. ``name`` makes another replay of the same things: they are
-    written once more. ``format`` and ``options`` are of the source that reads the marks.
+    ``kind`` is lake, csv, json or records, found out when it is None. Of records (lines as ``minikafka consume --json``
+    prints them) as much is kept, and unless ``by_key`` the topic must have their partitions. ``key`` and ``value`` are
+    columns of CSV and JSON. ``name`` makes another replay of the same things: they are written once more. ``format``
+    and ``options`` are of the source that reads the marks.
 
     Raises PipelineError or KafkaError. After any error, and after ``kill -9``, calling it again goes on.
     """
@@ -76,8 +78,8 @@ def replay(
     target = _Target(
         spark, bootstrap_servers, to, replay_id(source.name, name) if name else source.name, format, options
     )
-    keeps = source.partitions is not None and not by_key and source.partitions <= found.partition_count(to)
-    rows = _placed(source.rows, source, found.partition_count(to), keeps)
+    keeps = keeps_partitions(source, found.partition_count(to), by_key=by_key)
+    rows = source.rows if keeps else _by_key(source.rows, found.partition_count(to))
     spark.dataSource.register(ReplayedTopic)
     before, is_stopped = 0, False
     try:
@@ -118,11 +120,17 @@ class _Target:
         writer.options(replay=self.replay, compression=compression).mode("append").save()
 
 
-def _placed(rows: DataFrame, source: Source, partition_count: int, keeps: bool) -> DataFrame:
-    """Rows with the partition they are to go to, null for: by the key. Those of a lake's partition that have no key
-    stay together, and so in order."""
-    if source.partitions is None or keeps:
-        return rows
+def keeps_partitions(source: Source, partition_count: int, *, by_key: bool) -> bool:
+    """Whether records go to the partition they were in, of a topic with so many. Lines of ``minikafka consume`` do,
+    unless ``by_key``; which partitions they name is not known before they are read."""
+    if by_key:
+        return False
+    return source.kind == RECORDS or (source.partitions is not None and source.partitions <= partition_count)
+
+
+def _by_key(rows: DataFrame, partition_count: int) -> DataFrame:
+    """Rows with the partition they are to go to, null for: by the key. Those of one partition that have no key stay
+    together, and so in order."""
     without_key = fn.when(fn.col("key").isNull(), fn.col("partition") % partition_count)
     return rows.withColumn("partition", without_key.cast("int"))
 

@@ -29,6 +29,7 @@ from minikafka.spark.sink.sizes import Sizes
 FORMAT: Final = "minikafka-replayed-topic"
 BATCH_BYTES: Final = 256 * 1024
 REQUEST_BYTES_MAX: Final = 64 * 1024 * 1024  # as much as waits to be stored: how large a record may be, the topic says
+_ADVICE: Final = "give it as many, or say --by-key"
 
 
 class ReplayedTopic(DataSource):
@@ -89,7 +90,7 @@ class ReplayWriter(DataSourceArrowWriter):
 
     def _write(self, iterator: Iterator[pa.RecordBatch]) -> None:
         cluster = cluster_of(self.settings)
-        placing = Placing(self.topic, len(cluster.partitions([self.topic])), random.Random())
+        placing = Placing(self.topic, len(cluster.partitions([self.topic])), random.Random(), _ADVICE)
         sizes = Sizes.of(cluster, self.topic, BATCH_BYTES)
         with cluster.writer() as writer:
             for batch in iterator:

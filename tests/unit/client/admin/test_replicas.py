@@ -93,12 +93,12 @@ async def test_what_is_under_way_is_listed_with_where_it_leads(cluster: Scripted
     assert [(topic.name, topic.partition_indexes) for topic in some.topics] == [("a", [0, 1])]
 
 
-@pytest.mark.spec("C4")
 async def test_an_election_of_an_unknown_type(admin: Admin) -> None:
     with pytest.raises(ValueError, match="election_type is 'best'; it must be one of preferred, unclean"):
         await admin.elect_leaders("best")  # type: ignore[arg-type]
 
 
+@pytest.mark.spec("C4")
 async def test_elections_tell_of_each_partition(cluster: ScriptedCluster, admin: Admin) -> None:
     results = [
         elect_leaders.PartitionResult(partition_id=0, error_code=ErrorCode.NONE),
