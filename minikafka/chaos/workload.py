@@ -65,9 +65,10 @@ def _source_files(directory: str) -> Iterator[tuple[str, str]]:
                 yield path, os.path.relpath(path, directory)
 
 
-def record_id(key: str, value: bytes) -> str:
-    """The id of a record in the history."""
-    return f"{key}#{crc32(value):08x}"
+def record_id(key: str | bytes | None, value: bytes | None) -> str:
+    """The id of a record in the history: as the audit finds it from what is stored, whatever the client was given."""
+    text = key if isinstance(key, str) else (key or b"").decode(errors="replace")
+    return f"{text}#{crc32(value or b''):08x}"
 
 
 class SourceProducer(Thread):
@@ -162,7 +163,7 @@ class SourceProducer(Thread):
 
     def _on_delivery(self, error: Any, message: Any) -> None:
         partition = f"{self._topic}-{message.partition()}"
-        identity = record_id(message.key().decode(), message.value() or b"")
+        identity = record_id(message.key(), message.value())
         if error is None:
             self._delivered.append((partition, identity, message.offset()))
             self.on_latency(message.latency() or 0.0)
@@ -203,9 +204,7 @@ async def read_back(
             batches = await consumer.getmany(*waiting, timeout_ms=200, max_records=10_000)
             for partition, records in batches.items():
                 name = _name(partition)
-                handed = [
-                    (name, record_id(record.key.decode(), record.value or b""), record.offset) for record in records
-                ]
+                handed = [(name, record_id(record.key, record.value), record.offset) for record in records]
                 history.append("reader", "ok", "poll", handed)
                 read += len(handed)
                 progress_at = time.monotonic()

@@ -45,4 +45,4 @@ class Ledger:
         return told
 
     def _item(self, partition: int, key: bytes | None, value: bytes | None) -> list[Any]:
-        return [f"{self._topic}-{partition}", record_id((key or b"").decode(errors="replace"), value or b"")]
+        return [f"{self._topic}-{partition}", record_id(key, value)]

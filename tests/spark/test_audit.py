@@ -17,14 +17,14 @@ from typer.testing import CliRunner
 from minikafka.chaos.demo import create_topic
 from minikafka.chaos.history import History
 from minikafka.chaos.local_cluster import LocalCluster
-from minikafka.chaos.workload import SourceProducer, read_back
+from minikafka.chaos.workload import SourceProducer, read_back, record_id
 from minikafka.cli.main import app
 from minikafka.cli.pipeline import audit as audit_verb
 from minikafka.ledger.checker import RULES, check, gather
 from minikafka.ledger.events import Event, merge
 from minikafka.spark.pipelines.archive import archive
 from minikafka.spark.pipelines.audit import AuditVerdict, audit, stored_in_logs
-from minikafka.spark.pipelines.audit.stored import READER
+from minikafka.spark.pipelines.audit.stored import IDENTITY, READER
 from minikafka.spark.pipelines.audit.verdict import EXAMPLES_MAX
 from minikafka.spark.pipelines.running import PipelineError
 
@@ -136,6 +136,13 @@ def test_what_is_stored_is_judged_as_a_consumer_that_read_it(spark: SparkSession
     verdict = audit(spark, path, ["t"], stored=rows(spark, stored), identity=ID)
     events = {name: of + reading(name, stored[name]) for name, of in told.items() if names(of) or stored[name]}
     assert_same(verdict, {name: numbered(of) for name, of in events.items()})
+
+
+def test_ids_of_histories_are_those_of_what_is_stored_whatever_bytes_keys_are(spark: SparkSession) -> None:
+    keys = [None, b"", "hä".encode(), b"\xff\xfe", b"a\xed\xa0\x80b", b"\xf0\x9f\x98"]
+    records = [(key, value) for key in keys for value in (None, b"", b"\xff")]
+    stored = spark.createDataFrame(records, "key BINARY, value BINARY").selectExpr(f"{IDENTITY} AS id").collect()
+    assert [row.id for row in stored] == [record_id(*record) for record in records]
 
 
 def test_files_of_several_processes_are_one_history(spark: SparkSession, tmp_path: Path) -> None:

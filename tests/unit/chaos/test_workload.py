@@ -37,3 +37,9 @@ def test_a_python_without_sources_is_told(tmp_path: Path) -> None:
 
 def test_a_record_that_changed_has_another_id() -> None:
     assert record_id("a.py:1", b"x") != record_id("a.py:1", b"y")
+
+
+def test_a_record_has_one_id_whatever_its_client_hands_out() -> None:
+    assert record_id(b"a.py:1", b"x") == record_id("a.py:1", b"x")
+    assert record_id(None, None) == record_id("", b"")
+    assert record_id(b"\xff", b"x") == record_id("\ufffd", b"x")

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 IDENTITY: Final = (
-    "concat(coalesce(cast(key AS STRING), ''), '#', lpad(lower(hex(crc32(coalesce(value, X'')))), 8, '0'))"
+    "concat(make_valid_utf8(coalesce(cast(key AS STRING), '')), "
+    "'#', lpad(lower(hex(crc32(coalesce(value, X'')))), 8, '0'))"
 )
 """The id of a stored record unless told otherwise, in SQL over the source's columns: ``KEY#CRC32``, the checksum of the
 value in eight hexadecimal digits, as ``chaos.workload.record_id`` writes it into histories. So changed values show."""
