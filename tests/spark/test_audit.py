@@ -214,7 +214,9 @@ def test_the_verb_judges_what_produce_wrote_down_in_topic_and_lake_and_exits_wit
     created: str,
     tmp_path: Path,
     minikafka: Callable[..., tuple[int, str]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     history, lines, lake = tmp_path / "sent.jsonl", tmp_path / "lines", tmp_path / "lake"
     lines.write_text("".join(f"k{number % 7}:{number}\n" for number in range(200)) + "k1:\nk2:é\n")
     produced, _ = minikafka(
