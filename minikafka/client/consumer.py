@@ -113,6 +113,7 @@ class Consumer:
         share = self._share = Share(
             _now_ms,
             lambda: self._fetcher.wake(),
+            lambda topic: connections.cluster.topic_id_of(topic),
             reset_policy=AUTO_OFFSET_RESET[auto_offset_reset],
             max_poll_interval_ms=max_poll_interval_ms,
         )

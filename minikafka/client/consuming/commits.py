@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from minikafka.client.backoff import retrying
@@ -44,15 +44,8 @@ class Commits:
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndEpoch]) -> None:
         """Store these. Raises KafkaError, REBALANCE_IN_PROGRESS or another error of the group's among them."""
 
-        async def attempt() -> None:
-            if self.is_subscribed:
-                await self._membership.commit(offsets)
-            else:
-                await self._coordinator.commit(offsets)
-
         if offsets:
-            await retrying(attempt, timeout_s=self._timeout_s, rng=self._rng, doing="committing offsets")
-            self._stored.update(offsets)
+            await self._retrying(lambda: self._store(offsets))
 
     async def commit_for_ever(self, interval_s: float) -> None:
         """Store what was processed, again and again."""
@@ -79,11 +72,26 @@ class Commits:
         last one."""
         if self.is_subscribed and not self._membership.is_member:
             return
-        changed = {where: offset for where, offset in self._processed().items() if self._stored.get(where) != offset}
         try:
-            await self.commit(changed)
+            await self._retrying(lambda: self._store(self._changed()))
         except KafkaError:
             return
+
+    def _changed(self) -> Offsets:
+        """Looked at for each attempt: a topic that was made anew meanwhile has another beginning."""
+        return {where: offset for where, offset in self._processed().items() if self._stored.get(where) != offset}
+
+    async def _store(self, offsets: Mapping[TopicPartition, OffsetAndEpoch]) -> None:
+        if not offsets:
+            return
+        if self.is_subscribed:
+            await self._membership.commit(offsets)
+        else:
+            await self._coordinator.commit(offsets)
+        self._stored.update(offsets)
+
+    async def _retrying(self, attempt: Callable[[], Awaitable[None]]) -> None:
+        await retrying(attempt, timeout_s=self._timeout_s, rng=self._rng, doing="committing offsets")
 
 
 def with_epoch(offset: OffsetAndEpoch | int, doing: str) -> OffsetAndEpoch:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TypeVar
+from uuid import UUID
 
 from minikafka.client.consuming.buffer import FetchBuffer
 from minikafka.client.consuming.handover import Handover, Offsets
@@ -17,17 +18,22 @@ Taken = TypeVar("Taken")
 
 
 class Share:
-    """``on_room`` is called when something more may be fetched. It is what a membership calls a partition owner."""
+    """``on_room`` is called when something more may be fetched. It is what a membership calls a partition owner.
+
+    ``topic_id_of`` tells which topic has a name now, zero for none: what was read of another is not to be committed.
+    """
 
     def __init__(
         self,
         clock_ms: Callable[[], int],
         on_room: Callable[[], None],
+        topic_id_of: Callable[[str], UUID],
         *,
         reset_policy: int | None,
         max_poll_interval_ms: int,
     ) -> None:
         self._on_room = on_room
+        self._topic_id_of = topic_id_of
         self._reset_policy = reset_policy
         self._handover = Handover(clock_ms, max_poll_interval_ms, self._give_up)
         self._may_have_error = False
@@ -129,8 +135,13 @@ class Share:
     # -- offsets ----------------------------------------------------------------------------------------------------
 
     def processed(self) -> Offsets:
-        """Behind what the user is done with, per partition."""
-        return {where: p.processed for where, p in self.positions.items() if p.processed.offset != NO_OFFSET}
+        """Behind what the user is done with, per partition. A topic that is gone is left out: one that is made anew
+        under its name would be read from that offset."""
+        return {
+            where: position.processed
+            for where, position in self.positions.items()
+            if position.processed.offset != NO_OFFSET and position.topic_id == self._topic_id_of(where.topic)
+        }
 
     def consumed(self) -> Offsets:
         """Behind what was handed out, per partition."""

@@ -21,7 +21,7 @@ from minikafka.wire.api import ApiKey
 from minikafka.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from minikafka.wire.messages.list_offsets import ListOffsetsRequest
 from minikafka.wire.messages.metadata import MetadataRequest
-from minikafka.wire.messages.offset_commit import OffsetCommitRequest
+from minikafka.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from minikafka.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from minikafka.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 
@@ -351,6 +351,38 @@ async def test_a_topic_that_is_made_anew_is_read_from_its_beginning(cluster: Scr
         cluster.create_topic("t", leaders=[2])
         write(cluster, b"new")
         assert await read(consumer, 1) == [b"new"]
+
+
+async def test_what_was_read_of_a_topic_is_not_committed_for_the_next_one_of_its_name(
+    cluster: ScriptedCluster,
+) -> None:
+    """Not even by an attempt that was refused while there was no such topic, and is repeated when there is one."""
+    write(cluster, *numbers(0, 5))
+    old_id, refusals_left = cluster.topic_ids["t"], 1
+
+    def refuse(node_id: int, request: OffsetCommitRequest) -> OffsetCommitResponse | None:
+        nonlocal refusals_left
+        if request.topics[0].partitions[0].committed_offset == 0:
+            return None
+        if cluster.topic_ids["t"] == old_id:
+            cluster.create_topic("t", leaders=[1, 2])
+        elif consumer._connections.cluster.topic_id_of("t") != old_id:
+            refusals_left -= 1  # the first that comes then may have been on its way
+        return commit_answer(request, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) if refusals_left >= 0 else None
+
+    cluster.on(ApiKey.OFFSET_COMMIT, refuse)
+    async with Consumer(
+        cluster.servers, group_id="g", auto_offset_reset="earliest", fetch_max_wait_ms=10, auto_commit_interval_ms=5
+    ) as consumer:
+        consumer.assign([T0])
+        assert await read(consumer, 5) == numbers(0, 5)
+        polling = asyncio.ensure_future(consumer.getone())  # the five are processed
+        await until(lambda: cluster.topic_ids["t"] != old_id)
+        write(cluster, b"new")
+        assert (await polling).value == b"new"
+        assert not await consumer.poll(1)
+        await until(lambda: T0 in cluster.committed and cluster.committed[T0].offset > 0)
+        assert cluster.committed[T0].offset == 1
 
 
 @pytest.mark.parametrize("by", ["id", "name"])
