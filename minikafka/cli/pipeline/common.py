@@ -26,12 +26,14 @@ MASTER: Final = "local[2]"
 
 @contextmanager
 def spark_session(name: str, master: str, settings: list[str] | None) -> Iterator[SparkSession]:
-    """A session that ends with the block. Without Java the program ends, and says what to install."""
+    """A session that ends with the block. Without Java the program ends, and says what to install; PipelineError when
+    Spark does not start with this master and these settings."""
     from minikafka.spark import NoJavaError, start_session
+    from minikafka.spark.pipelines.running import readable_errors
 
     chosen = parse_assignments(settings, "--conf")
     try:
-        with status("starting Spark"):
+        with status("starting Spark"), readable_errors(f"Spark does not start with --master {master}: "):
             spark = start_session(f"minikafka {name}", master=master, settings=chosen)
     except NoJavaError as error:
         fail(str(error))
