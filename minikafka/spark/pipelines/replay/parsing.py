@@ -126,22 +126,23 @@ def _record_of_consume(line: str) -> Record:
         _text_or_base64(fields.get("key")),
         _text_or_base64(_field(fields, "value")),
         [_header(each) for each in fields.get("headers") or ()],
-        _whole(fields, "timestamp", _TIMESTAMP_MAX_MS),
-        _whole(fields, "partition", _PARTITION_MAX),
+        _whole(fields, "timestamp", -_TIMESTAMP_MAX_MS, _TIMESTAMP_MAX_MS),
+        _whole(fields, "partition", 0, _PARTITION_MAX),
     )
 
 
 def _header(found: Any) -> tuple[str, bytes | None]:
     if not (isinstance(found, list) and len(found) == 2 and isinstance(found[0], str)):
         raise ValueError(f"a header is a list of a name and a value, not {found!r}")
+    found[0].encode()  # a ValueError for bytes that were no text
     return found[0], _text_or_base64(found[1])
 
 
-def _whole(fields: Mapping[str, Any], name: str, most: int) -> int | None:
+def _whole(fields: Mapping[str, Any], name: str, least: int, most: int) -> int | None:
     found = fields.get(name)
     if found is None:
         return None
-    if not isinstance(found, int) or isinstance(found, bool) or abs(found) > most:
+    if not isinstance(found, int) or isinstance(found, bool) or not least <= found <= most:
         raise ValueError(f"the field {name!r} is {found!r}, which cannot be one")
     return found
 

@@ -83,6 +83,8 @@ def test_compressed_files(tmp_path: Path) -> None:
             ['{"value":"a","partition":2147483648}'],
             "line 1: the field 'partition' is 2147483648, which",
         ),
+        ("records", None, ['{"value":"a","partition":-1}'], "line 1: the field 'partition' is -1, which"),
+        ("records", None, ['{"value":"a","headers":[["\\udcff","b"]]}'], "line 1: .*surrogates not allowed"),
         ("records", None, ['{"value":"a","headers":[["a"]]}'], "line 1: a header is a list of a name and a value, not"),
         ("records", None, ['{"value":{"base64":"?"}}'], "line 1: "),
     ],
