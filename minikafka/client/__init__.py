@@ -10,6 +10,7 @@
 ``connections``            one per broker and purpose, opened on demand; which broker is asked when any will do
 ``broker_connection``      one connection: versions, requests with their answers, late answers
 ``backoff``                waits between attempts
+``checks``                 of what users give, at the call (pure)
 ``records``, ``errors``    what is handed out and what is raised
 =========================  ========================================================================================
 
