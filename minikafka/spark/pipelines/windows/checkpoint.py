@@ -82,10 +82,19 @@ def load_purpose(spark: SparkSession, checkpoint: str) -> dict[str, Any] | None:
 
 
 def save_purpose(spark: SparkSession, checkpoint: str, purpose: Purpose) -> None:
-    """Note what the checkpoint is for. Raises PipelineError when it cannot be written."""
+    """Note what a checkpoint is for with which no batch has begun. Raises PipelineError when it cannot be written."""
     with readable_errors(f"the checkpoint {checkpoint} cannot be used: "):
+        _remove_leftovers(spark, checkpoint)
         note = spark.createDataFrame([(purpose.to_json(),)], "value string")
         note.coalesce(1).write.mode("overwrite").text(_path(checkpoint))
+
+
+def _remove_leftovers(spark: SparkSession, checkpoint: str) -> None:
+    """Whoever dies while the first offsets are written, or has no room for them, leaves a hidden file. Spark would take
+    it for a batch that began, and refuse to begin."""
+    jvm: Any = spark.sparkContext._jvm
+    offsets = jvm.org.apache.hadoop.fs.Path(f"{_root(checkpoint)}/offsets")
+    offsets.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration()).delete(offsets, True)
 
 
 def _lines(spark: SparkSession, path: str) -> list[str]:
