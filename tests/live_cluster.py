@@ -5,11 +5,14 @@ Nothing here sleeps to let time pass: a test waits for a condition (:func:`event
 
 from __future__ import annotations
 
+import fcntl
 import os
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import count
+from functools import cache
+from itertools import cycle
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -21,11 +24,26 @@ from minikafka.storage.disk import OsDisk
 from minikafka.storage.dump import DumpedBatch, dump_log
 
 PATIENCE_S: Final = 60.0
-FIRST_PORT: Final = 11_000 + os.getpid() % 333 * 60  # apart from what other test processes take at the same time
+FIRST_PORT: Final = 11_000
+PORTS_OF_A_PROCESS: Final = 300  # three kinds, of which each has a hundred
+BASE_PORTS_APART: Final = 6
 
 T = TypeVar("T")
 
-_next_base_port = count(FIRST_PORT, 3)
+
+@cache
+def _base_ports() -> Iterator[int]:
+    """Those of this process, round and round. A lock, held until it ends, keeps other test processes from taking them:
+    the port of a node that is down for a moment looks free."""
+    for first in range(FIRST_PORT, FIRST_PORT + 70 * PORTS_OF_A_PROCESS, PORTS_OF_A_PROCESS):
+        lock = os.open(f"{tempfile.gettempdir()}/minikafka-test-ports-{first}", os.O_WRONLY | os.O_CREAT)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+        else:
+            return cycle(range(first, first + REPLICATION_PORT_OFFSET - BASE_PORTS_APART, BASE_PORTS_APART))
+    raise AssertionError("70 test processes run already")
 
 
 def eventually(condition: Callable[[], T], what: str, timeout_s: float = PATIENCE_S) -> T:
@@ -38,12 +56,13 @@ def eventually(condition: Callable[[], T], what: str, timeout_s: float = PATIENC
 
 
 def free_base_port(brokers: int = 3) -> int:
-    """The next base port whose ports are all free; this process never gives one out twice."""
-    for base_port in _next_base_port:
+    """The next base port whose ports are all free."""
+    assert brokers <= BASE_PORTS_APART
+    for base_port in _base_ports():
         kinds = (0, REPLICATION_PORT_OFFSET, CONTROLLER_PORT_OFFSET)
         if all(is_free(base_port + kind + node) for kind in kinds for node in range(brokers)):
             return base_port
-    raise AssertionError("count() ends")
+    raise AssertionError("cycle() ends")
 
 
 @contextmanager
