@@ -36,7 +36,10 @@ def _base_ports() -> Iterator[int]:
     """Those of this process, round and round. A lock, held until it ends, keeps other test processes from taking them:
     the port of a node that is down for a moment looks free."""
     for first in range(FIRST_PORT, FIRST_PORT + 70 * PORTS_OF_A_PROCESS, PORTS_OF_A_PROCESS):
-        lock = os.open(f"{tempfile.gettempdir()}/minikafka-test-ports-{first}", os.O_WRONLY | os.O_CREAT)
+        try:
+            lock = os.open(f"{tempfile.gettempdir()}/minikafka-test-ports-{first}", os.O_WRONLY | os.O_CREAT)
+        except PermissionError:
+            continue  # another user's
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Final, Protocol
 
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import NO_EPOCH, OffsetAndEpoch, TopicPartition
@@ -25,6 +26,8 @@ from minikafka.spark.options import (
 from minikafka.spark.source.losses import report_loss
 
 Found = dict[TopicPartition, OffsetAndEpoch]
+
+_DELAYS_S: Final = (0.0, 0.1, 0.2, 0.4, 0.8)  # between questions that are asked again
 
 
 class Questions(Protocol):
@@ -64,19 +67,27 @@ def chosen_partitions(cluster: Questions, choice: TopicChoice) -> list[TopicPart
 
 
 def remaining_partitions(cluster: Questions, choice: TopicChoice) -> list[TopicPartition]:
-    """The same for a stream that has begun: what is missing was deleted, and is left out."""
-    try:
-        if isinstance(choice, MatchingTopics):
-            return chosen_partitions(cluster, choice)
-        assigned = choice.partitions if isinstance(choice, AssignedPartitions) else None
-        named = choice.topics if isinstance(choice, NamedTopics) else {where.topic for where in choice.partitions}
-        there = cluster.topic_ids(named).keys()
-        found = cluster.partitions(there) if there else []
-    except KafkaError as error:
-        if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise
-        return remaining_partitions(cluster, choice)  # one was deleted between the two questions
-    return found if assigned is None else [where for where in found if where in assigned]
+    """The same for a stream that has begun: what is missing was deleted, and is left out.
+
+    One may be deleted between two questions, of which brokers hear one after the other: then all is asked again.
+    """
+    for delay_s in _DELAYS_S:
+        try:
+            return _remaining_partitions(cluster, choice)
+        except KafkaError as error:
+            if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+        time.sleep(delay_s)
+    return _remaining_partitions(cluster, choice)
+
+
+def _remaining_partitions(cluster: Questions, choice: TopicChoice) -> list[TopicPartition]:
+    if isinstance(choice, MatchingTopics):
+        return chosen_partitions(cluster, choice)
+    named = choice.topics if isinstance(choice, NamedTopics) else {where.topic for where in choice.partitions}
+    there = cluster.topic_ids(named).keys()
+    found = cluster.partitions(there) if there else []
+    return [where for where in found if where in choice.partitions] if isinstance(choice, AssignedPartitions) else found
 
 
 def _missing(where: TopicPartition, found: Iterable[TopicPartition]) -> KafkaError:

@@ -64,6 +64,27 @@ def test_a_stream_goes_on_with_the_partitions_that_remain(cluster: Any) -> None:
     ]
 
 
+@pytest.mark.parametrize("times", [2, 1000])
+def test_brokers_that_disagree_on_what_remains_are_asked_again_for_a_while(
+    cluster: Any, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr("time.sleep", waits.append)
+    partitions = cluster.partitions
+
+    def unknown_at_first(topics: Any) -> Any:
+        return partitions(["gone"]) if len(waits) < times else partitions(topics)
+
+    monkeypatch.setattr(cluster, "partitions", unknown_at_first)
+    if times == 2:
+        assert remaining_partitions(cluster, NamedTopics(("a",))) == [A0, A1]
+        assert len(waits) == 2
+    else:
+        with pytest.raises(KafkaError, match="there is no topic 'gone'"):
+            remaining_partitions(cluster, NamedTopics(("a",)))
+        assert waits == sorted(waits) != []
+
+
 def test_edges_and_offsets(cluster: Any) -> None:
     assert start(cluster, Edge.EARLIEST) == {A0: (10, 1), A1: (0, 2)}
     assert start(cluster, Edge.LATEST) == {A0: (100, 1), A1: (50, 2)}
