@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import time
 from concurrent.futures import as_completed
-from typing import NamedTuple
+from textwrap import shorten
+from typing import Final, NamedTuple
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -15,6 +16,8 @@ from rich.table import Table
 from planted.found import suite, suites
 from planted.registry import Suite
 from planted.sweep import processes
+
+SUMMARY_LENGTH: Final = 160
 
 
 class Verdict(NamedTuple):
@@ -71,7 +74,7 @@ def _try(work: tuple[str, str]) -> Verdict:
 
 def _summary(violation: BaseException) -> str:
     lines = str(violation).splitlines() or [""]
-    return lines[0] or type(violation).__name__
+    return shorten(lines[0] or type(violation).__name__, SUMMARY_LENGTH, placeholder=" ...")
 
 
 def _table(found: dict[str, Suite], work: list[tuple[str, str]], verdicts: dict[tuple[str, str], Verdict]) -> Table:
