@@ -262,10 +262,10 @@ async def test_all_of_an_answer_is_appended_before_anything_is_waited_for(
     node.data_plane.fetchers.unfollow(both)
     ends: list[list[int]] = []
 
-    async def flush(_partition: Partition) -> None:
+    async def flush(_: TopicPartition) -> None:
         ends.append([replica(node, where).log.log_end_offset for where in both])
 
-    monkeypatch.setattr(node.data_plane.flusher, "flush", flush)
+    monkeypatch.setattr(fetcher, "_maybe_flush", flush)
     await fetcher._carry_out([do.Append(where, batch(b"x"), 0, 0) for where in both])
     assert ends == []
     await fetcher._flush_unsynced()
@@ -283,21 +283,20 @@ async def test_what_another_fetcher_appended_is_synced_before_the_first_fetch(
     followed = await follows(node, 0, where)
     (fetcher,) = node.data_plane.fetchers._fetchers.values()
     node.data_plane.fetchers.unfollow([where])
-    followed.log.append_as_follower(memoryview(batch(b"x")), wall_ms=0)
     done: list[object] = []
 
-    async def flush(partition: Partition) -> None:
-        done.append(partition)
+    async def flush(where: TopicPartition) -> None:
+        done.append(where)
 
     async def send(effect: object) -> None:
         done.append(type(effect))
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(node.data_plane.flusher, "flush", flush)
+    monkeypatch.setattr(fetcher, "_maybe_flush", flush)
     monkeypatch.setattr(fetcher, "_send", send)
     fetcher.add(followed)
     await eventually(lambda: len(done) > 1, "the fetcher to ask")
-    assert done == [followed, do.SendFetch]
+    assert done == [where, do.SendFetch]
 
 
 # -- fetchers ---------------------------------------------------------------------------------------------------------
