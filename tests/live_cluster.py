@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from itertools import cycle
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -61,11 +61,11 @@ def eventually(condition: Callable[[], T], what: str, timeout_s: float = PATIENC
 def free_base_port(brokers: int = 3) -> int:
     """The next base port whose ports are all free."""
     assert brokers <= BASE_PORTS_APART
-    for base_port in _base_ports():
+    for base_port in islice(_base_ports(), REPLICATION_PORT_OFFSET // BASE_PORTS_APART):
         kinds = (0, REPLICATION_PORT_OFFSET, CONTROLLER_PORT_OFFSET)
         if all(is_free(base_port + kind + node) for kind in kinds for node in range(brokers)):
             return base_port
-    raise AssertionError("cycle() ends")
+    raise AssertionError("all ports of this process are in use")
 
 
 @contextmanager

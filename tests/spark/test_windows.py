@@ -226,7 +226,13 @@ def test_a_checkpoint_belongs_to_the_query_that_began_a_batch_with_it(job: Job) 
     with pytest.raises(PipelineError, match="Distinct aggregations are not supported"):
         job.run(replace(WINDOWS, aggregates=(Named("users", "count(DISTINCT json.user)"),)))
     (job.checkpoint / "offsets").mkdir(exist_ok=True)  # as of one that died while it wrote the first offsets
-    (job.checkpoint / "offsets" / ".0.5b1f.tmp").write_text("v1\n")
+    for name in (".0.5b1f.tmp", "..0.5b1f.tmp.crc"):
+        (job.checkpoint / "offsets" / name).write_text("v1\n")
+    (job.checkpoint / "offsets" / "of somebody").mkdir()
+    with pytest.raises(PipelineError, match="offsets should be empty on batch 0"):
+        job.run()
+    assert [path.name for path in (job.checkpoint / "offsets").iterdir()] == ["of somebody"]
+    (job.checkpoint / "offsets" / "of somebody").rmdir()
     assert not job.run().is_resumed
     job.check(orders)
     with pytest.raises(PipelineError, match=r"of other windows .--window was 10s."):

@@ -6,6 +6,7 @@ The note is a text file in the checkpoint, written by Spark, so that any file sy
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +16,7 @@ from minikafka.spark.pipelines.windows.spec import Named, Windows, format_durati
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_UNFINISHED: Final = re.compile(r"\.\.?\d+\..*\.tmp(\.crc)?")  # offsets of a batch that have no final name yet
 _OPTIONS: Final = {
     "topic": "TOPIC",
     "to": "--to",
@@ -91,10 +93,13 @@ def save_purpose(spark: SparkSession, checkpoint: str, purpose: Purpose) -> None
 
 def _remove_leftovers(spark: SparkSession, checkpoint: str) -> None:
     """Whoever dies while the first offsets are written, or has no room for them, leaves a hidden file. Spark would take
-    it for a batch that began, and refuse to begin."""
+    it for a batch that began, and refuse to begin. Nothing else is touched: it may be somebody's."""
     jvm: Any = spark.sparkContext._jvm
     offsets = jvm.org.apache.hadoop.fs.Path(f"{_root(checkpoint)}/offsets")
-    offsets.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration()).delete(offsets, True)
+    files = offsets.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
+    for found in files.listStatus(offsets) if files.exists(offsets) else ():
+        if found.isFile() and _UNFINISHED.fullmatch(found.getPath().getName()):
+            files.delete(found.getPath(), False)
 
 
 def _lines(spark: SparkSession, path: str) -> list[str]:
