@@ -71,8 +71,9 @@ def _from_proc(pid: int) -> RunningProcess | None:
 
 
 def _from_ps(pid: int) -> RunningProcess | None:
+    # -ww: with COLUMNS in its environment ps cuts the command line to that width, also for a pipe.
     answer = subprocess.run(
-        ["ps", "-o", "state=,rss=,command=", "-p", str(pid)], capture_output=True, text=True, check=False
+        ["ps", "-ww", "-o", "state=,rss=,command=", "-p", str(pid)], capture_output=True, text=True, check=False
     )
     if answer.returncode or answer.stdout.lstrip().startswith("Z"):
         return None

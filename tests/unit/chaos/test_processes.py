@@ -31,7 +31,7 @@ def sleeper() -> Iterator[Sleeper]:
 def look_up_by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> LookUp:
     """`look_up` on a system with /proc and on one without."""
     if request.param == "ps":
-        if subprocess.run(["ps", "-o", "state=", "-p", str(os.getpid())], capture_output=True).returncode:
+        if subprocess.run(["ps", "-ww", "-o", "state=", "-p", str(os.getpid())], capture_output=True).returncode:
             pytest.skip("this ps knows no -o and -p (busybox)")
         monkeypatch.setattr(processes, "_PROC", Path("/nonexistent"))
     elif not Path("/proc/self").exists():
@@ -53,6 +53,15 @@ def test_a_process_is_recognised_by_the_words_of_its_command_line(sleeper: Sleep
     assert process.rss_bytes > 0
     assert look_up_by(sleeper.pid, "--other") is None
     assert look_up_by(sleeper.pid, "mark") is None  # whole arguments only
+
+
+def test_a_command_line_wider_than_the_terminal_is_read_whole(
+    sleeper: Sleeper, look_up_by: LookUp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    process = look_up_by(sleeper.pid, "--mark")
+    assert process is not None
+    assert len(process.command) > 20
 
 
 def test_a_pause_shows(sleeper: Sleeper, look_up_by: LookUp) -> None:
