@@ -87,7 +87,8 @@ def _open_metadata_log(ports: Ports, store: LogStore) -> MetadataLog:
         log = store.create(METADATA_PARTITION, CLUSTER_METADATA_TOPIC_ID, METADATA_LOG_CONFIG, first)
     if log.failure is not None:
         raise log.failure
-    return MetadataLog(log.directory, log, ports.disk, ports.run_in_thread, ports.clock.wall_ms)
+    threads = ports.threads
+    return MetadataLog(log.directory, log, ports.disk, threads.metadata, threads.upkeep, ports.clock.wall_ms)
 
 
 def _raft_node(ports: Ports, metadata_log: MetadataLog) -> RaftNode:

@@ -78,13 +78,13 @@ def build_data_plane(ports: Ports, store: LogStore, control: ControlPlane) -> Da
         return broker_config(metadata.image, config).replica_alter_log_dirs_io_max_bytes_per_second
 
     replicas = Replicas(config.node_id, clock, ports.timers)
-    flusher = Flusher(clock, ports.tasks, ports.run_in_thread, replicas.on_flushed, replicas.fail)
+    flusher = Flusher(clock, ports.tasks, ports.threads.sync, replicas.on_flushed, replicas.fail)
     quotas = ReplicationQuotas(config, clock)
     fetchers = ReplicaFetchers(
         config, replicas, ports.identity, clock, ports.tasks, flusher, quotas, endpoint_of, broker_epoch
     )
     assignments = DirectoryAssignments(config.node_id, control.client, broker_epoch, ports.rng)
-    moves = DirectoryMoves(store, replicas, move_rate, ports.run_in_thread)
+    moves = DirectoryMoves(store, replicas, move_rate, ports.threads.upkeep)
     roles = PartitionRoles(config, store, replicas, fetchers, assignments, moves, clock, broker_epoch)
     moves.on_moved = roles.on_moved
     return DataPlane(
@@ -98,5 +98,5 @@ def build_data_plane(ports: Ports, store: LogStore, control: ControlPlane) -> Da
         roles,
         SyncedTopics(control.registrations, replicas, flusher),
         IsrProposals(config.node_id, replicas, control.client, clock, broker_epoch, ports.rng),
-        Maintenance(config, replicas, store, clock, ports.run_in_thread),
+        Maintenance(config, replicas, store, clock, ports.threads.upkeep),
     )

@@ -8,15 +8,13 @@ what it appended is synced: so an acks=all acknowledgement means that every in-s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Callable
 
 from minikafka.broker.clock import Clock
 from minikafka.broker.partition import Partition
+from minikafka.broker.threads import RunInThread
 from minikafka.net.tasks import TaskOwner
 from minikafka.storage.errors import StorageFailure
-
-RunInThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 
 class Flusher:

@@ -10,6 +10,7 @@ import structlog
 
 from minikafka.broker.clock import Clock
 from minikafka.broker.replicas import Replicas
+from minikafka.broker.threads import RunInThread
 from minikafka.config import BrokerConfig
 from minikafka.errors import KafkaError
 from minikafka.net.tasks import TaskOwner
@@ -18,7 +19,6 @@ from minikafka.storage.log_store import LogStore
 
 log = structlog.get_logger(__name__)
 
-RunInThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 FLUSH_CHECK_INTERVAL_S = 1.0
 COMPACTION_CHECK_INTERVAL_S = 15.0
 

@@ -25,6 +25,7 @@ from minikafka.broker.handlers.produce import PendingProduce
 from minikafka.broker.logs import one_line
 from minikafka.broker.ports import Ports
 from minikafka.broker.services import build_listeners, build_services
+from minikafka.broker.threads import Threads
 from minikafka.broker.timers import Timers
 from minikafka.config import BrokerConfig
 from minikafka.config.node import CONTROLLER
@@ -77,6 +78,7 @@ class Node:
         self.tasks = TaskOwner(f"node-{config.node_id}", self._on_task_failure)
         self._loop = asyncio.get_running_loop()
         self.timers = Timers(clock, self._loop)
+        self.threads = Threads(self._loop)
         ports = Ports(
             config=config,
             cluster_id=cluster_id,
@@ -88,6 +90,7 @@ class Node:
             loop=self._loop,
             tasks=self.tasks,
             timers=self.timers,
+            threads=self.threads,
             descriptors=descriptors.shares(descriptors.limit()),
             on_fatal=self._on_fatal,
         )
@@ -210,6 +213,7 @@ class Node:
             self.store.close(high_watermarks, broker_epoch=control.registrations.previous_broker_epoch)
         else:
             self.store.abandon()
+        self.threads.close()
         log.info("stopped")
 
     async def _leave_cluster(self) -> None:

@@ -10,11 +10,11 @@ import asyncio
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 from minikafka.broker.clock import Clock
 from minikafka.broker.descriptors import Shares
+from minikafka.broker.threads import Threads
 from minikafka.broker.timers import Timers
 from minikafka.config import BrokerConfig
 from minikafka.net.identity import Identity
@@ -37,6 +37,7 @@ class Ports:
     loop: asyncio.AbstractEventLoop
     tasks: TaskOwner
     timers: Timers
+    threads: Threads
     descriptors: Shares
     on_fatal: Callable[[BaseException], None]
     """Nothing good can come of going on."""
@@ -44,7 +45,3 @@ class Ports:
     def new_uuid(self) -> UUID:
         """A random UUID (version 4)."""
         return UUID(int=self.rng.getrandbits(128), version=4)
-
-    def run_in_thread(self, act: Callable[[], Any]) -> asyncio.Future[Any]:
-        """Run ``act``, which blocks, beside the loop."""
-        return self.loop.run_in_executor(None, act)

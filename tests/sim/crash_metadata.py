@@ -180,7 +180,7 @@ class MetadataLife:
         log = self.store.get(METADATA_PARTITION)
         if log is None:
             log = self.store.create(METADATA_PARTITION, CLUSTER_METADATA_TOPIC_ID, CONFIG)
-        self.files = MetadataLog(log.directory, log, self.disk, self._in_thread, lambda: NOW_MS)
+        self.files = MetadataLog(log.directory, log, self.disk, self._in_thread, self._in_thread, lambda: NOW_MS)
         _summary, election, must_repair = self.files.recover()
         return election, must_repair
 

@@ -7,14 +7,14 @@ segment can dump it. Everything the quorum relies on is fsynced before the promi
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
+from minikafka.broker.threads import RunInThread
 from minikafka.model import OffsetAndEpoch
 from minikafka.raft import BatchSpan, ElectionState, EpochEntry, LogSummary, Snapshot
 from minikafka.raft import effects as do
@@ -33,19 +33,25 @@ REPAIR_MARK: Final = "repair-in-progress"
 SNAPSHOT_RECORDS_PER_BATCH: Final = 1_000
 _SNAPSHOT_NAME: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
-RunInThread = Callable[[Callable[[], Any]], "asyncio.Future[Any]"]
-
 
 class MetadataLog:
-    """Files in ``directory``; blocking work that may take long goes to ``run_in_thread``."""
+    """Files in ``directory``. What the quorum waits for is done in ``run_in_thread``, in turn; a snapshot, which may
+    be large, ``beside`` it."""
 
     def __init__(
-        self, directory: str, metadata_log: Log, disk: Disk, run_in_thread: RunInThread, wall_ms: Callable[[], int]
+        self,
+        directory: str,
+        metadata_log: Log,
+        disk: Disk,
+        run_in_thread: RunInThread,
+        beside: RunInThread,
+        wall_ms: Callable[[], int],
     ) -> None:
         self._directory = directory
         self._log = metadata_log
         self._disk = disk
         self._run_in_thread = run_in_thread
+        self._run_beside = beside
         self._wall_ms = wall_ms
         self._part: bytearray = bytearray()
 
@@ -206,7 +212,7 @@ class MetadataLog:
             part = values[start : start + SNAPSHOT_RECORDS_PER_BATCH]
             data += build_batch([Record(0, now_ms, None, value) for value in part], base_offset=start)
         path = self._snapshot_path(snapshot_id)
-        await self._run_in_thread(lambda: self._disk.write_atomic(path, data))
+        await self._run_beside(lambda: self._disk.write_atomic(path, data))
         return Snapshot(snapshot_id, len(data))
 
     def read_snapshot(self, snapshot_id: OffsetAndEpoch, position: int, max_bytes: int) -> bytes:

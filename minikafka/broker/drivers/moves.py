@@ -9,14 +9,15 @@ them, two renames; from the next read event on the partition lives in the other 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from os.path import abspath
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
 from minikafka.broker.partition import Partition
 from minikafka.broker.replicas import Replicas
+from minikafka.broker.threads import RunInThread
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.topic_names import check_topic_name
 from minikafka.model import INTERNAL_TOPICS, TopicPartition
@@ -27,7 +28,6 @@ from minikafka.storage.moving import ReplicaMove
 
 log = structlog.get_logger(__name__)
 
-RunInThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 CHUNK_BYTES: Final = 1 << 20
 LAST_STEP_BYTES: Final = 1 << 20

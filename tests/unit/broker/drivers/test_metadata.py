@@ -28,7 +28,7 @@ class Quorum:
         disk = HastyDisk()
         config = LogConfig(retention_ms=UNLIMITED, retention_bytes=UNLIMITED, segment_ms=NEVER)
         self._log = Log.open(disk, str(directory), TopicPartition(CLUSTER_METADATA_TOPIC, 0), config)
-        self.files = MetadataLog(str(directory), self._log, disk, self._in_thread, lambda: NOW_MS)
+        self.files = MetadataLog(str(directory), self._log, disk, self._in_thread, self._in_thread, lambda: NOW_MS)
         self.metadata = Metadata(self.files)
         self.deltas: list[MetadataDelta] = []
         self.metadata.subscribe(self.deltas.append)

@@ -39,7 +39,7 @@ class Files:
             recovery_point=recovery_point,
             log_start_offset=log_start_offset,
         )
-        return MetadataLog(str(self.directory), self.log, self.disk, self._in_thread, lambda: NOW_MS)
+        return MetadataLog(str(self.directory), self.log, self.disk, self._in_thread, self._in_thread, lambda: NOW_MS)
 
     def recovered(self, **how: int) -> tuple[MetadataLog, LogSummary, ElectionState, bool]:
         metadata_log = self.open(**how)
