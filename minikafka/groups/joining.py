@@ -26,6 +26,7 @@ from minikafka.groups.rebalance import (
     answer_parked_sync,
     current_generation,
     drop_member,
+    maybe_complete_join,
     maybe_prepare_rebalance,
     metadata_record,
     prepare_rebalance,
@@ -127,6 +128,7 @@ def _turn_away(shard: Shard, group: Group, join: Join) -> None:
     if member_id in group.pending_members:
         group.pending_members.discard(member_id)
         shard.end_session(group, member_id)
+        maybe_complete_join(shard, group)  # the others need not wait for it any more
     elif member_id in group.members:
         drop_member(shard, group, member_id)
         maybe_prepare_rebalance(shard, group)

@@ -43,10 +43,13 @@ def leave_group(shard: Shard, request: LeaveGroupRequest, version: int, token: T
     """Remove the members named (KIP-345: several, also by instance id alone), then rebalance once."""
     group = shard.groups.get(request.group_id)
     leaving = identities(request, version)
+    size = 0 if group is None else len(group.members)
     errors = [_leave(shard, group, identity) for identity in leaving]
     shard.respond(token, leave_answer(leaving, errors, version))
-    if group is not None and ErrorCode.NONE in errors:
+    if group is not None and len(group.members) < size:
         _membership_shrank(shard, group)
+    elif group is not None:
+        _pending_shrank(shard, group)
 
 
 def _leave(shard: Shard, group: Group | None, identity: MemberIdentity) -> ErrorCode:
@@ -69,7 +72,7 @@ def on_member_timer(shard: Shard, group: Group, member_id: str) -> None:
     """A session may have ended, or a member that was given an id has not joined with it."""
     if member_id in group.pending_members:
         group.pending_members.discard(member_id)
-        _membership_shrank(shard, group)
+        _pending_shrank(shard, group)
         return
     member = group.members.get(member_id)
     if member is None:
@@ -90,4 +93,10 @@ def _membership_shrank(shard: Shard, group: Group) -> None:
         maybe_prepare_rebalance(shard, group)
     else:
         maybe_complete_join(shard, group)
+    shard.maybe_forget(group)
+
+
+def _pending_shrank(shard: Shard, group: Group) -> None:
+    """A client that was given an id comes no more: only joins under way wait for it, a generation goes on."""
+    maybe_complete_join(shard, group)
     shard.maybe_forget(group)

@@ -8,6 +8,7 @@ does not write another.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 
 from minikafka.errors import ErrorCode
@@ -84,5 +85,10 @@ def _assignment_written(shard: Shard, group: Group, generation_id: int, error: E
         group.members[persisted.member_id].assignment = persisted.assignment
     group.transition_to(GroupState.STABLE)
     parked, group.awaiting_sync = group.awaiting_sync, {}
-    for member_id, token in parked.items():
-        _answer(shard, group, group.members[member_id], token)
+    for member_id in _leader_first(group, parked):
+        _answer(shard, group, group.members[member_id], parked[member_id])
+
+
+def _leader_first(group: Group, waiting: Iterable[str]) -> list[str]:
+    """The order of answers: the leader came last only because it computed the assignment."""
+    return sorted(waiting, key=lambda member_id: member_id != group.leader_id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from groups_schedules import run, trace_of
@@ -160,3 +160,15 @@ def new_id_not_persisted(shard: Shard, group: Group) -> Any:
 def syncs_left_parked(shard: Shard, group: Group, error: ErrorCode) -> None:
     """A rebalance forgets those who wait for the assignment that will not come."""
     group.awaiting_sync.clear()
+
+
+@SUITE.replaces(syncing, "_leader_first")
+def leader_answered_last(group: Group, waiting: Iterable[str]) -> list[str]:
+    """Who waits for the assignment is answered in the order of arrival."""
+    return list(waiting)
+
+
+@SUITE.replaces(membership, "_pending_shrank")
+def generation_ends_with_an_unused_id(shard: Shard, group: Group) -> None:
+    """A client that asked for an id and went away counts as a member that left."""
+    membership._membership_shrank(shard, group)

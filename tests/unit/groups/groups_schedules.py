@@ -5,6 +5,8 @@ Checked from outside, by what clients were told:
 
 - owners: in one generation of a group a partition is never given to two members;
 - zombies: once a generation was given out, no heartbeat and no commit of an older one succeeds;
+- calm: while only time passes and nobody's session ends, a stable group keeps its generation;
+- order: when an assignment is given out, the leader is the first to get it;
 - durability: a fetch shows the last acknowledged offset or a newer one, and nothing that a deletion has taken;
 - answers: every request is answered exactly once (the driver checks), and in time: the rebalance timeout and the time
   that a write may take bound the wait;
@@ -26,7 +28,7 @@ from groups_driver import Driver
 
 from minikafka.errors import ErrorCode
 from minikafka.groups.coordinator import GroupCoordinator
-from minikafka.groups.effects import RetentionTimer
+from minikafka.groups.effects import Respond, RetentionTimer
 from minikafka.groups.group import Group, GroupState
 from minikafka.wire.consumer_protocol import encode_subscription
 from minikafka.wire.messages.consumer_protocol import ConsumerProtocolSubscription
@@ -164,8 +166,17 @@ class World:
         """The oldest write is committed."""
         if self.driver.appended:
             self.note(f"committed {self.driver.appended[0].write_id}")
+            leaders = {token: group for group in GROUPS for token in self.sync_of_leader(group)}
             self.driver.committed()
+            answered = [effect.token for effect in self.driver.effects if isinstance(effect, Respond)]
+            if len(answered) > 1 and answered[0] not in leaders and not leaders.keys().isdisjoint(answered):
+                raise ViolationError(f"the leader's answer is not the first of {answered}")
             self.answers()
+
+    def sync_of_leader(self, name: str) -> list[Any]:
+        """The parked SyncGroup of the group's leader, if there is one."""
+        group = self.driver.group(name)
+        return [token for member, token in group.awaiting_sync.items() if member == group.leader_id] if group else []
 
     def fail_write(self) -> None:
         """Some write is refused by the log."""
@@ -180,10 +191,22 @@ class World:
         """Time passes, mostly a little; the wall clock may jump."""
         ms = self.random.choice([100, 1_000, 1_000, 3_000, 6_000, 11_000])
         self.note(f"advance {ms}")
+        stable = {name: calm for name in GROUPS if (calm := self.calm(name))}
         self.driver.advance(ms)
+        for name, before in stable.items():
+            after = self.driver.group(name)
+            if after is not None and list(after.members) == before[1] and self.calm(name) != before:
+                raise ViolationError(f"{name} left generation {before[0]} although all its members are there")
         if self.random.random() < 0.05:
             self.driver.wall_ms += 50_000_000
         self.answers()
+
+    def calm(self, name: str) -> tuple[int, list[str]] | None:
+        """Generation and members of a stable group of which nothing is on its way to the log."""
+        group = self.driver.group(name)
+        if group is None or not group.is_in(GroupState.STABLE) or group.writes_in_flight:
+            return None
+        return group.generation_id, list(group.members)
 
     def round(self) -> None:
         """A while without faults: what is sent arrives, what is written is committed, every client does something."""

@@ -115,3 +115,14 @@ def test_a_full_group_turns_a_member_with_a_place_reserved_away() -> None:
     driver.coordinator.shard.settings = driver.settings
     assert driver.join("c", member=given, version=5).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert not driver.group().pending_members
+
+
+def test_joins_do_not_wait_for_who_was_turned_away() -> None:
+    driver = Driver(max_size=2)
+    (member,) = driver.stable("a")
+    given = driver.join("b", version=5).member_id
+    rejoin = driver.join("a", member=member)
+    assert rejoin not in driver.answers, "it waits for who was given an id"
+    driver.coordinator.shard.settings = driver.settings.__class__(initial_rebalance_delay_ms=0, max_size=1)
+    assert driver.join("b", member=given, version=5).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert driver.answers[rejoin].generation_id == 2

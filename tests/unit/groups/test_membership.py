@@ -37,6 +37,33 @@ def test_an_id_that_was_given_out_may_leave(driver: Driver) -> None:
     assert driver.group() is None
 
 
+@pytest.mark.spec("D7")
+@pytest.mark.parametrize("leaves", [False, True])
+def test_an_id_that_was_given_out_and_never_used_disturbs_no_generation(driver: Driver, leaves: bool) -> None:
+    (member,) = driver.stable("a")
+    given = driver.join("b", version=5, session_ms=10_000).member_id
+    if leaves:
+        assert driver.leave((given, None)).members[0].error_code == 0
+    for _ in range(4):
+        driver.advance(5_000)
+        assert driver.heartbeat(member, 1).error_code == 0
+    assert (driver.group().state, driver.group().generation_id) == (GroupState.STABLE, 1)
+    assert not driver.group().pending_members
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_joins_wait_no_longer_for_an_id_that_comes_no_more(driver: Driver, leaves: bool) -> None:
+    (member,) = driver.stable("a")
+    given = driver.join("b", version=5, session_ms=10_000).member_id
+    rejoin = driver.join("a", member=member)
+    assert rejoin not in driver.answers
+    if leaves:
+        driver.leave((given, None))
+    else:
+        driver.advance(10_000)
+    assert driver.answers[rejoin].generation_id == 2
+
+
 def test_an_old_id_of_an_instance_cannot_make_the_new_one_leave(driver: Driver) -> None:
     (old,) = driver.stable("a", instance="i")
     driver.join("a", instance="i")

@@ -6,6 +6,7 @@ import pytest
 from groups_driver import Driver
 
 from minikafka.errors import ErrorCode
+from minikafka.groups.effects import Respond
 
 
 def test_who_is_left_out_gets_nothing(driver: Driver) -> None:
@@ -28,6 +29,19 @@ def test_the_protocol_is_checked_from_version_5(
     member = driver.join("a").member_id
     answer = driver.sync(member, 1, {member: b"x"}, protocol_type=protocol_type, protocol=protocol)
     assert answer.error_code == error
+
+
+@pytest.mark.spec("D7")
+def test_the_leader_is_answered_first_though_it_comes_last(driver: Driver) -> None:
+    leader, b, c = driver.stable("a", "b", "c")
+    driver.join("a", member=leader)
+    driver.join("b", member=b)
+    driver.join("c", member=c)
+    generation = driver.group().generation_id
+    parked = [driver.sync(c, generation), driver.sync(b, generation)]
+    driver.sync(leader, generation, {leader: b"1", b: b"2", c: b"3"}, token="leader")
+    answered = [effect.token for effect in driver.effects if isinstance(effect, Respond)]
+    assert answered == ["leader", *parked]
 
 
 def test_a_generation_that_is_over_has_no_assignment(driver: Driver) -> None:
