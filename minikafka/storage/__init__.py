@@ -11,8 +11,7 @@
 ``checkpoints``      ``topic partition offset`` text files; ``directory_checkpoints``: those of one directory
 ``durable_end``      up to where a log was synced, exactly
 ``config``           the settings of one log
-``log``              one partition's log, as a broker calls it. Its parts:
-``core``             what they share, and how a log goes offline
+``log``              one partition's log, as a broker calls it: what its parts share, and how it fails. The parts:
 ``appending``        stage and commit; ``follower``: what a follower demands of fetched batches
 ``reading``          ``slice``: a region of a file with whole batches; ``timestamps``: from a time to an offset
 ``cutting``          truncation, DeleteRecords, ``retention``

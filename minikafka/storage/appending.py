@@ -8,11 +8,10 @@ to the caller's receive buffer and is not looked at again after ``commit``. Noth
 
 from __future__ import annotations
 
-from typing import NamedTuple
-from uuid import UUID
+from typing import TYPE_CHECKING, NamedTuple
 
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import NO_TIMESTAMP, TopicPartition
+from minikafka.model import NO_TIMESTAMP
 from minikafka.records.batch import (
     CONTROL_FLAG,
     LOG_OVERHEAD,
@@ -22,15 +21,14 @@ from minikafka.records.batch import (
     set_log_append_time,
 )
 from minikafka.records.control import EndTxnMarker
-from minikafka.storage.config import LogConfig
-from minikafka.storage.core import LogCore, LogHooks
-from minikafka.storage.disk import Disk
-from minikafka.storage.errors import IllegalLogState, StorageFailure
+from minikafka.storage.errors import IllegalLogState
 from minikafka.storage.follower import checked_batches
 from minikafka.storage.index import MAX_RELATIVE_OFFSET
-from minikafka.storage.recovery import LoadedLog
-from minikafka.storage.segment import SegmentCache, StagedBatch
+from minikafka.storage.segment import StagedBatch
 from minikafka.storage.snapshots import marker_in, replay
+
+if TYPE_CHECKING:
+    from minikafka.storage.log import Log
 
 
 class AppendInfo(NamedTuple):
@@ -42,32 +40,17 @@ class AppendInfo(NamedTuple):
     duplicate: bool = False
 
 
-class AppendingLog(LogCore):
+class Appender:
     """See the module."""
 
-    def __init__(
-        self,
-        disk: Disk,
-        directory: str,
-        topic_partition: TopicPartition,
-        topic_id: UUID,
-        config: LogConfig,
-        loaded: LoadedLog,
-        cache: SegmentCache,
-        hooks: LogHooks,
-    ) -> None:
-        super().__init__(disk, directory, topic_partition, topic_id, config, loaded, cache, hooks)
+    __slots__ = ("_buffers", "_log", "_next_offset", "_staged", "_staged_bytes")
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
         self._staged: list[StagedBatch] = []
         self._buffers: list[WritableBuffer] = []
         self._staged_bytes = 0
-        self._next_offset = self.log_end_offset  # behind what is staged
-
-    def go_offline(self, failure: StorageFailure) -> None:
-        """The directory failed, or the log was closed or deleted: nothing staged ever becomes visible."""
-        super().go_offline(failure)
-        self._staged.clear()
-        self._buffers.clear()
-        self._staged_bytes = 0
+        self._next_offset = log.log_end_offset  # behind what is staged
 
     def stage(self, batch: WritableBuffer, header: BatchHeader, *, leader_epoch: int, wall_ms: int) -> AppendInfo:
         """Give a checked batch its place behind what is staged (row R1); it is changed, and must live until ``commit``.
@@ -75,28 +58,30 @@ class AppendingLog(LogCore):
         KafkaError for a producer out of order (45), fenced (47), a batch larger than a segment (18) or a log that is
         offline (56); then nothing is staged. A duplicate of one of the producer's last five batches is not staged.
         """
-        if self.failure is not None:
-            raise self.failure
-        marker = None
+        log = self._log
+        if log.failure is not None:
+            raise log.failure
+        config, marker = log.config, None
         if header.producer_id >= 0:
-            duplicate = self.producers.check(header)
+            duplicate = log.producers.check(header)
             if duplicate is not None:
-                append_time = duplicate.timestamp if self._config.log_append_time else NO_TIMESTAMP
+                append_time = duplicate.timestamp if config.log_append_time else NO_TIMESTAMP
                 return AppendInfo(duplicate.first_offset, duplicate.last_offset, append_time, True)
             marker = self._checked_marker(batch, header)
         size = header.batch_length + LOG_OVERHEAD
         assert size == len(batch)
-        self._check_size(size)
+        if size > config.segment_bytes:
+            raise self._too_large(size)
         append_time = NO_TIMESTAMP
-        if self._config.log_append_time:
+        if config.log_append_time:
             header = set_log_append_time(batch, 0, wall_ms)
             append_time = wall_ms
         base_offset = self._next_offset
         last_offset = base_offset + header.last_offset_delta
         if not self._has_room(last_offset, size, wall_ms):
             self.roll()
-            self.segments.active.first_append_ms = wall_ms
-        if leader_epoch != self.epochs.latest_epoch:
+            log.segments.active.first_append_ms = wall_ms
+        if leader_epoch != log.epochs.latest_epoch:
             self.begin_epoch(leader_epoch)
         assign_offsets(batch, 0, base_offset, leader_epoch)
         if header.producer_id >= 0:
@@ -109,15 +94,16 @@ class AppendingLog(LogCore):
 
     def commit(self) -> None:
         """Write what is staged and move ``log_end_offset``. StorageFailure when the log is, or now goes, offline."""
-        if self.failure is not None:
-            raise self.failure
+        log = self._log
+        if log.failure is not None:
+            raise log.failure
         if not self._staged:
             return
         try:
-            self.segments.active.append(self._buffers, self._staged)
+            log.segments.active.append(self._buffers, self._staged)
         except OSError as error:
-            self.fail("append to", error)
-        self.log_end_offset = self._next_offset
+            log.fail("append to", error)
+        log.log_end_offset = self._next_offset
         self._staged.clear()
         self._buffers.clear()
         self._staged_bytes = 0
@@ -131,66 +117,78 @@ class AppendingLog(LogCore):
         by default so for ``cleanup.policy=compact``) or epochs fall. CORRUPT_MESSAGE when a batch is damaged. In both
         cases nothing is appended. ``wall_ms`` serves ``segment.ms``.
         """
+        log = self._log
         self.commit()
-        batches = checked_batches(self, records, self._config.is_compacted if allow_gap is None else allow_gap)
+        batches = checked_batches(log, records, log.config.is_compacted if allow_gap is None else allow_gap)
         run_start = run_end = 0
         for position, header in batches:
             size = header.batch_length + LOG_OVERHEAD
             if not self._has_room(header.last_offset, size, wall_ms):
                 self._commit_run(records[run_start:position])
                 self._roll_for(header)
-                self.segments.active.first_append_ms = wall_ms
+                log.segments.active.first_append_ms = wall_ms
                 run_start = position
-            if header.leader_epoch != self.epochs.latest_epoch:
-                self.epochs.assign(header.leader_epoch, header.base_offset)
+            if header.leader_epoch != log.epochs.latest_epoch:
+                log.epochs.assign(header.leader_epoch, header.base_offset)
             if header.producer_id >= 0:
-                replay(self.producers, header, records[position : position + size])
+                replay(log.producers, header, records[position : position + size])
             self._staged.append((header.last_offset, size, header.max_timestamp))
             self._staged_bytes += size
             self._next_offset = header.next_offset
             run_end = position + size
         self._commit_run(records[run_start:run_end])
-        base_offset = batches[0][1].base_offset if batches else self.log_end_offset
-        return AppendInfo(base_offset, self.log_end_offset - 1)
+        base_offset = batches[0][1].base_offset if batches else log.log_end_offset
+        return AppendInfo(base_offset, log.log_end_offset - 1)
+
+    def drop_staged(self) -> None:
+        """The log is offline, or ends elsewhere now: go on at its end."""
+        self._staged.clear()
+        self._buffers.clear()
+        self._staged_bytes = 0
+        self._next_offset = self._log.log_end_offset
 
     def begin_epoch(self, epoch: int) -> None:
         """This replica leads in ``epoch`` from the log's end on (KIP-101). IllegalLogState when epochs would fall."""
-        if epoch < self.epochs.latest_epoch:
+        log = self._log
+        if epoch < log.epochs.latest_epoch:
             raise IllegalLogState(
-                f"{self.topic_partition} is in leader epoch {self.epochs.latest_epoch}; it cannot begin epoch {epoch}"
+                f"{log.topic_partition} is in leader epoch {log.epochs.latest_epoch}; it cannot begin epoch {epoch}"
             )
-        self.epochs.assign(epoch, self._next_offset)
+        log.epochs.assign(epoch, self._next_offset)
 
     def roll(self, base_offset: int | None = None) -> None:
         """Close the active segment and begin another at ``base_offset`` (the log's end); nothing if it is empty."""
+        log = self._log
         self.commit()
-        active = self.segments.active
-        base_offset = self.log_end_offset if base_offset is None else base_offset
+        active = log.segments.active
+        base_offset = log.log_end_offset if base_offset is None else base_offset
         if active.size == 0 and active.base_offset == base_offset:
             return
-        with self.guard("roll"):
+        with log.guard("roll"):
             active.seal()
             active.next_offset = base_offset
-            if base_offset <= self.recovery_point:
+            if base_offset <= log.recovery_point:
                 # No flush and no recovery will look at that segment again: its new indexes are synced here, and before
                 # the next segment exists, for until then it is the last one and a restart rebuilds them.
                 active.sync_indexes()
-            self.segments.add(self.new_segment(base_offset))
-            self.snapshots.take(self.producers, base_offset)
+            log.segments.add(log.new_segment(base_offset))
+            log.snapshots.take(log.producers, base_offset)
 
     def _roll_for(self, header: BatchHeader) -> None:
         """Let the batch begin a segment. Named by the log's end, so that a gap is not taken for a loss."""
-        is_far = header.last_offset - self.log_end_offset > MAX_RELATIVE_OFFSET
-        self.roll(header.base_offset if is_far else self.log_end_offset)
+        log = self._log
+        is_far = header.last_offset - log.log_end_offset > MAX_RELATIVE_OFFSET
+        self.roll(header.base_offset if is_far else log.log_end_offset)
 
     def _has_room(self, last_offset: int, size: int, wall_ms: int) -> bool:
         """May a batch join the active segment, behind what is staged?"""
-        active = self.segments.active
+        log = self._log
+        active = log.segments.active
         used = active.size + self._staged_bytes
         if used == 0:
             active.first_append_ms = wall_ms
             return last_offset - active.base_offset <= MAX_RELATIVE_OFFSET
-        config = self._config
+        config = log.config
         return (
             used + size <= config.segment_bytes
             and last_offset - active.base_offset <= MAX_RELATIVE_OFFSET
@@ -203,24 +201,25 @@ class AppendingLog(LogCore):
             self._buffers.append(run)
             self.commit()
 
-    def _check_size(self, size: int) -> None:
-        if size > self._config.segment_bytes:
-            raise KafkaError(
-                ErrorCode.RECORD_LIST_TOO_LARGE,
-                f"a batch of {size} bytes is larger than a segment of {self.topic_partition} may be, "
-                f"segment.bytes={self._config.segment_bytes}",
-            )
+    def _too_large(self, size: int) -> KafkaError:
+        log = self._log
+        return KafkaError(
+            ErrorCode.RECORD_LIST_TOO_LARGE,
+            f"a batch of {size} bytes is larger than a segment of {log.topic_partition} may be, "
+            f"segment.bytes={log.config.segment_bytes}",
+        )
 
     def _checked_marker(self, batch: WritableBuffer, header: BatchHeader) -> EndTxnMarker | None:
         if not header.attributes & CONTROL_FLAG:
             return None
         marker = marker_in(batch, header)
         if marker is not None:
-            self.producers.check_marker(header, marker)
+            self._log.producers.check_marker(header, marker)
         return marker
 
     def _note_producer(self, header: BatchHeader, base_offset: int, marker: EndTxnMarker | None) -> None:
+        log = self._log
         if marker is not None:
-            self.producers.end_transaction(header, marker, base_offset)
+            log.producers.end_transaction(header, marker, base_offset)
         elif not header.attributes & CONTROL_FLAG:
-            self.producers.append(header, base_offset)
+            log.producers.append(header, base_offset)

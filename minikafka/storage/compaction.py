@@ -15,6 +15,7 @@ as ``.cleaned``, renamed to ``.swap`` (from here on recovery finishes it), the o
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from minikafka.errors import KafkaError
 from minikafka.records.batch import BatchHeader, Buffer
@@ -22,7 +23,6 @@ from minikafka.records.build import rebuild_batch
 from minikafka.records.read import iter_records
 from minikafka.records.record import Record
 from minikafka.storage.config import LogConfig
-from minikafka.storage.core import LogCore
 from minikafka.storage.disk import Disk
 from minikafka.storage.errors import BadBatchError
 from minikafka.storage.index import MAX_RELATIVE_OFFSET
@@ -31,11 +31,14 @@ from minikafka.storage.scan import BATCH_CHUNK_BYTES, scan_batches
 from minikafka.storage.segment import LOG_SUFFIX, SUFFIXES, Segment, SegmentCache, StagedBatch
 from minikafka.storage.snapshots import marker_in
 
+if TYPE_CHECKING:
+    from minikafka.storage.log import Log
+
 MAX_KEY_BYTES = 64 * 1024**2  # of the map; a log with more distinct keys is cleaned in several passes
 KEY_OVERHEAD_BYTES = 120
 
 
-def plan(log: LogCore, high_watermark: int, wall_ms: int) -> CompactionJob | None:
+def plan(log: Log, high_watermark: int, wall_ms: int) -> CompactionJob | None:
     """A job, if enough of the log is dirty (``min.cleanable.dirty.ratio``); None otherwise."""
     if log.is_uncleanable:
         return None
@@ -50,7 +53,7 @@ def plan(log: LogCore, high_watermark: int, wall_ms: int) -> CompactionJob | Non
     return CompactionJob(log, segments, dirty, wall_ms)
 
 
-def _cleanable(log: LogCore, high_watermark: int, wall_ms: int) -> list[Segment]:
+def _cleanable(log: Log, high_watermark: int, wall_ms: int) -> list[Segment]:
     """The closed segments that may be rewritten: decided, durable and old enough."""
     unstable = log.producers.first_unstable_offset(high_watermark)
     limit = min(high_watermark if unstable is None else min(unstable, high_watermark), log.recovery_point)
@@ -66,7 +69,7 @@ def _cleanable(log: LogCore, high_watermark: int, wall_ms: int) -> list[Segment]
 class CompactionJob:
     """One pass over one log. ``error``, ``damaged`` or ``unreadable`` is set if it could not be finished."""
 
-    def __init__(self, log: LogCore, segments: Sequence[Segment], dirty: Sequence[Segment], wall_ms: int) -> None:
+    def __init__(self, log: Log, segments: Sequence[Segment], dirty: Sequence[Segment], wall_ms: int) -> None:
         self.generation = log.generation
         self.error: OSError | None = None
         self.damaged: tuple[Segment, BadBatchError] | None = None
@@ -242,7 +245,7 @@ def _groups(segments: Sequence[Segment], config: LogConfig) -> Iterator[list[Seg
         yield group
 
 
-def complete(log: LogCore, job: CompactionJob) -> bool:
+def complete(log: Log, job: CompactionJob) -> bool:
     """Put the new segments in the place of the old. False if the log changed under the job, or it failed."""
     if job.damaged is not None:
         log.mark_damaged(*job.damaged)
@@ -266,7 +269,7 @@ def _remove(disk: Disk, new: Segment) -> None:
         disk.unlink(new.path(kind))
 
 
-def _swap(log: LogCore, old: list[Segment], new: Segment) -> None:
+def _swap(log: Log, old: list[Segment], new: Segment) -> None:
     new.rename(SWAP_SUFFIX)
     log.disk.fsync_dir(log.directory)
     for segment in old:

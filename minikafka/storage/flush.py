@@ -1,20 +1,25 @@
 """Making a log durable, with the slow part fit for a thread.
 
-:func:`prepare` decides on the event loop what to sync, :meth:`FlushJob.run` syncs it anywhere, and :func:`complete`
-moves the recovery point on the loop, or takes the log offline: a failed fsync is never tried again, for the kernel may
-have dropped the pages and would say "ok" the next time. Jobs of one log may overlap.
+:meth:`Flusher.prepare_flush` decides on the event loop what to sync, :meth:`FlushJob.run` syncs it anywhere, and
+:meth:`Flusher.complete_flush` moves the recovery point on the loop, or takes the log offline: a failed fsync is never
+tried again, for the kernel may have dropped the pages and would say "ok" the next time. Jobs of one log may overlap.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from os.path import dirname
+from typing import TYPE_CHECKING
 
-from minikafka.storage.core import LogCore
+from minikafka.model import NO_TIMESTAMP
 from minikafka.storage.disk import Disk, File
 from minikafka.storage.durable_end import DurableEnd
 from minikafka.storage.epochs import LeaderEpochCache
+from minikafka.storage.errors import StorageFailure
 from minikafka.storage.segment import INDEX_SUFFIXES
+
+if TYPE_CHECKING:
+    from minikafka.storage.log import Log
 
 
 class FlushJob:
@@ -57,7 +62,7 @@ class FlushJob:
         self._durable_end = durable_end
 
     def run(self) -> None:
-        """Sync, in any thread. Nothing is raised: :func:`complete` looks at ``error``."""
+        """Sync, in any thread. Nothing is raised: :meth:`Flusher.complete_flush` looks at ``error``."""
         try:
             for file in self._files:
                 file.fsync()
@@ -80,50 +85,102 @@ class FlushJob:
             return  # retention or compaction took the segment away meanwhile
 
 
-def is_due(log: LogCore, wall_ms: int) -> bool:
-    """True when a rolled segment, ``flush.messages`` or ``flush.ms`` asks for a flush."""
-    unflushed = log.log_end_offset - log.recovery_point
-    return unflushed > 0 and (
-        log.recovery_point < log.segments.active.base_offset
-        or unflushed >= log.config.flush_messages
-        or wall_ms - log.last_flush_ms >= log.config.flush_ms
-    )
+class Flusher:
+    """What of a log is not durable yet: batches above its recovery point, names, small files."""
 
+    def __init__(self, log: Log, *, is_believed: bool) -> None:
+        self.is_directory_dirty = not is_believed  # a file was made or renamed since the directory was synced
+        self.unsynced_paths: list[str] = []  # small files that the next flush takes along
+        self._log = log
+        self._last_flush_ms = NO_TIMESTAMP
+        self._is_believed = is_believed
+        self._loaded_end_offset = log.log_end_offset
 
-def prepare(log: LogCore, *, is_last: bool = False) -> FlushJob:
-    """What to sync so that the log is durable up to its present end.
+    def flush_due(self, wall_ms: int) -> bool:
+        """True when a rolled segment, ``flush.messages`` or ``flush.ms`` asks for a flush."""
+        log = self._log
+        unflushed = log.log_end_offset - log.recovery_point
+        return unflushed > 0 and (
+            log.recovery_point < log.segments.active.base_offset
+            or unflushed >= log.config.flush_messages
+            or wall_ms - self._last_flush_ms >= log.config.flush_ms
+        )
 
-    The epoch file is written by :func:`complete`, lest jobs that overlap write it out of order; by the job itself only
-    when it is the last one of the log.
-    """
-    is_stale = log.recovery_point < log.log_end_offset or log.is_directory_dirty
-    segments = log.segments.since(log.recovery_point) if is_stale else []
-    sealed = (segment for segment in segments if not segment.is_active)
-    paths = [segment.path(kind) for segment in sealed for kind in INDEX_SUFFIXES]
-    job = FlushJob(
-        log.disk,
-        up_to_offset=log.log_end_offset,
-        generation=log.generation,
-        files=[segment.file for segment in segments],
-        paths=log.unsynced_paths + paths,
-        directories=[log.directory, dirname(log.directory)] if log.is_directory_dirty or is_last else [],
-        epochs=log.epochs if is_last else None,
-        durable_end=log.durable_end,
-    )
-    log.unsynced_paths = []
-    log.is_directory_dirty = False
-    return job
+    def prepare_flush(self) -> FlushJob:
+        """What to sync so that the log is durable up to its present end; run it, then :meth:`complete_flush`.
 
+        The epoch file is written when the job is completed, lest jobs that overlap write it out of order.
+        """
+        return self._prepare(is_last=False)
 
-def complete(log: LogCore, job: FlushJob, wall_ms: int) -> None:
-    """A job has run: move the recovery point. StorageFailure, and offline, if it failed."""
-    assert job.is_done
-    if log.is_replaced:
-        return  # everything of it was durable in the log that took its place
-    with log.guard("flush"):
-        if job.error is not None:
-            raise job.error
-        log.epochs.store(log.disk, log.directory)
-    if job.generation == log.generation:
-        log.recovery_point = max(log.recovery_point, job.up_to_offset)
-        log.last_flush_ms = wall_ms
+    def complete_flush(self, job: FlushJob, *, wall_ms: int = NO_TIMESTAMP) -> None:
+        """A job has run: move ``recovery_point``. StorageFailure, and offline, if it failed."""
+        log = self._log
+        assert job.is_done
+        if log.is_replaced:
+            return  # everything of it was durable in the log that took its place
+        with log.guard("flush"):
+            if job.error is not None:
+                raise job.error
+            log.epochs.store(log.disk, log.directory)
+        if job.generation == log.generation:
+            log.recovery_point = max(log.recovery_point, job.up_to_offset)
+            self._last_flush_ms = wall_ms
+
+    def flush(self) -> None:
+        """Make everything durable now, here."""
+        job = self.prepare_flush()
+        job.run()
+        self.complete_flush(job)
+
+    def prepare_close(self) -> FlushJob:
+        """Write indexes and producer state, and say what to sync; run it, then :meth:`complete_close`."""
+        log = self._log
+        log.commit()
+        active = log.segments.active
+        if self._has_changed and active.size:
+            with log.guard("close"):
+                active.seal()
+                log.snapshots.take(log.producers, log.log_end_offset)
+            log.recovery_point = min(log.recovery_point, active.base_offset)
+        return self._prepare(is_last=self._has_changed)
+
+    def complete_close(self, job: FlushJob) -> None:
+        """An orderly end: everything is durable. The log cannot be used again."""
+        self.complete_flush(job)
+        self._log.go_offline(StorageFailure(f"{self._log.topic_partition} is closed"))
+
+    def close(self) -> None:
+        """An orderly end now, here."""
+        job = self.prepare_close()
+        job.run()
+        self.complete_close(job)
+
+    @property
+    def _has_changed(self) -> bool:
+        """False while the files are exactly as an orderly stop left them."""
+        log = self._log
+        is_rebuilt = self.is_directory_dirty or not self._is_believed
+        return is_rebuilt or log.log_end_offset != self._loaded_end_offset or log.generation > 0
+
+    def _prepare(self, *, is_last: bool) -> FlushJob:
+        """The last job of a log writes its epoch file, too."""
+        log = self._log
+        log.commit()
+        is_stale = log.recovery_point < log.log_end_offset or self.is_directory_dirty
+        segments = log.segments.since(log.recovery_point) if is_stale else []
+        sealed = (segment for segment in segments if not segment.is_active)
+        paths = [segment.path(kind) for segment in sealed for kind in INDEX_SUFFIXES]
+        job = FlushJob(
+            log.disk,
+            up_to_offset=log.log_end_offset,
+            generation=log.generation,
+            files=[segment.file for segment in segments],
+            paths=self.unsynced_paths + paths,
+            directories=[log.directory, dirname(log.directory)] if self.is_directory_dirty or is_last else [],
+            epochs=log.epochs if is_last else None,
+            durable_end=log.durable_end,
+        )
+        self.unsynced_paths = []
+        self.is_directory_dirty = False
+        return job

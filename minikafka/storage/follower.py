@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.records.batch import BatchHeader, crc_is_valid, iter_batches
-from minikafka.storage.core import LogCore
 from minikafka.storage.errors import IllegalLogState
 
+if TYPE_CHECKING:
+    from minikafka.storage.log import Log
 
-def checked_batches(log: LogCore, records: memoryview, allow_gap: bool) -> list[tuple[int, BatchHeader]]:
+
+def checked_batches(log: Log, records: memoryview, allow_gap: bool) -> list[tuple[int, BatchHeader]]:
     """(position, header) of each whole batch in ``records``, which continue the log."""
     batches = list(iter_batches(records))
     expected, epoch = log.log_end_offset, log.epochs.latest_epoch

@@ -1,7 +1,16 @@
-"""One partition's log: append, read, truncate, flush.
+"""One partition's log: append, read, cut, make durable.
 
-:class:`Log` is what a broker calls. What its parts share is in ``core``; it inherits the appends of ``appending``, and
-hands the rest to modules of functions: ``reading``, ``cutting``, ``compaction``, ``flush``.
+A :class:`Log` holds what its parts share (segments, offsets, epochs, producers) and knows how a log fails. What it does
+is done by its parts, each with the state that nobody else needs; a part's methods are the log's own:
+
+=============  ========================================================================================================
+``appender``   ``stage``, ``commit``, ``append_as_follower``, ``begin_epoch``, ``roll``
+``reader``     ``read``, ``bytes_between``, ``offset_for_timestamp``, ``offset_of_max_timestamp``
+``cutter``     ``truncate_to``, ``truncate_fully_and_start_at``, ``maybe_increment_log_start_offset``,
+               ``delete_records``, ``delete_old_segments``
+``flusher``    ``flush_due``, ``prepare_flush``, ``complete_flush``, ``flush``; ``prepare_close``, ``complete_close``,
+               ``close``
+=============  ========================================================================================================
 
 Invariants: ``log_start_offset <= log_end_offset`` and ``recovery_point <= log_end_offset``; everything below the
 recovery point is durable; leader epochs never fall along the log. A failed write, truncation or fsync leaves the log
@@ -11,22 +20,30 @@ the failed write may have left behind the last good batch.
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple, NoReturn
 from uuid import UUID
 
-from minikafka.model import NO_TIMESTAMP, ZERO_TOPIC_ID, OffsetAndEpoch, TopicPartition
-from minikafka.storage import compaction, cutting, flush, reading
-from minikafka.storage.appending import AppendInfo, AppendingLog
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import ZERO_TOPIC_ID, OffsetAndEpoch, TopicPartition
+from minikafka.storage import compaction
+from minikafka.storage.appending import Appender, AppendInfo
 from minikafka.storage.compaction import CompactionJob
 from minikafka.storage.config import LogConfig
-from minikafka.storage.core import LogHooks
-from minikafka.storage.damage import remove_refetch_mark
+from minikafka.storage.cutting import Cutter
+from minikafka.storage.damage import remove_refetch_mark, write_refetch_mark
 from minikafka.storage.disk import Disk
+from minikafka.storage.durable_end import DurableEnd
 from minikafka.storage.epochs import EpochEntry
-from minikafka.storage.errors import Corruption, IllegalLogState, StorageFailure
-from minikafka.storage.flush import FlushJob
-from minikafka.storage.recovery import load_log
-from minikafka.storage.segment import SegmentCache
+from minikafka.storage.errors import BadBatchError, Corruption, IllegalLogState, StorageFailure
+from minikafka.storage.flush import Flusher, FlushJob
+from minikafka.storage.reading import Reader
+from minikafka.storage.recovery import LoadedLog, load_log
+from minikafka.storage.segment import LOG_SUFFIX, Segment, SegmentCache
 from minikafka.storage.slice import LogSlice
+from minikafka.storage.snapshots import SnapshotFiles
 from minikafka.storage.timestamps import TimestampedOffset
 
 __all__ = [
@@ -41,9 +58,86 @@ __all__ = [
     "TimestampedOffset",
 ]
 
+_PASSING_ERRORS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # say nothing about the file
 
-class Log(AppendingLog):
-    """See the module. Single-threaded, but the ``run`` of a flush and the ``step`` of a compaction may be elsewhere."""
+
+class LogHooks(NamedTuple):
+    """What a log tells its directory."""
+
+    on_failure: Callable[[StorageFailure], None] = lambda _failure: None
+    record_bounds: Callable[[], None] = lambda: None  # recovery point and log start, durably, before they are cut
+    discard: Callable[[Sequence[str]], None] | None = None  # files to unlink some time; None: at once
+
+
+class Log:
+    """See the module. ``failure`` is set once it is offline, ``corruption`` once damage was found.
+
+    Single-threaded, but the ``run`` of a flush and the ``step`` of a compaction may be elsewhere.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        topic_partition: TopicPartition,
+        topic_id: UUID,
+        config: LogConfig,
+        loaded: LoadedLog,
+        cache: SegmentCache,
+        hooks: LogHooks,
+    ) -> None:
+        self.disk = disk
+        self.directory = directory
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.segments = loaded.segments
+        self.epochs = loaded.epochs
+        self.producers = loaded.producers
+        self.snapshots = SnapshotFiles(disk, directory)
+        self.log_start_offset = loaded.log_start_offset
+        self.log_end_offset = loaded.segments.active.next_offset
+        self.recovery_point = loaded.recovery_point
+        self.corruption: Corruption | None = loaded.corruption
+        self.durable_end = DurableEnd(disk, directory) if config.notes_durable_end else None
+        if self.durable_end is not None:
+            self.durable_end.lower(self.log_end_offset)  # what is gone is marked as damage
+        self.failure: StorageFailure | None = None
+        self.first_dirty_offset = 0  # compaction looked at what lies below
+        self.generation = 0  # of truncations: a flush that began in an older one moves no recovery point
+        self.is_replaced = False  # by a copy in another directory, which is durable; this log is of the past
+        self.is_cleaning = False  # a pass of the cleaner is under way
+        self.is_uncleanable = False  # the cleaner found a batch that it cannot read; until the next start
+        self._config = config
+        self._cache = cache
+        self._hooks = hooks
+        self._take_parts(is_believed=loaded.is_believed)
+
+    def _take_parts(self, *, is_believed: bool) -> None:
+        appender = self.appender = Appender(self)
+        self.stage = appender.stage
+        self.commit = appender.commit
+        self.append_as_follower = appender.append_as_follower
+        self.begin_epoch = appender.begin_epoch
+        self.roll = appender.roll
+        reader = self.reader = Reader(self)
+        self.read = reader.read
+        self.bytes_between = reader.bytes_between
+        self.offset_for_timestamp = reader.offset_for_timestamp
+        self.offset_of_max_timestamp = reader.offset_of_max_timestamp
+        cutter = self.cutter = Cutter(self)
+        self.truncate_to = cutter.truncate_to
+        self.truncate_fully_and_start_at = cutter.truncate_fully_and_start_at
+        self.maybe_increment_log_start_offset = cutter.maybe_increment_log_start_offset
+        self.delete_records = cutter.delete_records
+        self.delete_old_segments = cutter.delete_old_segments
+        flusher = self.flusher = Flusher(self, is_believed=is_believed)
+        self.flush_due = flusher.flush_due
+        self.prepare_flush = flusher.prepare_flush
+        self.complete_flush = flusher.complete_flush
+        self.flush = flusher.flush
+        self.prepare_close = flusher.prepare_close
+        self.complete_close = flusher.complete_close
+        self.close = flusher.close
 
     @classmethod
     def open(
@@ -78,6 +172,17 @@ class Log(AppendingLog):
     # -- what it is -------------------------------------------------------------------------------------------------
 
     @property
+    def config(self) -> LogConfig:
+        """The settings; assign to change them."""
+        return self._config
+
+    @config.setter
+    def config(self, config: LogConfig) -> None:
+        self._config = config
+        for segment in self.segments:
+            segment.index_interval_bytes = config.index_interval_bytes
+
+    @property
     def size_in_bytes(self) -> int:
         """Bytes of all segment files."""
         return self.segments.size_in_bytes
@@ -97,40 +202,6 @@ class Log(AppendingLog):
         """Where each leader epoch of the log starts, oldest first."""
         return self.epochs.entries
 
-    def last_stable_offset(self, high_watermark: int) -> int:
-        """First offset a read_committed consumer may not read, given the high watermark."""
-        unstable = self.producers.first_unstable_offset(high_watermark)
-        return high_watermark if unstable is None else min(unstable, high_watermark)
-
-    # -- reading ----------------------------------------------------------------------------------------------------
-
-    def read(
-        self, start_offset: int, max_bytes: int, *, max_offset: int | None = None, min_one_batch: bool = True
-    ) -> LogSlice:
-        """Whole batches from the one that holds ``start_offset`` on, as a region of one segment file (row R15).
-
-        They end at or before ``max_offset`` (default: the log's end) and within ``max_bytes``, except that the first
-        batch comes even if larger when ``min_one_batch``. The slice may be empty. The first batch may begin before
-        ``start_offset``. OFFSET_OUT_OF_RANGE outside of ``[log_start_offset, log_end_offset]``;
-        KAFKA_STORAGE_ERROR, with ``corruption`` set, where the file is damaged.
-        """
-        self.commit()
-        return reading.read(self, start_offset, max_bytes, max_offset, min_one_batch)
-
-    def bytes_between(self, start_offset: int, end_offset: int) -> int:
-        """About how many bytes of batches lie between two offsets, without reading the file (row D5)."""
-        return reading.bytes_between(self, start_offset, end_offset)
-
-    def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
-        """The first record stamped at or after ``timestamp`` (ms); None when all are earlier (KIP-79)."""
-        self.commit()
-        return reading.offset_for_timestamp(self, timestamp)
-
-    def offset_of_max_timestamp(self) -> TimestampedOffset | None:
-        """The first record that has the largest timestamp of the log; None for an empty log (KIP-734)."""
-        self.commit()
-        return reading.offset_of_max_timestamp(self)
-
     def end_offset_for_epoch(self, epoch: int) -> OffsetAndEpoch:
         """Row E2: the largest epoch <= ``epoch`` and the offset where it ends; (-1, -1) when undefined."""
         return self.epochs.end_offset_for(epoch, self.log_end_offset)
@@ -139,45 +210,10 @@ class Log(AppendingLog):
         """The leader epoch ``offset`` was written in; -1 when not known."""
         return self.epochs.epoch_for(offset)
 
-    # -- cutting ----------------------------------------------------------------------------------------------------
-
-    def truncate_to(self, offset: int) -> bool:
-        """Cut everything from ``offset`` on, durably; an offset inside a batch takes that batch with it.
-
-        False when the log already ends at or before ``offset``. Rows R4, R13.
-        """
-        self.commit()
-        if offset >= self.log_end_offset:
-            # An epoch that this replica began as leader, without an append, may contradict the new leader's log.
-            self.epochs.truncate_from_end(self.log_end_offset)
-            return False
-        cutting.truncate_to(self, offset)
-        self._next_offset = self.log_end_offset
-        return True
-
-    def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Drop everything, durably; the log is empty and begins at ``offset`` (row R13)."""
-        self.commit()
-        cutting.restart_at(self, offset)
-        self._next_offset = offset
-
-    def maybe_increment_log_start_offset(self, offset: int) -> bool:
-        """Records below ``offset`` are no longer part of the log. False when they already were not.
-
-        OFFSET_OUT_OF_RANGE when the log ends before ``offset``.
-        """
-        self.commit()
-        return cutting.increment_log_start_offset(self, offset)
-
-    def delete_records(self, offset: int, high_watermark: int) -> int:
-        """DeleteRecords: drop what lies below ``offset`` (-1: the high watermark); the new log start offset."""
-        self.commit()
-        return cutting.delete_records(self, offset, high_watermark)
-
-    def delete_old_segments(self, high_watermark: int, wall_ms: int) -> int:
-        """Apply retention; how many segments went. See :mod:`minikafka.storage.retention`."""
-        self.commit()
-        return cutting.delete_old_segments(self, high_watermark, wall_ms)
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """First offset a read_committed consumer may not read, given the high watermark."""
+        unstable = self.producers.first_unstable_offset(high_watermark)
+        return high_watermark if unstable is None else min(unstable, high_watermark)
 
     def remove_expired_producers(self, now_ms: int, expiration_ms: int) -> int:
         """Forget idle producers (``producer.id.expiration.ms``); ``now_ms`` is monotonic. How many."""
@@ -194,50 +230,109 @@ class Log(AppendingLog):
         """Let the compacted segments take the place of the old ones. False when that is no longer possible."""
         return compaction.complete(self, job)
 
-    # -- making it durable ------------------------------------------------------------------------------------------
+    # -- segments ---------------------------------------------------------------------------------------------------
 
-    def flush_due(self, wall_ms: int) -> bool:
-        """True when a rolled segment, ``flush.messages`` or ``flush.ms`` asks for a flush."""
-        return flush.is_due(self, wall_ms)
+    def new_segment(self, base_offset: int) -> Segment:
+        """A segment of this log with an empty file."""
+        segment = self.loaded_segment(base_offset, 0, base_offset)
+        segment.create()
+        self.flusher.is_directory_dirty = True
+        return segment
 
-    def prepare_flush(self) -> FlushJob:
-        """What to sync so that the log is durable up to its present end; run it, then :meth:`complete_flush`."""
-        self.commit()
-        return flush.prepare(self)
+    def loaded_segment(self, base_offset: int, size: int, next_offset: int) -> Segment:
+        """A closed segment of this log whose files are in place."""
+        return Segment(
+            self.disk,
+            self.directory,
+            base_offset,
+            cache=self._cache,
+            index_interval_bytes=self._config.index_interval_bytes,
+            size=size,
+            next_offset=next_offset,
+        )
 
-    def complete_flush(self, job: FlushJob, *, wall_ms: int = NO_TIMESTAMP) -> None:
-        """A job has run: move ``recovery_point``. StorageFailure, and offline, if it failed."""
-        flush.complete(self, job, wall_ms)
+    def discard(self, segment: Segment) -> None:
+        """Take a segment's files away; slices of it in flight stay readable."""
+        paths = segment.detach()
+        self.flusher.is_directory_dirty = True
+        if self._hooks.discard is not None:
+            self._hooks.discard(paths)
+            return
+        for path in paths:
+            self.disk.unlink(path)
 
-    def flush(self) -> None:
-        """Make everything durable now, here."""
-        job = self.prepare_flush()
-        job.run()
-        self.complete_flush(job)
+    def relocate(self, directory: str) -> None:
+        """The log, durable as it is, is now found in another directory."""
+        self.directory = directory
+        self.snapshots = SnapshotFiles(self.disk, directory)
+        self.flusher.unsynced_paths = []
+        for segment in self.segments:
+            segment.directory = directory
 
-    def prepare_close(self) -> FlushJob:
-        """Write indexes and producer state, and say what to sync; run it, then :meth:`complete_close`."""
-        self.commit()
-        active = self.segments.active
-        if self.has_changed and active.size:
-            with self.guard("close"):
-                active.seal()
-                self.snapshots.take(self.producers, self.log_end_offset)
-            self.recovery_point = min(self.recovery_point, active.base_offset)
-        return flush.prepare(self, is_last=self.has_changed)
+    # -- bounds -----------------------------------------------------------------------------------------------------
 
-    def complete_close(self, job: FlushJob) -> None:
-        """An orderly end: everything is durable. The log cannot be used again."""
-        self.complete_flush(job)
-        self.go_offline(StorageFailure(f"{self.topic_partition} is closed"))
+    def lower_bounds(self, offset: int) -> None:
+        """After a crash, what is to be cut must not pass for durable, nor the log start behind it: tell the disk."""
+        if self.durable_end is not None:
+            self.durable_end.lower(offset)
+        if offset < self.recovery_point or offset < self.log_start_offset:
+            self.recovery_point = min(self.recovery_point, offset)
+            self.log_start_offset = min(self.log_start_offset, offset)
+            self.record_bounds()
 
-    def close(self) -> None:
-        """An orderly end now, here."""
-        job = self.prepare_close()
-        job.run()
-        self.complete_close(job)
+    def record_bounds(self) -> None:
+        """Record the recovery point and the log start durably, now."""
+        self._hooks.record_bounds()
+
+    # -- failing ----------------------------------------------------------------------------------------------------
+
+    @property
+    def is_offline(self) -> bool:
+        """True once storage failed under the log, or it was closed or deleted."""
+        return self.failure is not None
+
+    def go_offline(self, failure: StorageFailure) -> None:
+        """The directory failed, or the log was closed or deleted: every later call raises ``failure``.
+
+        Nothing that is staged ever becomes visible.
+        """
+        if self.failure is None:
+            self.failure = failure
+            self.appender.drop_staged()
+            for segment in self.segments:
+                segment.abandon()
+
+    def fail(self, what: str, error: OSError) -> NoReturn:
+        """The disk refused to do something to the log: it goes offline, and its directory is told."""
+        failure = StorageFailure(f"could not {what} the log of {self.topic_partition} in {self.directory}: {error}")
+        self.go_offline(failure)
+        self._hooks.on_failure(failure)
+        raise failure from error
+
+    @contextmanager
+    def guard(self, what: str) -> Iterator[None]:
+        """Around everything that changes files: an OSError inside takes the log offline."""
+        if self.failure is not None:
+            raise self.failure
+        try:
+            yield
+        except OSError as error:
+            self.fail(what, error)
 
     # -- damage -----------------------------------------------------------------------------------------------------
+
+    def unreadable(self, segment: Segment, error: BadBatchError | OSError) -> NoReturn:
+        """Damaged bytes are not served and the replica is marked; the rest of the log, and other logs, go on."""
+        if isinstance(error, BadBatchError) or error.errno not in _PASSING_ERRORS:
+            self.mark_damaged(segment, error)
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition} cannot be read: {error}") from error
+
+    def mark_damaged(self, segment: Segment, error: BadBatchError | OSError) -> None:
+        """The replica must be fetched again from the segment on; a restart does not forget it."""
+        position = error.position if isinstance(error, BadBatchError) else 0
+        self.corruption = Corruption(segment.path(LOG_SUFFIX), position, segment.base_offset, str(error), None)
+        with self.guard("mark"):
+            write_refetch_mark(self.disk, self.directory, self.corruption)
 
     def refetched(self) -> None:
         """The damaged part was cut off and fetched again from the leader: the replica counts again."""

@@ -18,7 +18,6 @@ from uuid import UUID
 from minikafka.model import NO_EPOCH, TopicPartition
 from minikafka.storage.clean_shutdown import read_clean_shutdown, remove_clean_shutdown, write_clean_shutdown
 from minikafka.storage.config import LogConfig
-from minikafka.storage.core import LogHooks
 from minikafka.storage.directory_checkpoints import DirectoryCheckpoints
 from minikafka.storage.directory_names import (
     deleted_directory_id,
@@ -29,7 +28,7 @@ from minikafka.storage.directory_names import (
 from minikafka.storage.disk import Disk, DiskSpace, Lock
 from minikafka.storage.errors import StorageFailure
 from minikafka.storage.future_logs import FutureLogs
-from minikafka.storage.log import Log
+from minikafka.storage.log import Log, LogHooks
 from minikafka.storage.meta import (
     PARTITION_METADATA_FILE,
     DirectoryMeta,
@@ -122,7 +121,7 @@ class LogDir:
                     log_start_offset=recorded.log_starts.get(where, 0),
                 )
                 log.first_dirty_offset = min(recorded.first_dirty.get(where, 0), log.log_end_offset)
-                log.unsynced_paths.append(f"{log.directory}/{PARTITION_METADATA_FILE}")
+                log.flusher.unsynced_paths.append(f"{log.directory}/{PARTITION_METADATA_FILE}")
             elif (future := parse_future_directory_name(name)) is not None:
                 self.futures.found.append(future)
             elif (deleted := deleted_directory_id(name)) is not None:
@@ -202,7 +201,7 @@ class LogDir:
             failure = StorageFailure(f"could not create the log of {where} in {self.path}: {error}")
             self.fail(failure)
             raise failure from error
-        log.unsynced_paths.append(f"{directory}/{PARTITION_METADATA_FILE}")
+        log.flusher.unsynced_paths.append(f"{directory}/{PARTITION_METADATA_FILE}")
         return log
 
     def delete(self, where: TopicPartition, unique: UUID) -> None:

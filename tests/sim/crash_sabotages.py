@@ -10,10 +10,10 @@ from planted.registry import Suite
 
 from minikafka.broker.drivers.metadata_log import MetadataLog, snapshot_values
 from minikafka.storage import compaction, log_dir, snapshots
-from minikafka.storage.core import LogCore
 from minikafka.storage.durable_end import DurableEnd
 from minikafka.storage.epochs import LeaderEpochCache
 from minikafka.storage.flush import FlushJob
+from minikafka.storage.log import Log
 from minikafka.storage.log_dir import LogDir
 from minikafka.storage.log_store import LogStore
 from minikafka.storage.moving import ReplicaMove
@@ -67,8 +67,8 @@ def what_a_killed_process_left_is_not_synced(directory: LogDir) -> None:
     """A start builds on what it sees, which a power cut may still take back."""
 
 
-@SUITE.replaces(LogCore, "lower_bounds", seed=3)
-def the_bounds_do_not_fall_before_a_cut(log: LogCore, offset: int) -> None:
+@SUITE.replaces(Log, "lower_bounds", seed=3)
+def the_bounds_do_not_fall_before_a_cut(log: Log, offset: int) -> None:
     """After a crash, what was cut off still passes for durable."""
     log.recovery_point = min(log.recovery_point, offset)
 
@@ -124,7 +124,7 @@ def any_gap_of_a_compacted_log_is_the_cleaners(loader: _Loader, at: int) -> Any:
 
 
 @SUITE.replaces(compaction, "_swap", seed=7)
-def old_segments_go_before_the_new_ones_have_their_names(log: LogCore, old: list[Segment], new: Segment) -> None:
+def old_segments_go_before_the_new_ones_have_their_names(log: Log, old: list[Segment], new: Segment) -> None:
     """A crash in the middle of a swap leaves neither."""
     for segment in old:
         log.discard(segment)
