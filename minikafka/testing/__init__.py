@@ -3,8 +3,7 @@
 * ``loop``: :class:`~minikafka.testing.loop.Simulator` and :class:`~minikafka.testing.loop.Process`, an asyncio event
   loop per process in virtual time
 * ``network``: :class:`~minikafka.testing.network.Network`, TCP with delays, cuts and resets
-* ``disk``: :class:`~minikafka.testing.disk.SimulatedDisk`, a machine's disk through crashes and losses of power;
-  ``inodes``: what it holds
+* ``disk``: :class:`~minikafka.testing.disk.SimulatedDisk`, a machine's disk through crashes, losses of power and damage
 * ``killed``: what ends code in the middle when its process is killed
 
 Whatever takes its time from its event loop, its randomness from an rng that is handed in, its files through

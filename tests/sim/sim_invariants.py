@@ -24,7 +24,7 @@ from minikafka.broker.partition import Partition
 from minikafka.model import CLUSTER_METADATA_TOPIC, CLUSTER_METADATA_TOPIC_ID, TopicPartition
 from minikafka.raft import RaftNode
 from minikafka.records.batch import parse_header
-from minikafka.testing.inodes import Directory, Inode
+from minikafka.testing.disk.inodes import Directory, Inode
 from minikafka.testing.loop import Process
 
 Where = tuple[TopicPartition, UUID]

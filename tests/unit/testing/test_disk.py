@@ -10,7 +10,8 @@ import pytest
 
 from minikafka.storage.disk import Disk
 from minikafka.testing.disk import KilledInside, MountedDisk, Operation, SimulatedDisk
-from minikafka.testing.inodes import SECTOR
+from minikafka.testing.disk.damage import HOWS, How, damage
+from minikafka.testing.disk.inodes import SECTOR
 from minikafka.testing.killed import Killed
 
 
@@ -396,3 +397,89 @@ def test_the_same_choices_leave_the_same(platter: SimulatedDisk) -> None:
     assert platter.used == sum(len(data) for data in platter.files().values())
     digests = [platter.after_power_loss(Random(seed)).digest() for seed in (1, 1, 2)]
     assert digests[0] == digests[1] != digests[2]
+
+
+# -- syncs that take a while ------------------------------------------------------------------------------------------
+
+
+def test_a_sync_covers_what_was_written_before_it_began(platter: SimulatedDisk) -> None:
+    meanwhile: dict[str, Callable[[], object]] = {}
+    disk = platter.mount(before=lambda operation: meanwhile.pop(operation.kind, lambda: None)())
+    file = disk.open_append("/a")
+    disk.fsync_dir("/")
+    file.append([b"1"])
+    meanwhile = {"fsync": lambda: file.append([b"2"]), "fsync_dir": lambda: disk.write_bytes("/c", b"")}
+    file.fsync()
+    disk.write_bytes("/b", b"")
+    disk.fsync_dir("/")
+    assert futures(platter, "/a") == {b"1", b"1\0", b"12"}
+    assert futures(platter, "/b") == {b""}
+    assert futures(platter, "/c") == {None, b""}
+    file.fsync()
+    disk.fsync_dir("/")
+    assert futures(platter, "/a") == {b"12"}
+    assert futures(platter, "/c") == {b""}
+
+
+# -- media ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_damage_is_seen_at_once_and_by_those_who_come_after_a_power_cut(how: How) -> None:
+    seen = set()
+    for seed in range(20):
+        platter = SimulatedDisk()
+        disk = platter.mount()
+        disk.write_atomic("/a", bytes(range(1, 251)) * 8)
+        file = disk.open_append("/a")
+        before = file.pread(2000, 0)
+        done = damage(platter, "/a", how, Random(seed))
+        assert (done.path, done.how) == ("/a", how)
+        if how == "unreadable":
+            with pytest.raises(OSError, match="Input/output error"):
+                file.pread(1, done.start)
+            assert file.pread(done.start, 0) == before[: done.start]
+        elif how == "lost":
+            assert platter.files() == {}
+            assert file.pread(2000, 0) == before
+        else:
+            after = file.pread(2000, 0)
+            assert after[: done.start] == before[: done.start]
+            assert after[done.stop :] == (b"" if how in ("cut", "emptied") else before[done.stop :])
+            assert after[done.start : done.stop] != before[done.start : done.stop]
+        assert platter.used == sum(len(content) for content in platter.files().values())
+        seen.add((done.start, done.stop))
+        left = platter.files()
+        platter.lose_power(Random(seed))
+        assert platter.files() == left
+        if how == "unreadable":
+            with pytest.raises(OSError, match="Input/output error"):
+                platter.mount().read_bytes("/a")
+    assert len(seen) == 1 if how in ("lost", "emptied") else len(seen) > 3
+
+
+def test_a_directory_is_lost_with_everything_in_it(platter: SimulatedDisk, disk: MountedDisk) -> None:
+    disk.mkdir("/data/logs/below")
+    disk.write_bytes("/data/logs/below/a", b"abc")
+    done = damage(platter, "/data/logs", "lost", Random(0))
+    assert str(done) == "/data/logs is lost"
+    assert (disk.listdir("/data"), platter.used) == ([], 0)
+    assert platter.after_power_loss(Random(0)).files() == {}
+    with pytest.raises(FileNotFoundError):
+        damage(platter, "/data/logs", "lost", Random(0))
+
+
+def test_a_sector_that_is_cut_off_fails_nobody(platter: SimulatedDisk, disk: MountedDisk) -> None:
+    make(disk, "/data/a", b"1" * 2000)
+    done = damage(platter, "/data/a", "unreadable", Random(0))
+    file = disk.open_append("/data/a")
+    file.truncate(done.start)
+    file.append([b"2" * 2000])
+    assert len(file.pread(4000, 0)) == done.start + 2000
+
+
+def test_unsynced_bytes_that_are_damaged_stay_damaged(platter: SimulatedDisk, disk: MountedDisk) -> None:
+    make(disk, "/data/logs/a", b"")
+    disk.open_append("/data/logs/a").append([b"abc"])
+    damage(platter, "/data/logs/a", "cut", Random(1))
+    assert futures(platter, "/data/logs/a") == {disk.read_bytes("/data/logs/a")}

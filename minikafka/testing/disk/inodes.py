@@ -5,7 +5,7 @@ whatever became of the others; an append may also have happened in some of its 5
 file without its data (zeros). *Names*: of what was created, renamed and removed in a directory since its last sync, any
 first part may have happened, whatever became of other directories and of the bytes of files. A sync that failed leaves
 its changes as uncertain as they were, for good: the kernel takes the pages for clean, so that a later sync says "done"
-without them.
+without them. A sync that takes a while covers what was changed before it began, and no more.
 
 Whatever may go one way or the other is decided by :class:`Choices`: a random generator draws one future, something that
 goes through all answers enumerates them.
@@ -42,12 +42,14 @@ class Inode:
     the file until the first change.
     """
 
-    __slots__ = ("content", "is_linked", "is_shared", "settled", "unsynced")
+    __slots__ = ("content", "is_linked", "is_shared", "settled", "synced", "unreadable", "unsynced")
 
     def __init__(self, content: bytearray | None = None) -> None:
         self.content = bytearray() if content is None else content
         self.is_shared = content is not None
         self.is_linked = True
+        self.unreadable = range(0)  # positions that the disk does not read any more
+        self.synced = 0  # changes that syncs took away from ``unsynced``
         self.unsynced: list[Change] = []
         self.settled: list[tuple[Change, bool]] = []  # from the first failed sync on: is it surely durable?
 
@@ -66,17 +68,33 @@ class Inode:
         elif grown < 0:
             self.unsynced.append(Change(size, bytes(self.content[size:]), b""))
             del self.content[size:]
+            self.unreadable = range(self.unreadable.start, min(self.unreadable.stop, size))
 
-    def sync(self, *, fails: bool = False) -> None:
+    @property
+    def changes(self) -> int:
+        """How many changes there were so far: what :meth:`sync` is to cover."""
+        return self.synced + len(self.unsynced)
+
+    def sync(self, covered: int | None = None, *, fails: bool = False) -> None:
+        """The first ``covered`` changes are durable: all of them, if not given."""
+        done = self.unsynced if covered is None else self.unsynced[: max(0, covered - self.synced)]
         if fails or self.settled:
-            self.settled += [(change, not fails) for change in self.unsynced]
-        self.unsynced.clear()
+            self.settled += [(change, not fails) for change in done]
+        self.synced += len(done)
+        del self.unsynced[: len(done)]
 
     def flip(self, position: int) -> None:
         """One bit is wrong from now on, in the page cache and below."""
         assert not self.is_dirty, "sync the file before damaging it"
         self._own()
         self.content[position] ^= 1
+
+    def become(self, content: bytes | bytearray) -> None:
+        """Media and page cache hold that from now on, whatever was written: nothing is in doubt."""
+        self.content = bytearray(content)
+        self.is_shared = False
+        self.sync()
+        self.settled.clear()
 
     @property
     def is_dirty(self) -> bool:
@@ -88,13 +106,16 @@ class Inode:
         copy = Inode(self.content)
         copy.unsynced = self.unsynced.copy()
         copy.settled = self.settled.copy()
+        copy.unreadable = self.unreadable
         return copy
 
     def after_power_loss(self, choices: Choices) -> Inode:
         """What is left of the file."""
         if not self.is_dirty:
             self.is_shared = True
-            return Inode(self.content)
+            left = Inode(self.content)
+            left.unreadable = self.unreadable
+            return left
         changes = [*self.settled, *((change, False) for change in self.unsynced)]
         content = bytearray(self.content)
         for change, _is_durable in reversed(changes):
@@ -170,9 +191,10 @@ class NameChange(NamedTuple):
 class Directory:
     """Names and what they stand for, now and after a power cut that forgets every unsynced change."""
 
-    __slots__ = ("durable", "entries", "is_stuck", "unsynced")
+    __slots__ = ("durable", "entries", "is_stuck", "synced", "unsynced")
 
     def __init__(self) -> None:
+        self.synced = 0
         self.entries: dict[str, Node] = {}
         self.durable: dict[str, Node] = {}
         self.unsynced: list[NameChange] = []
@@ -183,12 +205,28 @@ class Directory:
         _rename(self.entries, change)
         self.unsynced.append(change)
 
-    def sync(self, *, fails: bool = False) -> None:
+    @property
+    def changes(self) -> int:
+        """How many changes there were so far: what :meth:`sync` is to cover."""
+        return self.synced + len(self.unsynced)
+
+    def sync(self, covered: int | None = None, *, fails: bool = False) -> None:
+        """The first ``covered`` changes are durable: all of them, if not given."""
         self.is_stuck |= fails
         if not self.is_stuck:
-            for change in self.unsynced:
+            done = self.unsynced if covered is None else self.unsynced[: max(0, covered - self.synced)]
+            for change in done:
                 _rename(self.durable, change)
-            self.unsynced.clear()
+            self.synced += len(done)
+            del self.unsynced[: len(done)]
+
+    def lose(self, name: str) -> Node | None:
+        """The medium has lost what ``name`` stands for, and every trace of it."""
+        kept = [change for change in self.unsynced if name not in (change.name, change.old)]
+        self.synced += len(self.unsynced) - len(kept)
+        self.unsynced = kept
+        self.durable.pop(name, None)
+        return self.entries.pop(name, None)
 
     def copy(self, copied: dict[Node, Node]) -> Directory:
         """Another directory, the same of it in doubt. ``copied``: what was copied so far."""

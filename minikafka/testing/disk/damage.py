@@ -1,0 +1,84 @@
+"""What media do by themselves: bytes that change, files cut, emptied or lost, sectors that cannot be read.
+
+Processes that have the file open see it at once, and nothing of it is undone by a power cut.
+"""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import dataclass
+from posixpath import split
+from typing import Final, Literal
+
+from minikafka.testing.disk.inodes import SECTOR, Choices, Directory, Inode
+from minikafka.testing.disk.paths import os_error
+from minikafka.testing.disk.platter import SimulatedDisk
+
+How = Literal["flipped", "zeroed", "garbled", "cut", "emptied", "lost", "unreadable"]
+HOWS: Final[tuple[How, ...]] = ("flipped", "zeroed", "garbled", "cut", "emptied", "lost", "unreadable")
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """What was done to a file or a directory. ``start`` and ``stop``: which bytes of a file are not what they were."""
+
+    path: str
+    how: How
+    start: int = 0
+    stop: int = 0
+
+    def __str__(self) -> str:
+        where = f" from {self.start} to {self.stop}" if self.stop else ""
+        return f"{self.path} is {self.how}{where}"
+
+
+def damage(disk: SimulatedDisk, path: str, how: How, choices: Choices) -> Damage:
+    """Damage a file, or lose a directory with everything in it. OSError when there is nothing at ``path``."""
+    node = disk.find(path)
+    if node is None:
+        raise os_error(errno.ENOENT, path)
+    if isinstance(node, Directory) or how == "lost":
+        return _lose(disk, path)
+    content = node.content
+    if how in ("emptied", "cut") or not content:
+        return _cut(disk, node, path, how, 0 if how == "emptied" else choices.randrange(len(content) or 1))
+    start, stop = _range(len(content), how, choices)
+    done = Damage(path, how, start, stop)
+    if how == "unreadable":
+        node.unreadable = range(start, stop)
+        return done
+    changed = bytearray(content)
+    for position in range(start, stop):
+        changed[position] = _changed(changed[position], how, choices)
+    node.become(changed)
+    return done
+
+
+def _range(size: int, how: How, choices: Choices) -> tuple[int, int]:
+    """Which bytes: a single one, or those of some sectors in a row."""
+    position = choices.randrange(size)
+    if how == "flipped":
+        return position, position + 1
+    start = position - position % SECTOR
+    return start, min(size, start + SECTOR * (1 + choices.randrange(4)))
+
+
+def _changed(byte: int, how: How, choices: Choices) -> int:
+    if how == "zeroed":
+        return 0
+    return byte ^ (1 << choices.randrange(8)) if how == "flipped" else choices.randrange(256)
+
+
+def _cut(disk: SimulatedDisk, node: Inode, path: str, how: How, size: int) -> Damage:
+    before = len(node.content)
+    disk.used -= before - size
+    node.become(node.content[:size])
+    return Damage(path, how, size, before)
+
+
+def _lose(disk: SimulatedDisk, path: str) -> Damage:
+    parent, name = split(path)
+    lost = disk.directory(parent).lose(name)
+    for inode in [lost] if isinstance(lost, Inode) else disk.inodes_below(lost):
+        disk.forget(inode)
+    return Damage(path, "lost")

@@ -1,0 +1,96 @@
+"""An open file of one process."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from minikafka.records.batch import Buffer
+from minikafka.testing.disk.inodes import Inode
+from minikafka.testing.disk.operations import KilledInside, Operation
+from minikafka.testing.disk.paths import os_error
+from minikafka.testing.killed import Killed
+
+if TYPE_CHECKING:
+    from minikafka.testing.disk.mounts import MountedDisk
+
+
+class MountedFile:
+    """An open file of one process."""
+
+    __slots__ = ("_disk", "_inode", "_path")
+
+    def __init__(self, disk: MountedDisk, path: str, inode: Inode) -> None:
+        self._disk = disk
+        self._path = path
+        self._inode: Inode | None = inode
+
+    def append(self, buffers: Sequence[Buffer]) -> None:
+        data = bytes(buffers[0]) if len(buffers) == 1 else b"".join(buffers)
+        inode, disk = self._open_inode(), self._disk
+        if disk.is_dead:
+            raise Killed
+        if disk.before is not None:
+            try:
+                disk.before(Operation("append", self._path, len(data), data))
+            except KilledInside as end:
+                self._write(inode, data[: end.written])
+                raise
+        self._write(inode, data)
+
+    def _write(self, inode: Inode, data: bytes) -> None:
+        """As much of it as there is room for; ENOSPC when that is not all."""
+        platter, size = self._disk.platter, len(data)
+        if inode.is_linked:
+            size = min(size, platter.capacity - platter.used)
+            platter.used += size
+        if size == len(data):
+            inode.append(data)
+            return
+        inode.append(data[:size])
+        raise os_error(errno.ENOSPC, self._path)
+
+    def pread(self, size: int, position: int) -> bytes:
+        inode, disk = self._open_inode(), self._disk
+        if disk.is_dead:
+            raise Killed
+        if disk.before_read is not None:
+            disk.before_read(Operation("read", self._path, size))
+        if inode.unreadable and position < inode.unreadable.stop and position + size > inode.unreadable.start:
+            raise os_error(errno.EIO, self._path)
+        return bytes(memoryview(inode.content)[position : position + size])
+
+    def truncate(self, size: int) -> None:
+        inode = self._open_inode()
+        self._disk.announce("truncate", self._path, size)
+        if inode.is_linked:
+            self._disk.platter.used += size - len(inode.content)
+        inode.truncate(size)
+
+    def size(self) -> int:
+        inode = self._open_inode()
+        self._disk.check_alive()
+        return len(inode.content)
+
+    def fsync(self) -> None:
+        inode = self._open_inode()
+        covered = inode.changes
+        try:
+            self._disk.announce("fsync", self._path)
+        except OSError:
+            inode.sync(covered, fails=True)
+            self._disk.platter.has_failed_sync = True
+            raise
+        inode.sync(covered)
+
+    def fileno(self) -> int | None:
+        return None
+
+    def close(self) -> None:
+        self._inode = None
+
+    def _open_inode(self) -> Inode:
+        if self._inode is None:
+            raise os_error(errno.EBADF, self._path)
+        return self._inode

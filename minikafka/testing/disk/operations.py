@@ -1,0 +1,30 @@
+"""What a process asks of a disk, as it is announced before it happens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+from minikafka.testing.killed import Killed
+
+Kind = Literal["create", "append", "truncate", "fsync", "fsync_dir", "rename", "unlink", "mkdir", "rmdir", "read"]
+
+
+class Operation(NamedTuple):
+    """A system call that is about to happen. ``size``: bytes to append or read, or the size to truncate to."""
+
+    kind: Kind
+    path: str
+    size: int = 0
+    data: bytes = b""  # to append
+
+
+Hook = Callable[[Operation], None]
+
+
+class KilledInside(Killed):
+    """The process dies in the middle of an append, when ``written`` bytes of it had been handed over."""
+
+    def __init__(self, written: int) -> None:
+        super().__init__(written)
+        self.written = written
