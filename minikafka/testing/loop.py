@@ -25,6 +25,7 @@ from typing import Any, Final, TypeVar, TypeVarTuple, Unpack
 from zlib import crc32
 
 from minikafka.testing.killed import Killed
+from minikafka.testing.threads import Job, Pool
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -33,6 +34,8 @@ Event = tuple[float, float, int, Callable[[Any], None], Any]
 
 CALLBACK_COST_S: Final = 20e-6
 THREAD_START_S: Final = 100e-6
+DEFAULT_THREADS: Final = 6
+"""Of the executor that asyncio makes where none is given, on a machine of two cores."""
 
 
 class Simulator:
@@ -85,7 +88,8 @@ class Simulator:
 class Process(asyncio.AbstractEventLoop):
     """One process: the event loop that its code sees, with what the machine does to it from outside.
 
-    ``host`` is the machine it runs on, which the network knows it by. Exceptions that nobody caught are collected in
+    ``host`` is the machine it runs on, which the network knows it by. Its threads are simulated, too (``threads``): a
+    job is interleaved with the loop wherever it spends time. Exceptions that nobody caught are collected in
     ``unhandled``.
     """
 
@@ -101,8 +105,11 @@ class Process(asyncio.AbstractEventLoop):
         self._ready: deque[asyncio.Handle] = deque()
         self._has_turn = False
         self._busy_until = 0.0
+        self._held_s = 0.0
         self._is_paused = False
-        self._parked_jobs: list[Callable[[], None]] = []
+        self._pools: dict[Any, Pool] = {}
+        self._jobs: dict[Job, None] = {}  # that began and did not end
+        self._parked_jobs: list[Job] = []
         self._handler: Callable[[asyncio.AbstractEventLoop, dict[str, Any]], Any] | None = None
         self._resources: list[Callable[[], None]] = []
 
@@ -130,9 +137,11 @@ class Process(asyncio.AbstractEventLoop):
         if not self.is_alive:
             return
         self.is_alive = False
-        _keep_for_good((self, asyncio.all_tasks(self), [*self._ready], [*self._parked_jobs]))
+        _keep_for_good((self, asyncio.all_tasks(self), [*self._ready]))
         self._ready.clear()
-        self._parked_jobs.clear()
+        for job in list(self._jobs):
+            if job is not Job.current:  # that one ends by itself
+                job.kill()
         for release in self._resources:
             release()
 
@@ -147,7 +156,7 @@ class Process(asyncio.AbstractEventLoop):
         self._is_paused = False
         jobs, self._parked_jobs = self._parked_jobs, []
         for job in jobs:
-            self.simulator.after(self._thread_delay_s(), lambda job: job(), job)
+            self.simulator.after(self._thread_delay_s(), self._go_on, job)
         self._want_turn()
 
     def _is_dead(self) -> bool:
@@ -160,8 +169,8 @@ class Process(asyncio.AbstractEventLoop):
 
     def _take_turn(self, _: None) -> None:
         """One iteration of the loop: everything that was ready when it began."""
-        self._has_turn = False
         if not self.is_alive or self._is_paused:
+            self._has_turn = False
             return
         simulator = self.simulator
         ready = self._ready
@@ -181,7 +190,10 @@ class Process(asyncio.AbstractEventLoop):
         simulator.fingerprint = crc32(
             b"%s %d %d" % (self.host.encode(), count, simulator.now * 1e9), simulator.fingerprint
         )
-        self._busy_until = simulator.now + count * CALLBACK_COST_S * self.slowness * (0.5 + simulator.rng.random())
+        turn_s = count * CALLBACK_COST_S * self.slowness * (0.5 + simulator.rng.random())
+        self._busy_until = simulator.now + turn_s + self._held_s
+        self._held_s = 0.0
+        self._has_turn = False  # not before: what became ready in this turn waits until it has ended
         self._want_turn()
         simulator.after_turn(self)
 
@@ -231,26 +243,53 @@ class Process(asyncio.AbstractEventLoop):
         return asyncio.Task(coro, loop=self, name=name, context=context)
 
     def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> asyncio.Future[T]:  # type: ignore[override]
-        """A thread takes the job after a while and does it in one go; its result arrives a little later."""
+        """A thread takes the job after a while. It has as many as ``executor`` would have (a ThreadPoolExecutor)."""
+        if executor is not None and executor._shutdown:
+            raise RuntimeError("cannot schedule new futures after shutdown")
+        pool = self._pools.get(executor)
+        if pool is None:
+            pool = self._pools[executor] = Pool(DEFAULT_THREADS if executor is None else executor._max_workers)
         future: asyncio.Future[T] = self.create_future()
 
         def work() -> None:
-            if not self.is_alive or future.cancelled():
-                return
-            if self._is_paused:
-                self._parked_jobs.append(work)
-                return
             try:
-                result = func(*args)  # a thread has no running loop
+                if not future.cancelled():
+                    self._report(_succeed, future, func(*args))
             except Killed:
                 return
             except BaseException as error:
                 self._report(_fail, future, error)
-            else:
-                self._report(_succeed, future, result)
+            finally:
+                self._jobs.pop(job, None)
+                if self.is_alive:
+                    pool.leave()
 
-        self.simulator.after(self._thread_delay_s(), lambda _: work())
+        def start() -> None:
+            self.simulator.after(self._thread_delay_s(), self._go_on, job)
+
+        job = Job(work)
+        pool.submit(start)
         return future
+
+    def _go_on(self, job: Job) -> None:
+        if not self.is_alive:
+            return
+        if self._is_paused:
+            self._parked_jobs.append(job)
+        else:
+            self._jobs[job] = None
+            job.go_on()
+
+    def spend(self, seconds: float) -> None:
+        """Code of this process waits for so long, in a system call. In a thread others run meanwhile; else the loop is
+        held up, and what is ready after this turn has to wait. Killed when that is how it ends."""
+        seconds *= self.slowness
+        job = Job.current
+        if job is None or job not in self._jobs:
+            self._held_s += seconds
+        elif seconds > 0:
+            self.simulator.after(seconds, self._go_on, job)
+            job.wait()
 
     def _report(
         self, settle: Callable[[asyncio.Future[T], Any], None], future: asyncio.Future[T], outcome: Any
@@ -261,11 +300,7 @@ class Process(asyncio.AbstractEventLoop):
         self.simulator.after(THREAD_START_S, arrive)
 
     def _thread_delay_s(self) -> float:
-        rng = self.simulator.rng
-        delay_s = THREAD_START_S * (0.5 + rng.random())
-        if rng.random() < 0.1:
-            delay_s += 0.02 * rng.random() ** 2  # now and then a disk takes its time
-        return delay_s * self.slowness
+        return THREAD_START_S * (0.5 + self.simulator.rng.random()) * self.slowness
 
     # -- the event loop: network --------------------------------------------------------------------------------------
 

@@ -2,9 +2,11 @@
 
 :class:`SimulatedDisk` is the machine's; :meth:`SimulatedDisk.mount` gives each process that runs on it the
 :class:`~minikafka.storage.disk.Disk` that it works with. ``kill`` ends a process: what it wrote stays, in the page
-cache. ``lose_power`` ends the machine: what was not synced may be there, torn or gone, by the crash model of
-:mod:`~minikafka.testing.disk.inodes`. :mod:`~minikafka.testing.disk.damage` is what media do by themselves: wrong,
-missing and unreadable bytes, lost files and directories.
+cache. ``lose_power`` ends the machine: what was not synced may be there, torn or gone.
+
+* ``platter``: what is on a machine's disk; ``inodes``: the model of what a power cut leaves of it
+* ``mounts``: the disk of one process; ``files``: its open files; ``operations``: what it asks for; ``paths``
+* ``damage``: what media do by themselves: wrong, missing and unreadable bytes, lost files and directories
 
 Every system call that changes or syncs something is announced to the mount's ``before`` hook as an
 :class:`Operation`. What the hook raises happens instead: an ``OSError`` is the disk's failure (a failed sync also lies

@@ -6,11 +6,13 @@ import asyncio
 import gc
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from minikafka.testing.loop import Process, Simulator
+from minikafka.testing.killed import Killed
+from minikafka.testing.loop import DEFAULT_THREADS, Process, Simulator
 
 World = Any
 
@@ -125,6 +127,122 @@ def test_threads_take_time_and_hand_over_results_and_errors(world: World) -> Non
     result, error, now = world.run(main())
     assert (result, "division" in error) == (7, True)
     assert now > 0
+
+
+def test_a_job_that_spends_time_lets_everything_else_happen(world: World) -> None:
+    seen: list[tuple[str, int]] = []
+
+    def job(name: str) -> str:
+        for turn in range(3):
+            seen.append((name, turn))
+            world.a.spend(1.0)
+        return name
+
+    async def main() -> list[str]:
+        loop = asyncio.get_running_loop()
+        jobs = [loop.run_in_executor(None, job, name) for name in ("x", "y")]
+        await asyncio.sleep(1.5)
+        seen.append(("loop", 1))
+        return list(await asyncio.gather(*jobs))
+
+    assert world.run(main()) == ["x", "y"]
+    assert sorted(seen[:2]) == [("x", 0), ("y", 0)]
+    assert sorted(seen[2:4]) == [("x", 1), ("y", 1)]
+    assert seen[4] == ("loop", 1)
+    assert 3 <= world.simulator.now < 3.1
+
+
+def test_a_pool_runs_as_many_jobs_as_it_has_threads(world: World) -> None:
+    running: list[int] = []
+    most: list[int] = []
+
+    def job() -> None:
+        running.append(1)
+        most.append(len(running))
+        world.a.spend(1.0)
+        running.pop()
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        with ThreadPoolExecutor(2) as pool, ThreadPoolExecutor(1) as other:
+            jobs = [loop.run_in_executor(pool, job) for _ in range(5)]
+            await loop.run_in_executor(other, lambda: 1)  # does not wait for those
+            assert loop.time() < 0.1
+            await asyncio.gather(*jobs)
+        with pytest.raises(RuntimeError, match="after shutdown"):
+            await loop.run_in_executor(pool, job)
+
+    world.run(main())
+    assert max(most) == 2
+    assert 3 <= world.simulator.now < 3.1
+
+
+def test_a_killed_process_ends_in_the_middle_of_its_jobs(world: World) -> None:
+    seen: list[str] = []
+
+    def job() -> None:
+        seen.append("began")
+        world.a.spend(1.0)
+        seen.append("ended")
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        await asyncio.gather(*(loop.run_in_executor(None, job) for _ in range(10)))
+
+    world.a.spawn(main())
+    world.simulator.run(0.5)
+    assert seen == ["began"] * DEFAULT_THREADS
+    world.a.kill()
+    world.simulator.run(10)
+    assert seen == ["began"] * DEFAULT_THREADS
+
+
+def test_a_process_that_kills_itself_in_a_job_ends_there(world: World) -> None:
+    seen: list[str] = []
+
+    def fatal() -> None:
+        world.a.kill()
+        raise Killed
+
+    def job() -> None:
+        world.a.spend(1.0)
+        seen.append("ended")
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        await asyncio.gather(loop.run_in_executor(None, job), loop.run_in_executor(None, fatal))
+
+    task = world.a.spawn(main())
+    world.simulator.run(10)
+    assert not seen
+    assert not task.done()
+
+
+def test_a_job_of_a_paused_process_waits(world: World) -> None:
+    def job() -> float:
+        world.a.spend(1.0)
+        return float(world.simulator.now)
+
+    async def main() -> float:
+        return await asyncio.get_running_loop().run_in_executor(None, job)
+
+    task = world.a.spawn(main())
+    world.simulator.run(0.5)
+    world.a.pause()
+    world.simulator.run(20)
+    world.a.resume()
+    assert 20 <= world.simulator.run_until_done(task, 10) < 20.1
+
+
+def test_what_waits_on_the_loop_holds_it_up(world: World) -> None:
+    async def main() -> float:
+        loop = asyncio.get_running_loop()
+        world.a.spend(0.7)
+        assert loop.time() == 0
+        await asyncio.sleep(0)
+        return loop.time()
+
+    assert 0.7 <= world.run(main()) < 0.71
 
 
 def test_a_thread_has_no_running_loop(world: World) -> None:
