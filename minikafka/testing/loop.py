@@ -99,6 +99,8 @@ class Process(asyncio.AbstractEventLoop):
         self.is_alive = True
         self.slowness = 1.0
         """How many times longer its callbacks and its threads take."""
+        self.is_out_of_descriptors = False
+        """Nothing can be opened, connected or accepted."""
         self.unhandled: list[dict[str, Any]] = []
         self._connect = connect
         self._listen = listen

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import random
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
@@ -11,7 +13,7 @@ from minikafka.broker.node import Node
 from minikafka.config import BrokerConfig
 from minikafka.errors import KafkaError
 from minikafka.storage.meta import MetaError
-from minikafka.testing.disk import KilledInside, Operation, SimulatedDisk
+from minikafka.testing.disk import KilledInside, MountedDisk, Operation, SimulatedDisk
 from minikafka.testing.killed import Killed
 from minikafka.testing.loop import Process, Simulator
 from minikafka.testing.network import Network
@@ -42,6 +44,8 @@ class Machine:
         self.disk_error: OSError | None = None
         """What every write and sync below ``failing_path`` fails with while it is set."""
         self.failing_path = "/"
+        self.sync_s = 0.0
+        """How long a sync takes while the disk is slow."""
         self._operations_to_live: int | None = None
         self._cluster = cluster
         self._boot = 0
@@ -116,7 +120,7 @@ class Machine:
                 cluster.config(self.node_id),
                 cluster_id=CLUSTER_ID,
                 secret=SECRET.encode(),
-                disk=self.disk.mount(self._before),
+                disk=self._mount(process),
                 clock=Clock(process, lambda: WALL_START_S + cluster.simulator.now + self.wall_offset_s),
                 rng=random.Random(cluster.rng.getrandbits(64)),
                 nonce=lambda: cluster.rng.randbytes(32),
@@ -138,6 +142,25 @@ class Machine:
             self._cluster.say(self.host, f"ended by itself: {self.failure!r}")
             self._end()
             self._cluster.on_exit(self)
+
+    def _mount(self, process: Process) -> MountedDisk:
+        def before(operation: Operation) -> None:
+            if operation.kind in ("fsync", "fsync_dir"):
+                process.spend(self._sync_time_s() / mounted.jobs_at_once)
+            self._before(operation)
+
+        def before_read(operation: Operation) -> None:
+            if operation.kind == "open" and process.is_out_of_descriptors:
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), operation.path)
+
+        mounted = self.disk.mount(before, before_read)
+        return mounted
+
+    def _sync_time_s(self) -> float:
+        rng = self._cluster.rng
+        if self.sync_s:
+            return self.sync_s * (0.5 + rng.random())
+        return 100e-6 * rng.random() + (0.02 * rng.random() ** 2 if rng.random() < 0.1 else 0.0)
 
     def _before(self, operation: Operation) -> None:
         cluster = self._cluster

@@ -52,11 +52,8 @@ class MountedFile:
         raise os_error(errno.ENOSPC, self._path)
 
     def pread(self, size: int, position: int) -> bytes:
-        inode, disk = self._open_inode(), self._disk
-        if disk.is_dead:
-            raise Killed
-        if disk.before_read is not None:
-            disk.before_read(Operation("read", self._path, size))
+        inode = self._open_inode()
+        self._disk.announce_read("read", self._path, size)
         if inode.unreadable and position < inode.unreadable.stop and position + size > inode.unreadable.start:
             raise os_error(errno.EIO, self._path)
         return bytes(memoryview(inode.content)[position : position + size])

@@ -8,7 +8,7 @@ from posixpath import dirname
 from typing import TYPE_CHECKING
 
 from minikafka.records.batch import Buffer
-from minikafka.storage.disk import DiskSpace
+from minikafka.storage.disk import PARALLEL_JOBS, DiskSpace
 from minikafka.testing.disk.files import MountedFile
 from minikafka.testing.disk.inodes import Directory, Inode
 from minikafka.testing.disk.operations import Hook, Kind, Operation
@@ -37,6 +37,8 @@ class MountedDisk:
     def __init__(self, platter: SimulatedDisk, before: Hook | None, before_read: Hook | None) -> None:
         self.platter = platter
         self.is_dead = False
+        self.jobs_at_once = 1
+        """How many of :meth:`run_all` share the disk's time."""
         self.before = before
         self.before_read = before_read
 
@@ -52,10 +54,17 @@ class MountedDisk:
         if self.before is not None:
             self.before(Operation(kind, path, size))
 
+    def announce_read(self, kind: Kind, path: str, size: int = 0) -> None:
+        """As :meth:`announce`, of what changes nothing."""
+        if self.is_dead:
+            raise Killed
+        if self.before_read is not None:
+            self.before_read(Operation(kind, path, size))
+
     # -- files ------------------------------------------------------------------------------------------------------
 
     def open_append(self, path: str) -> MountedFile:
-        self.check_alive()
+        self.announce_read("open", path)
         directory, name = self._split(path)
         node = directory.entries.get(name)
         if node is None:
@@ -67,7 +76,7 @@ class MountedDisk:
         return MountedFile(self, path, node)
 
     def open_read(self, path: str) -> MountedFile:
-        self.check_alive()
+        self.announce_read("open", path)
         return MountedFile(self, path, self.platter.inode(path))
 
     def read_bytes(self, path: str) -> bytes:
@@ -184,8 +193,12 @@ class MountedDisk:
         return self.platter.take_lock(path, self)
 
     def run_all(self, jobs: Sequence[Callable[[], None]]) -> None:
-        for job in jobs:
-            job()
+        self.jobs_at_once = max(1, min(len(jobs), PARALLEL_JOBS))
+        try:
+            for job in jobs:
+                job()
+        finally:
+            self.jobs_at_once = 1
 
     def _split(self, path: str) -> tuple[Directory, str]:
         *parents, name = names_of(path)

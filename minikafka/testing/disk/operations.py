@@ -7,7 +7,9 @@ from typing import Literal, NamedTuple
 
 from minikafka.testing.killed import Killed
 
-Kind = Literal["create", "append", "truncate", "fsync", "fsync_dir", "rename", "unlink", "mkdir", "rmdir", "read"]
+Kind = Literal[
+    "create", "append", "truncate", "fsync", "fsync_dir", "rename", "unlink", "mkdir", "rmdir", "open", "read"
+]
 
 
 class Operation(NamedTuple):

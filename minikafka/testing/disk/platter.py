@@ -30,7 +30,8 @@ class SimulatedDisk:
         self._locks: dict[str, MountedLock] = {}
 
     def mount(self, before: Hook | None = None, before_read: Hook | None = None) -> MountedDisk:
-        """The disk as a new process sees it. ``before_read`` is told of reads of a file's bytes only."""
+        """The disk as a new process sees it. ``before_read`` is told of what changes nothing: a file
+        is opened, or its bytes are read."""
         mounted = MountedDisk(self, before, before_read)
         self._mounts.append(mounted)
         return mounted

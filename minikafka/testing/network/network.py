@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 from functools import partial
+from socket import EAI_AGAIN, gaierror
 from typing import Final
 
 from minikafka.testing.loop import Process, Simulator
@@ -32,6 +34,8 @@ class Network:
         self.simulator = simulator
         self.timeout_s = RETRANSMISSION_TIMEOUT_S
         self.backlog_max = BACKLOG_MAX
+        self.lost_resolvers: set[str] = set()
+        """Machines on which no name can be looked up, for now."""
         self._links: dict[tuple[str, str], Link] = {}
         self._stuck: dict[tuple[str, str], dict[Pipe, None]] = {}
         self._servers: dict[Address, Server] = {}
@@ -107,7 +111,13 @@ class Network:
     async def _connect(
         self, process: Process, factory: Factory, host: str, port: int
     ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
-        """Raises ConnectionRefusedError where nobody listens; waits as long as it is let where nothing answers."""
+        """Raises ConnectionRefusedError where nobody listens; waits as long as it is let where nothing answers.
+
+        socket.gaierror where the name cannot be looked up, OSError(EMFILE) where no descriptor is left.
+        """
+        await process.run_in_executor(None, self._look_up, process.host)
+        if process.is_out_of_descriptors:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         there, back = Pipe(self, process.host, host), Pipe(self, host, process.host)
         answered: asyncio.Future[Socket | None] = process.create_future()
         self._ports += 1
@@ -148,6 +158,10 @@ class Network:
         protocol = factory()
         socket.begin(protocol)
         return socket.transport, protocol
+
+    def _look_up(self, from_host: str) -> None:
+        if from_host in self.lost_resolvers:
+            raise gaierror(EAI_AGAIN, "Temporary failure in name resolution")
 
     def _listen(
         self, process: Process, factory: Factory, host: str, port: int, is_serving: bool, backlog: int

@@ -69,7 +69,7 @@ class Server:
 
     def _begin(self, socket: Socket) -> None:
         self._waiting -= 1
-        if self.is_serving:
+        if self.is_serving and not self.process.is_out_of_descriptors:  # libuv accepts with a spare one, and closes
             socket.begin(self._factory())
         else:
             socket.abort()
