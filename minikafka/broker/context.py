@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from minikafka.net.connection import Connection, Reply
+from minikafka.net.connection import Connection
+from minikafka.net.reply import Reply
 from minikafka.wire.codec import encode
 from minikafka.wire.headers import encode_response
 from minikafka.wire.schema import Message

@@ -1,8 +1,9 @@
 """How the file descriptors that the process may have open are shared out.
 
 Running out of them must not cost more than a connection or a new topic: a log that cannot open its next segment takes
-its directory offline, and with it the node. So connections have half of them and no more, and the controller creates no
-more replicas on a broker than the other half can hold open beside what logs open for a while.
+its directory offline, and with it the node. So connections have half of them and no more, the second descriptor of a
+consumer that is served by sendfile included (``net.duplicates``), and the controller creates no more replicas on a
+broker than the other half can hold open beside what logs open for a while.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Final, NamedTuple
 WANTED: Final = (65_536, 10_240)  # macOS allows no more than the second
 PEERS_MIN: Final = 16
 PEERS_MAX: Final = 1_000
+DUPLICATES_MAX: Final = 1_000
 FOR_READING: Final = 320  # segments that are read, checkpoints, snapshots, and the process's own
 REPLICAS_MIN: Final = 64
 
@@ -24,6 +26,8 @@ class Shares(NamedTuple):
     """Connections of the CLIENT listener."""
     peers: int
     """Connections of each of the other two listeners."""
+    duplicates: int
+    """Second descriptors of connections, for sendfile. A connection that gets none is served by reading."""
     replicas: int
     """Replicas on this node: each keeps its active segment open."""
 
@@ -32,9 +36,12 @@ def shares(limit: int) -> Shares:
     """Share out ``limit`` descriptors."""
     connections = limit // 2
     peers = min(PEERS_MAX, max(PEERS_MIN, connections // 8))
+    rest = max(PEERS_MIN, connections - 2 * peers)
+    duplicates = min(DUPLICATES_MAX, rest // 8)
     return Shares(
-        clients=max(PEERS_MIN, connections - 2 * peers),
+        clients=rest - duplicates,
         peers=peers,
+        duplicates=duplicates,
         replicas=max(REPLICAS_MIN, limit - connections - FOR_READING),
     )
 

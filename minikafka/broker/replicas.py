@@ -227,18 +227,22 @@ class Replicas:
         acks: int,
         timeout_ms: int,
         done: Callable[[Sequence[ProduceResult]], None],
-    ) -> None:
-        """Call ``done`` once every result is acknowledged as asked, failed, or ``timeout_ms`` passed (row D4)."""
+    ) -> DelayedProduce | None:
+        """Call ``done`` once every result is acknowledged as asked, failed, or ``timeout_ms`` passed (row D4).
+
+        What waits for that, if anything: to be cancelled when nobody waits for the answer any more.
+        """
         if acks != ALL_IN_SYNC and not self._is_any_waiting(results):
             done(results)
-            return
+            return None
         waiting = [result.where for result in results if result.required_offset >= 0]
         epochs = [
             partition.leader_epoch if (partition := self._partitions.get(result.where)) is not None else NO_EPOCH
             for result in results
         ]
         operation = DelayedProduce(timeout_ms, results, epochs, self, done, needs_all=acks == ALL_IN_SYNC)
-        self.produces.try_complete_else_watch(operation, waiting, self._clock.monotonic_ms())
+        done_already = self.produces.try_complete_else_watch(operation, waiting, self._clock.monotonic_ms())
+        return None if done_already else operation
 
     def _is_any_waiting(self, results: Sequence[ProduceResult]) -> bool:
         """Is a leader's own end short of a result: being synced, failed, or no longer a leader?"""

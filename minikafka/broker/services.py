@@ -22,6 +22,7 @@ from minikafka.broker.quorum import Quorum
 from minikafka.broker.topic_creation import TopicCreation
 from minikafka.config.node import CLIENT, CONTROLLER, REPLICATION
 from minikafka.net.control import ControlServer, is_refused
+from minikafka.net.duplicates import Duplicates
 from minikafka.net.listener import Listener, ListenerLimits
 from minikafka.replication.session_cache import FetchSessionCache
 from minikafka.wire.control import CONTROL_FRAME_SIZE_MAX
@@ -88,6 +89,7 @@ def build_listeners(ports: Ports, control: ControlPlane, quorum: Quorum, node: N
         max_connections=min(config.max_connections, ports.descriptors.clients),
         max_frame_bytes=config.socket_request_max_bytes,
         idle_timeout_s=config.connections_max_idle_ms / 1000,
+        held_bytes=config.queued_max_request_bytes,
     )
     peer_limits = replace(limits, max_connections=ports.descriptors.peers, is_for_peers=True)
     control_limits = replace(peer_limits, max_frame_bytes=CONTROL_FRAME_SIZE_MAX)
@@ -105,8 +107,9 @@ def build_listeners(ports: Ports, control: ControlPlane, quorum: Quorum, node: N
         node, tables.REPLICATION_HANDLERS, tables.REPLICATION_DIRECT, open_to_strangers=tables.REPLICATION_OPEN
     )
     clients = Dispatcher(node, tables.CLIENT_HANDLERS, tables.CLIENT_DIRECT)
+    duplicates = Duplicates(ports.descriptors.duplicates)
     return Listeners(
-        Listener(CONTROLLER, config.listeners[CONTROLLER], calls, control_limits),
-        Listener(REPLICATION, config.listeners[REPLICATION], followers, peer_limits),
-        Listener(CLIENT, config.listeners[CLIENT], clients, limits),
+        Listener(CONTROLLER, config.listeners[CONTROLLER], calls, control_limits, duplicates),
+        Listener(REPLICATION, config.listeners[REPLICATION], followers, peer_limits, duplicates),
+        Listener(CLIENT, config.listeners[CLIENT], clients, limits, duplicates),
     )

@@ -80,6 +80,14 @@ class NodeSettings(SettingGroup):
     socket_request_max_bytes = Setting(
         integer(1), 104_857_600, doc="A request that announces more than this closes its connection."
     )
+    queued_max_request_bytes = Setting(
+        long(1 << 20),
+        67_108_864,
+        kafka="-1",
+        doc="""Memory that all client connections together may hold for requests that are incomplete or wait and for
+        answers that are not taken yet, beside 128 KiB for each. Beyond it, who holds more than that is not read from
+        until others let go, and far beyond it the connection that holds most is closed.""",
+    )
     max_connections = Setting(
         integer(1),
         INT_MAX,

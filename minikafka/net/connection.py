@@ -3,25 +3,38 @@
 The handler sees each frame as a view of the receive buffer, valid only until ``on_read_event_end`` returns; what it
 wants to keep it copies (a log append does not: it writes the view to the file within the event). A reply may be sent
 at once or much later; the connection holds later ones back until the earlier are there, as Kafka clients expect.
+
+A connection is read from unless (:meth:`Connection._is_held_up`)
+
+- it is *owed* enough: MAX_REPLIES_IN_FLIGHT requests, or MAX_HELD_BYTES of requests that wait, answers that are ready
+  and bytes that its peer has not taken;
+- the connections of the listener hold too much together, and it is beyond its own allowance (``budget``);
+- it *stands in line*: this turn of the loop has handled enough (``turns``).
+
+What arrived already waits in the receive buffer meanwhile, and is handled before the socket is read again.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
 from typing import Final, Protocol, cast
 
 import structlog
 
+from minikafka.net.budget import ALLOWANCE_BYTES, Budget
+from minikafka.net.duplicates import Duplicates
+from minikafka.net.liveness import is_gone, keep_alive
 from minikafka.net.outbox import Chunk, Outbox
+from minikafka.net.reply import Reply
+from minikafka.net.turns import REQUEST_COST, Turns
 from minikafka.wire.framing import FrameError, ReceiveBuffer
 
 log = structlog.get_logger(__name__)
 
 MAX_REPLIES_IN_FLIGHT: Final = 1_000
-MAX_PENDING_BYTES: Final = 4 * 1024 * 1024
-RESUME_POLL_S: Final = 0.05
+MAX_HELD_BYTES: Final = 4 * 1024 * 1024
+"""For one peer: requests that wait, answers that are ready behind them, and what it has not taken yet."""
 
 
 class FrameHandler(Protocol):
@@ -39,66 +52,41 @@ class FrameHandler(Protocol):
     def on_connection_lost(self, connection: Connection) -> None: ...
 
 
-class Reply:
-    """The place of one request's answer in its connection's order."""
+class Shared:
+    """What the connections of one listener share."""
 
-    __slots__ = ("_chunks", "_connection", "is_ready")
+    __slots__ = ("budget", "duplicates", "turns")
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection: Connection | None = connection
-        self._chunks: Sequence[Chunk] = ()
-        self.is_ready = False
-
-    def send(self, chunks: Sequence[Chunk]) -> None:
-        """Answer with ``chunks``, size prefix included. Exactly once; after the connection is gone it is a no-op."""
-        assert not self.is_ready, "a request was answered twice"
-        self.is_ready = True
-        self._chunks = chunks
-        if self._connection is None:
-            self._release()
-        else:
-            self._connection.schedule_flush()
-
-    def skip(self) -> None:
-        """The request gets no answer (produce with acks=0)."""
-        self.send(())
-
-    def take(self) -> Sequence[Chunk]:
-        """What to send; the connection calls it once, in order."""
-        self._connection = None
-        return self._chunks
-
-    def abandon(self) -> None:
-        """The connection is gone: whatever comes, or came, is dropped."""
-        self._connection = None
-        if self.is_ready:
-            self._release()
-
-    def _release(self) -> None:
-        for chunk in self._chunks:
-            if not isinstance(chunk, (bytes, bytearray, memoryview)):
-                chunk.release()
-        self._chunks = ()
+    def __init__(self, budget: Budget, turns: Turns, duplicates: Duplicates) -> None:
+        self.budget = budget
+        self.turns = turns
+        self.duplicates = duplicates
 
 
 class Connection(asyncio.BufferedProtocol):
     """Server side of one TCP connection. ``principal`` is the node id once the peer proved the cluster secret."""
 
-    def __init__(self, handler: FrameHandler, *, listener: str, max_frame_bytes: int) -> None:
+    def __init__(self, handler: FrameHandler, *, listener: str, max_frame_bytes: int, shared: Shared) -> None:
         self._handler = handler
         self.listener = listener
         self.principal: int | None = None
         self.session: object | None = None  # what the handler keeps per connection
         self.peer_host = ""
+        self.replies_held = 0  # bytes; each reply adds its own
         self._buffer = ReceiveBuffer(max_frame_bytes)
         self._replies: deque[Reply] = deque()
         self._loop = asyncio.get_running_loop()
+        self._shared = shared
+        self._budget, self._turns = shared.budget, shared.turns
+        self._excess = 0  # bytes beyond the allowance, as the budget knows them
         self._transport: asyncio.Transport | None = None
         self._outbox: Outbox | None = None
         self._flush_scheduled = False
         self._reading_paused = False
         self._writing_paused = False
-        self._resume_timer: asyncio.TimerHandle | None = None
+        self._in_line = False
+        self._received_bytes = 0
+        self._moved_before = 0
         self.opened_at_s = self.last_active_s = self._loop.time()
         self.partial_since_s: float | None = None  # when the frame that is still incomplete began
 
@@ -106,39 +94,51 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport = cast(asyncio.Transport, transport)  # uvloop's is one, but not by inheritance
-        self._outbox = Outbox(transport, self._on_output_error)
+        self._outbox = Outbox(
+            transport, self._on_output_error, on_sent=self._on_sent, duplicates=self._shared.duplicates
+        )
         peer = transport.get_extra_info("peername")
         self.peer_host = str(peer[0]) if isinstance(peer, tuple) and peer else ""
+        sock = transport.get_extra_info("socket")
+        if sock is not None:
+            keep_alive(sock)
         self._handler.on_connection_made(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        if self._resume_timer is not None:
-            self._resume_timer.cancel()
-            self._resume_timer = None
         if self._outbox is not None:
             self._outbox.close()
             self._outbox = None  # it refers back to us: all our memory would stay until a full garbage collection
-        for reply in self._replies:
+        self._budget.forget(self)
+        replies, self._replies = self._replies, deque()
+        for reply in replies:
             reply.abandon()
-        self._replies.clear()
         self._handler.on_connection_lost(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._buffer.writable(sizehint)
 
     def buffer_updated(self, nbytes: int) -> None:
+        self._received_bytes += nbytes
         self._buffer.received(nbytes)
         self._hand_over_frames()
-        self._maybe_pause_reading()
+        self._settle()
 
     def _hand_over_frames(self) -> None:
-        """Handle the frames that are there, unless too many answers are owed: the rest waits in the buffer."""
+        """Handle the frames that are there, unless too much is owed or the turn is over: the rest waits there."""
         completed = False
-        replies = self._replies
+        replies, turns = self._replies, self._turns
+        self.last_active_s = self._loop.time()
+        turns.begin(self.last_active_s)
         try:
-            while len(replies) < MAX_REPLIES_IN_FLIGHT and (frame := self._buffer.next_frame()) is not None:
+            while (
+                turns.left > 0
+                and len(replies) < MAX_REPLIES_IN_FLIGHT
+                and self.replies_held <= MAX_HELD_BYTES
+                and (frame := self._buffer.next_frame()) is not None
+            ):
                 completed = True
+                turns.left -= REQUEST_COST + len(frame)
                 self._handler.on_frame(self, frame)
                 if self._transport is None or self._transport.is_closing():
                     break
@@ -149,7 +149,6 @@ class Connection(asyncio.BufferedProtocol):
             raise
         finally:
             self._handler.on_read_event_end()
-        self.last_active_s = self._loop.time()
         if not len(self._buffer):
             self.partial_since_s = None
         elif completed or self.partial_since_s is None:
@@ -160,11 +159,13 @@ class Connection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         self._writing_paused = True
-        self._maybe_pause_reading()
+        self._settle()
 
     def resume_writing(self) -> None:
         self._writing_paused = False
-        self._maybe_resume_reading()
+        if self._outbox is not None:
+            self._outbox.resume()
+        self._go_on()
 
     # -- replies ----------------------------------------------------------------------------------------------------
 
@@ -172,7 +173,12 @@ class Connection(asyncio.BufferedProtocol):
         """Take the next place in the order of answers."""
         reply = Reply(self)
         self._replies.append(reply)
+        self.replies_held += reply.held
         return reply
+
+    def spend(self, cost: int) -> None:
+        """The request at hand costs the turn so much more than its bytes do (see ``turns``)."""
+        self._turns.left -= cost
 
     def schedule_flush(self) -> None:
         """Send what is ready once the current event is over: one write for everything that became ready in it."""
@@ -188,6 +194,7 @@ class Connection(asyncio.BufferedProtocol):
             log.info("connection closed", listener=self.listener, peer=self.peer_host, why=why)
         if self._outbox is not None:
             self._outbox.close()
+        self._budget.forget(self)
         self._transport.abort()
 
     def close_after_replies(self) -> None:
@@ -196,11 +203,6 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.close()
 
-    @property
-    def is_idle(self) -> bool:
-        """Nothing is asked, nothing is owed."""
-        return not self._replies and self.partial_since_s is None
-
     def _flush(self) -> None:
         self._flush_scheduled = False
         if self._outbox is None or self._transport is None:
@@ -208,44 +210,114 @@ class Connection(asyncio.BufferedProtocol):
         chunks: list[Chunk] = []
         replies = self._replies
         while replies and replies[0].is_ready:
-            chunks.extend(replies.popleft().take())
+            reply = replies.popleft()
+            self.replies_held -= reply.held
+            chunks.extend(reply.take())
         if chunks:
             self._outbox.write(chunks)
-        if self._reading_paused:
-            self._maybe_resume_reading()
-        else:
-            self._maybe_pause_reading()
-
-    def _overloaded(self) -> bool:
-        return (
-            self._writing_paused
-            or len(self._replies) >= MAX_REPLIES_IN_FLIGHT
-            or (self._outbox is not None and self._outbox.pending_bytes > MAX_PENDING_BYTES)
-        )
-
-    def _maybe_pause_reading(self) -> None:
-        if not self._reading_paused and self._transport is not None and self._overloaded():
-            self._reading_paused = True
-            self.partial_since_s = None  # the peer cannot complete what is not read
-            self._transport.pause_reading()
-            self._poll_resume()
-
-    def _maybe_resume_reading(self) -> None:
-        if not self._reading_paused or self._transport is None or self._transport.is_closing():
-            return
-        if not self._overloaded():
-            self._hand_over_frames()
-        if self._overloaded():
-            self._poll_resume()
-            return
-        self._reading_paused = False
-        self._transport.resume_reading()
-
-    def _poll_resume(self) -> None:
-        # The outbox drains outside the transport's own flow control, so the way back is also polled.
-        if self._resume_timer is not None:
-            self._resume_timer.cancel()
-        self._resume_timer = self._loop.call_later(RESUME_POLL_S, self._maybe_resume_reading)
+        self._go_on()
 
     def _on_output_error(self, error: Exception) -> None:
         self.close("" if isinstance(error, ConnectionError) else f"output failed: {error}")
+
+    def _on_sent(self) -> None:
+        if self._reading_paused:
+            self._go_on()
+
+    # -- how its listener sees it -----------------------------------------------------------------------------------
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is asked, or everything is answered: only bytes that move keep it from being closed."""
+        return not self._replies and self.partial_since_s is None
+
+    @property
+    def owed_bytes(self) -> int:
+        """What its peer has not taken yet."""
+        return 0 if self._outbox is None else self._outbox.pending_bytes
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes that came in and went out, so far: while this grows, something is under way."""
+        outbox = self._outbox
+        return self._received_bytes + (0 if outbox is None else outbox.accepted_bytes - outbox.pending_bytes)
+
+    def note_moved(self, now_s: float) -> bool:
+        """True when bytes moved since it was asked last: an answer that is being taken is no idleness."""
+        moved = self.moved_bytes
+        if moved == self._moved_before:
+            return False
+        self._moved_before = moved
+        self.last_active_s = now_s
+        return True
+
+    @property
+    def is_deserted(self) -> bool:
+        """The peer went away, which nobody else would notice: it is not read from while it is owed answers."""
+        transport = self._transport
+        if transport is None or not self._reading_paused or not (self._replies or self.owed_bytes):
+            return False
+        sock = transport.get_extra_info("socket")
+        return sock is not None and is_gone(sock.fileno())
+
+    # -- reading or not ---------------------------------------------------------------------------------------------
+
+    def on_room(self) -> None:
+        """There is memory for it again (``Budget``)."""
+        self._loop.call_soon(self._go_on)
+
+    def give_up(self) -> None:
+        """It holds more than any other of what is far too much (``Budget``)."""
+        self.close(f"its {self._excess} bytes are the most of {self._budget.held} that wait; the limit is for all")
+
+    def _is_held_up(self) -> bool:
+        held = self.replies_held
+        if self._outbox is not None:
+            held += self._outbox.pending_bytes
+        excess = held + self._buffer.capacity - ALLOWANCE_BYTES
+        if excess > 0 or self._excess:
+            excess = self._report(held)
+        return (
+            self._writing_paused
+            or held > MAX_HELD_BYTES
+            or len(self._replies) >= MAX_REPLIES_IN_FLIGHT
+            or self._in_line
+            or (excess > 0 and not self._budget.may_go_on(self))
+        )
+
+    def _report(self, held: int) -> int:
+        """Tell the budget what is held beyond the allowance, but no buffer that stands empty while others wait."""
+        if self._budget.is_tight:
+            self._buffer.trim()
+        self._excess = max(0, held + self._buffer.capacity - ALLOWANCE_BYTES)
+        self._budget.report(self, self._excess)
+        return self._excess
+
+    def _settle(self) -> None:
+        """Read from the socket or not, as it is now."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        if self._turns.left <= 0 and not self._in_line:
+            self._in_line = True
+            self._turns.stand_in_line(self._take_turn)
+        if not self._is_held_up():
+            if self._reading_paused:
+                self._reading_paused = False
+                transport.resume_reading()
+        elif not self._reading_paused:
+            self._reading_paused = True
+            self.partial_since_s = None  # the peer cannot complete what is not read
+            transport.pause_reading()
+
+    def _go_on(self) -> None:
+        """Something left or became free: handle what waits in the receive buffer, if that is what it waited for."""
+        if self._reading_paused and self._transport is not None and not self._transport.is_closing():
+            if self._is_held_up():
+                return
+            self._hand_over_frames()
+        self._settle()
+
+    def _take_turn(self) -> None:
+        self._in_line = False
+        self._go_on()

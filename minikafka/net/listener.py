@@ -10,12 +10,19 @@ from typing import Final
 import structlog
 
 from minikafka.model import Endpoint
-from minikafka.net.connection import Connection, FrameHandler
+from minikafka.net.budget import Budget
+from minikafka.net.connection import Connection, FrameHandler, Shared
+from minikafka.net.duplicates import Duplicates
+from minikafka.net.turns import Turns
 
 log = structlog.get_logger(__name__)
 
 SWEEP_INTERVAL_S: Final = 5.0
+DUPLICATES: Final = 64
 BIND_PATIENCE_S: Final = 2.0
+RELIEF_INTERVAL_S: Final = 1.0
+STALL_S: Final = 5.0
+"""Who holds memory that others wait for has so long to complete a frame, or to take some of its answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +36,30 @@ class ListenerLimits:
     is_for_peers: bool = False
     """When it is full, a newcomer takes the place of the oldest that has not proved who it is: so strangers cannot
     keep the cluster's own nodes out."""
+    held_bytes: int = 64 << 20
+    """What all connections together may hold beyond their allowances (``Budget``)."""
 
 
 class Listener:
     """A listening socket and the connections accepted on it."""
 
-    def __init__(self, name: str, endpoint: Endpoint, handler: FrameHandler, limits: ListenerLimits) -> None:
+    def __init__(
+        self,
+        name: str,
+        endpoint: Endpoint,
+        handler: FrameHandler,
+        limits: ListenerLimits,
+        duplicates: Duplicates | None = None,
+    ) -> None:
+        """``duplicates``: the share of descriptors for sendfile; None: a small one of its own."""
         self.name = name
         self.endpoint = endpoint
         self._handler = handler
         self._limits = limits
+        self._duplicates = duplicates or Duplicates(DUPLICATES)
+        self._shared: Shared | None = None
+        self._moved: dict[Connection, tuple[int, float]] = {}  # bytes by then, and since when no more
+        self._relief_timer: asyncio.TimerHandle | None = None
         self._connections: dict[Connection, None] = {}  # an ordered set, oldest first
         self._server: asyncio.Server | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
@@ -72,12 +93,15 @@ class Listener:
         """Accept connections from now on."""
         assert self._server is not None, "bind comes first"
         await self._server.start_serving()
-        self._sweep_timer = asyncio.get_running_loop().call_later(SWEEP_INTERVAL_S, self._sweep)
+        loop = asyncio.get_running_loop()
+        self._sweep_timer = loop.call_later(SWEEP_INTERVAL_S, self._sweep)
+        self._relief_timer = loop.call_later(RELIEF_INTERVAL_S, self._relieve)
 
     async def close(self) -> None:
         """Stop accepting and close every connection."""
-        if self._sweep_timer is not None:
-            self._sweep_timer.cancel()
+        for timer in (self._sweep_timer, self._relief_timer):
+            if timer is not None:
+                timer.cancel()
         if self._server is not None:
             self._server.close()
         for connection in tuple(self._connections):
@@ -90,7 +114,17 @@ class Listener:
         return len(self._connections)
 
     def _accept(self) -> Connection:
-        return Connection(_Tracked(self), listener=self.name, max_frame_bytes=self._limits.max_frame_bytes)
+        largest = self._limits.max_frame_bytes
+        return Connection(_Tracked(self), listener=self.name, max_frame_bytes=largest, shared=self.shared)
+
+    @property
+    def shared(self) -> Shared:
+        """What its connections share."""
+        if self._shared is None:
+            limits = self._limits
+            budget = Budget(limits.held_bytes, limits.max_frame_bytes)
+            self._shared = Shared(budget, Turns(asyncio.get_running_loop()), self._duplicates)
+        return self._shared
 
     def _turn_out_a_stranger(self) -> bool:
         """Close the oldest connection that has not proved who it is; False when there is none."""
@@ -106,13 +140,36 @@ class Listener:
     def _sweep(self) -> None:
         loop = asyncio.get_running_loop()
         now_s = loop.time()
+        limits = self._limits
         for connection in tuple(self._connections):
             partial_since_s = connection.partial_since_s
-            if partial_since_s is not None and now_s - partial_since_s > self._limits.frame_deadline_s:
-                connection.close(f"a frame was not completed within {self._limits.frame_deadline_s:.0f} s")
-            elif connection.is_idle and now_s - connection.last_active_s > self._limits.idle_timeout_s:
-                connection.close(f"idle for {self._limits.idle_timeout_s:.0f} s")
+            if connection.is_deserted:
+                connection.close()
+            elif partial_since_s is not None and now_s - partial_since_s > limits.frame_deadline_s:
+                connection.close(f"a frame was not completed within {limits.frame_deadline_s:.0f} s")
+            elif connection.note_moved(now_s):
+                continue
+            elif connection.is_idle and now_s - connection.last_active_s > limits.idle_timeout_s:
+                owed = f", and {connection.owed_bytes} bytes of answers not taken" if connection.owed_bytes else ""
+                connection.close(f"idle for {limits.idle_timeout_s:.0f} s{owed}")
         self._sweep_timer = loop.call_later(SWEEP_INTERVAL_S, self._sweep)
+
+    def _relieve(self) -> None:
+        """While memory is short: close who holds some and makes no progress, and let the next be served."""
+        loop = asyncio.get_running_loop()
+        now_s = loop.time()
+        budget = self.shared.budget
+        moved: dict[Connection, tuple[int, float]] = {}
+        for holder in budget.by_size() if budget.is_tight else ():
+            assert isinstance(holder, Connection)
+            before, since_s = self._moved.get(holder, (-1, now_s))
+            moved[holder] = (holder.moved_bytes, since_s if before == holder.moved_bytes else now_s)
+            stalled_since_s = moved[holder][1] if holder.owed_bytes else holder.partial_since_s or now_s
+            if budget.is_tight and now_s - stalled_since_s > STALL_S:
+                holder.close(f"others wait for the memory that it holds, and it made no progress for {STALL_S:.0f} s")
+        self._moved = moved
+        budget.serve_next()
+        self._relief_timer = loop.call_later(RELIEF_INTERVAL_S, self._relieve)
 
 
 class _Tracked:

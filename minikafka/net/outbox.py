@@ -4,6 +4,9 @@ Small replies are joined and handed to the transport in one write. A region of a
 out with ``sendfile`` on a duplicate of the socket, so that log data never passes through Python. The two never
 interleave: sendfile starts only when the transport has nothing left to send, and while a region is under way
 everything later waits behind it here.
+
+Duplicates are counted (:class:`~minikafka.net.duplicates.Duplicates`). Without one a large region is read and handed
+to the transport in pieces, each when the one before is nearly sent.
 """
 
 from __future__ import annotations
@@ -15,8 +18,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
+from minikafka.net.duplicates import Duplicates
+
 SENDFILE_MIN_BYTES = 32 * 1024
 SENDFILE_CHUNK_BYTES = 4 * 1024 * 1024  # one call may copy this much before other connections get their turn
+PIECE_BYTES = 128 * 1024  # of a region that is read
 _CUT = "the log file ended inside a region that was being sent"
 
 
@@ -47,18 +53,42 @@ class _RegionInFlight:
         self.position = region.position
         self.remaining = region.size
 
+    def advance(self, count: int) -> bool:
+        """So many bytes more were sent; True when all are, and the file is let go of."""
+        self.position += count
+        self.remaining -= count
+        if self.remaining == 0:
+            self.region.release()
+        return self.remaining == 0
+
 
 class Outbox:
-    """Ordered output of one transport. ``on_error`` is called at most once, when the peer or a file failed."""
+    """Ordered output of one transport.
 
-    def __init__(self, transport: asyncio.Transport, on_error: Callable[[Exception], None]) -> None:
+    ``on_error`` is called at most once, when the peer or a file failed; ``on_sent`` whenever something left that had
+    to wait here.
+    """
+
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        on_error: Callable[[Exception], None],
+        *,
+        on_sent: Callable[[], None] = lambda: None,
+        duplicates: Duplicates | None = None,
+    ) -> None:
+        """``duplicates``: the share of descriptors for sendfile; None: no sendfile."""
         self._transport = transport
         self._on_error = on_error
+        self._on_sent = on_sent
+        self._duplicates = duplicates
         self._queue: deque[memoryview | _RegionInFlight] = deque()
         self._raw: socket.socket | None = None
         self._waiting = False
         self._closed = False
+        self._is_reading = False  # the queue goes through the transport, because there is no duplicate for it
         self.queued_bytes = 0
+        self.accepted_bytes = 0
 
     def write(self, chunks: Sequence[Chunk]) -> None:
         """Send ``chunks`` after everything written before. Regions are released once sent."""
@@ -69,7 +99,7 @@ class Outbox:
         for index, chunk in enumerate(chunks):
             if isinstance(chunk, (bytes, bytearray, memoryview)):
                 plain.append(chunk)
-            elif self._can_sendfile(chunk):
+            elif chunk.size >= SENDFILE_MIN_BYTES and chunk.fileno() is not None:
                 self._flush_plain(plain, more=True)
                 plain = []
                 self._enqueue(_RegionInFlight(chunk), chunk.size)
@@ -82,13 +112,18 @@ class Outbox:
                     return
                 chunk.release()
         self._flush_plain(plain, more=False)
-        if self._queue and not self._waiting:
-            self._pump()
+        if self._queue and not self._waiting and not self._is_reading:
+            self._begin()
 
     @property
     def pending_bytes(self) -> int:
         """Bytes accepted and not yet taken by the kernel."""
         return self.queued_bytes + self._transport.get_write_buffer_size()
+
+    def resume(self) -> None:
+        """The transport has room again."""
+        if self._is_reading:
+            self._pump_pieces()
 
     def close(self) -> None:
         """Drop what is unsent and release its files."""
@@ -101,20 +136,19 @@ class Outbox:
                 item.region.release()
         self._queue.clear()
         self.queued_bytes = 0
+        self.give_back()
+
+    def give_back(self) -> None:
+        """Close the duplicate of the socket; nothing may be under way on it."""
         if self._raw is not None:
-            self._raw.close()
-            self._raw = None
+            assert self._duplicates is not None
+            raw, self._raw = self._raw, None
+            raw.close()
+            self._duplicates.forget(self)
 
     def _fail(self, error: Exception) -> None:
         self.close()
         self._on_error(error)
-
-    def _can_sendfile(self, region: FileRegion) -> bool:
-        if region.size < SENDFILE_MIN_BYTES or region.fileno() is None:
-            return False
-        if not self._queue and self._transport.get_write_buffer_size():
-            return False
-        return self._raw_socket() is not None
 
     def _flush_plain(self, plain: list[bytes | bytearray | memoryview], *, more: bool) -> None:
         if not plain:
@@ -123,28 +157,47 @@ class Outbox:
         if more or self._queue:
             self._enqueue(memoryview(joined), len(joined))
         else:
+            self.accepted_bytes += len(joined)
             self._transport.write(joined)
 
     def _enqueue(self, item: memoryview | _RegionInFlight, size: int) -> None:
         self._queue.append(item)
         self.queued_bytes += size
+        self.accepted_bytes += size
 
-    def _raw_socket(self) -> socket.socket | None:
-        if self._raw is None:
-            wrapped = self._transport.get_extra_info("socket")
-            if wrapped is None or self._transport.get_extra_info("sslcontext") is not None:
-                return None
-            # A duplicate, because an event loop refuses a second watcher on a transport's own descriptor.
-            try:
-                self._raw = socket.socket(fileno=os.dup(wrapped.fileno()))
-            except OSError:
-                return None  # out of descriptors
-            self._raw.setblocking(False)
-        return self._raw
+    def _begin(self) -> None:
+        """Choose the way out for what is queued now."""
+        if not self._transport.get_write_buffer_size() and self._duplicate():
+            self._pump()
+        else:
+            self._is_reading = True
+            self._pump_pieces()
+
+    # -- sendfile ---------------------------------------------------------------------------------------------------
+
+    def _duplicate(self) -> bool:
+        """Have a duplicate of the socket: an event loop refuses a second watcher on a transport's own descriptor."""
+        duplicates = self._duplicates
+        if duplicates is None:
+            return False
+        if self._raw is not None:
+            duplicates.use(self)
+            return True
+        wrapped = self._transport.get_extra_info("socket")
+        if wrapped is None or self._transport.get_extra_info("sslcontext") is not None or not duplicates.use(self):
+            return False
+        try:
+            self._raw = socket.socket(fileno=os.dup(wrapped.fileno()))
+        except OSError:  # out of descriptors all the same
+            duplicates.forget(self)
+            return False
+        self._raw.setblocking(False)
+        return True
 
     def _pump(self) -> None:
-        raw = self._raw
+        raw, duplicates = self._raw, self._duplicates
         assert raw is not None
+        assert duplicates is not None
         budget = SENDFILE_CHUNK_BYTES
         try:
             while self._queue:
@@ -159,6 +212,11 @@ class Outbox:
             self._fail(error)
             return
         self._stop_waiting()
+        duplicates.rest(self)
+
+    def _pump_when_writable(self) -> None:
+        self._pump()
+        self._on_sent()
 
     def _send_head(self, raw: socket.socket) -> int:
         item = self._queue[0]
@@ -172,11 +230,7 @@ class Outbox:
             sent = os.sendfile(raw.fileno(), source, item.position, min(item.remaining, SENDFILE_CHUNK_BYTES))
             if sent == 0:
                 raise EOFError(_CUT)
-            item.position += sent
-            item.remaining -= sent
-            done = item.remaining == 0
-            if done:
-                item.region.release()
+            done = item.advance(sent)
         self.queued_bytes -= sent
         if done:
             self._queue.popleft()
@@ -186,13 +240,48 @@ class Outbox:
         if not self._waiting:
             assert self._raw is not None
             self._waiting = True
-            asyncio.get_running_loop().add_writer(self._raw.fileno(), self._pump)
+            asyncio.get_running_loop().add_writer(self._raw.fileno(), self._pump_when_writable)
 
     def _stop_waiting(self) -> None:
         if self._waiting:
             assert self._raw is not None
             self._waiting = False
             asyncio.get_running_loop().remove_writer(self._raw.fileno())
+
+    # -- without a duplicate ----------------------------------------------------------------------------------------
+
+    def _pump_pieces(self) -> None:
+        """Keep the transport's buffer filled, but not with more than a piece; :meth:`resume` continues."""
+        budget = SENDFILE_CHUNK_BYTES
+        try:
+            while self._queue and self._transport.get_write_buffer_size() < PIECE_BYTES:
+                if budget <= 0:
+                    asyncio.get_running_loop().call_soon(self.resume)
+                    return
+                piece = self._next_piece()
+                budget -= len(piece)
+                self._transport.write(piece)
+        except (OSError, EOFError) as error:
+            self._fail(error)
+            return
+        if not self._queue:
+            self._is_reading = False
+
+    def _next_piece(self) -> bytes | memoryview:
+        item = self._queue[0]
+        if isinstance(item, memoryview):
+            self._queue.popleft()
+            self.queued_bytes -= len(item)
+            return item
+        source = item.region.fileno()
+        assert source is not None
+        piece = os.pread(source, min(item.remaining, PIECE_BYTES), item.position)
+        if not piece:
+            raise EOFError(_CUT)
+        if item.advance(len(piece)):
+            self._queue.popleft()
+        self.queued_bytes -= len(piece)
+        return piece
 
 
 def _read(region: FileRegion) -> bytes:

@@ -8,6 +8,7 @@ makes its ``try_complete`` succeed, or its time-out comes. States and transition
                                                  --force_complete-------> completed
                                                  --time-out-------------> completed, then on_expiration
                                                  --cancel_for_key-------> created again, and its caller's concern
+                                                 --cancel---------------> created again, and forgotten
 
 Invariants:
 
@@ -65,6 +66,11 @@ class DelayedOperation(TimerTask):
             self._purgatory._release(self)
         self.on_complete()
         return True
+
+    def cancel(self) -> None:
+        """Nobody waits for it any more: it leaves the purgatory uncompleted. Nothing if it does not wait."""
+        if self._purgatory is not None:
+            self._purgatory._release(self)
 
     def expire(self) -> None:
         """The time-out has come."""

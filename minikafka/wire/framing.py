@@ -57,12 +57,15 @@ class ReceiveBuffer:
     call of :meth:`writable`.
 
     Size: it starts at `initial_size` and doubles when it is full, either of one frame or while it is less than
-    COMFORTABLE_SIZE (by moving to a new array, because the old one may still be referred to). :meth:`trim` gives
+    COMFORTABLE_SIZE (by moving to a new array, because the old one may still be referred to); beyond LARGE_SIZE it
+    grows to what its frame takes. One read gets at most READ_SIZE_MAX. :meth:`trim` gives
     the memory back; that happens by itself after QUIET_READS reads that left most of it unused.
     """
 
     QUIET_READS: Final = 64
     COMFORTABLE_SIZE: Final = 64 * 1024
+    LARGE_SIZE: Final = 8 * 1024 * 1024
+    READ_SIZE_MAX: Final = 1024 * 1024
 
     def __init__(self, size_max: int = FRAME_SIZE_MAX, initial_size: int = 4096) -> None:
         assert initial_size > PREFIX_SIZE
@@ -97,7 +100,7 @@ class ReceiveBuffer:
             self._replace(2 * len(self._buffer))
         elif (len(self._buffer) - self._filled) * 4 < len(self._buffer):
             self._make_room()
-        return self._view[self._filled :]
+        return self._view[self._filled : self._filled + self.READ_SIZE_MAX]
 
     def received(self, count: int) -> None:
         """Take note that `count` bytes were written into what :meth:`writable` returned."""
@@ -141,7 +144,15 @@ class ReceiveBuffer:
             self._view[:waiting] = self._view[self._start : self._filled]
             self._start, self._filled = 0, waiting
         elif self._filled == len(self._buffer):
-            self._replace(2 * len(self._buffer))
+            self._replace(self._grown(waiting))
+
+    def _grown(self, waiting: int) -> int:
+        """Twice the size; no more than the frame takes whose beginning is there, once that is large."""
+        size = 2 * len(self._buffer)
+        if size <= self.LARGE_SIZE or waiting < PREFIX_SIZE:
+            return size
+        frame_size: int = _read_size(self._buffer, self._start)[0]
+        return max(len(self._buffer) + self.COMFORTABLE_SIZE, min(size, PREFIX_SIZE + frame_size))
 
     def _replace(self, size: int) -> None:
         waiting = self._filled - self._start

@@ -38,6 +38,10 @@ log = structlog.get_logger(__name__)
 
 FIRST_VERSION_WITH_RACK: Final = 11
 FIRST_VERSION_WITH_REPLICA_STATE: Final = 15
+LONGEST_WAIT_MS: Final = 60_000
+"""Whoever asks to wait longer is answered with nothing then, as after any wait, and asks again."""
+WAITING_PARTITION_BYTES: Final = 512
+"""What a fetch that waits holds for each of its partitions."""
 
 
 def handle(frame: memoryview, position: int, context: RequestContext) -> None:
@@ -88,8 +92,11 @@ class _Fetch(ABC):
         for where in keys:
             if (partition := self._node.replicas.get(where)) is not None:
                 self._epochs[where] = partition.leader_epoch
-        operation = DelayedFetch(request.max_wait_ms, self._is_satisfied, self._answer_anew)
-        self._purgatory().try_complete_else_watch(operation, keys, self._node.clock.monotonic_ms())
+        wait_ms = min(request.max_wait_ms, LONGEST_WAIT_MS)
+        operation = DelayedFetch(wait_ms, self._is_satisfied, self._answer_anew)
+        if not self._purgatory().try_complete_else_watch(operation, keys, self._node.clock.monotonic_ms()):
+            self._context.reply.hold(WAITING_PARTITION_BYTES * len(partitions))
+            self._context.reply.cancel_with_connection(operation.cancel)
 
     # -- what consumers and followers differ in ---------------------------------------------------------------------
 

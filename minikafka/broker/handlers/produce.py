@@ -8,6 +8,7 @@ connection; acks=1 is answered after the write; acks=all waits in the purgatory 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from minikafka.broker.context import RequestContext
 from minikafka.broker.delayed import ProduceResult
@@ -25,6 +26,8 @@ from minikafka.wire.messages.produce import (
 )
 
 ALL_IN_SYNC, LEADER, NONE = -1, 1, 0
+LONGEST_WAIT_MS: Final = 300_000
+"""Whoever allows more gets REQUEST_TIMED_OUT then, which producers retry."""
 
 
 def handle(frame: memoryview, position: int, context: RequestContext) -> None:
@@ -59,8 +62,10 @@ class PendingProduce:
         if self._acks == NONE:
             self._finish_unanswered()
         else:
-            replicas = self._context.node.replicas
-            replicas.await_acks(self._results, self._acks, self._timeout_ms, self._answer)
+            replicas, wait_ms = self._context.node.replicas, min(self._timeout_ms, LONGEST_WAIT_MS)
+            waiting = replicas.await_acks(self._results, self._acks, wait_ms, self._answer)
+            if waiting is not None:
+                self._context.reply.cancel_with_connection(waiting.cancel)
 
     def _answer(self, results: Sequence[ProduceResult]) -> None:
         if len(results) == 1 and not results[0].error:

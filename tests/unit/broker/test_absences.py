@@ -14,8 +14,11 @@ from minikafka.metadata.delta import apply_records
 from minikafka.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionImage, TopicImage
 from minikafka.metadata.records import BrokerChangeRecord, Record, RegisterBrokerRecord
 from minikafka.model import Endpoint, OffsetAndEpoch
-from minikafka.net.connection import Connection, FrameHandler
+from minikafka.net.budget import Budget
+from minikafka.net.connection import Connection, FrameHandler, Shared
+from minikafka.net.duplicates import Duplicates
 from minikafka.net.tasks import TaskOwner
+from minikafka.net.turns import Turns
 
 FENCED = BrokerChangeRecord(3, 3, fenced=True)
 UNFENCED = BrokerChangeRecord(3, 3, fenced=False)
@@ -43,7 +46,8 @@ class Node:
 
     def connect(self) -> Connection:
         """A client's connection."""
-        return Connection(cast(FrameHandler, None), listener="CLIENT", max_frame_bytes=1000)
+        shared = Shared(Budget(1000, 1000), Turns(asyncio.get_running_loop()), Duplicates(0))
+        return Connection(cast(FrameHandler, None), listener="CLIENT", max_frame_bytes=1000, shared=shared)
 
     def listed(self, connection: Connection) -> list[int]:
         """The ids of the brokers in an answer."""

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from minikafka.model import Endpoint
-from minikafka.net.connection import Connection, Reply
+from minikafka.net.connection import Connection
+from minikafka.net.reply import Reply
 
 T = TypeVar("T")
 

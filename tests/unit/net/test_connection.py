@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import gc
 import weakref
 from collections.abc import Awaitable, Callable
@@ -77,7 +76,7 @@ async def test_a_connection_that_ended_gives_its_memory_back_without_a_garbage_c
 
         def on_connection_lost(self, connection: Connection) -> None: ...
 
-    monkeypatch.setattr(connection_module, "MAX_PENDING_BYTES", -1)  # reading pauses, and its timer is started
+    monkeypatch.setattr(connection_module, "MAX_HELD_BYTES", 0)  # reading pauses
     listener = await serve(Forgetful())
     gc.disable()
     try:
@@ -289,7 +288,7 @@ class Generous(Recorder):
 async def test_a_peer_that_does_not_read_is_not_read_from(
     serve: Serve, dial: Dial, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, from_file: bool
 ) -> None:
-    monkeypatch.setattr(connection_module, "MAX_PENDING_BYTES", 200_000)
+    monkeypatch.setattr(connection_module, "MAX_HELD_BYTES", 200_000)
     size, count = 100_000, 300
     path = tmp_path / "segment"
     path.write_bytes(bytes(size))
@@ -377,14 +376,13 @@ async def test_a_connection_may_end_while_it_is_overloaded(
             raise FrameError("no")
 
     monkeypatch.setattr(connection_module, "MAX_REPLIES_IN_FLIGHT", 1)
-    monkeypatch.setattr(connection_module, "RESUME_POLL_S", 0.001)
     refusing, parking = Refusing(), Recorder()
     refused, parked = await dial(await serve(refusing)), await dial(await serve(parking))
     await refused.send(framed(b"x"))
     assert await refused.receive_all() == b""
     await parked.send(framed(b"x"))
     await eventually(lambda: parking.replies, "the question")
-    await asyncio.sleep(0.01)  # the way back is polled meanwhile
+    await turns()
     parking.connections[0].close()
     assert await parked.receive_all() == b""
     await eventually(lambda: refusing.lost and parking.lost, "both ends")

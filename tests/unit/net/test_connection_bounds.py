@@ -9,8 +9,9 @@ import pytest
 
 from minikafka.chaos.ports import free_base_port
 from minikafka.model import Endpoint
-from minikafka.net.connection import MAX_REPLIES_IN_FLIGHT, Connection, Reply
+from minikafka.net.connection import MAX_REPLIES_IN_FLIGHT, Connection
 from minikafka.net.listener import Listener, ListenerLimits
+from minikafka.net.reply import Reply
 
 TIMEOUT_S = 30
 

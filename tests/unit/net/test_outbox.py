@@ -12,6 +12,7 @@ import pytest
 from net_peers import Peer, Region, eventually
 
 from minikafka.net import outbox as outbox_module
+from minikafka.net.duplicates import Duplicates
 from minikafka.net.outbox import SENDFILE_MIN_BYTES, Outbox
 
 SMALL_BUFFER = 8 * 1024
@@ -20,6 +21,12 @@ FILE_BYTES = 3 * 1024 * 1024
 
 class Sender(asyncio.Protocol):
     """The transport under test is real; nothing of interest ever arrives on it."""
+
+    outbox: Outbox | None = None
+
+    def resume_writing(self) -> None:
+        if self.outbox is not None:
+            self.outbox.resume()
 
 
 class Link:
@@ -36,7 +43,9 @@ class Link:
 async def link() -> AsyncIterator[Callable[..., Awaitable[Link]]]:
     links: list[Link] = []
 
-    async def connect(*, small_buffers: bool = False) -> Link:
+    shared = Duplicates(8)
+
+    async def connect(*, small_buffers: bool = False, duplicates: Duplicates = shared) -> Link:
         with socket.create_server(("127.0.0.1", 0)) as server:
             receiving = socket.socket()
             if small_buffers:
@@ -45,9 +54,10 @@ async def link() -> AsyncIterator[Callable[..., Awaitable[Link]]]:
             sending, _ = server.accept()
         if small_buffers:
             sending.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SMALL_BUFFER)
-        transport, _ = await asyncio.get_running_loop().create_connection(Sender, sock=sending)
+        transport, sender = await asyncio.get_running_loop().create_connection(Sender, sock=sending)
         errors: list[Exception] = []
-        links.append(Link(Outbox(transport, errors.append), transport, Peer(receiving), errors))
+        sender.outbox = Outbox(transport, errors.append, duplicates=duplicates)
+        links.append(Link(sender.outbox, transport, Peer(receiving), errors))
         return links[-1]
 
     yield connect
@@ -142,7 +152,7 @@ async def test_a_region_behind_unsent_plain_bytes_waits_its_turn(link: Connect, 
     assert to.transport.get_write_buffer_size() > 0
     region = Region(file, 0, 40_000)
     to.outbox.write([region, b"."])
-    assert region.reads == 1, "sendfile would have overtaken what the transport holds"
+    assert to.outbox.pending_bytes == to.transport.get_write_buffer_size() + 40_001, "it did not overtake"
     assert await to.peer.receive(len(plain)) == plain
     assert await to.peer.receive(40_001) == content[:40_000] + b"."
     assert region.releases == 1
@@ -231,5 +241,65 @@ async def test_out_of_descriptors_a_region_is_read(link: Connect, file: Path, co
         to.outbox.write([region])
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    assert (region.reads, region.releases) == (1, 1)
     assert await to.peer.receive(50_000) == content[:50_000]
+    assert region.releases == 1
+    await eventually(lambda: to.outbox.pending_bytes == 0, "the outbox to be empty")
+
+
+# -- the share of descriptors -----------------------------------------------------------------------------------------
+
+
+def open_descriptors() -> int:
+    """Of this process; 0 on a system that does not tell."""
+    return len(os.listdir("/proc/self/fd")) if os.path.exists("/proc/self/fd") else 0
+
+
+@pytest.mark.spec("P6")
+async def test_duplicates_never_exceed_their_share(link: Connect, file: Path, content: bytes) -> None:
+    """Each consumer that was ever served by sendfile held a second descriptor, which nobody counted."""
+    share = Duplicates(2)
+    links = [await link(duplicates=share) for _ in range(5)]
+    before = open_descriptors()
+    for _ in range(2):
+        for to in links:
+            region = Region(file, 0, 50_000)
+            to.outbox.write([b"<", region, b">"])
+            assert share.in_use <= 2
+            assert await to.peer.receive(50_002) == b"<" + content[:50_000] + b">"
+            assert (region.reads, region.releases) == (0, 1)
+    assert share.in_use == 2, "who sent last keeps its own for the next time"
+    assert open_descriptors() in (before + 2, 0)
+    for to in links:
+        to.outbox.close()
+    assert share.in_use == 0
+
+
+@pytest.mark.spec("P6")
+@pytest.mark.parametrize("limit", [0, 1])
+async def test_without_a_duplicate_a_region_is_read_in_pieces(
+    link: Connect, file: Path, content: bytes, limit: int
+) -> None:
+    share = Duplicates(limit)
+    busy = await link(small_buffers=True, duplicates=share)
+    stuck = Region(file, 0, FILE_BYTES)
+    if limit:
+        busy.outbox.write([stuck])  # its peer reads nothing: the only duplicate is under way
+    to = await link(small_buffers=True, duplicates=share)
+    large, small = Region(file, 1000, 400_000), Region(file, 0, 10)
+    to.outbox.write([b"<", large])
+    to.outbox.write([b"-", small, b">"])
+    assert to.transport.get_write_buffer_size() <= 2 * outbox_module.PIECE_BYTES
+    assert await to.peer.receive(400_013) == b"<" + content[1000:401_000] + b"-" + content[:10] + b">"
+    assert (large.reads, large.releases, small.releases) == (0, 1, 1)
+    await eventually(lambda: to.outbox.pending_bytes == 0, "the outbox to be empty")
+    assert not to.errors
+
+
+@pytest.mark.spec("P6")
+async def test_a_file_cut_under_a_region_that_is_read_ends_the_connection(link: Connect, file: Path) -> None:
+    to = await link(duplicates=Duplicates(0))
+    region, later = Region(file, FILE_BYTES - 40_000, 50_000), Region(file, 0, 50_000)
+    to.outbox.write([region, later])
+    await eventually(lambda: to.errors, "the error")
+    assert [type(error) for error in to.errors] == [EOFError]
+    assert region.releases == later.releases == 1

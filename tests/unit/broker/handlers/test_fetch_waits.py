@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 import pytest
 from broker_client import Client, batch, fetch_request
 from broker_node import create_topic, eventually, in_time, led
 
+from minikafka.broker.handlers import fetch
 from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode
 from minikafka.model import TopicPartition
 from minikafka.records.batch import parse_header
+
+Dial = Callable[..., Awaitable[Client]]
 
 ORDERS = TopicPartition("orders", 0)
 LONG_MS = 20_000
@@ -49,3 +54,40 @@ async def test_a_waiting_fetch_learns_that_its_log_left_the_leaders(node: Node, 
     node.replicas.release_waiting(ORDERS)
     fetched = (await in_time(waiting)).responses[0].partitions[0]
     assert (fetched.diverging_epoch.epoch, fetched.diverging_epoch.end_offset) == (0, 2)
+
+
+# -- how long, and for whom -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("P6")
+@pytest.mark.usefixtures("orders")
+async def test_a_wait_is_capped(node: Node, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch, "LONGEST_WAIT_MS", 1)
+    fetched = await client.fetch("orders", 3, max_wait_ms=2**31 - 1, min_bytes=1)
+    assert not fetched.records
+
+
+@pytest.mark.spec("P6")
+@pytest.mark.usefixtures("orders")
+async def test_what_waits_is_cancelled_with_its_connection(node: Node, client: Client, dial: Dial) -> None:
+    """Twenty connections that were aborted, each with a thousand fetches, held the next produce up for 0.15 s."""
+    leaving = await dial(node)
+    for _ in range(20):
+        leaving.send(fetch_request("orders", 3, max_wait_ms=LONG_MS, min_bytes=1), 12)
+    staying = client.send(fetch_request("orders", 3, max_wait_ms=LONG_MS, min_bytes=1), 12)
+    await eventually(lambda: node.replicas.consumer_fetches.delayed == 21, "the fetches to be parked")
+    leaving.close()
+    await eventually(lambda: node.replicas.consumer_fetches.delayed == 1, "those of the connection to go")
+    await (await dial(node)).produce("orders", b"d")
+    assert (await in_time(staying)).responses[0].partitions[0].records
+
+
+@pytest.mark.spec("P6")
+async def test_a_produce_that_waits_is_cancelled_with_its_connection(node: Node, dial: Dial) -> None:
+    await create_topic(node, "lonely", flush_messages=1)
+    node.replicas.request_flush = lambda _partition: None  # nothing counts until it is synced, which never happens
+    leaving = await dial(node)
+    leaving.send_produce("lonely", b"x")
+    await eventually(lambda: node.replicas.produces.delayed == 1, "the produce to be parked")
+    leaving.close()
+    await eventually(lambda: node.replicas.produces.delayed == 0, "it to go")

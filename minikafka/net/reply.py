@@ -1,0 +1,83 @@
+"""The place of one request's answer in its connection's order, and what waits for it or is kept for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from minikafka.net.outbox import Chunk
+
+if TYPE_CHECKING:
+    from minikafka.net.connection import Connection
+
+WAITING_BYTES: Final = 1024
+"""What a request that waits holds at least: itself, its place, and what it waits in."""
+
+
+class Reply:
+    """Answered once by :meth:`send` or :meth:`skip`, unless the connection ends first."""
+
+    __slots__ = ("_cancel", "_chunks", "_connection", "held", "is_ready")
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection: Connection | None = connection
+        self._chunks: Sequence[Chunk] = ()
+        self._cancel: Callable[[], object] | None = None
+        self.is_ready = False
+        self.held = WAITING_BYTES  # bytes, for the connection's account
+
+    def hold(self, size: int) -> None:
+        """The request keeps ``size`` bytes more until it is answered."""
+        if self._connection is not None and not self.is_ready:
+            self.held += size
+            self._connection.replies_held += size
+
+    def cancel_with_connection(self, cancel: Callable[[], object]) -> None:
+        """Call ``cancel`` if the connection ends before the answer is there: nobody waits for it any more."""
+        if self._connection is None:
+            cancel()
+        elif not self.is_ready:
+            self._cancel = cancel
+
+    def send(self, chunks: Sequence[Chunk]) -> None:
+        """Answer with ``chunks``, size prefix included. Exactly once; after the connection is gone it is a no-op."""
+        assert not self.is_ready, "a request was answered twice"
+        self.is_ready = True
+        self._chunks = chunks
+        self._cancel = None
+        connection = self._connection
+        if connection is None:
+            self._release()
+            return
+        size = sum(map(_size, chunks))
+        connection.replies_held += size - self.held
+        self.held = size
+        connection.schedule_flush()
+
+    def skip(self) -> None:
+        """The request gets no answer (produce with acks=0)."""
+        self.send(())
+
+    def take(self) -> Sequence[Chunk]:
+        """What to send; the connection calls it once, in order."""
+        self._connection = None
+        return self._chunks
+
+    def abandon(self) -> None:
+        """The connection is gone: whatever comes, or came, is dropped."""
+        self._connection = None
+        if self.is_ready:
+            self._release()
+        elif self._cancel is not None:
+            cancel, self._cancel = self._cancel, None
+            cancel()
+
+    def _release(self) -> None:
+        for chunk in self._chunks:
+            if not isinstance(chunk, (bytes, bytearray, memoryview)):
+                chunk.release()
+        self._chunks = ()
+
+
+def _size(chunk: Chunk) -> int:
+    return len(chunk) if isinstance(chunk, (bytes, bytearray, memoryview)) else chunk.size
