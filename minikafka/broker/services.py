@@ -53,15 +53,7 @@ def build_services(ports: Ports, control: ControlPlane, data: DataPlane) -> Serv
 
     return Services(
         Absences(config.node_id, ports.tasks, is_refused),
-        Groups(
-            config,
-            data.replicas,
-            ports.clock,
-            ports.timers,
-            ports.tasks,
-            lambda: str(ports.new_uuid()),
-            lambda: metadata.image,
-        ),
+        Groups(ports, data.replicas, lambda: metadata.image),
         FetchSessionCache(ports.rng, topic_name, max_slots=config.max_incremental_fetch_session_cache_slots),
         TopicCreation(config, control.client, metadata),
         ProducerIds(config.node_id, control.client, lambda: control.lifecycle.broker_epoch),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
+from uuid import UUID
 
 from minikafka.errors import ErrorCode
 from minikafka.groups.answers import commit_answer, commit_error, group_write_error
@@ -20,7 +21,7 @@ from minikafka.groups.membership import member_error
 from minikafka.groups.records import OffsetCommitKey, OffsetCommitRecord, OffsetCommitValue
 from minikafka.groups.shard import Shard
 from minikafka.groups.subscriptions import subscribed_topics
-from minikafka.model import NO_OFFSET, NO_TIMESTAMP, TopicPartition
+from minikafka.model import NO_OFFSET, NO_TIMESTAMP, ZERO_TOPIC_ID, TopicPartition
 from minikafka.wire.consumer_protocol import PROTOCOL_TYPE
 from minikafka.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -90,22 +91,26 @@ def _commit_records(
     expires = timestamp + request.retention_time_ms if request.retention_time_ms >= 0 else NO_TIMESTAMP
     records = []
     for topic, answered in zip(request.topics, response.topics, strict=True):
+        topic_id = shard.topic_id_of(topic.name) or ZERO_TOPIC_ID
         for partition, answer in zip(topic.partitions, answered.partitions, strict=True):
             if len((partition.committed_metadata or "").encode()) > shard.settings.offset_metadata_max_bytes:
                 answer.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 continue
             key = OffsetCommitKey(group=request.group_id, topic=topic.name, partition=partition.partition_index)
-            records.append(OffsetCommitRecord(key, _commit_value(partition, timestamp, expires)))
+            records.append(OffsetCommitRecord(key, _commit_value(partition, topic_id, timestamp, expires)))
     return records
 
 
-def _commit_value(partition: OffsetCommitRequestPartition, timestamp: int, expires: int) -> OffsetCommitValue:
+def _commit_value(
+    partition: OffsetCommitRequestPartition, topic_id: UUID, timestamp: int, expires: int
+) -> OffsetCommitValue:
     return OffsetCommitValue(
         offset=partition.committed_offset,
         leader_epoch=partition.committed_leader_epoch,
         metadata=partition.committed_metadata or "",
         commit_timestamp=timestamp,
         expire_timestamp=expires,
+        topic_id=topic_id if expires == NO_TIMESTAMP else ZERO_TOPIC_ID,  # no version of the record has both
     )
 
 
@@ -122,34 +127,38 @@ def _offsets_written(shard: Shard, token: Token, response: OffsetCommitResponse,
 
 
 def fetch_offsets(shard: Shard, request: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
-    """The committed offsets asked for, or all for null topics; -1 without an error where there is none."""
+    """The committed offsets asked for, or all for null topics; -1 without an error where there is none.
+
+    Those of a deleted topic are not shown, though their tombstones may not be written yet.
+    """
     group = shard.groups.get(request.group_id)
     if request.topics is None:
-        return OffsetFetchResponseGroup(group_id=request.group_id, topics=_all_offsets(group))
+        return OffsetFetchResponseGroup(group_id=request.group_id, topics=_all_offsets(shard, group))
     return OffsetFetchResponseGroup(
         group_id=request.group_id,
         topics=[
             OffsetFetchResponseTopics(
                 name=topic.name,
                 topic_id=topic.topic_id,
-                partitions=[_fetched(group, topic.name, partition) for partition in topic.partition_indexes],
+                partitions=[_fetched(shard, group, topic.name, partition) for partition in topic.partition_indexes],
             )
             for topic in request.topics
         ],
     )
 
 
-def _all_offsets(group: Group | None) -> list[OffsetFetchResponseTopics]:
+def _all_offsets(shard: Shard, group: Group | None) -> list[OffsetFetchResponseTopics]:
     topics: dict[str, OffsetFetchResponseTopics] = {}
-    for name, partition in group.offsets if group is not None else ():
-        topic = topics.setdefault(name, OffsetFetchResponseTopics(name=name))
-        topic.partitions.append(_fetched(group, name, partition))
+    for (name, partition), committed in group.offsets.items() if group is not None else ():
+        if not shard.is_of_deleted_topic(name, committed.value):
+            topic = topics.setdefault(name, OffsetFetchResponseTopics(name=name))
+            topic.partitions.append(_fetched(shard, group, name, partition))
     return list(topics.values())
 
 
-def _fetched(group: Group | None, topic: str, partition: int) -> OffsetFetchResponsePartitions:
+def _fetched(shard: Shard, group: Group | None, topic: str, partition: int) -> OffsetFetchResponsePartitions:
     committed = group.offsets.get(TopicPartition(topic, partition)) if group is not None else None
-    if committed is None:
+    if committed is None or shard.is_of_deleted_topic(topic, committed.value):
         return OffsetFetchResponsePartitions(partition_index=partition, committed_offset=NO_OFFSET)
     return OffsetFetchResponsePartitions(
         partition_index=partition,

@@ -2,13 +2,13 @@
 
 Its life::
 
-    Loading  --finish_loading-->  Active  --resign-->  Resigned
-    Loading  ------------------------------resign-->  Resigned
+    Loading  --finish_loading, a few times-->  Active  --resign-->  Resigned
+    Loading  -------------------------------------------resign-->  Resigned
 
-While Loading, the driver replays the partition from its start (or what compaction left of it) to the high watermark.
-While Active, requests, timers and the fates of writes go in, and effects come out, to be done in their order. Until
-it is Active it answers COORDINATOR_LOAD_IN_PROGRESS, when Resigned NOT_COORDINATOR; the driver that becomes leader
-again makes a new one.
+While Loading, the driver replays the partition from its start (or what compaction left of it) to the high watermark;
+then the groups are restored, some at a time, so that a large shard keeps nobody waiting. While Active, requests, timers
+and the fates of writes go in, and effects come out, to be done in their order. Until it is Active it answers
+COORDINATOR_LOAD_IN_PROGRESS, when Resigned NOT_COORDINATOR; the driver that becomes leader again makes a new one.
 
 What holds at the end of every step (the tests check it after each):
 
@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from enum import Enum
 from typing import Concatenate, ParamSpec
+from uuid import UUID
 
 from minikafka.errors import ErrorCode
 from minikafka.groups import commits, deletion, joining, loading, membership, queries, syncing
@@ -70,20 +71,26 @@ class GroupCoordinator:
     """One shard of the group coordinator. `now_ms` is monotonic everywhere; requests are the wire's own.
 
     `new_member_suffix` makes what is put behind the client id to name a new member (a random UUID);
-    `wall_clock_ms` stamps records.
+    `wall_clock_ms` stamps records; `topic_id_of` finds a topic in the metadata, None for one that is not there.
     """
 
     def __init__(
-        self, settings: GroupSettings, new_member_suffix: Callable[[], str], wall_clock_ms: Callable[[], int]
+        self,
+        settings: GroupSettings,
+        new_member_suffix: Callable[[], str],
+        wall_clock_ms: Callable[[], int],
+        topic_id_of: Callable[[str], UUID | None],
     ) -> None:
         self.phase = Phase.LOADING
-        self.shard = Shard(settings, new_member_suffix, wall_clock_ms)
+        self.shard = Shard(settings, new_member_suffix, wall_clock_ms, topic_id_of)
+        self._is_replayed = False
 
     # the life of a shard
 
     def replay(self, key: Buffer, value: Buffer | None, now_ms: int) -> bool:
         """Apply a record read from the log, in order; False for a kind that is not known. Raises WireError."""
         assert self.phase is Phase.LOADING
+        assert not self._is_replayed
         record = decode_record(key, value)
         if record is None:
             return False
@@ -92,10 +99,15 @@ class GroupCoordinator:
         return True
 
     def finish_loading(self, now_ms: int) -> list[Effect]:
-        """The log is replayed: from here on requests are served."""
+        """The log is replayed and committed. To be called until the shard is Active: then requests are served."""
         assert self.phase is Phase.LOADING
-        self.phase = Phase.ACTIVE
-        return self._step(now_ms, loading.finish_loading)
+        if not self._is_replayed:
+            self._is_replayed = True
+            self._step(now_ms, loading.begin_restoring)
+        effects = self._step(now_ms, loading.restore_some)
+        if not self.shard.unrestored:
+            self.phase = Phase.ACTIVE
+        return effects
 
     def resign(self, now_ms: int) -> list[Effect]:
         """The partition is led elsewhere now: answers for all who wait; fates of writes need not be told any more."""
@@ -113,12 +125,15 @@ class GroupCoordinator:
 
     def on_timer(self, key: TimerKey, now_ms: int) -> list[Effect]:
         """A timer fired; one that was cancelled or set again just now does no harm."""
-        return self._step(now_ms, _on_timer, key) if self.phase is Phase.ACTIVE else []
+        return self._step(now_ms, _on_timer, key) if self._is_alive else []
 
     def _fate(self, write_id: int, error: ErrorCode, now_ms: int) -> list[Effect]:
-        if self.phase is not Phase.ACTIVE:
-            return []
-        return self._step(now_ms, Shard.finish_write, write_id, error)
+        return self._step(now_ms, Shard.finish_write, write_id, error) if self._is_alive else []
+
+    @property
+    def _is_alive(self) -> bool:
+        """False before the log is replayed and after resigning; sessions run and end while groups are restored."""
+        return self._is_replayed and self.phase is not Phase.RESIGNED
 
     def _step(
         self, now_ms: int, act: Callable[Concatenate[Shard, P], None], *args: P.args, **kwargs: P.kwargs
@@ -175,9 +190,9 @@ class GroupCoordinator:
             return [Respond(token, DeletableGroupResult(group_id=group_id, error_code=error))]
         return self._step(now_ms, deletion.delete_group, group_id, token)
 
-    def forget_topics(self, topics: Collection[str], now_ms: int) -> list[Effect]:
-        """These topics were deleted: drop the offsets committed for them."""
-        return self._step(now_ms, deletion.forget_topics, topics) if self.phase is Phase.ACTIVE else []
+    def on_topics_deleted(self, now_ms: int) -> list[Effect]:
+        """Topics were deleted: drop the offsets committed for them. A shard that loads does so when it is Active."""
+        return self._step(now_ms, deletion.look_for_deleted_topics) if self.phase is Phase.ACTIVE else []
 
     # queries, answered at once; a request may name groups of several shards
 

@@ -5,12 +5,16 @@ Retention (KIP-211): the offsets of a group of the ``consumer`` kind live as lon
 and those of groups that only store offsets, from their commit. An offset that was committed with its own retention
 lives that long from its commit. A group that is empty and has no offsets left is removed.
 
-An offset whose next commit is on its way is never expired: a tombstone written behind the commit would remove it.
+Deleted topics: their offsets are looked for when the metadata says so, when a shard was loaded (nobody may have led it
+then) and with every retention sweep (a tombstone may not have been written).
+
+An offset whose next commit is on its way is left alone: a tombstone written behind the commit would remove it. Only if
+that commit, too, is of a deleted topic, the tombstone comes behind it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from minikafka.errors import ErrorCode
@@ -18,7 +22,7 @@ from minikafka.groups.answers import group_write_error
 from minikafka.groups.commits import tombstones
 from minikafka.groups.effects import RetentionTimer, Token
 from minikafka.groups.group import CommittedOffset, Group, GroupState
-from minikafka.groups.records import GroupMetadataKey, GroupMetadataRecord, GroupRecord
+from minikafka.groups.records import GroupMetadataKey, GroupMetadataRecord, GroupRecord, OffsetCommitValue
 from minikafka.groups.shard import Shard
 from minikafka.groups.subscriptions import subscribed_topics
 from minikafka.model import NO_TIMESTAMP, TopicPartition
@@ -47,35 +51,56 @@ def _answer_deletion(shard: Shard, group_id: str, token: Token, error: ErrorCode
     shard.respond(token, DeletableGroupResult(group_id=group_id, error_code=group_write_error(error)))
 
 
-def forget_topics(shard: Shard, topics: Collection[str]) -> None:
-    """These topics were deleted: remove what any group committed for them, or is about to."""
-    in_flight = list(shard.offsets_in_flight())
-    for group in list(shard.groups.values()):
-        doomed = dict.fromkeys(at for at in group.offsets if at.topic in topics)
-        doomed |= dict.fromkeys(at for name, at in in_flight if name == group.group_id and at.topic in topics)
-        _write_in_parts(shard, group, tombstones(group, doomed))
+InFlight = Mapping[tuple[str, TopicPartition], OffsetCommitValue | None]
+
+
+def look_for_deleted_topics(shard: Shard) -> None:
+    """Begin a sweep that removes what groups committed for topics that are no more, or are about to."""
+    _queue(shard, expires=False)
+    shard.set_timer(RetentionTimer(), shard.now_ms)
 
 
 def sweep(shard: Shard) -> None:
-    """Expire offsets and remove groups that are over, in as many steps as it takes; then wait for the next time."""
+    """Remove offsets that are over, and groups, in as many steps as it takes; then wait for the next time."""
     unswept, settings = shard.unswept, shard.settings
-    if not unswept:
-        unswept.extend(shard.groups)
-    being_committed = set(shard.offsets_in_flight())
-    for _ in range(min(len(unswept), settings.groups_per_sweep_step)):
-        group = shard.groups.get(unswept.popleft())
+    if shard.now_ms >= shard.next_expiry_ms:
+        shard.next_expiry_ms = shard.now_ms + settings.offsets_retention_check_interval_ms
+        _queue(shard, expires=True)
+    in_flight = shard.offsets_in_flight()
+    groups_left, offsets_left = settings.groups_per_step, settings.offsets_per_sweep_step
+    while unswept and groups_left > 0 and offsets_left > 0:
+        group_id, expires = unswept.popitem(last=False)
+        group = shard.groups.get(group_id)
         if group is not None:
-            _sweep_group(shard, group, being_committed)
-    delay_ms = settings.sweep_pause_ms if unswept else settings.offsets_retention_check_interval_ms
-    shard.set_timer(RetentionTimer(), shard.now_ms + delay_ms)
+            offsets_left -= len(group.offsets)
+            _sweep_group(shard, group, in_flight, expires=expires)
+        groups_left -= 1
+    shard.set_timer(RetentionTimer(), shard.now_ms + settings.sweep_pause_ms if unswept else shard.next_expiry_ms)
 
 
-def _sweep_group(shard: Shard, group: Group, being_committed: Collection[tuple[str, TopicPartition]]) -> None:
-    expired = [at for at in _expired_offsets(shard, group) if (group.group_id, at) not in being_committed]
-    records: list[GroupRecord] = [*tombstones(group, expired)]
-    if len(expired) == len(group.offsets) and _is_over(group):
+def _queue(shard: Shard, *, expires: bool) -> None:
+    """Every group is to be looked at; those that already are keep their turn, so that every sweep comes to its end."""
+    for group_id in shard.groups:
+        shard.unswept[group_id] = expires or shard.unswept.get(group_id, False)
+
+
+def _sweep_group(shard: Shard, group: Group, in_flight: InFlight, *, expires: bool) -> None:
+    doomed = _of_deleted_topics(shard, group, in_flight)
+    if expires:
+        unchanged = (at for at in _expired_offsets(shard, group) if (group.group_id, at) not in in_flight)
+        doomed |= dict.fromkeys(unchanged)
+    records: list[GroupRecord] = [*tombstones(group, doomed)]
+    if expires and group.offsets.keys() <= doomed.keys() and _is_over(group):
         records.append(_tombstone(group))
     _write_in_parts(shard, group, records)
+
+
+def _of_deleted_topics(shard: Shard, group: Group, in_flight: InFlight) -> dict[TopicPartition, None]:
+    """What counts is the last commit of each partition, be it on its way; a tombstone need not be written twice."""
+    last: dict[TopicPartition, OffsetCommitValue | None] = {at: offset.value for at, offset in group.offsets.items()}
+    if group.writes_in_flight:
+        last |= {at: value for (name, at), value in in_flight.items() if name == group.group_id}
+    return {at: None for at, value in last.items() if value is not None and shard.is_of_deleted_topic(at.topic, value)}
 
 
 def _is_over(group: Group) -> bool:

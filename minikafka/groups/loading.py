@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from minikafka.errors import ErrorCode
+from minikafka.groups.deletion import look_for_deleted_topics
 from minikafka.groups.effects import RetentionTimer, WriteTimer
 from minikafka.groups.group import Group, GroupState, Member
 from minikafka.groups.rebalance import answer_parked_join, fail_parked_syncs, maybe_prepare_rebalance
@@ -11,12 +12,20 @@ from minikafka.groups.shard import Shard
 from minikafka.model import NO_TIMESTAMP
 
 
-def finish_loading(shard: Shard) -> None:
-    """The whole log is replayed: every group is as it was last persisted, and its members' sessions begin anew."""
-    for group in list(shard.groups.values()):
+def begin_restoring(shard: Shard) -> None:
+    """The whole log is replayed: its groups are to be restored."""
+    shard.unrestored.extend(shard.groups)
+    shard.next_expiry_ms = shard.now_ms + shard.settings.offsets_retention_check_interval_ms
+
+
+def restore_some(shard: Shard) -> None:
+    """Make some groups as they were last persisted; their members' sessions begin anew."""
+    for _ in range(min(len(shard.unrestored), shard.settings.groups_per_step)):
+        group = shard.groups[shard.unrestored.popleft()]
         if group.persisted is not None:
             _restore(shard, group, group.persisted)
-    shard.set_timer(RetentionTimer(), shard.now_ms + shard.settings.offsets_retention_check_interval_ms)
+    if not shard.unrestored:
+        look_for_deleted_topics(shard)
 
 
 def _restore(shard: Shard, group: Group, persisted: GroupMetadataValue) -> None:

@@ -4,25 +4,27 @@ A key begins with an int16 that says what it names: 0 and 1 a committed offset, 
 belong to group types that are not offered here). A value begins with the int16 version of its own format. A record
 without a value is a tombstone.
 
-Written are value versions 3, which every Kafka since 2.3 reads; an offset with an explicit expiry (OffsetCommit
-before version 5 could ask for one) is written as version 1, the only one that has the field. Read are all versions
-that Kafka has had: 0 to 4.
+Written are the values of groups in version 3, which every Kafka since 2.3 reads, and those of offsets in version 4, the
+first that can hold the topic's id (as Kafka 4.1 writes them). An offset with an explicit expiry (OffsetCommit before
+version 5 could ask for one) is written as version 1, the only one that has the field. Read are all versions that Kafka
+has had: 0 to 4.
 """
 
 from __future__ import annotations
 
 from struct import Struct
 from typing import ClassVar, Final, NamedTuple, TypeVar
+from uuid import UUID
 
 from minikafka.model import NO_EPOCH, NO_TIMESTAMP
 from minikafka.wire.codec import decode_exactly, encode
 from minikafka.wire.errors import WireError
-from minikafka.wire.schema import EMPTY, Buffer, F, Message
+from minikafka.wire.schema import EMPTY, ZERO_UUID, Buffer, F, Message
 
 OFFSET_COMMIT_KEY: Final = (0, 1)
 GROUP_METADATA_KEY: Final = 2
 OFFSET_COMMIT_KEY_WRITTEN: Final = 1
-OFFSET_COMMIT_VALUE_WRITTEN: Final = 3
+OFFSET_COMMIT_VALUE_WRITTEN: Final = 4
 OFFSET_COMMIT_VALUE_WITH_EXPIRY: Final = 1
 GROUP_METADATA_VALUE_WRITTEN: Final = 3
 
@@ -56,15 +58,19 @@ class OffsetCommitKey(Message):
 
 
 class OffsetCommitValue(Message):
-    """A committed offset. Timestamps are wall-clock milliseconds; `expire_timestamp` is -1 unless it was asked for."""
+    """A committed offset. Timestamps are wall-clock milliseconds; `expire_timestamp` is -1 unless it was asked for.
 
-    __slots__ = ("commit_timestamp", "expire_timestamp", "leader_epoch", "metadata", "offset")
+    `topic_id` tells a topic from a later one of its name; zero in records of versions before 4.
+    """
+
+    __slots__ = ("commit_timestamp", "expire_timestamp", "leader_epoch", "metadata", "offset", "topic_id")
     SCHEMA: ClassVar[tuple[F, ...]] = (
         F("offset", "int64", "0+"),
         F("leader_epoch", "int32", "3+", default=NO_EPOCH),
         F("metadata", "string", "0+"),
         F("commit_timestamp", "int64", "0+"),
         F("expire_timestamp", "int64", "1", default=NO_TIMESTAMP),
+        F("topic_id", "uuid", "4+", tag=0, tagged="4+"),
     )
     VERSIONS: ClassVar[str] = "0-4"
     FLEXIBLE: ClassVar[str] = "4+"
@@ -77,12 +83,14 @@ class OffsetCommitValue(Message):
         metadata: str = "",
         commit_timestamp: int = 0,
         expire_timestamp: int = NO_TIMESTAMP,
+        topic_id: UUID = ZERO_UUID,
     ) -> None:
         self.offset = offset
         self.leader_epoch = leader_epoch
         self.metadata = metadata
         self.commit_timestamp = commit_timestamp
         self.expire_timestamp = expire_timestamp
+        self.topic_id = topic_id
 
 
 class GroupMetadataKey(Message):

@@ -19,6 +19,7 @@ class GroupSettings:
     offsets_commit_timeout_ms: int = 5_000  # offsets.commit.timeout.ms: any write to the offsets topic
     new_member_join_timeout_ms: int = 300_000  # a constant in Kafka: a first join is parked at most this long
     writes_in_flight_max: int = 10_000  # ours: uncommitted writes of one shard; more are refused
-    groups_per_sweep_step: int = 100  # ours: the retention sweep looks at so many, then lets others have a turn
+    groups_per_step: int = 100  # ours: loading and sweeps look at so many groups, then let others have a turn
+    offsets_per_sweep_step: int = 1_000  # ours: or at as many offsets
     sweep_pause_ms: int = 20  # ours: that turn
     tombstones_per_write: int = 1_000  # ours: keeps a write of the retention sweep well below max.message.bytes

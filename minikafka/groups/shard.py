@@ -7,9 +7,10 @@ they are replayed, in the order of the log, and only then does its `done` run an
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from uuid import UUID
 
 from minikafka.errors import ErrorCode
 from minikafka.groups.effects import (
@@ -25,9 +26,9 @@ from minikafka.groups.effects import (
     WriteTimer,
 )
 from minikafka.groups.group import CommittedOffset, Group, GroupState, Member
-from minikafka.groups.records import GroupMetadataRecord, GroupRecord, OffsetCommitRecord
+from minikafka.groups.records import GroupMetadataRecord, GroupRecord, OffsetCommitRecord, OffsetCommitValue
 from minikafka.groups.settings import GroupSettings
-from minikafka.model import TopicPartition
+from minikafka.model import ZERO_TOPIC_ID, TopicPartition
 from minikafka.wire.schema import Message
 
 Done = Callable[[ErrorCode], None]
@@ -50,11 +51,17 @@ class Shard:
     settings: GroupSettings
     new_member_suffix: Callable[[], str]
     wall_clock_ms: Callable[[], int]
+    topic_id_of: Callable[[str], UUID | None]
+    """The topic of this name that there is now."""
     now_ms: int = 0
     groups: dict[str, Group] = field(default_factory=dict)
     writes: dict[int, PendingWrite] = field(default_factory=dict)
-    unswept: deque[str] = field(default_factory=deque)
-    """Groups that the retention sweep under way has yet to look at."""
+    unrestored: deque[str] = field(default_factory=deque)
+    """Groups whose members are yet to be made of what was replayed."""
+    unswept: OrderedDict[str, bool] = field(default_factory=OrderedDict)
+    """Groups that the sweep under way has yet to look at: True where offsets may expire, too."""
+    next_expiry_ms: int = 0
+    _topic_ids: dict[UUID, UUID] = field(default_factory=dict)  # one object for each: there are many offsets
     _effects: list[Effect] = field(default_factory=list)
     _next_write_id: int = 0
 
@@ -150,12 +157,23 @@ class Shard:
             done, write.done = write.done, None
             done(ErrorCode.REQUEST_TIMED_OUT)
 
-    def offsets_in_flight(self) -> Iterator[tuple[str, TopicPartition]]:
-        """Group and partition of every offset whose commit is not committed yet."""
-        for write in self.writes.values():
-            for record in write.records:
-                if isinstance(record, OffsetCommitRecord) and record.value is not None:
-                    yield record.key.group, TopicPartition(record.key.topic, record.key.partition)
+    def offsets_in_flight(self) -> dict[tuple[str, TopicPartition], OffsetCommitValue | None]:
+        """By group and partition, the last of what is written and not committed yet; None for a tombstone."""
+        return {
+            (record.key.group, TopicPartition(record.key.topic, record.key.partition)): record.value
+            for write in self.writes.values()
+            for record in write.records
+            if isinstance(record, OffsetCommitRecord)
+        }
+
+    def is_of_deleted_topic(self, topic: str, value: OffsetCommitValue) -> bool:
+        """Was this offset committed for a topic that is no more, or for an earlier one of its name?
+
+        The image that `topic_id_of` reads is never older than that of whoever took the commit: a new coordinator
+        comes after it in the metadata log (docs/internals/groups.md).
+        """
+        topic_id = self.topic_id_of(topic)
+        return topic_id is None or value.topic_id not in (topic_id, ZERO_TOPIC_ID)
 
     # replay: the only way that what is persisted changes
 
@@ -178,5 +196,6 @@ class Shard:
         if record.value is None:
             group.offsets.pop(partition, None)
             return
+        record.value.topic_id = self._topic_ids.setdefault(record.value.topic_id, record.value.topic_id)
         age_ms = 0 if wall_now_ms is None else max(0, wall_now_ms - record.value.commit_timestamp)
         group.offsets[partition] = CommittedOffset(record.value, self.now_ms - age_ms)

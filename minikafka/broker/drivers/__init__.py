@@ -11,5 +11,5 @@
 - ``synced_topics``               which topics lose nothing with power, for the registration to tell
 - ``replication``                 the follower's fetchers
 - ``isr``                         ISR proposals on their way to the controller
-- ``groups``                      group coordinators
+- ``groups``, ``group_loading``   group coordinators, and how their logs are read back
 """

@@ -11,13 +11,17 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
+from uuid import UUID
 
 import structlog
 
-from minikafka.broker.clock import Clock
+from minikafka.broker.backoff import Backoff
+from minikafka.broker.drivers.group_loading import replay_log
+from minikafka.broker.logs import one_line
 from minikafka.broker.partition import Partition
+from minikafka.broker.ports import Ports
 from minikafka.broker.replicas import Replicas
-from minikafka.broker.timers import Alarm, Timers
+from minikafka.broker.timers import Alarm
 from minikafka.config import BrokerConfig
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.groups.coordinator import GroupCoordinator, Phase
@@ -27,17 +31,16 @@ from minikafka.groups.settings import GroupSettings
 from minikafka.metadata.delta import MetadataDelta
 from minikafka.metadata.image import MetadataImage
 from minikafka.model import CONSUMER_OFFSETS_TOPIC, TopicPartition
-from minikafka.net.tasks import TaskOwner
-from minikafka.records.batch import iter_batches, parse_header
+from minikafka.records.batch import parse_header
 from minikafka.records.build import build_batch
-from minikafka.records.read import iter_records
 from minikafka.records.record import Record
 from minikafka.wire.errors import WireError
 from minikafka.wire.schema import Message
 
 log = structlog.get_logger(__name__)
 
-LOAD_CHUNK_BYTES: Final = 256 * 1024
+FIRST_RETRY_MS: Final = 50
+LAST_RETRY_MS: Final = 10_000
 
 Answer = Callable[[Message], None]
 
@@ -45,32 +48,12 @@ Answer = Callable[[Message], None]
 class Groups:
     """The shards of this node, found by group id."""
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        replicas: Replicas,
-        clock: Clock,
-        timers: Timers,
-        tasks: TaskOwner,
-        new_uuid: Callable[[], str],
-        image: Callable[[], MetadataImage],
-    ) -> None:
-        self._settings = GroupSettings(
-            min_session_timeout_ms=config.group_min_session_timeout_ms,
-            max_session_timeout_ms=config.group_max_session_timeout_ms,
-            max_size=config.group_max_size,
-            initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
-            offsets_retention_ms=config.offsets_retention_minutes * 60_000,
-            offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
-            offset_metadata_max_bytes=config.offset_metadata_max_bytes,
-            offsets_commit_timeout_ms=config.offsets_commit_timeout_ms,
-        )
+    def __init__(self, ports: Ports, replicas: Replicas, image: Callable[[], MetadataImage]) -> None:
+        self._settings = _settings(ports.config)
+        self._ports = ports
         self._replicas = replicas
-        self._clock = clock
-        self._timers = timers
-        self._tasks = tasks
-        self._new_uuid = new_uuid
         self._image = image
+        self._loading = asyncio.Lock()
         self._shards: dict[int, GroupShard] = {}
 
     # -- leadership -------------------------------------------------------------------------------------------------
@@ -81,11 +64,17 @@ class Groups:
         if where.topic != CONSUMER_OFFSETS_TOPIC:
             return
         self.on_leading_no_more(where)
-        coordinator = GroupCoordinator(self._settings, self._new_uuid, self._clock.wall_ms)
-        shard = self._shards[where.partition] = GroupShard(
-            coordinator, partition, self._replicas, self._clock, self._timers
-        )
-        self._tasks.start(shard.load(), f"load-{where}")
+        shard = GroupShard(self._new_coordinator, partition, self._replicas, self._ports, self._loading)
+        self._shards[where.partition] = shard
+        self._ports.tasks.start(shard.load(), f"load-{where}")
+
+    def _new_coordinator(self) -> GroupCoordinator:
+        clock = self._ports.clock
+        return GroupCoordinator(self._settings, lambda: str(self._ports.new_uuid()), clock.wall_ms, self._topic_id_of)
+
+    def _topic_id_of(self, name: str) -> UUID | None:
+        topic = self._image().topic(name)
+        return None if topic is None else topic.topic_id
 
     def on_leading_no_more(self, where: TopicPartition) -> None:
         """Another node leads it, or it is gone."""
@@ -96,10 +85,9 @@ class Groups:
 
     def on_metadata(self, delta: MetadataDelta) -> None:
         """Offsets of deleted topics are dropped."""
-        deleted = [topic.name for topic in delta.deleted_topics]
-        if deleted:
-            for shard in self._shards.values():
-                shard.step(shard.coordinator.forget_topics(deleted, self._clock.monotonic_ms()))
+        if delta.deleted_topics:
+            for shard in self:
+                shard.step(shard.coordinator.on_topics_deleted(self._ports.clock.monotonic_ms()))
 
     # -- finding ----------------------------------------------------------------------------------------------------
 
@@ -114,52 +102,85 @@ class Groups:
         return iter(list(self._shards.values()))
 
 
+def _settings(config: BrokerConfig) -> GroupSettings:
+    return GroupSettings(
+        min_session_timeout_ms=config.group_min_session_timeout_ms,
+        max_session_timeout_ms=config.group_max_session_timeout_ms,
+        max_size=config.group_max_size,
+        initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+        offsets_retention_ms=config.offsets_retention_minutes * 60_000,
+        offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
+        offset_metadata_max_bytes=config.offset_metadata_max_bytes,
+        offsets_commit_timeout_ms=config.offsets_commit_timeout_ms,
+    )
+
+
 class GroupShard:
     """One coordinator and the partition that holds its records."""
 
     def __init__(
         self,
-        coordinator: GroupCoordinator,
+        new_coordinator: Callable[[], GroupCoordinator],
         partition: Partition,
         replicas: Replicas,
-        clock: Clock,
-        timers: Timers,
+        ports: Ports,
+        loading: asyncio.Lock,
     ) -> None:
-        self.coordinator = coordinator
+        """``loading`` is held by the shard that loads: one at a time."""
+        self.coordinator = new_coordinator()
+        self._new_coordinator = new_coordinator
         self._partition = partition
         self._leader_epoch = partition.leader_epoch
         self._replicas = replicas
-        self._clock = clock
-        self._timers = timers
+        self._ports = ports
+        self._clock = ports.clock
+        self._timers = ports.timers
+        self._loading = loading
         self._alarms: dict[TimerKey, Alarm] = {}
         self._writes: deque[tuple[int, int]] = deque()  # (required offset, write id) in log order
+        self._records = 0
         self._loaded_offset = 0
+        self._is_committed = asyncio.Event()  # what was loaded; also set when it will never be
 
     async def load(self) -> None:
-        """Replay the log up to its end, and serve when all of that is committed."""
+        """Replay the log up to its end, and serve once all of that is committed.
+
+        A log that cannot be read now is tried again from its start, in growing pauses and for as long as this node
+        leads: descriptors become free. One that is damaged was marked so, and another replica is made the leader
+        (:meth:`~minikafka.broker.drivers.partitions.PartitionRoles.look_for_damage`).
+        """
         started_ms = self._clock.monotonic_ms()
-        log_ = self._partition.log
-        offset, count = log_.log_start_offset, 0
-        while self._is_loading and offset < log_.log_end_offset:
-            region = log_.read(offset, LOAD_CHUNK_BYTES)
-            data = region.read()
-            region.release()
-            if not data:
-                break  # compaction left nothing from here on
-            for position, header in iter_batches(data):
-                if not header.is_control:
-                    for record in iter_records(data, position, header):
-                        count += self._replay(record)
-                offset = header.next_offset
-            await asyncio.sleep(0)
+        await self._replay_log()
         if not self._is_loading:
             return
-        took_ms = self._clock.monotonic_ms() - started_ms
-        log.info("groups loaded", partition=str(self._partition.topic_partition), records=count, took_ms=took_ms)
+        took_ms, where = self._clock.monotonic_ms() - started_ms, self._partition.topic_partition
+        log.info("groups loaded", partition=str(where), records=self._records, took_ms=took_ms)
         # What was appended by the former leader and not committed must not be served before it is.
-        self._loaded_offset = offset
-        self._replicas.high_watermark_listeners[self._partition.topic_partition] = self._on_high_watermark
+        self._replicas.high_watermark_listeners[where] = self._on_high_watermark
         self._on_high_watermark(self._partition.high_watermark)
+        await self._is_committed.wait()
+        async with self._loading:
+            while self._is_loading:
+                self.step(self.coordinator.finish_loading(self._clock.monotonic_ms()))
+                await asyncio.sleep(0)
+
+    async def _replay_log(self) -> None:
+        pauses = Backoff(self._ports.rng, first_ms=FIRST_RETRY_MS, last_ms=LAST_RETRY_MS)
+        is_said = False
+        while self._is_loading:
+            try:
+                async with self._loading:
+                    self._loaded_offset = await replay_log(
+                        self._partition, self._replay, lambda: self._is_loading, self._ports.threads.read
+                    )
+                return
+            except (KafkaError, OSError) as error:
+                if not is_said:
+                    log.error("groups not loaded", partition=str(self._partition.topic_partition), why=one_line(error))
+                is_said = True
+            if self._is_loading:
+                self.coordinator, self._records = self._new_coordinator(), 0
+                await asyncio.sleep(pauses.next_s())
 
     def resign(self) -> None:
         """Answer everybody that this node is not the coordinator."""
@@ -169,6 +190,7 @@ class GroupShard:
             self._timers.cancel(alarm)
         self._alarms.clear()
         self._writes.clear()
+        self._is_committed.set()
 
     def step(self, effects: Iterable[Effect]) -> None:
         """Do what the machine said, in order."""
@@ -193,14 +215,13 @@ class GroupShard:
     def _is_loading(self) -> bool:
         return self.coordinator.phase is Phase.LOADING and self._partition.leader_epoch == self._leader_epoch
 
-    def _replay(self, record: Record) -> bool:
+    def _replay(self, record: Record) -> None:
         if record.key is None:
-            return False
+            return
         try:
-            return self.coordinator.replay(record.key, record.value, self._clock.monotonic_ms())
+            self._records += self.coordinator.replay(record.key, record.value, self._clock.monotonic_ms())
         except WireError as error:
             log.error("skipping a damaged group record", offset=record.offset, why=str(error))
-            return False
 
     def _write(self, write: Write) -> list[Effect]:
         now_ms, wall_ms = self._clock.monotonic_ms(), self._clock.wall_ms()
@@ -219,8 +240,8 @@ class GroupShard:
         return []
 
     def _on_high_watermark(self, high_watermark: int) -> None:
-        if self._is_loading and high_watermark >= self._loaded_offset:
-            self.step(self.coordinator.finish_loading(self._clock.monotonic_ms()))
+        if high_watermark >= self._loaded_offset:
+            self._is_committed.set()
         while self._writes and self._writes[0][0] <= high_watermark:
             _, write_id = self._writes.popleft()
             self.step(self.coordinator.on_committed(write_id, self._clock.monotonic_ms()))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from itertools import count
 from typing import Any
+from uuid import NAMESPACE_DNS, UUID, uuid5
 
 from minikafka.errors import ErrorCode
-from minikafka.groups.coordinator import GroupCoordinator
+from minikafka.groups.coordinator import GroupCoordinator, Phase
 from minikafka.groups.effects import CancelTimer, Effect, Respond, SetTimer, TimerKey, Token, Write
 from minikafka.groups.joining import Caller
 from minikafka.groups.records import Record
@@ -50,15 +52,31 @@ class Driver:
         self.effects: list[Effect] = []  # of the last call, those of automatic commits behind
         self.suffixes = count(1)
         self.tokens = count(1)
+        self.gone: set[str] = set()
+        self.incarnations: Counter[str] = Counter()
         self.start()
+
+    def topic_id(self, name: str) -> UUID | None:
+        """Every topic exists, but for those that are gone; a topic made again has another id."""
+        return None if name in self.gone else uuid5(NAMESPACE_DNS, f"{name} {self.incarnations[name]}")
+
+    def delete_topics(self, *names: str, again: bool = False) -> None:
+        """They are deleted (and made `again`), and the coordinator hears of it."""
+        self.incarnations.update(names)
+        if not again:
+            self.gone.update(names)
+        self.run(self.coordinator.on_topics_deleted(self.now_ms))
 
     def start(self) -> None:
         """A new coordinator on what the log holds."""
         self.timers.clear()
-        self.coordinator = GroupCoordinator(self.settings, lambda: str(next(self.suffixes)), lambda: self.wall_ms)
+        self.coordinator = GroupCoordinator(
+            self.settings, lambda: str(next(self.suffixes)), lambda: self.wall_ms, self.topic_id
+        )
         for key, value in self.log:
             assert self.coordinator.replay(key, value, self.now_ms)
-        self.run(self.coordinator.finish_loading(self.now_ms))
+        while self.coordinator.phase is Phase.LOADING:
+            self.run(self.coordinator.finish_loading(self.now_ms))
 
     def failover(self, survive: int | None = None) -> None:
         """The coordinator resigns; a new one starts with the first `survive` uncommitted writes (None: all)."""

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from groups_schedules import run, trace_of
 from planted.registry import Suite
 
 import minikafka.groups.commits as commits
+import minikafka.groups.deletion as deletion
 import minikafka.groups.joining as joining
 import minikafka.groups.loading as loading
 import minikafka.groups.membership as membership
 import minikafka.groups.rebalance as rebalance
 import minikafka.groups.syncing as syncing
 from minikafka.errors import ErrorCode
+from minikafka.groups.effects import RetentionTimer
 from minikafka.groups.group import Group, GroupState
 from minikafka.groups.shard import Shard
 
@@ -129,9 +131,9 @@ def generation_not_restored(shard: Shard, group: Group, persisted: Any) -> None:
 
 
 @SUITE.replaces(Shard, "offsets_in_flight")
-def commits_on_their_way_overlooked(shard: Shard) -> Iterator[Any]:
+def commits_on_their_way_overlooked(shard: Shard) -> dict[Any, Any]:
     """Expiry and deletion look only at what is committed."""
-    return iter(())
+    return {}
 
 
 @SUITE.replaces(membership, "on_member_timer")
@@ -172,3 +174,24 @@ def leader_answered_last(group: Group, waiting: Iterable[str]) -> list[str]:
 def generation_ends_with_an_unused_id(shard: Shard, group: Group) -> None:
     """A client that asked for an id and went away counts as a member that left."""
     membership._membership_shrank(shard, group)
+
+
+@SUITE.replaces(loading, "look_for_deleted_topics")
+def deletions_without_a_leader_missed(shard: Shard) -> None:
+    """Only a shard that is led when a topic is deleted drops the topic's offsets."""
+    shard.set_timer(RetentionTimer(), shard.next_expiry_ms)
+
+
+@SUITE.replaces(Shard, "is_of_deleted_topic")
+def topics_told_by_name_only(shard: Shard, topic: str, value: Any) -> bool:
+    """A topic that was made again goes on from the offsets of the one before."""
+    return shard.topic_id_of(topic) is None
+
+
+_sound_of_deleted_topics = deletion._of_deleted_topics
+
+
+@SUITE.replaces(deletion, "_of_deleted_topics")
+def tombstone_behind_a_newer_commit(shard: Shard, group: Group, in_flight: Any) -> Any:
+    """An offset of a deleted topic is removed although the next topic of its name has a commit on its way."""
+    return _sound_of_deleted_topics(shard, group, {})

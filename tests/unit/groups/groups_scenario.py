@@ -34,7 +34,7 @@ from minikafka.groups.effects import CancelTimer, Effect, MemberTimer, Rebalance
 from minikafka.groups.records import OffsetCommitRecord, decode_record
 from minikafka.wire.schema import Message
 
-UNCHANGING = ("client_host", "client_id", "commit_timestamp", "current_state_timestamp")
+UNCHANGING = ("client_host", "client_id", "commit_timestamp", "current_state_timestamp", "topic_id")
 
 
 def play(text: str) -> str:
@@ -167,7 +167,8 @@ class Scenario:
         self.driver.delete_group(options.get("group", "g"), token=self.token("delete-group", arguments))
 
     def forget_topics(self, arguments: list[str], options: dict[str, str]) -> None:
-        self.driver.run(self.driver.coordinator.forget_topics(arguments, self.driver.now_ms))
+        self.driver.delete_topics(*arguments)
+        self.driver.advance(0)
 
     def list(self, arguments: list[str], options: dict[str, str]) -> list[str]:
         return [show(group) for group in self.driver.coordinator.list_groups(arguments)]

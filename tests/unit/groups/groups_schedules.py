@@ -27,7 +27,7 @@ from typing import Any
 from groups_driver import Driver
 
 from minikafka.errors import ErrorCode
-from minikafka.groups.coordinator import GroupCoordinator
+from minikafka.groups.coordinator import GroupCoordinator, Phase
 from minikafka.groups.effects import Respond, RetentionTimer
 from minikafka.groups.group import Group, GroupState
 from minikafka.wire.consumer_protocol import encode_subscription
@@ -106,6 +106,8 @@ class World:
         """Random steps, and then the end of all faults."""
         for _ in range(steps):
             self.step()
+        self.fail_over()
+        self.check()
         self.settle()
         self.check_bounded()
 
@@ -195,7 +197,9 @@ class World:
         self.driver.advance(ms)
         for name, before in stable.items():
             after = self.driver.group(name)
-            if after is not None and list(after.members) == before[1] and self.calm(name) != before:
+            if after is None or list(after.members) != before[1]:
+                continue
+            if not after.is_in(GroupState.STABLE) or after.generation_id != before[0]:
                 raise ViolationError(f"{name} left generation {before[0]} although all its members are there")
         if self.random.random() < 0.05:
             self.driver.wall_ms += 50_000_000
@@ -260,8 +264,8 @@ class World:
         """The topic is deleted and made again."""
         self.note("topic deleted")
         for group in GROUPS:
-            self.forget(group, self.next_offset, certainly=False)
-        self.driver.run(self.driver.coordinator.forget_topics(["t"], self.driver.now_ms))
+            self.forget(group, self.next_offset, certainly=True)
+        self.driver.delete_topics("t", again=True)
 
     def forget(self, group: str, limit: int, *, certainly: bool) -> None:
         """Offsets of `group` up to `limit` are deleted, or may be."""
@@ -514,6 +518,7 @@ class World:
             self.answers()
         for group in GROUPS:
             self.check_shared_out(group)
+            self.check_no_orphans(group)
         for client in self.clients:
             client.alive = False
         for _ in range(60):
@@ -539,6 +544,13 @@ class World:
             states = [(client.name, client.state, client.member_id, client.owned) for client in clients]
             raise ViolationError(f"{name} does not come to rest: {states}, {self.driver.group(name)}")
 
+    def check_no_orphans(self, name: str) -> None:
+        """A while after the last failover, no offset of a deleted topic is left, whoever led when it was deleted."""
+        shard, group = self.driver.coordinator.shard, self.driver.group(name)
+        for at, committed in group.offsets.items() if group is not None else ():
+            if shard.is_of_deleted_topic(at.topic, committed.value):
+                raise ViolationError(f"{name} still has {committed.value.offset} of {at}, whose topic was deleted")
+
     def check_bounded(self) -> None:
         """When everybody is gone and retention has passed, nothing is left."""
         self.acked.clear()
@@ -552,10 +564,11 @@ class World:
 
 def replay(driver: Driver) -> dict[str, Group]:
     """The groups of a coordinator that starts on the driver's log."""
-    fresh = GroupCoordinator(driver.settings, lambda: "x", lambda: driver.wall_ms)
+    fresh = GroupCoordinator(driver.settings, lambda: "x", lambda: driver.wall_ms, driver.topic_id)
     for key, value in driver.log:
         fresh.replay(key, value, driver.now_ms)
-    fresh.finish_loading(driver.now_ms)
+    while fresh.phase is Phase.LOADING:
+        fresh.finish_loading(driver.now_ms)
     return fresh.shard.groups
 
 

@@ -46,7 +46,7 @@ def everything(coordinator: GroupCoordinator, group: str) -> list[int]:
 
 
 def new_coordinator() -> GroupCoordinator:
-    return GroupCoordinator(GroupSettings(), lambda: "1", lambda: 0)
+    return GroupCoordinator(GroupSettings(), lambda: "1", lambda: 0, lambda name: None)
 
 
 def test_while_loading_clients_are_told_to_wait() -> None:
@@ -55,7 +55,7 @@ def test_while_loading_clients_are_told_to_wait() -> None:
     assert coordinator.describe_group("g").error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert coordinator.list_groups() == []
     assert coordinator.on_timer(RetentionTimer(), 0) == []
-    assert coordinator.forget_topics(["t"], 0) == []
+    assert coordinator.on_topics_deleted(0) == []
 
 
 def test_after_resigning_clients_are_sent_away() -> None:

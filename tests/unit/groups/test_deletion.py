@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from groups_driver import Driver
 
+from minikafka.errors import ErrorCode
 from minikafka.groups.effects import RetentionTimer, Write
 from minikafka.wire.consumer_protocol import encode_subscription
 from minikafka.wire.messages.consumer_protocol import ConsumerProtocolSubscription
@@ -100,7 +101,7 @@ def pause_ms(driver: Driver) -> int:
 
 def test_many_groups_expire_in_steps() -> None:
     """However many there are, no step keeps others from the loop for long."""
-    driver = Driver(groups_per_sweep_step=10, offsets_retention_ms=DAY_MS)
+    driver = Driver(groups_per_step=10, offsets_retention_ms=DAY_MS)
     for number in range(25):
         driver.commit({("t", 0): number}, group=f"g{number}")
     driver.advance(DAY_MS - 1000)
@@ -108,8 +109,7 @@ def test_many_groups_expire_in_steps() -> None:
     while not (first := sweep_step(driver)):
         pass
     steps = [first]
-    while pause_ms(driver) < 600_000:
-        assert pause_ms(driver) == 20
+    while pause_ms(driver) == 20:
         driver.commit({("u", 0): 1}, group="between")  # others have their turn
         steps.append(sweep_step(driver))
     assert steps == [10, 10, 5]
@@ -119,12 +119,101 @@ def test_many_groups_expire_in_steps() -> None:
 
 
 def test_a_group_that_goes_before_its_turn_is_passed_over() -> None:
-    driver = Driver(groups_per_sweep_step=1, offsets_retention_ms=DAY_MS)
+    driver = Driver(groups_per_step=1, offsets_retention_ms=DAY_MS)
     for group in "ab":
         driver.commit({("t", 0): 1}, group=group)
-    driver.advance(DAY_MS)
+    driver.advance(DAY_MS - 1000)
     while not sweep_step(driver):
         pass
     assert driver.delete_group("b").error_code == 0
-    assert (sweep_step(driver), pause_ms(driver)) == (0, 600_000)
+    assert (sweep_step(driver), pause_ms(driver)) == (0, 600_000 - 20)
+    assert not driver.coordinator.shard.groups
+
+
+def test_many_offsets_of_one_group_count_as_many_groups() -> None:
+    driver = Driver(offsets_per_sweep_step=30)
+    for group in "abc":
+        driver.commit({("t", index): 1 for index in range(25)}, group=group)
+    driver.advance(1000)
+    driver.delete_topics("t")
+    steps = [sweep_step(driver)]
+    while pause_ms(driver) == 20:
+        steps.append(sweep_step(driver))
+    assert steps == [2, 1]
+
+
+# deleted topics
+
+
+def test_offsets_of_a_deleted_topic_are_not_shown_before_their_tombstones_are_written() -> None:
+    driver = Driver(auto_commit=False)
+    driver.commit({("t", 0): 1, ("u", 0): 2})
+    driver.committed()
+    driver.delete_topics("t")
+    assert driver.fetch() == {("u", 0): 2}
+    assert driver.fetch(("t", 0)) == {("t", 0): -1}
+    driver.advance(0)
+    driver.committed()
+    assert driver.group().offsets.keys() == {("u", 0)}
+
+
+def test_a_topic_made_again_does_not_go_on_from_the_offsets_of_the_one_before(driver: Driver) -> None:
+    driver.commit({("t", 0): 1, ("t", 1): 1})
+    driver.incarnations["t"] += 1  # nobody leads the shard meanwhile
+    driver.commit({("t", 0): 2})
+    assert driver.fetch() == {("t", 0): 2}
+    driver.failover()
+    driver.advance(0)
+    assert driver.fetch() == {("t", 0): 2}
+    assert driver.group().offsets.keys() == {("t", 0)}
+
+
+def test_records_without_an_id_are_told_by_the_name_of_their_topic(driver: Driver) -> None:
+    driver.commit({("t", 0): 1, ("u", 0): 1}, retention_ms=DAY_MS, version=4)
+    driver.delete_topics("t", again=True)
+    driver.delete_topics("u")
+    driver.advance(0)
+    assert driver.fetch() == {("t", 0): 1}
+
+
+def test_a_topic_deleted_while_nobody_leads_is_found_when_the_shard_is_loaded(driver: Driver) -> None:
+    driver.commit({("t", 0): 1, ("u", 0): 2})
+    driver.gone.add("t")
+    driver.failover()
+    driver.advance(0)
+    assert [effect for effect in driver.effects if isinstance(effect, Write)]
+    assert driver.group().offsets.keys() == {("u", 0)}
+    driver.advance(600_000)
+    assert not [effect for effect in driver.effects if isinstance(effect, Write)], "once is enough"
+
+
+def test_a_tombstone_that_could_not_be_written_is_written_with_the_next_sweep() -> None:
+    driver = Driver(auto_commit=False)
+    driver.commit({("t", 0): 1})
+    driver.committed()
+    driver.delete_topics("t")
+    driver.advance(0)
+    driver.failed(ErrorCode.NOT_ENOUGH_REPLICAS)
+    driver.advance(600_000)
+    driver.committed()
+    assert driver.group() is None
+
+
+def test_deletions_do_not_put_retention_off(driver: Driver) -> None:
+    driver.commit({("t", 0): 1})
+    for _ in range(15 * 24):
+        driver.advance(1_800_000)
+        driver.delete_topics("u")
+    assert driver.group() is None
+
+
+def test_a_sweep_that_begins_anew_comes_to_its_end() -> None:
+    """Topics deleted all the time: every group has its turn."""
+    driver = Driver(groups_per_step=1)
+    for group in "abcd":
+        driver.commit({("t", 0): 1}, group=group)
+    driver.gone.add("t")
+    for _ in range(4):
+        driver.delete_topics("u")
+        sweep_step(driver)
     assert not driver.coordinator.shard.groups

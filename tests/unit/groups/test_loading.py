@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from groups_driver import WALL_START_MS, Driver
 
+from minikafka.errors import ErrorCode
+from minikafka.groups.coordinator import GroupCoordinator, Phase
+from minikafka.groups.effects import MemberTimer, SetTimer, Write
 from minikafka.groups.group import GroupState
 from minikafka.groups.records import (
     GroupMetadataKey,
@@ -13,6 +16,7 @@ from minikafka.groups.records import (
     OffsetCommitRecord,
     OffsetCommitValue,
 )
+from minikafka.groups.settings import GroupSettings
 
 
 def test_a_stable_group_goes_on(driver: Driver) -> None:
@@ -90,3 +94,37 @@ def test_a_leader_that_is_not_a_member_is_replaced(driver: Driver) -> None:
 def test_records_carry_the_wall_clock(driver: Driver) -> None:
     driver.stable("a")
     assert driver.group().persisted.current_state_timestamp == WALL_START_MS
+
+
+def test_groups_are_restored_some_at_a_time(driver: Driver) -> None:
+    for number in range(25):
+        driver.stable("a", group=f"g{number}")
+    coordinator = GroupCoordinator(
+        GroupSettings(groups_per_step=10), lambda: "1", lambda: driver.wall_ms, driver.topic_id
+    )
+    for key, value in driver.log:
+        coordinator.replay(key, value, 0)
+    steps = []
+    while coordinator.phase is Phase.LOADING:
+        assert coordinator.describe_group("g0").error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        effects = coordinator.finish_loading(0)
+        steps.append(sum(isinstance(effect, SetTimer) and isinstance(effect.key, MemberTimer) for effect in effects))
+    assert steps == [10, 10, 5]
+    assert coordinator.describe_group("g24").group_state == "Stable"
+
+
+def test_a_session_that_ends_while_others_are_restored_ends_its_generation(driver: Driver) -> None:
+    (member,) = driver.stable("a", session_ms=6_000)
+    driver.stable("b", group="h")
+    coordinator = GroupCoordinator(
+        GroupSettings(groups_per_step=1), lambda: "1", lambda: driver.wall_ms, driver.topic_id
+    )
+    for key, value in driver.log:
+        coordinator.replay(key, value, 0)
+    assert coordinator.on_timer(MemberTimer("g", member), 0) == [], "nothing is restored yet"
+    coordinator.finish_loading(0)
+    (write,) = [effect for effect in coordinator.on_timer(MemberTimer("g", member), 6_000) if isinstance(effect, Write)]
+    coordinator.on_committed(write.write_id, 6_001)
+    assert coordinator.phase is Phase.LOADING
+    coordinator.finish_loading(6_002)
+    assert coordinator.describe_group("g").group_state == "Empty"

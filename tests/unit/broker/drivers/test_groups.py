@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import itertools
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 from broker_client import Client, batch
 from broker_node import FailingDisk, create_topic, eventually, in_time, led, turns
+from structlog.testing import capture_logs
 
-from minikafka.broker.drivers import groups
+from minikafka.broker.drivers import group_loading, groups
 from minikafka.broker.node import Node
-from minikafka.errors import ErrorCode
+from minikafka.errors import ErrorCode, KafkaError
 from minikafka.groups.coordinator import Phase
 from minikafka.metadata.controller.commands import DeleteTopics, TopicReference
 from minikafka.model import TopicPartition
 from minikafka.records.batch import parse_header
+from minikafka.records.record import Record
 from minikafka.storage.log import LogSlice
 from minikafka.wire.messages.heartbeat import HeartbeatRequest
 from minikafka.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -96,7 +101,7 @@ async def test_groups_and_offsets_are_there_after_a_restart(start_node: StartNod
 
 
 async def test_loading_goes_on_in_chunks(start_node: StartNode, dial: Dial, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(groups, "LOAD_CHUNK_BYTES", 200)
+    monkeypatch.setattr(group_loading, "LOAD_CHUNK_BYTES", 200)
     node = await with_groups(await start_node(**SETTINGS))
     await create_topic(node, "orders")
     client = await dial(node)
@@ -175,6 +180,155 @@ async def test_loading_ends_when_leadership_does(start_node: StartNode) -> None:
     await turns(5)
     assert shard.coordinator.phase is Phase.RESIGNED
     assert SHARD not in node.replicas.high_watermark_listeners
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(errno.EMFILE, "no descriptor is free"), KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "unreadable")]
+)
+async def test_what_cannot_be_read_now_is_tried_again_from_the_start(
+    start_node: StartNode, dial: Dial, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    monkeypatch.setattr(group_loading, "LOAD_CHUNK_BYTES", 200)
+    monkeypatch.setattr(groups, "FIRST_RETRY_MS", 1)
+    node = await with_groups(await start_node(**SETTINGS))
+    await create_topic(node, "orders")
+    client = await dial(node)
+    for number in range(20):
+        await client.ask(commit("g", number))
+    log, calls = led(node, SHARD).log, itertools.count()
+    read = log.read
+
+    def failing(offset: int, max_bytes: int) -> LogSlice:
+        if next(calls) in (0, 3, 5):  # at once, and in the middle
+            raise error
+        return read(offset, max_bytes)
+
+    monkeypatch.setattr(log, "read", failing)
+    with capture_logs() as said:
+        node.groups.on_leading(led(node, SHARD))
+        await loaded(node)
+    assert [entry["event"] for entry in said if entry["event"].startswith("groups")] == [
+        "groups not loaded",
+        "groups loaded",
+    ]
+    assert next(entry["records"] for entry in said if entry["event"] == "groups loaded") == 20, "none counts twice"
+    assert await committed(client, "g") == (0, {"orders": 19})
+
+
+async def test_a_log_that_stays_unreadable_is_left_alone_when_it_is_led_elsewhere(
+    start_node: StartNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(groups, "FIRST_RETRY_MS", 1)
+    node = await with_groups(await start_node(**SETTINGS))
+    calls = itertools.count()
+
+    async def unreadable(*_arguments: object) -> int:
+        next(calls)
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "unreadable")
+
+    def is_loading() -> bool:
+        return any(task.get_name().endswith(f"load-{SHARD}") for task in node.tasks._tasks)
+
+    monkeypatch.setattr(groups, "replay_log", unreadable)
+    node.groups.on_leading(led(node, SHARD))
+    await eventually(lambda: next(calls) > 10, "some tries")
+    assert is_loading()
+    node.groups.on_leading_no_more(SHARD)
+    await eventually(lambda: not is_loading(), "the task to end")
+    assert node.failure is None
+
+
+async def test_a_log_that_moves_to_another_directory_while_it_is_loaded(
+    start_node: StartNode, dial: Dial, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(group_loading, "LOAD_CHUNK_BYTES", 200)
+    directories = {str(tmp_path / name) for name in ("one", "two")}
+    node = await with_groups(await start_node(**{**SETTINGS, "log_dirs": ",".join(directories)}))
+    await create_topic(node, "orders")
+    client = await dial(node)
+    for number in range(20):
+        await client.ask(commit("g", number))
+    partition, moved, reads = led(node, SHARD), asyncio.Event(), itertools.count()
+
+    async def read(act: Callable[[], bytes]) -> bytes:
+        if next(reads) == 2:
+            await moved.wait()
+        return act()
+
+    monkeypatch.setattr(node.threads, "read", read)
+    node.groups.on_leading(partition)
+    before = node.store.directory_of(SHARD)
+    assert before is not None
+    (target,) = directories - {before.path}
+    node.data_plane.moves.request(SHARD, target)
+    await eventually(lambda: node.store.directory_of(SHARD) is not before, "the move")
+    moved.set()
+    await loaded(node)
+    assert await committed(client, "g") == (0, {"orders": 19})
+
+
+@pytest.mark.parametrize("made_again", [False, True])
+@pytest.mark.parametrize("is_led", [False, True])
+async def test_offsets_of_a_topic_deleted_while_nobody_serves_them_are_dropped(
+    start_node: StartNode, dial: Dial, made_again: bool, is_led: bool
+) -> None:
+    """Because the shard has no leader, or because its leader is still loading it."""
+    node = await with_groups(await start_node(**SETTINGS))
+    await create_topic(node, "orders")
+    await create_topic(node, "others")
+    client = await dial(node)
+    await client.ask(commit("g", 7))
+    await client.ask(commit("g", 8, "others"))
+    node.groups.on_leading_no_more(SHARD)
+    partition = led(node, SHARD)
+    leader = partition.leader
+    assert leader is not None
+    if is_led:
+        leader.on_metadata((1, 2), 50, (1, 2), node.clock.monotonic_ms())
+        leader.high_watermark = 0  # so it goes on loading
+        node.groups.on_leading(partition)
+    await node.controller.call(DeleteTopics((TopicReference("orders"),)), timeout_s=10)
+    await eventually(lambda: node.image.topic("orders") is None, "the deletion")
+    if made_again:
+        await create_topic(node, "orders")
+    end = partition.log.log_end_offset
+    if is_led:
+        leader.on_metadata((1,), 51, (1,), node.clock.monotonic_ms())
+        node.replicas.note_moved(SHARD, high_watermark=True)
+    else:
+        node.groups.on_leading(partition)
+    await loaded(node)
+    assert await committed(client, "g") == (0, {"others": 8})
+    await eventually(lambda: partition.log.log_end_offset > end, "the tombstone")
+    (shard,) = node.groups
+    await eventually(lambda: len(shard.coordinator.shard.groups["g"].offsets) == 1, "the offset to go")
+
+
+async def test_loading_lets_others_have_their_turn(
+    start_node: StartNode, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_loading, "RECORDS_PER_TURN", 10)
+    node = await with_groups(await start_node(**SETTINGS))
+    await create_topic(node, "orders")
+    client = await dial(node)
+    for number in range(95):
+        await client.ask(commit(f"g{number}", number))
+    taken, per_turn = 0, []
+
+    def replay(_record: Record) -> None:
+        nonlocal taken
+        taken += 1
+
+    async def watch() -> None:
+        while taken < 95:
+            before = taken
+            await asyncio.sleep(0)
+            per_turn.append(taken - before)
+
+    watching = asyncio.get_running_loop().create_task(watch())
+    end = await group_loading.replay_log(led(node, SHARD), replay, lambda: True, node.threads.read)
+    await in_time(watching)
+    assert (end, max(per_turn), sum(per_turn)) == (led(node, SHARD).log.log_end_offset, 10, 95)
 
 
 async def test_a_commit_waits_for_replication(start_node: StartNode, dial: Dial) -> None:

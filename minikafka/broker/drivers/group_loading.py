@@ -1,0 +1,56 @@
+"""Reads a partition of the offsets topic back, piece by piece, so that a large one keeps nobody waiting.
+
+Files are read in a thread; records are decoded on the loop, some at a time, and others have their turn in between.
+Whoever loads several partitions loads them one after the other: together they would hold the loop for as many turns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Callable
+from typing import Final
+
+from minikafka.broker.partition import Partition
+from minikafka.broker.threads import RunInThread
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.records.batch import iter_batches
+from minikafka.records.read import iter_records
+from minikafka.records.record import Record
+
+LOAD_CHUNK_BYTES: Final = 256 * 1024
+RECORDS_PER_TURN: Final = 200
+"""About 2 ms of the loop's time."""
+RECORDS_PER_FREEZE: Final = 20_000
+"""What is loaded stays. Collected as young garbage, it would stop the loop for 0.2 s now and then."""
+
+
+async def replay_log(
+    partition: Partition, replay: Callable[[Record], None], is_wanted: Callable[[], bool], read: RunInThread
+) -> int:
+    """Hand every record to ``replay`` and return the log's end offset.
+
+    Stops early, at any offset, once it is no longer wanted. KafkaError or OSError: the log cannot be read now.
+    """
+    offset, count = partition.log.log_start_offset, 0
+    while is_wanted() and offset < partition.log.log_end_offset:
+        region = partition.log.read(offset, LOAD_CHUNK_BYTES)  # each time of the log as it is: directories change
+        data: bytes = await read(region.read)
+        region.release()
+        if not data:
+            return partition.log.log_end_offset  # compaction left nothing from here on
+        chunk_offset = offset
+        for position, header in iter_batches(data):
+            for record in () if header.is_control else iter_records(data, position, header):
+                if not is_wanted():
+                    return offset
+                replay(record)
+                count += 1
+                if count % RECORDS_PER_TURN == 0:
+                    await asyncio.sleep(0)
+                if count % RECORDS_PER_FREEZE == 0:
+                    gc.freeze()
+            offset = header.next_offset
+        if offset == chunk_offset:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"no whole batch is found at offset {offset}")
+    return offset
