@@ -29,10 +29,11 @@ machine. Set ``vote_disabled`` when the log was found damaged anywhere but in a 
 ``quorum-state`` is missing beside a log that is not empty, or when the mark of an unfinished repair is there; write
 that mark before ``start``. Then ``RaftNode(...)`` and ``start(now_ms)``.
 
-*Effects* go into one FIFO queue, worked off by one task: an effect marked durable in :mod:`minikafka.raft.effects` is
-on disk before the next one starts, and effects of later events queue behind. The machine is thus ahead of the disk by
-the queue, and a crash loses a suffix of the queue: nothing that depended on it has left. Handing the machine further
-events meanwhile is fine, and needed: ``propose`` while an fsync runs.
+*Effects* go three ways (:mod:`minikafka.raft.effects` says which goes where): the election state into a slot, what is
+``at_once`` out at once, all others into one FIFO queue, worked off by one task: an effect marked durable is on disk
+before the next one starts, and effects of later events queue behind. The machine is thus ahead of the disk by slot and
+queue, and a crash loses what is in the slot and a suffix of the queue: nothing that depended on it has left. Handing
+the machine further events meanwhile is fine, and needed: ``propose`` while an fsync runs.
 
 *Events*, with ``now_ms`` from a monotonic clock:
 
@@ -44,6 +45,7 @@ events meanwhile is fine, and needed: ``propose`` while an fsync runs.
 - ``on_connection_lost(peer, refused)`` when the connection to a node breaks, cannot be made, or an answer is overdue
   (``request_timeout_ms`` and more; close the connection then). Connections are made on demand by ``Send``. When one
   breaks that was in use, try at once to connect again: a refused port is what makes failover fast;
+- ``on_election_durable(state)`` when ``quorum-state`` holds that state on disk;
 - ``on_flushed(effect.end)`` after an fsync of the log, with the last append effect written before it began. Truncating
   waits for a running fsync;
 - ``propose(values)`` for commands as leader; park the reply until ``HighWatermark(offset)`` reaches the offset

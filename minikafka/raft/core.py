@@ -8,11 +8,8 @@ from typing import NamedTuple, Protocol
 from minikafka.errors import ErrorCode
 from minikafka.raft.config import RaftConfig
 from minikafka.raft.effects import (
-    BecameFollower,
     Effect,
     HighWatermark,
-    LeaderUnknown,
-    LostLeadership,
     PersistElection,
     ReadLog,
     ReadSnapshot,
@@ -50,6 +47,8 @@ class Core:
     and by ``complete_repair``."""
 
     __slots__ = (
+        "_durable",
+        "_held",
         "_next_request_id",
         "_outbox",
         "_persisted",
@@ -92,8 +91,10 @@ class Core:
         self.high_watermark = 0 if log.snapshot is None else log.snapshot.snapshot_id.offset
         self.failed_rounds = 0  # rounds of voting lost in a row; spaces out the next ones
         self.failed_fetches = 0  # likewise, also across roles: an observer finds a dead leader and loses it again
-        self._persisted = election
+        self._persisted = election  # what the driver was told to write last
+        self._durable = election  # what it has said is on disk
         self._outbox: list[Effect] = []
+        self._held: list[tuple[ElectionState, Effect]] = []
         # Starting anywhere keeps the answers to a former life from being taken for ours.
         self._next_request_id = rng.randrange(1 << 31)
 
@@ -117,40 +118,67 @@ class Core:
         """True for a voter whose log is whole: only such a node may vote or stand."""
         return self.is_voter and not self.vote_disabled
 
+    @property
+    def is_durable(self) -> bool:
+        """True when epoch and vote are on disk. Until then no clock of an election runs here, and nothing is fetched:
+        a disk that takes long must not look like a node that is silent."""
+        return self.election is self._durable or self.election[:2] == self._durable[:2]
+
     # The outbox
 
     def emit(self, effect: Effect) -> None:
-        """Queue an effect; a changed epoch or vote is made durable first, so nothing can leave ahead of it."""
-        self.maybe_persist()
+        """Queue an effect."""
         self._outbox.append(effect)
 
-    def announce(self, effect: LostLeadership | BecameFollower | LeaderUnknown) -> None:
-        """Queue news for the driver itself, which need not wait until they are durable (and a vote that may follow
-        in the same epoch then takes no second write)."""
-        self._outbox.append(effect)
+    def emit_once_durable(self, effect: Effect) -> None:
+        """Queue an effect that must not be done before epoch and vote, as they are now, are on disk."""
+        if self.is_durable:
+            self._outbox.append(effect)
+        else:
+            self._held.append((self.election, effect))
 
-    def maybe_persist(self) -> None:
-        """Queue the write of the election state when a restart must not forget how it changed."""
-        if self.election is not self._persisted and self.election[:2] != self._persisted[:2]:
-            self._persisted = self.election
-            self._outbox.append(PersistElection(self.election))
+    def on_election_durable(self, state: ElectionState) -> None:
+        """``state`` is on disk: what waited for it, or for one before it, may leave.
+
+        A later state serves as well as the one that was waited for: with a later epoch on disk, no other vote can be
+        given in the former one.
+        """
+        if _order(state) <= _order(self._durable):
+            return
+        self._durable = state
+        held, self._held = self._held, []
+        for needed, effect in held:
+            if _order(needed) <= _order(state):
+                self._outbox.append(effect)
+            else:
+                self._held.append((needed, effect))
 
     def take_effects(self) -> list[Effect]:
-        """Everything queued since the last call, in order."""
-        self.maybe_persist()
+        """Everything queued since the last call, in order; first the write of the election state, when a restart must
+        not forget how it changed."""
         effects, self._outbox = self._outbox, []
+        if self.election is not self._persisted and self.election[:2] != self._persisted[:2]:
+            self._persisted = self.election
+            return [PersistElection(self.election), *effects]
         return effects
 
-    def send(self, to: int, message: Request) -> int:
-        """Queue a request and return the id its answer will carry."""
+    def send(self, to: int, message: Request, *, at_once: bool = False) -> int:
+        """Queue a request and return the id its answer will carry. ``at_once``: it says nothing of log effects that
+        wait in the driver's queue."""
         request_id = self._next_request_id
         self._next_request_id += 1
-        self.emit(Send(to, request_id, message))
+        self.emit(Send(to, request_id, message, at_once))
         return request_id
 
-    def respond(self, token: object, message: Response, read: ReadLog | ReadSnapshot | None = None) -> None:
-        """Queue an answer."""
-        self.emit(Respond(token, message, read))
+    def respond(
+        self, token: object, message: Response, read: ReadLog | ReadSnapshot | None = None, *, is_vote: bool = False
+    ) -> None:
+        """Queue an answer; a vote leaves when it is on disk."""
+        answer = Respond(token, message, read)
+        if is_vote:
+            self.emit_once_durable(answer)
+        else:
+            self.emit(answer)
 
     def answer(self, token: object, request: type[Request], error: ErrorCode = ErrorCode.NONE) -> None:
         """Queue an answer that says no more than an error, the epoch and the leader."""
@@ -173,7 +201,7 @@ class Core:
         self.vote_disabled = False
         if self.election.voted_for is None:
             self.election = self.election._replace(voted_for=leader)
-        self.emit(RepairCompleted())
+        self.emit_once_durable(RepairCompleted())
 
     def election_timeout_ms(self) -> int:
         """A random election timeout, so that voters do not stand in step."""
@@ -193,3 +221,8 @@ class Core:
     def jitter_ms(self) -> int:
         """A small random wait, which also grows with rounds lost; it may be 0."""
         return self.election_backoff_ms() - 1
+
+
+def _order(state: ElectionState) -> tuple[int, bool]:
+    """What came later is greater: epochs rise, and a vote once given in an epoch stays."""
+    return state.epoch, state.voted_for is not None

@@ -1,9 +1,16 @@
 """What the machine tells its driver to do.
 
-Effects are done one after another, in the order given, also across calls: the driver keeps one queue. An effect
-marked *durable* is on disk (fsynced) before the next one starts; that alone makes "persist, then answer" hold.
-Appends are not durable: the driver writes them, fsyncs when it likes (one fsync for many), and says so by
-``RaftNode.on_flushed(effect.end)``; the machine holds back what depends on it.
+There are three outboxes:
+
+- :class:`PersistElection` is for a slot. The driver writes the latest state, skips those that were superseded before
+  their turn came, and says what is on disk by ``RaftNode.on_election_durable(state)``; the machine holds back what
+  depends on it.
+- A :class:`Send` or :class:`Respond` that is ``at_once`` waits for nothing: what elects a leader must not wait for what
+  is written to a log.
+- All others are done one after another, in the order given, also across calls: the driver keeps one queue. One marked
+  *durable* is on disk (fsynced) before the next one starts. Appends are not durable: the driver writes them, fsyncs
+  when it likes (one fsync for many), and says so by ``RaftNode.on_flushed(effect.end)``; the machine holds back what
+  depends on it.
 """
 
 from __future__ import annotations
@@ -17,7 +24,7 @@ from minikafka.raft.state import ElectionState
 
 @dataclass(frozen=True, slots=True)
 class PersistElection:
-    """Durable. Replace the ``quorum-state`` file."""
+    """Replace the ``quorum-state`` file, and give ``state`` to ``on_election_durable`` when that is on disk."""
 
     state: ElectionState
 
@@ -99,6 +106,7 @@ class Send:
     to: int
     request_id: int
     message: Request
+    at_once: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +133,11 @@ class Respond:
     token: object
     message: Response
     read: ReadLog | ReadSnapshot | None = None
+
+    @property
+    def at_once(self) -> bool:
+        """True unless it speaks of the log, and so waits for what is done to the log before it."""
+        return not isinstance(self.message, FetchResponse | FetchSnapshotResponse)
 
     def filled(self, data: bytes) -> FetchResponse | FetchSnapshotResponse:
         """The message with what was read."""

@@ -2,6 +2,9 @@
 
 A fetch tells the end of our log and that all of it is on disk, so none is sent while an append is not flushed. The
 leader holds a fetch that finds nothing new for up to ``fetch_max_wait_ms``: an idle follower sends two a second.
+A follower whose disk takes longer than that sends a *sign of life* meanwhile: a fetch that claims only what is flushed
+and asks for nothing. With it the leader keeps its majority, and its answer proves the leader alive: that a disk is slow
+is not a reason for an election.
 
 What comes back is one of: batches to append; where our log leaves the leader's, to cut it there and fetch again; the
 snapshot that must be fetched first. Each of them, like a piece of snapshot, proves the leader alive and puts off the
@@ -18,7 +21,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from minikafka.errors import ErrorCode
-from minikafka.model import OffsetAndEpoch
+from minikafka.model import NO_EPOCH, OffsetAndEpoch
 from minikafka.raft.core import BatchSpan, Core
 from minikafka.raft.download import SnapshotDownload
 from minikafka.raft.effects import AppendFetched, InstallSnapshot, TruncateTo
@@ -36,11 +39,13 @@ class Follower(Role):
         super().__init__(core)
         self.leader = leader
         self._timeout_ms = core.config.fetch_timeout_ms + core.rng.randrange(core.config.election_jitter_ms)
-        self._deadline_ms = now_ms + self._timeout_ms
+        self._deadline_ms = now_ms + self._timeout_ms  # put off when epoch and vote are on disk: nothing is sent before
         self._has_fetched = False  # a leader from which nothing was ever fetched earns no protection (KIP-996)
         self._leader_gone = False
         self._leader_high_watermark = 0
         self._request_id: int | None = None
+        self._is_sign_of_life = False  # what was asked for last
+        self._sign_at_ms = now_ms
         self._sent_at_ms = now_ms
         self._max_wait_ms = 0
         self._retry_at_ms = now_ms
@@ -54,10 +59,16 @@ class Follower(Role):
         return self._leader_gone or not self._has_fetched or now_ms >= self._deadline_ms
 
     def next_deadline_ms(self) -> int | None:
-        return min(self._deadline_ms, self._retry_at_ms) if self._can_fetch() else self._deadline_ms
+        if not self.core.is_durable:
+            return self._deadline_ms if self._leader_gone else None
+        if self._can_fetch():
+            return min(self._deadline_ms, self._retry_at_ms)
+        if self._can_sign():
+            return min(self._deadline_ms, max(self._retry_at_ms, self._sign_at_ms))
+        return self._deadline_ms
 
     def tick(self, now_ms: int) -> Transition | None:
-        if now_ms >= self._deadline_ms:
+        if now_ms >= self._deadline_ms and (self.core.is_durable or self._leader_gone):
             return self._leave_leader()
         self._maybe_fetch(now_ms)
         return None
@@ -68,13 +79,32 @@ class Follower(Role):
     # Asking
 
     def _can_fetch(self) -> bool:
-        return self._request_id is None and self.core.log.flushed
+        """A sign of life is not waited for: what it asked is answered by the fetch."""
+        return self.core.log.flushed and (self._request_id is None or self._is_sign_of_life)
+
+    def _can_sign(self) -> bool:
+        return self._request_id is None and self.core.log.flushed_end.epoch != NO_EPOCH
 
     def _maybe_fetch(self, now_ms: int) -> None:
-        if now_ms >= self._retry_at_ms and self._can_fetch():
-            request = self._fetch_request() if self._download is None else self._download.request(self.core)
-            self._request_id = self.core.send(self.leader, request)
-            self._sent_at_ms = now_ms
+        core = self.core
+        if now_ms < self._retry_at_ms or not core.is_durable:
+            return
+        if self._can_fetch():
+            request = self._fetch_request() if self._download is None else self._download.request(core)
+            self._request_id = core.send(self.leader, request)
+            self._is_sign_of_life = False
+            self._sent(now_ms)
+        elif self._can_sign() and now_ms >= self._sign_at_ms:
+            claimed = FetchRequest(
+                core.cluster_id, core.node_id, core.epoch, core.log.flushed_end, core.high_watermark, 0, 0
+            )
+            self._request_id = core.send(self.leader, claimed, at_once=True)
+            self._is_sign_of_life = True
+            self._sent(now_ms)
+
+    def _sent(self, now_ms: int) -> None:
+        self._sent_at_ms = now_ms
+        self._sign_at_ms = now_ms + self.core.config.fetch_max_wait_ms
 
     def _fetch_request(self) -> FetchRequest:
         core, config = self.core, self.core.config
@@ -93,6 +123,11 @@ class Follower(Role):
     def on_flushed(self, now_ms: int) -> None:
         self._maybe_complete_repair()
         self._maybe_fetch(now_ms)
+
+    def on_election_durable(self, now_ms: int) -> Transition | None:
+        if not self._leader_gone:
+            self._deadline_ms = now_ms + self._timeout_ms
+        return self.tick(now_ms)
 
     # Answers
 
@@ -115,6 +150,7 @@ class Follower(Role):
 
     def _on_leader_alive(self, now_ms: int) -> None:
         self._deadline_ms = now_ms + self._timeout_ms
+        self._sign_at_ms = now_ms + self.core.config.fetch_max_wait_ms
         self._has_fetched = True
         self._leader_gone = False
         self.core.failed_rounds = 0
@@ -122,6 +158,8 @@ class Follower(Role):
     def _on_fetched(self, response: FetchResponse, now_ms: int) -> None:
         self._on_leader_alive(now_ms)
         self._retry_at_ms = now_ms
+        if self._is_sign_of_life:
+            return
         if response.diverging is not None:
             self._truncate(response.diverging, now_ms)
         elif response.snapshot_id is not None:

@@ -63,7 +63,7 @@ class Leader(Role):
         return None
 
     def leave(self) -> None:
-        self.core.announce(LostLeadership(self.epoch))
+        self.core.emit(LostLeadership(self.epoch))
         for parked in self._parked.values():
             self.core.answer(parked.token, FetchRequest, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
@@ -94,7 +94,7 @@ class Leader(Role):
         core = self.core
         for voter, at_ms in self._begin_at_ms.items():
             if now_ms >= at_ms and voter not in self._parked:
-                core.send(voter, BeginQuorumEpochRequest(core.cluster_id, core.node_id, self.epoch))
+                core.send(voter, BeginQuorumEpochRequest(core.cluster_id, core.node_id, self.epoch), at_once=True)
                 self._put_off_telling(voter, now_ms)
 
     def _put_off_telling(self, replica_id: int, now_ms: int) -> None:

@@ -99,6 +99,11 @@ class LogSummary:
         return OffsetAndEpoch(self.log_end_offset, self.last_epoch)
 
     @property
+    def flushed_end(self) -> OffsetAndEpoch:
+        """The name of the part that is on disk; its epoch is -1 when that is not known."""
+        return OffsetAndEpoch(self.flushed_offset, self.epoch_before(self.flushed_offset))
+
+    @property
     def flushed(self) -> bool:
         """True when all of the log is on disk."""
         return self.flushed_offset == self.log_end_offset

@@ -137,6 +137,15 @@ class RaftNode:
             self._quorum.role.on_flushed(now_ms)
         return self._core.take_effects()
 
+    def on_election_durable(self, state: ElectionState, now_ms: int) -> list[Effect]:
+        """``quorum-state`` holds ``state`` on disk: a ``PersistElection`` is done."""
+        core = self._core
+        was_durable = core.is_durable
+        core.on_election_durable(state)
+        if core.is_durable and not was_durable:
+            self._quorum.switch(self._quorum.role.on_election_durable(now_ms), now_ms)
+        return core.take_effects()
+
     def propose(self, values: Sequence[bytes], now_ms: int) -> tuple[int, list[Effect]]:
         """As leader, append one atomic batch of record values.
 
@@ -229,7 +238,9 @@ class RaftNode:
         if granted and not request.pre_vote:
             # Also when granted before: the candidate gets an election timeout's time from now.
             self._quorum.switch(ToUnattached(core.epoch, request.candidate_id), now_ms)
-        core.respond(token, VoteResponse(error, core.epoch, core.leader, granted))
+        core.respond(
+            token, VoteResponse(error, core.epoch, core.leader, granted), is_vote=granted and not request.pre_vote
+        )
 
     def _grants(self, request: VoteRequest, now_ms: int) -> bool:
         """A vote goes to a log at least as complete as ours (Raft 5.4.1), once per epoch."""
@@ -237,7 +248,9 @@ class RaftNode:
         if not core.may_campaign or not self._is_up_to_date(request.last):
             return False
         if request.pre_vote:
-            return role.may_pre_vote(now_ms)
+            # The election whose vote is still being written here may be won yet.
+            is_voting = core.election.voted_for is not None and not core.is_durable
+            return role.may_pre_vote(now_ms) and not is_voting
         return role.may_vote() and core.election.voted_for in (None, request.candidate_id)
 
     def _is_up_to_date(self, last: OffsetAndEpoch) -> bool:

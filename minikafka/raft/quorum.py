@@ -11,6 +11,7 @@ unattached      follower        leader learned
 prospective     unattached      higher epoch seen without a leader; vote granted
 prospective     prospective     round lost or out of time, no former leader to go back to
 prospective     candidate       pre-votes of a majority
+prospective     leader          votes of a majority, some of which came after the round
 prospective     follower        round lost or out of time: back to the former leader; leader learned
 candidate       unattached      higher epoch seen without a leader
 candidate       prospective     round lost (after a back-off) or out of time
@@ -28,8 +29,9 @@ follower        follower        higher epoch seen with its leader
 ==============  ==============  =============================================================================
 
 The epoch rises by one on becoming candidate, or to what a message names (an observer's only with its leader); it never
-falls. A vote, once given in an epoch, stays. Both are in ``ElectionState``, and the outbox (``core.py``) makes a change
-of them durable before any effect that follows it.
+falls. A vote, once given in an epoch, stays. Both are in ``ElectionState``. What rests on their being on disk waits
+until they are (``Core.emit_once_durable``, ``Core.is_durable``): votes given, our own vote, fetches, and the clocks of
+elections.
 
 A restart always begins unattached: a node that led or stood does not take that epoch up again, since unflushed
 records of it may be lost here and known elsewhere.
@@ -61,7 +63,7 @@ from minikafka.raft.unattached import Unattached
 
 LEGAL_TRANSITIONS: Final[dict[type[Role], frozenset[type[Role]]]] = {
     Unattached: frozenset({Unattached, Prospective, Follower}),
-    Prospective: frozenset({Unattached, Prospective, Candidate, Follower}),
+    Prospective: frozenset({Unattached, Prospective, Candidate, Leader, Follower}),
     Candidate: frozenset({Unattached, Prospective, Leader, Follower}),
     Leader: frozenset({Unattached, Follower, Resigned}),
     Resigned: frozenset({Unattached, Follower}),
@@ -90,7 +92,7 @@ class QuorumState:
         lost = core.log.last_epoch > found.epoch
         core.election = ElectionState(core.log.last_epoch) if lost else found._replace(leader=None)
         self._role = Unattached(core, now_ms, now_ms, remembered_leader=found.leader)
-        core.announce(LeaderUnknown(core.epoch))
+        core.emit(LeaderUnknown(core.epoch))
         self.switch(self._role.enter(now_ms), now_ms)
 
     def learn(self, epoch: int, leader: int | None, source: int, now_ms: int) -> bool:
@@ -148,8 +150,8 @@ class QuorumState:
                 return Unattached(core, now_ms, now_ms + core.config.retry_backoff_ms + core.jitter_ms())
             case ToFollower(_, leader):
                 return Follower(core, now_ms, leader)
-            case ToProspective(previous_leader):
-                return Prospective(core, now_ms, previous_leader)
+            case ToProspective(previous_leader, candidacy):
+                return Prospective(core, now_ms, previous_leader, candidacy)
             case ToCandidate():
                 return Candidate(core, now_ms)
             case ToLeader(granted_by):
@@ -165,6 +167,6 @@ class QuorumState:
             return
         self._announced = current
         if core.leader is None:
-            core.announce(LeaderUnknown(core.epoch))
+            core.emit(LeaderUnknown(core.epoch))
         elif core.leader != core.node_id:
-            core.announce(BecameFollower(core.leader, core.epoch))
+            core.emit(BecameFollower(core.leader, core.epoch))

@@ -27,7 +27,7 @@ class Resigned(Role):
         core = self.core
         request = EndQuorumEpochRequest(core.cluster_id, core.node_id, core.epoch, self._preferred_successors)
         for successor in self._preferred_successors:
-            core.send(successor, request)
+            core.send(successor, request, at_once=True)
         return None
 
     def next_deadline_ms(self) -> int | None:

@@ -7,11 +7,14 @@ node that neither leads nor waits for anything.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from minikafka.errors import ErrorCode
 from minikafka.raft.core import Core
 from minikafka.raft.messages import EndQuorumEpochRequest, FetchRequest, FetchSnapshotRequest, Response
+
+if TYPE_CHECKING:
+    from minikafka.raft.poll import Poll
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +35,11 @@ class ToFollower:
 
 @dataclass(frozen=True, slots=True)
 class ToProspective:
-    """Ask whether an election would be won; without success, go back to ``previous_leader``."""
+    """Ask whether an election would be won; without success, go back to ``previous_leader``. ``candidacy``: votes of
+    this epoch that may still come."""
 
     previous_leader: int | None = None
+    candidacy: Poll | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,3 +125,7 @@ class Role:
 
     def on_flushed(self, now_ms: int) -> None:
         """More of the log is on disk."""
+
+    def on_election_durable(self, now_ms: int) -> Transition | None:
+        """Epoch and vote are on disk: clocks that waited for it start."""
+        return None

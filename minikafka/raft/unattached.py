@@ -1,6 +1,7 @@
 """Unattached: no leader is known in this epoch.
 
-A voter waits for a leader or a candidate until its election timeout, then turns prospective. Meanwhile, and for ever
+A voter waits for a leader or a candidate until its election timeout, then turns prospective. The time counts from when
+its vote is on disk: the candidate cannot have won before. Meanwhile, and for ever
 as an observer or as a voter with a damaged log, it looks for the leader: it fetches from one voter after another
 (first the one its ``quorum-state`` remembers), and any of them that knows the leader names it.
 """
@@ -21,16 +22,24 @@ class Unattached(Role):
 
     def __init__(self, core: Core, now_ms: int, search_at_ms: int, remembered_leader: int | None = None) -> None:
         super().__init__(core)
-        self._election_deadline_ms: int | None = None
-        if core.may_campaign:
-            alone = len(core.voters) == 1
-            self._election_deadline_ms = now_ms if alone else now_ms + core.election_timeout_ms()
+        self._election_deadline_ms = self._election_due_ms(now_ms) if core.is_durable else None
         self._others = core.voters.others(core.node_id)
         self._search_at_ms = search_at_ms
         self._ask_first = remembered_leader
         self._asked: tuple[int, int] | None = None
 
+    def _election_due_ms(self, now_ms: int) -> int | None:
+        core = self.core
+        if not core.may_campaign:
+            return None
+        return now_ms if len(core.voters) == 1 else now_ms + core.election_timeout_ms()
+
     def enter(self, now_ms: int) -> Transition | None:
+        return self.tick(now_ms)
+
+    def on_election_durable(self, now_ms: int) -> Transition | None:
+        if self._election_deadline_ms is None:
+            self._election_deadline_ms = self._election_due_ms(now_ms)
         return self.tick(now_ms)
 
     def may_vote(self) -> bool:
@@ -54,7 +63,7 @@ class Unattached(Role):
 
     def _can_search(self) -> bool:
         # A fetch claims that all of our log is on disk, even one that only looks for the leader.
-        return bool(self._others) and self.core.log.flushed
+        return bool(self._others) and self.core.log.flushed and self.core.is_durable
 
     def _search(self, now_ms: int) -> None:
         core, others = self.core, self._others

@@ -1,14 +1,14 @@
 """Drives the quorum machine: its effects in order, its messages over the control plane, its clock.
 
-One task works the effect queue off, so what must be durable is durable before the next effect starts. Events reach the
-machine as they happen, also while the disk is busy; the effects they cause queue behind (``minikafka.raft``'s
-docstring is the contract).
+One task works off what is done to the log, in order; one writes votes, the latest only; one syncs the log. What need
+not wait for any of them is sent at once. Events reach the machine as they happen, also while the disk is busy
+(``minikafka.raft``'s docstring is the contract).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -21,15 +21,16 @@ from minikafka.model import OffsetAndEpoch
 from minikafka.net.channel import ChannelClosedError
 from minikafka.net.control import ControlLink, is_refused
 from minikafka.net.tasks import TaskOwner
-from minikafka.raft import RaftNode, Snapshot, message_from_wire
+from minikafka.raft import ElectionState, RaftNode, Snapshot, message_from_wire
 from minikafka.raft import effects as do
-from minikafka.raft.messages import REQUESTS, RESPONSES, FetchRequest, FetchSnapshotRequest, MalformedMessageError
+from minikafka.raft.messages import REQUESTS, RESPONSES, FetchRequest, MalformedMessageError, VoteRequest
 
 log = structlog.get_logger(__name__)
 
 METHOD: Final = "raft"
 ANSWER_MARGIN_S: Final = 1.0
-SLOW_FLUSH_MS: Final = 500
+VOTE_MARGIN_S: Final = 10.0  # who grants a vote writes it first, and its disk may be slow
+SLOW_SYNC_MS: Final = 500
 
 Message = Any  # one of the machine's request or response classes
 
@@ -53,6 +54,9 @@ class RaftDriver:
         self._tasks = tasks
         self._on_fatal = on_fatal
         self._queue: asyncio.Queue[do.Effect] = asyncio.Queue()
+        self._election: ElectionState | None = None  # to be written next: the latest, whatever it supersedes
+        self._election_wanted = asyncio.Event()
+        self._sends: dict[asyncio.Task[None], None] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._parked: dict[int, asyncio.Future[Message]] = {}
         self._next_token = 0
@@ -74,8 +78,9 @@ class RaftDriver:
         """Begin to take part."""
         for peer_id, link in self._links.items():
             link.on_lost = partial(self._start_looking_at, peer_id)
-        self._tasks.start(self._work(), "effects")
-        self._tasks.start(self._flush_forever(), "flush")
+        self._tasks.start(self._fatally(self._work()), "effects")
+        self._tasks.start(self._fatally(self._persist_elections()), "votes")
+        self._tasks.start(self._fatally(self._flush_forever()), "flush")
         self._do(self.machine.start(self._now()))
 
     def step_down(self) -> None:
@@ -83,8 +88,10 @@ class RaftDriver:
         self._do(self.machine.resign(self._now()))
 
     async def resign(self) -> None:
-        """Hand leadership over, and wait until the word is out."""
+        """Hand leadership over, and wait until all that are reached know of it."""
+        before = list(self._sends)
         self.step_down()
+        await asyncio.gather(*(send for send in self._sends if send not in before))
         await self._queue.join()
 
     def close(self) -> None:
@@ -145,24 +152,55 @@ class RaftDriver:
 
     def _do(self, effects: Sequence[do.Effect]) -> None:
         for effect in effects:
-            self._queue.put_nowait(effect)
+            match effect:
+                case do.PersistElection(state):
+                    self._election = state
+                    self._election_wanted.set()
+                case do.Send(at_once=True):
+                    self._send_soon(effect)
+                case do.Respond(at_once=True):
+                    self._respond(effect)
+                case _:
+                    self._queue.put_nowait(effect)
         self._arm()
+
+    async def _fatally(self, work: Coroutine[Any, Any, None]) -> None:
+        """What cannot be written cannot be tried again: the node stops."""
+        try:
+            await work
+        except Exception as error:
+            self._on_fatal(error)
+            raise
 
     async def _work(self) -> None:
         while True:
             effect = await self._queue.get()
             try:
                 await self._carry_out(effect)
-            except Exception as error:
-                self._on_fatal(error)
-                raise
             finally:
                 self._queue.task_done()
+
+    async def _persist_elections(self) -> None:
+        """Write one election state at a time; those that were superseded before their turn are skipped."""
+        while True:
+            await self._election_wanted.wait()
+            self._election_wanted.clear()
+            state = self._election
+            assert state is not None
+            began_ms = self._now()
+            await self._log.persist_election(state)
+            self._warn_if_slow("writing a vote", began_ms)
+            self._do(self.machine.on_election_durable(state, self._now()))
+
+    def _warn_if_slow(self, what: str, began_ms: int) -> None:
+        took_ms = self._now() - began_ms
+        if took_ms > SLOW_SYNC_MS:
+            log.warning("the disk of the metadata log is slow", during=what, took_ms=took_ms)
 
     async def _carry_out(self, effect: do.Effect) -> None:
         match effect:
             case do.Send():
-                self._tasks.start(self._send(effect), f"send-{effect.to}")
+                self._send_soon(effect)
             case do.Respond():
                 self._respond(effect)
             case do.HighWatermark(offset):
@@ -171,8 +209,6 @@ class RaftDriver:
                 self._log.append(effect)
                 self._appended = effect.end
                 self._flush_wanted.set()
-            case do.PersistElection(state):
-                await self._log.persist_election(state)
             case do.TruncateTo(offset):
                 async with self._log_idle:
                     self._forget_unflushed()
@@ -254,23 +290,22 @@ class RaftDriver:
                 end, began_ms = self._appended, self._now()
                 if end is None:
                     continue
-                try:
-                    await self._log.flush()
-                except Exception as error:
-                    self._on_fatal(error)
-                    raise
-            took_ms = self._now() - began_ms
-            if took_ms > SLOW_FLUSH_MS:
-                log.warning("the disk is slow: syncing the metadata log took long", took_ms=took_ms)
+                await self._log.flush()
+            self._warn_if_slow("syncing what was appended", began_ms)
             self._do(self.machine.on_flushed(end, self._now()))
 
     # -- messages ---------------------------------------------------------------------------------------------------
 
+    def _send_soon(self, effect: do.Send) -> None:
+        if self._tasks.is_closed:
+            return  # the node is about to end
+        send = self._tasks.start(self._send(effect), f"send-{effect.to}")
+        self._sends[send] = None
+        send.add_done_callback(self._sends.pop)
+
     async def _send(self, effect: do.Send) -> None:
         link = self._links[effect.to]
-        timeout_s = ANSWER_MARGIN_S
-        if isinstance(effect.message, FetchRequest | FetchSnapshotRequest):
-            timeout_s += getattr(effect.message, "max_wait_ms", 0) / 1000
+        timeout_s = _patience_s(effect.message)
         try:
             answer = message_from_wire(await link.call(METHOD, effect.message.to_wire(), timeout_s=timeout_s))
         except (OSError, ChannelClosedError, TimeoutError, KafkaError, MalformedMessageError) as error:
@@ -311,3 +346,11 @@ class RaftDriver:
 
     def _now(self) -> int:
         return self._clock.monotonic_ms()
+
+
+def _patience_s(request: Message) -> float:
+    """How long to wait for an answer, in seconds, before the connection is taken for dead."""
+    if isinstance(request, VoteRequest) and not request.pre_vote:
+        return VOTE_MARGIN_S
+    waits_ms = request.max_wait_ms if isinstance(request, FetchRequest) else 0
+    return ANSWER_MARGIN_S + waits_ms / 1000

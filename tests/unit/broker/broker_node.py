@@ -8,6 +8,8 @@ import itertools
 import os
 import random
 import socket
+import threading
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -18,7 +20,7 @@ from minikafka.broker.node import Node
 from minikafka.broker.partition import Partition
 from minikafka.config import BrokerConfig
 from minikafka.metadata.controller.commands import ConfigValue, CreateTopics, NewTopic, ReplicaAssignment
-from minikafka.model import TopicPartition
+from minikafka.model import CLUSTER_METADATA_TOPIC, TopicPartition
 from minikafka.net.listener import Listener
 from minikafka.records.batch import Buffer
 from minikafka.storage.disk import Disk, File, OsDisk, OsFile
@@ -126,6 +128,40 @@ class HastyDisk(OsDisk):
 
     def _write(self, path: str, data: Buffer, *, durable: bool) -> None:
         super()._write(path, data, durable=False)
+
+
+class SlowDisk(HastyDisk):
+    """A disk on which the metadata log's syncs, and votes, take ``sync_s`` seconds in their thread."""
+
+    def __init__(self, sync_s: float) -> None:
+        self._sync_s = sync_s
+
+    def wait(self, path: str) -> None:
+        if CLUSTER_METADATA_TOPIC in path and threading.current_thread() is not threading.main_thread():
+            time.sleep(self._sync_s)
+
+    def open_append(self, path: str) -> File:
+        fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        return SlowFile(self, path, fd)
+
+    def _write(self, path: str, data: Buffer, *, durable: bool) -> None:
+        super()._write(path, data, durable=False)
+        if durable:
+            self.wait(path)
+
+
+class SlowFile(HastyFile):
+    """A file of a :class:`SlowDisk`."""
+
+    __slots__ = ("_disk", "_path")
+
+    def __init__(self, disk: SlowDisk, path: str, fd: int) -> None:
+        super().__init__(fd)
+        self._disk = disk
+        self._path = path
+
+    def fsync(self) -> None:
+        self._disk.wait(self._path)
 
 
 class FailingDisk(HastyDisk):

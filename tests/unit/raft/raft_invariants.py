@@ -7,7 +7,8 @@ commit by majority     what a leader declares committed is on the disks of a maj
 leader completeness    every committed record is in the log of every later leader
 state machine safety   every node applies the same records
 monotonicity           epochs never fall, on disk or in memory; a high watermark never falls in a node's life
-durability             a fetch claims no more than the sender's disk holds, in the epoch it holds
+durability             a fetch claims no more than the sender's disk holds, in the epoch it holds; a leader's disk
+                       holds its own vote
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ class CheckedSimulation(Simulation):
         self.high_watermarks = dict.fromkeys(self.nodes, 0)
         self.damaged = 0  # nodes whose disk lost what it had acknowledged, not repaired yet
 
-    def crash(self, node_id: int, kept_offset: int | None = None) -> None:
-        super().crash(node_id, kept_offset)
+    def crash(self, node_id: int, kept_offset: int | None = None, kept_election: bool = False) -> None:
+        super().crash(node_id, kept_offset, kept_election)
         self.epochs[node_id] = self.nodes[node_id].disk.election.epoch
         self.high_watermarks[node_id] = 0
 
@@ -76,6 +77,9 @@ class CheckedSimulation(Simulation):
     def _check_leader(self, node: Node, epoch: int) -> None:
         leader = self.leader_of.setdefault(epoch, node.node_id)
         check(leader == node.node_id, "election safety", f"{leader} and {node.node_id} lead epoch {epoch}")
+        self._check_one_vote(node.node_id, epoch, node.node_id)
+        stood = node.disk.election[:2]
+        check(stood == (epoch, node.node_id), "durability", f"{node.node_id} leads {epoch}, its disk says {stood}")
         self._check_complete(node)
 
     def _check_complete(self, node: Node) -> None:
@@ -141,23 +145,18 @@ class CheckedSimulation(Simulation):
         assert isinstance(packet, Packet)
         request = packet.message
         if isinstance(request, VoteRequest) and not request.pre_vote:
-            self._check_one_vote(node.node_id, request)
+            self._check_one_vote(node.node_id, request.epoch, request.candidate_id)
 
     def _check_sent(self, node: Node, effect: fx.Send) -> None:
         message = effect.message
-        if type(message) is VoteRequest:
-            if not message.pre_vote:
-                self._check_one_vote(node.node_id, message)
-        elif type(message) is FetchRequest:
+        if type(message) is FetchRequest:
             end = message.end
             if node.disk.flushed_offset < end.offset or self._epoch_before(node, end.offset) != end.epoch:
                 check(False, "durability", f"node {node.node_id} claims {end}, flushed {node.disk.flushed_offset}")
 
-    def _check_one_vote(self, voter: int, request: VoteRequest) -> None:
-        key = (voter, request.epoch)
-        given = self.votes.setdefault(key, request.candidate_id)
-        detail = f"{voter} votes for {given} and {request.candidate_id} in epoch {request.epoch}"
-        check(given == request.candidate_id, "one vote", detail)
+    def _check_one_vote(self, voter: int, epoch: int, candidate: int) -> None:
+        given = self.votes.setdefault((voter, epoch), candidate)
+        check(given == candidate, "one vote", f"{voter} votes for {given} and {candidate} in epoch {epoch}")
 
 
 CheckedSimulation.looks = {

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from planted.registry import Suite
+from pytest import MonkeyPatch  # noqa: PT013
 from raft_schedules import run_schedule, run_stability, trace_of
 
+import minikafka.raft.core as core_module
 import minikafka.raft.effects as fx
 from minikafka.model import OffsetAndEpoch
 from minikafka.raft import CommittedDataLostError
@@ -17,9 +19,9 @@ from minikafka.raft.leader import Leader
 from minikafka.raft.log import LogSummary
 from minikafka.raft.messages import VoteRequest
 from minikafka.raft.node import RaftNode
-from minikafka.raft.poll import Poll
+from minikafka.raft.poll import Poll, Round
 from minikafka.raft.quorum import QuorumState
-from minikafka.raft.role import ToCandidate, Transition
+from minikafka.raft.role import ToCandidate, ToProspective, Transition
 from minikafka.raft.unattached import Unattached
 from minikafka.raft.voters import majority_value
 
@@ -31,18 +33,83 @@ STABILITY = Suite("raft stability", "the same, with one node that comes and goes
 # Votes and epochs
 
 
-@SUITE.replaces(Core, "maybe_persist", listed="vote not persisted", seed=838)
-def the_vote_is_not_persisted(core: Core) -> None:
+@SUITE.plants(listed="vote not persisted")
+def the_vote_is_not_persisted(patch: MonkeyPatch) -> None:
     """The epoch is written, for whom the node voted in it is not."""
-    if core.election.epoch != core._persisted.epoch:
-        core._persisted = core.election
-        core._outbox.append(fx.PersistElection(core.election._replace(voted_for=None)))
+    take_effects = Core.take_effects
+
+    def without_vote(core: Core) -> list[fx.Effect]:
+        return [
+            fx.PersistElection(effect.state._replace(voted_for=None))
+            if isinstance(effect, fx.PersistElection)
+            else effect
+            for effect in take_effects(core)
+        ]
+
+    patch.setattr(Core, "take_effects", without_vote)
+    patch.setattr(Core, "is_durable", property(lambda core: core.epoch == core._durable.epoch))
+    patch.setattr(core_module, "_order", lambda state: state.epoch)
 
 
-@SUITE.replaces(Core, "emit", listed="reply before persist", seed=1792)
+@SUITE.replaces(Core, "emit_once_durable", listed="reply before persist")
 def the_answer_leaves_before_the_vote_is_durable(core: Core, effect: fx.Effect) -> None:
     """A vote is answered, and forgotten by a crash before it was written."""
-    core._outbox.append(effect)
+    core.emit(effect)
+
+
+@SUITE.replaces(Poll, "won")
+def a_candidate_leads_before_its_own_vote_is_durable(poll: Poll) -> bool:
+    """The others' votes make a majority, and a crash lets the winner stand in the same epoch again."""
+    return len(poll.granted) >= poll._core.voters.majority
+
+
+@SUITE.plants()
+def the_clock_of_an_election_starts_before_the_vote_is_durable(patch: MonkeyPatch) -> None:
+    """A disk that takes longer than a round of voting lets no election end."""
+    begin = Round.__init__
+
+    def with_clock(round_: Round, core: Core, now_ms: int) -> None:
+        begin(round_, core, now_ms)
+        round_._deadline_ms = now_ms + core.election_timeout_ms()
+
+    patch.setattr(Round, "__init__", with_clock)
+
+
+@SUITE.plants()
+def a_voter_does_not_wait_until_its_vote_is_durable(patch: MonkeyPatch) -> None:
+    """The voter's own clock runs while it writes its vote: it stands before its candidate can have won."""
+    begin = Unattached.__init__
+
+    def with_clock(
+        role: Unattached, core: Core, now_ms: int, search_at_ms: int, remembered_leader: int | None = None
+    ) -> None:
+        begin(role, core, now_ms, search_at_ms, remembered_leader)
+        role._election_deadline_ms = role._election_due_ms(now_ms)
+
+    patch.setattr(Unattached, "__init__", with_clock)
+
+
+@SUITE.replaces(Candidate, "_on_failed")
+def a_vote_that_comes_late_is_lost(candidate: Candidate) -> Transition:
+    """Voters whose disks take longer than a round of voting never elect one whose disk is fast."""
+    return ToProspective()
+
+
+@SUITE.replaces(RaftNode, "_grants", seed=36)
+def a_voter_agrees_to_an_election_while_it_writes_its_vote(node: RaftNode, request: VoteRequest, now_ms: int) -> bool:
+    """Each new election makes the one under way worthless, before it can end."""
+    core, role = node._core, node._quorum.role
+    if not core.may_campaign or not node._is_up_to_date(request.last):
+        return False
+    if request.pre_vote:
+        return role.may_pre_vote(now_ms)
+    return role.may_vote() and core.election.voted_for in (None, request.candidate_id)
+
+
+@SUITE.replaces(Follower, "_can_sign")
+def a_follower_is_silent_while_it_syncs(follower: Follower) -> bool:
+    """A disk that takes longer than the fetch timeout costs the leader its majority, and the follower its leader."""
+    return False
 
 
 @SUITE.replaces(RaftNode, "_is_up_to_date")
@@ -79,7 +146,7 @@ def a_node_with_a_damaged_log_votes(core: Core) -> bool:
     return core.is_voter
 
 
-@SUITE.replaces(Follower, "_maybe_complete_repair", seed=2494)
+@SUITE.replaces(Follower, "_maybe_complete_repair", seed=22382)
 def repair_ends_at_a_new_leaders_old_high_watermark(follower: Follower) -> None:
     """A damaged log is taken for whole at a high watermark from before the leader's own epoch."""
     core = follower.core
@@ -90,7 +157,7 @@ def repair_ends_at_a_new_leaders_old_high_watermark(follower: Follower) -> None:
 # Commits
 
 
-@SUITE.replaces(Leader, "_maybe_commit", seed=12743)
+@SUITE.replaces(Leader, "_maybe_commit", seed=19621)
 def former_epochs_are_committed_by_counting(leader: Leader, now_ms: int) -> None:
     """A record of a former epoch is committed because a majority has it (figure 8 of the Raft paper)."""
     if leader.core.advance_high_watermark(leader._majority_offset()):

@@ -1,9 +1,10 @@
 """A small language in which scenarios of the quorum are told, and everything the machines say to them is written down.
 
 A file of ``tests/golden/raft`` is a list of blocks: comment lines (``#``), command lines, ``----``, what they print, an
-empty line. Messages stay on the wire until delivered, appends unflushed until flushed; no time passes by itself.
+empty line. Messages stay on the wire until delivered, appends unflushed until flushed; votes are on disk at once,
+unless ``persist=manual``; no time passes by itself.
 
-cluster voters=3 [observers=1] [seed=1] [flush=auto] [election_timeout_ms=..., any field of RaftConfig]
+cluster voters=3 [observers=1] [seed=1] [flush=auto] [persist=manual] [election_timeout_ms=..., any field of RaftConfig]
 start [NODE...]            (all by default)
 tick NODE                  let time pass to the node's next deadline, and tick it
 time MS                    let so much time pass, ticking whoever is due
@@ -11,6 +12,7 @@ deliver [PATTERN...]       what is on the wire now; a pattern is ``1->2``, ``1->
 drop [PATTERN...]          lose it instead
 settle [MS]                deliver, flush and answer until nothing moves; for MS of time, if given
 flush NODE                 an fsync of its log ends
+persist NODE               its election state is on disk
 hold NODE / release NODE   its effects wait undone / are done now
 propose NODE VALUE...      one batch
 crash NODE [KEPT]          of what is not flushed, records below offset KEPT survive
@@ -66,6 +68,7 @@ class Scenario(CheckedSimulation):
         self._lines: list[str] = []
         self._held: set[int] = set()
         self._auto_flush = False
+        self._auto_persist = True
 
     def printed(self) -> list[str]:
         lines, self._lines = self._lines, []
@@ -90,6 +93,8 @@ class Scenario(CheckedSimulation):
         self._lines += [f"    {describe(effect)}" for effect in effects]
         if node.node_id not in self._held:
             node.do_all()
+            if self._auto_persist:
+                node.persist()
             if self._auto_flush:
                 node.flush()
 
@@ -104,6 +109,7 @@ class Scenario(CheckedSimulation):
         given = dict(setting.split("=") for setting in settings)
         voters, observers, seed = (int(given.pop(key, default)) for key, default in _DEFAULTS)
         self._auto_flush = given.pop("flush", "manual") == "auto"
+        self._auto_persist = given.pop("persist", "auto") == "auto"
         config = RaftConfig(**{key: int(value) for key, value in given.items()})
         super().__init__(voters, observers, seed, config)
 
@@ -171,6 +177,12 @@ class Scenario(CheckedSimulation):
     def _release(self, node: str) -> None:
         self._held.discard(int(node))
         self.nodes[int(node)].do_all()
+        if self._auto_persist:
+            self.nodes[int(node)].persist()
+
+    def _persist(self, node: str) -> None:
+        self._say(f"persist {node}")
+        self.nodes[int(node)].persist()
 
     def _propose(self, node: str, *values: str) -> None:
         self._say(f"propose {node} {' '.join(values)}")

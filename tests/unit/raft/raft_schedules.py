@@ -20,6 +20,7 @@ from minikafka.raft import RaftConfig
 
 STEPS = (100, 100, 100, 100, 500)  # the short ones are cheap; some bugs take a history that only long ones have
 FETCH_TIMEOUT_MS = 60
+SLOW_SYNCS_MS = (30, 150)  # a disk that takes longer than a round of voting, and than the fetch timeout
 
 
 @cache
@@ -38,6 +39,7 @@ def quick_config(records_per_fetch: int) -> RaftConfig:
     )
 
 
+SYNCS_TO_ELECT = 12
 SIZES = (3, 3, 3, 3, 3, 5, 5, 1)
 
 
@@ -74,6 +76,7 @@ class Schedule(CheckedSimulation):
             (self.damage_any, some(0, 0, 1)),
         ]
         self.flush_rate = some(0.1, 0.4, 0.8)
+        self.final_sync_ms = some(0, 0, 0, *SLOW_SYNCS_MS)
         self.orderly = choice.random()
         total, cumulative = 0.0, []
         for _, weight in table:
@@ -99,9 +102,11 @@ class Schedule(CheckedSimulation):
     def settle(self) -> None:
         """Heal everything; then there must be a leader with everybody at its high watermark before long.
 
-        First without one of the voters, where the others are enough.
+        First without one of the voters, where the others are enough. And before that, in some schedules, on slow disks.
         """
         self.cuts.clear()
+        if self.final_sync_ms:
+            self._elect_on_slow_disks()
         absent = self.below(len(self.voters)) + 1
         sound = sum(
             not self.nodes[voter].disk.repair_mark for voter in range(1, len(self.voters) + 1) if voter != absent
@@ -127,27 +132,64 @@ class Schedule(CheckedSimulation):
         nodes = [self.nodes[node_id] for node_id in those]
         return all(len(node.applied) == end == node.disk.end_offset for node in nodes)
 
+    def _elect_on_slow_disks(self) -> None:
+        """Syncs that take longer than a round of voting elect a leader, and nothing but a sync is no reason to leave
+        it: ``no disruption``."""
+        for node in self.all_nodes:
+            node.sync_ms = self.final_sync_ms if self.below(4) else 0
+            if node.machine is None:
+                node.start()
+        limit_ms = 40 * FETCH_TIMEOUT_MS + SYNCS_TO_ELECT * self.final_sync_ms
+        check(self.run_fairly(self._followed, limit_ms), "liveness", f"no leader on slow disks: {self.summary()}")
+        leaders, epoch = self.leaders(), max(self.epochs.values())
+        for _ in range(5):
+            self.propose_any()
+            self.run_fairly(lambda: False, self.final_sync_ms)
+        same = self.leaders() == leaders and max(self.epochs.values()) == epoch
+        check(same, "no disruption", f"{leaders} in {epoch} on slow disks, now {self.summary()}")
+        for node in self.all_nodes:
+            node.sync_ms = 0
+
+    def _followed(self) -> bool:
+        """One leads, has committed a record of its own, and is fetched from by all who are there."""
+        leaders = self.leaders()
+        if len(leaders) != 1:
+            return False
+        leader = self.nodes[leaders[0]].machine
+        assert leader is not None
+        machines = [node.machine for node in self.all_nodes if node.machine is not None]
+        return leader.log.epoch_before(leader.high_watermark) == leader.epoch and all(
+            machine.leader == leader.leader and machine.epoch == leader.epoch for machine in machines
+        )
+
     # Steps
 
     def any_node(self) -> Node:
         return self.nodes[self.below(len(self.nodes)) + 1]
 
     def progress(self) -> None:
-        """Something that was begun goes on: an effect (or all) of a node, a flush, or a delivery."""
+        """Something that was begun goes on: an effect (or all) of a node, a write to a disk, or a delivery."""
         random, wire, nodes = self.random, self.wire, self.all_nodes
         if not wire or random() < 0.5:
             busy = [node for node in nodes if node.queue]
             if busy:
                 node = busy[int(random() * len(busy))]
-                if random() < 0.3:
+                kind = random()
+                if kind < 0.1:
+                    node.do_one_at_once()
+                elif kind < 0.4:
                     node.do_one()
                 else:
                     node.do_all()
                 return
         if not wire or random() < self.flush_rate:
-            unflushed = [node for node in nodes if node.appended is not None]
+            unflushed = [node for node in nodes if node.appended is not None or node.persisting is not None]
             if unflushed:
-                unflushed[int(random() * len(unflushed))].flush()
+                node = unflushed[int(random() * len(unflushed))]
+                if node.persisting is not None and (node.appended is None or random() < 0.5):
+                    node.persist()
+                else:
+                    node.flush()
                 return
         if wire:
             self.deliver(wire.pop(0 if random() < self.orderly else int(random() * len(wire))))
@@ -188,7 +230,7 @@ class Schedule(CheckedSimulation):
         aim = (aims[self.below(2)] if self.below(4) else []) or self.all_nodes
         node = aim[self.below(len(aim))]
         if node.machine is not None:
-            self.crash(node.node_id, self.below(node.disk.end_offset + 1))
+            self.crash(node.node_id, self.below(node.disk.end_offset + 1), self.below(2) == 0)
             for other in self.nodes:
                 if other != node.node_id and self.below(2):
                     self.break_connection(other, node.node_id)

@@ -107,6 +107,11 @@ class Node:
         self.machine: RaftNode | None = None
         self.queue: deque[fx.Effect] = deque()
         self.appended: OffsetAndEpoch | None = None  # the end of the last append not flushed yet
+        self.election: ElectionState | None = None  # to be written next
+        self.persisting: ElectionState | None = None  # being written now
+        self.persisted_at_ms: int | None = None  # when writing ends, of a disk that takes time
+        self.flushed_at_ms: int | None = None
+        self.sync_ms = 0  # how long its disk takes, when things run fairly
         self.applied: list[Record] = []
         self.incoming = bytearray()
 
@@ -127,25 +132,44 @@ class Node:
         self.applied = [] if latest is None else decode_records(self.disk.snapshots[latest])
         self.take(self.machine.start(simulation.now_ms))
 
-    def crash(self, kept_offset: int | None = None) -> None:
-        """The process dies; of what is not flushed, records below ``kept_offset`` happen to survive."""
+    def crash(self, kept_offset: int | None = None, kept_election: bool = False) -> None:
+        """The process dies; of what is not flushed, records below ``kept_offset`` happen to survive, and an election
+        state that is being written if ``kept_election``."""
         self.machine = None
         self.queue.clear()
-        self.appended = None
+        if kept_election and self.persisting is not None:
+            self.disk.election = self.persisting
+        self.appended = self.election = self.persisting = self.persisted_at_ms = self.flushed_at_ms = None
         self.incoming.clear()
         keep = max(self.disk.flushed_offset, min(kept_offset or 0, self.disk.end_offset))
         self.disk.truncate_to(keep)
         self.disk.flushed_offset = keep  # recovery fsyncs what it found
 
     def take(self, effects: list[fx.Effect]) -> None:
-        if effects:
-            self.queue.extend(effects)
-            self.simulation.on_effects(self, effects)
+        if not effects:
+            return
+        for effect in effects:
+            if type(effect) is fx.PersistElection:
+                self.election = effect.state
+                self._begin_to_persist()
+            else:
+                self.queue.append(effect)
+        self.simulation.on_effects(self, effects)
 
     # The driver
 
     def do_one(self) -> None:
-        effect = self.queue.popleft()
+        self._do(self.queue.popleft())
+
+    def do_one_at_once(self) -> None:
+        """One that need not wait for those before it, if there is one."""
+        for effect in self.queue:
+            if isinstance(effect, (fx.Send, fx.Respond)) and effect.at_once:
+                self.queue.remove(effect)
+                self._do(effect)
+                return
+
+    def _do(self, effect: fx.Effect) -> None:
         kind = type(effect)
         act = _ACTS.get(kind)
         if act is not None:
@@ -158,8 +182,36 @@ class Node:
         while self.queue:
             self.do_one()
 
+    def _begin_to_persist(self) -> None:
+        """The driver writes one election state at a time, and of those that wait the latest only."""
+        if self.persisting is None:
+            self.persisting, self.election = self.election, None
+
+    def persist(self) -> None:
+        """Writing the election state ends."""
+        state, self.persisting, self.persisted_at_ms = self.persisting, None, None
+        if state is not None and self.machine is not None:
+            self.disk.election = state
+            self._begin_to_persist()
+            self.take(self.machine.on_election_durable(state, self.simulation.now_ms))
+
+    def sync_fairly(self) -> None:
+        """End what has been written for as long as its disk takes."""
+        now_ms, duration_ms = self.simulation.now_ms, self.sync_ms
+        if self.persisting is not None:
+            if self.persisted_at_ms is None:
+                self.persisted_at_ms = now_ms + duration_ms
+            if now_ms >= self.persisted_at_ms:
+                self.persist()
+        if self.appended is not None:
+            if self.flushed_at_ms is None:
+                self.flushed_at_ms = now_ms + duration_ms
+            if now_ms >= self.flushed_at_ms:
+                self.flush()
+
     def flush(self) -> None:
         """An fsync of all that is written ends."""
+        self.flushed_at_ms = None
         end, self.appended = self.appended, None
         if end is not None and self.machine is not None:
             self.disk.flushed_offset = self.disk.end_offset
@@ -175,9 +227,6 @@ class Node:
         self.disk.snapshots[snapshot_id] = encode_records(0, self.applied[:offset])
         self.take(self.machine.on_snapshot_created(Snapshot(snapshot_id, len(self.disk.snapshots[snapshot_id]))))
         return True
-
-    def _do_PersistElection(self, effect: fx.PersistElection) -> None:  # noqa: N802
-        self.disk.election = effect.state
 
     def _append(self, base_offset: int, records: list[Record], end: OffsetAndEpoch) -> None:
         assert base_offset == self.disk.end_offset, "appends continue the log"
@@ -328,8 +377,8 @@ class Simulation:
         refused = self.nodes[peer].machine is None and (node_id, peer) not in self.cuts
         self.call(node_id, lambda machine: machine.on_connection_lost(peer, refused, self.now_ms))
 
-    def crash(self, node_id: int, kept_offset: int | None = None) -> None:
-        self.nodes[node_id].crash(kept_offset)
+    def crash(self, node_id: int, kept_offset: int | None = None, kept_election: bool = False) -> None:
+        self.nodes[node_id].crash(kept_offset, kept_election)
 
     def propose(self, node_id: int, values: list[int]) -> None:
         node = self.nodes[node_id]
@@ -348,6 +397,12 @@ class Simulation:
         due.sort()
         return due
 
+    def next_events(self) -> list[int]:
+        """When something happens by itself: deadlines of machines, and disks that are done."""
+        times = [at for at, _ in self.deadlines()]
+        times += [at for node in self.all_nodes for at in (node.persisted_at_ms, node.flushed_at_ms) if at is not None]
+        return times
+
     def leaders(self) -> list[int]:
         return [node.node_id for node in self.all_nodes if node.machine is not None and node.machine.role == "leader"]
 
@@ -358,9 +413,9 @@ class Simulation:
             self._run_out()
             if done():
                 return True
-            due = self.deadlines()
-            self.now_ms = max(self.now_ms, due[0][0]) if due else end_ms + 1
-            for at, node_id in due:
+            next_ms = min(self.next_events(), default=end_ms + 1)
+            self.now_ms = max(self.now_ms, next_ms)
+            for at, node_id in self.deadlines():
                 if at <= self.now_ms:
                     self.tick(node_id)
         return False
@@ -370,8 +425,7 @@ class Simulation:
             for node in self.all_nodes:
                 if node.queue:
                     node.do_all()
-                if node.appended is not None:
-                    node.flush()
+                node.sync_fairly()
             if not self.wire and not any([node.queue for node in self.all_nodes]):  # noqa: C419
                 return
             packets, self.wire = self.wire, []

@@ -31,6 +31,7 @@ from minikafka.raft.messages import (
     FetchSnapshotResponse,
     Message,
     Request,
+    Response,
     VoteRequest,
     VoteResponse,
 )
@@ -39,7 +40,28 @@ VOTERS = VoterSet.parse("1@a:1,2@b:2,3@c:3")
 NONE = ErrorCode.NONE
 
 
-def node(**changes: Any) -> RaftNode:
+class Prompt(RaftNode):
+    """Its election state is on disk at once."""
+
+    def _persisted(self, effects: list[fx.Effect], now_ms: int) -> list[fx.Effect]:
+        for effect in of_type(effects, fx.PersistElection):
+            effects = effects + self._persisted(self.on_election_durable(effect.state, now_ms), now_ms)
+        return effects
+
+    def start(self, now_ms: int) -> list[fx.Effect]:
+        return self._persisted(super().start(now_ms), now_ms)
+
+    def tick(self, now_ms: int) -> list[fx.Effect]:
+        return self._persisted(super().tick(now_ms), now_ms)
+
+    def on_request(self, token: object, message: Request, now_ms: int) -> list[fx.Effect]:
+        return self._persisted(super().on_request(token, message, now_ms), now_ms)
+
+    def on_response(self, peer: int, request_id: int, message: Response, now_ms: int) -> list[fx.Effect]:
+        return self._persisted(super().on_response(peer, request_id, message, now_ms), now_ms)
+
+
+def node(disk: type[RaftNode] = Prompt, **changes: Any) -> RaftNode:
     """Node 1 of three, started at time 0."""
     settings: dict[str, Any] = {
         "node_id": 1,
@@ -48,7 +70,7 @@ def node(**changes: Any) -> RaftNode:
         "rng": random.Random(1),
         "batch_spans": batch_spans,
     }
-    machine = RaftNode(**(settings | changes))
+    machine = disk(**(settings | changes))
     machine.start(0)
     return machine
 
@@ -183,6 +205,104 @@ def test_a_vote_and_its_epoch_take_one_write() -> None:
     effects = node().on_request("t", VoteRequest("c", 2, 1, START, False), 0)
     assert [type(effect) for effect in effects] == [fx.PersistElection, fx.Respond]
     assert of_type(effects, fx.PersistElection)[0].state == ElectionState(1, 2)
+
+
+def test_a_vote_is_answered_when_it_is_on_disk() -> None:
+    machine = node(RaftNode)
+    (write,) = machine.on_request("t", VoteRequest("c", 2, 1, START, False), 0)
+    assert write == fx.PersistElection(ElectionState(1, 2))
+    (answer,) = of_type(machine.on_election_durable(ElectionState(1, 2), 1000), fx.Respond)
+    assert (answer.token, answer.message.vote_granted, answer.at_once) == ("t", True, True)
+
+
+def test_a_vote_superseded_before_it_was_written_is_answered_with_the_later_one() -> None:
+    machine = node(RaftNode)
+    machine.on_request("former", VoteRequest("c", 2, 1, START, False), 0)
+    machine.on_request("latter", VoteRequest("c", 3, 2, START, False), 10)
+    answers = of_type(machine.on_election_durable(ElectionState(2, 3), 1000), fx.Respond)
+    assert [(answer.token, answer.message.leader_epoch) for answer in answers] == [("former", 1), ("latter", 2)]
+
+
+def test_the_write_of_a_former_vote_says_nothing_of_the_later_one() -> None:
+    machine = node(RaftNode)
+    machine.on_request("former", VoteRequest("c", 2, 1, START, False), 0)
+    machine.on_request("latter", VoteRequest("c", 3, 2, START, False), 10)
+    (answer,) = machine.on_election_durable(ElectionState(1, 2), 1000)
+    assert isinstance(answer, fx.Respond)
+    assert answer.token == "former"
+    assert machine.next_deadline_ms() is None
+    assert machine.on_election_durable(ElectionState(1, 2), 1000) == []
+
+
+def test_no_clock_of_an_election_runs_while_the_vote_is_written() -> None:
+    for request in (VoteRequest("c", 2, 1, START, False), BeginQuorumEpochRequest("c", 2, 1)):
+        machine = node(RaftNode)
+        machine.on_request("t", request, 0)
+        assert machine.next_deadline_ms() is None
+        assert machine.tick(1_000_000) == []
+        machine.on_election_durable(machine.election, 1_000_000)
+        due_ms = machine.next_deadline_ms()
+        assert due_ms is not None
+        assert due_ms >= 1_000_000
+
+
+def test_who_writes_its_vote_agrees_to_no_election() -> None:
+    machine = node(RaftNode)
+    machine.on_request("t", VoteRequest("c", 2, 1, START, False), 0)
+    assert not ask(machine, VoteRequest("c", 3, 1, START, True)).vote_granted
+    machine.on_election_durable(machine.election, 10)
+    assert ask(machine, VoteRequest("c", 3, 1, START, True)).vote_granted
+
+
+def candidate(votes_ms: int) -> tuple[RaftNode, dict[int, int]]:
+    """Node 1, standing for epoch 1 with its vote written, and the ids of its requests."""
+    machine = node(RaftNode)
+    (first, *_) = of_type(machine.tick(1000), fx.Send)
+    effects = machine.on_response(first.to, first.request_id, VoteResponse(NONE, 0, None, True), 1000)
+    machine.on_election_durable(machine.election, votes_ms)
+    return machine, {send.to: send.request_id for send in of_type(effects, fx.Send)}
+
+
+@pytest.mark.spec("C1")
+def test_a_candidate_without_its_own_vote_on_disk_does_not_lead() -> None:
+    machine = node(RaftNode)
+    (first, *_) = of_type(machine.tick(1000), fx.Send)
+    effects = machine.on_response(first.to, first.request_id, VoteResponse(NONE, 0, None, True), 1000)
+    requests = of_type(effects, fx.Send)
+    assert {(send.to, send.at_once, send.message.pre_vote) for send in requests} == {(2, True, False), (3, True, False)}
+    for send in requests:
+        machine.on_response(send.to, send.request_id, VoteResponse(NONE, 1, None, True), 1001)
+    assert machine.role == "candidate"
+    machine.on_election_durable(ElectionState(1, 1), 5000)
+    assert machine.role == "leader"
+
+
+def test_votes_that_come_after_the_round_count() -> None:
+    machine, asked = candidate(1000)
+    machine.tick(2000)
+    assert machine.role == "prospective"
+    (won, *_) = machine.on_response(3, asked[3], VoteResponse(NONE, 1, None, True), 2001)
+    assert won == fx.BecameLeader(1, 0)
+    assert machine.role == "leader"
+
+
+def test_votes_of_a_former_epoch_do_not() -> None:
+    machine, asked = candidate(1000)
+    machine.tick(2000)
+    machine.on_request("t", VoteRequest("c", 2, 2, START, False), 2000)
+    machine.on_election_durable(machine.election, 2000)
+    machine.tick(3000)
+    assert (machine.role, machine.epoch) == ("prospective", 2)
+    machine.on_response(3, asked[3], VoteResponse(NONE, 1, None, True), 3001)
+    assert machine.role == "prospective"
+
+
+def test_an_answer_to_an_earlier_round_does_not_take_the_place_of_the_next() -> None:
+    machine, asked = candidate(1000)
+    (again, *_) = [send for send in of_type(machine.tick(2000), fx.Send) if send.to == 3]
+    machine.on_response(3, asked[3] - 1_000, VoteResponse(NONE, 1, None, False), 2001)
+    machine.on_response(3, again.request_id, VoteResponse(NONE, 1, None, True), 2001)
+    assert (machine.role, machine.epoch) == ("candidate", 2)
 
 
 @pytest.mark.spec("P1")

@@ -9,7 +9,7 @@ from raft_schedules import run_schedule, trace_of
 
 from minikafka.raft.quorum import LEGAL_TRANSITIONS, QuorumState
 
-RARE = (499, 2564)  # where a node that resigned, and one that leads, learn of the next leader by its epoch
+RARE = (319, 2337)  # where a node that resigned, and one that leads, learn of the next leader by its epoch
 
 
 @pytest.mark.spec("C1")

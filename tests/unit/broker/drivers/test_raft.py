@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
-from broker_node import Cluster, create_topic, eventually, in_time, listener_of, turns
+from broker_node import Cluster, SlowDisk, create_topic, eventually, in_time, listener_of, turns
 
 from minikafka.broker.drivers import metadata as metadata_module
 from minikafka.broker.drivers.metadata_log import QUORUM_STATE, REPAIR_MARK
@@ -104,6 +104,21 @@ async def test_a_killed_leader_is_replaced_and_comes_back(cluster: Cluster) -> N
     back = cluster.nodes[dead]
     await eventually(lambda: back.image.topic("after"), "what it missed")
     assert back.image.topic("before") is not None
+
+
+@pytest.mark.spec("C1")
+async def test_disks_slower_than_a_round_of_voting_elect_a_controller(cluster: Cluster) -> None:
+    """It never happened when the clock of an election ran while votes were written (150 to 300 ms)."""
+    for node_id in cluster.node_ids:
+        await cluster.start(node_id, disk=SlowDisk(sync_s=0.4), controller_quorum_fetch_timeout_ms=300)
+    leader = await cluster.wait_for_controller()
+    epoch = leader.control_plane.raft.machine.epoch
+    await cluster.ready()
+    for number in range(3):  # each is synced for longer than a follower waits for its leader
+        await create_topic(leader, f"topic-{number}")
+    assert leader.control_plane.controller.is_active
+    await cluster.kill(leader.config.node_id)
+    assert (await cluster.wait_for_controller()).control_plane.raft.machine.epoch == epoch + 1
 
 
 async def test_a_command_whose_leader_steps_down_has_an_unknown_outcome(cluster: Cluster) -> None:
