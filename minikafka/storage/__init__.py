@@ -8,13 +8,15 @@
 ``segments``         the ordered segments of a log
 ``epochs``           the leader-epoch cache (rows E1, E2)
 ``producer_state``   what each producer wrote last, open transactions; ``snapshots``: the same on disk
-``checkpoints``      ``topic partition offset`` text files; ``directory_checkpoints``: those of one directory
+``checkpoints``      ``topic partition offset`` text files; ``directory_checkpoints``: those of one directory;
+                     ``small_file``: a file that is replaced as a whole, by any thread
 ``durable_end``      up to where a log was synced, exactly
 ``config``           the settings of one log
 ``log``              one partition's log, as a broker calls it: what its parts share, and how it fails. The parts:
 ``appending``        stage and commit; ``follower``: what a follower demands of fetched batches
 ``reading``          ``slice``: a region of a file with whole batches; ``timestamps``: from a time to an offset
-``cutting``          truncation, DeleteRecords, ``retention``
+``cutting``          truncation, DeleteRecords, ``retention``; ``cut_job``: the slow part of a truncation;
+                     ``rewinding``: producers after it
 ``flush``            making it durable, the slow part fit for a thread
 ``compaction``       the cleaner: keeps the last value of each key
 ``recovery``         a partition directory -> loaded segments and state; ``leftovers``: what was under way;

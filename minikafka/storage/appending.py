@@ -61,6 +61,7 @@ class Appender:
         log = self._log
         if log.failure is not None:
             raise log.failure
+        assert log.cut_floor is None, "the log is being cut"
         config, marker = log.config, None
         if header.producer_id >= 0:
             duplicate = log.producers.check(header)
@@ -119,6 +120,7 @@ class Appender:
         """
         log = self._log
         self.commit()
+        assert log.cut_floor is None, "the log is being cut"
         batches = checked_batches(log, records, log.config.is_compacted if allow_gap is None else allow_gap)
         run_start = run_end = 0
         for position, header in batches:
@@ -150,6 +152,7 @@ class Appender:
     def begin_epoch(self, epoch: int) -> None:
         """This replica leads in ``epoch`` from the log's end on (KIP-101). IllegalLogState when epochs would fall."""
         log = self._log
+        assert log.cut_floor is None, "the log is being cut"
         if epoch < log.epochs.latest_epoch:
             raise IllegalLogState(
                 f"{log.topic_partition} is in leader epoch {log.epochs.latest_epoch}; it cannot begin epoch {epoch}"
@@ -160,6 +163,7 @@ class Appender:
         """Close the active segment and begin another at ``base_offset`` (the log's end); nothing if it is empty."""
         log = self._log
         self.commit()
+        assert log.cut_floor is None, "the log is being cut"
         active = log.segments.active
         base_offset = log.log_end_offset if base_offset is None else base_offset
         if active.size == 0 and active.base_offset == base_offset:

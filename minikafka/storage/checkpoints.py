@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from minikafka.model import TopicPartition
 from minikafka.storage.disk import Disk
+from minikafka.storage.small_file import SmallFile
 
 VERSION = 0
 
@@ -42,12 +43,17 @@ def parse_checkpoint(data: bytes) -> list[list[str]]:
 
 
 class OffsetCheckpoint:
-    """An offset per partition in one file of a log directory."""
+    """An offset per partition in one file of a log directory.
+
+    What the file should say changes on the event loop only; any thread may :meth:`store` it.
+    """
 
     def __init__(self, disk: Disk, directory: str, name: str) -> None:
         self._disk = disk
         self._path = f"{directory}/{name}"
-        self._written: dict[TopicPartition, int] | None = None
+        self._file = SmallFile(disk, self._path)
+        self._desired: dict[TopicPartition, int] = {}
+        self._version = 1  # of what is desired
 
     def read(self) -> dict[TopicPartition, int]:
         """The offsets; empty when the file is absent or damaged, for every user then takes the safe side."""
@@ -56,17 +62,35 @@ class OffsetCheckpoint:
             offsets = {TopicPartition(topic, int(partition)): int(offset) for topic, partition, offset in rows}
         except (FileNotFoundError, DamagedCheckpointError, ValueError):
             return {}
-        self._written = dict(offsets)
+        self._desired = dict(offsets)
+        self._file.found(self._version)
         return offsets
 
     def mentions(self, where: TopicPartition) -> bool:
-        """True when the file, as last read or written, has a row for the partition."""
-        return self._written is not None and where in self._written
+        """True when the file has, may have or is to have a row for the partition."""
+        return where in self._desired or self._file.durable_version < self._version
+
+    def replace(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """The file should hold these rows."""
+        if offsets != self._desired:
+            self._desired = dict(offsets)
+            self._version += 1
+
+    def lower(self, where: TopicPartition, offset: int) -> None:
+        """The row of a partition, if there is one, should say no more than ``offset``."""
+        if offset < self._desired.get(where, offset):
+            self._desired[where] = offset
+            self._version += 1
+
+    def store(self) -> None:
+        """Make durable what is desired by now, unless it already is. OSError when the disk refuses."""
+        version = self._version  # first: what is desired may be newer, never older
+        if version > self._file.durable_version:
+            offsets = sorted(self._desired.copy().items())
+            rows = ((topic, str(partition), str(offset)) for (topic, partition), offset in offsets)
+            self._file.store(version, format_checkpoint(rows))
 
     def write(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Replace the file durably, unless it already says so."""
-        if offsets == self._written:
-            return
-        rows = ((topic, str(partition), str(offset)) for (topic, partition), offset in sorted(offsets.items()))
-        self._disk.write_atomic(self._path, format_checkpoint(rows))
-        self._written = dict(offsets)
+        """Replace the file durably, here and now, unless it already says so."""
+        self.replace(offsets)
+        self.store()

@@ -40,7 +40,7 @@ KEY_OVERHEAD_BYTES = 120
 
 def plan(log: Log, high_watermark: int, wall_ms: int) -> CompactionJob | None:
     """A job, if enough of the log is dirty (``min.cleanable.dirty.ratio``); None otherwise."""
-    if log.is_uncleanable:
+    if log.is_uncleanable or log.is_cutting:
         return None
     segments = _cleanable(log, high_watermark, wall_ms)
     dirty = [segment for segment in segments if segment.next_offset > log.first_dirty_offset]

@@ -1,16 +1,26 @@
 """Cuts of a log, at its end (truncation) and at its start (retention, DeleteRecords).
 
-Truncation is durable, step by step, before anything can be appended where the old records were: otherwise a crash
-could leave old and new batches interleaved with nothing to tell them apart. In this order: the recovery point on disk
-falls below the cut; segments behind it go, newest first, each removal synced; the file is cut and synced.
+A truncation is a job in three parts: ``prepare_truncation`` or ``prepare_restart`` on the event loop, from which on
+nothing at or above the cut is served or counted; :meth:`CutJob.run` in any thread; ``complete_cut`` on the loop. In
+between, appends and flushes are a mistake of the caller, and reads are refused with a retriable error.
+
+The job is durable, step by step, before anything can be appended where the old records were: otherwise a crash could
+leave old and new batches interleaved with nothing to tell them apart. In this order: the recovery point on disk falls
+below the cut, and with it the log start and the high watermark; segments behind it go, newest first, each removal
+synced; the file is cut and synced. Until the job is complete ``Log.cut_floor`` keeps checkpoints below the cut, too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.storage import retention
+from minikafka.storage.cut_job import EVERYTHING, CutJob
+from minikafka.storage.errors import BadBatchError
+from minikafka.storage.producer_state import ProducerState
+from minikafka.storage.segment import Segment, SegmentCache
 
 if TYPE_CHECKING:
     from minikafka.storage.log import Log
@@ -19,76 +29,128 @@ if TYPE_CHECKING:
 class Cutter:
     """See the module."""
 
-    __slots__ = ("_log",)
+    __slots__ = ("_job", "_log")
 
     def __init__(self, log: Log) -> None:
         self._log = log
+        self._job: CutJob | None = None
 
     # -- the end ----------------------------------------------------------------------------------------------------
 
-    def truncate_to(self, offset: int) -> bool:
-        """Cut everything from ``offset`` on, durably; an offset inside a batch takes that batch with it.
+    def prepare_truncation(self, offset: int) -> CutJob | None:
+        """Cut everything from ``offset`` on; an offset inside a batch takes that batch with it. Rows R4, R13.
 
-        False when the log already ends at or before ``offset``. Rows R4, R13.
+        Run the job in any thread, then :meth:`complete_cut`. None when the log already ends at or before ``offset``.
         """
         log = self._log
         log.commit()
+        assert self._job is None, "a cut is under way"
         if offset >= log.log_end_offset:
             # An epoch that this replica began as leader, without an append, may contradict the new leader's log.
             log.epochs.truncate_from_end(log.log_end_offset)
-            return False
+            return None
         if offset < log.segments[0].base_offset:
-            self.truncate_fully_and_start_at(offset)
-            return True
-        with log.guard("truncate"):
-            log.lower_bounds(offset)
-            while log.segments.active.base_offset > offset:
-                self._drop_last()
-            end_offset = self._cut_active(offset)
-            self._end_at(end_offset)
-            self._forget_producers_from(end_offset)
-            log.disk.fsync_dir(log.directory)
-        return True
+            return self.prepare_restart(offset)
+        floor = self._floor(offset)
+        dropped = log.segments.drop_behind(offset)
+        job = self._begin(
+            CutJob(
+                log,
+                offset=offset,
+                kept=_copies(log.segments.closed),
+                last=log.segments.active.copy(SegmentCache()),
+                dropped=_taken_out(dropped),
+                touched=log.producers.since(floor),
+                lower_recorded=log.lower_recorded(floor),
+            ),
+            floor,
+        )
+        log.recovery_point = min(log.recovery_point, offset)
+        self._end_at(offset)
+        return job
 
-    def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Drop everything, durably; the log is empty and begins at ``offset`` (row R13)."""
+    def prepare_restart(self, offset: int) -> CutJob:
+        """Drop everything; the log is empty and begins at ``offset`` (row R13). Goes on as the above."""
         log = self._log
         log.commit()
-        with log.guard("restart"):
-            log.lower_bounds(0)  # a crash on the way may leave the directory empty
-            log.epochs.clear()
-            log.epochs.store(log.disk, log.directory)
-            log.snapshots.remove(below=offset + 1, above=offset)
-            while len(log.segments) > 1:
-                self._drop_last()
-            log.discard(log.segments[0])
-            log.segments.replace_all(log.new_segment(offset))
-            log.disk.fsync_dir(log.directory)
-            log.producers.clear()
-            log.log_start_offset = offset
-            self._end_at(offset)
-            log.recovery_point = offset
+        assert self._job is None, "a cut is under way"
+        dropped = _taken_out(log.segments)
+        log.segments.replace_all(log.loaded_segment(offset, 0, offset))
+        log.epochs.clear()
+        log.producers.clear()
+        job = self._begin(
+            CutJob(
+                log,
+                offset=EVERYTHING,
+                kept=[],
+                last=log.segments.active.copy(SegmentCache()),
+                dropped=dropped,
+                touched=[],
+                lower_recorded=log.lower_recorded(0),
+            ),
+            0,
+        )
+        log.recovery_point = log.log_start_offset = offset
+        self._end_at(offset)
+        return job
 
-    def _cut_active(self, offset: int) -> int:
-        """Cut the last segment, which holds ``offset`` now; where the log ends then."""
+    def complete_cut(self, job: CutJob) -> None:
+        """The job has run: the log ends there. StorageFailure, and offline, if it failed."""
         log = self._log
-        active = log.segments.active
-        if offset == active.base_offset:
-            active.clear()
-            return offset
-        if not active.is_active:
-            active.activate()
-        found = active.find(offset)
-        position = active.size if found is None else found[0]
-        end_offset = offset if found is None else min(offset, found[1].base_offset)
-        log.lower_bounds(end_offset)
-        active.truncate(position, end_offset)
-        return end_offset
+        assert job.is_done
+        assert job is self._job
+        self._job = log.cut_floor = None
+        with log.guard("cut"):
+            if job.error is not None:
+                raise job.error
+        log.segments.active.abandon()
+        log.segments.replace_last(log.owned(job.last))
+        log.recovery_point = min(log.recovery_point, job.end_offset)
+        self._end_at(job.end_offset)
+        if isinstance(job.producers, ProducerState):
+            log.producers = job.producers
+        else:
+            log.producers.rewind(job.producers)
+        log.corruption = job.corruption or log.corruption
+        with log.guard("clear away what was cut off"):
+            log.throw_away(job.trash)
 
-    def _drop_last(self) -> None:
+    def truncate_to(self, offset: int) -> bool:
+        """Cut everything from ``offset`` on, here and now. False when the log already ends at or before it."""
+        job = self.prepare_truncation(offset)
+        if job is not None:
+            job.run()
+            self.complete_cut(job)
+        return job is not None
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Drop everything, here and now; the log is empty and begins at ``offset``."""
+        job = self.prepare_restart(offset)
+        job.run()
+        self.complete_cut(job)
+
+    def _floor(self, offset: int) -> int:
+        """Where the log may end, at the least, when it is cut at ``offset``, from memory alone.
+
+        Exact where a lower recovery point would tell a recovery something wrong: what the cleaner went over, or what
+        the log no longer begins with. A cut there is the exception.
+        """
         log = self._log
-        log.discard(log.segments.pop())
-        log.disk.fsync_dir(log.directory)
+        segment = log.segments[log.segments.index_of(offset)]
+        if offset > max(log.log_start_offset, log.first_dirty_offset):
+            return segment.floor(offset)
+        try:
+            found = segment.find(offset)
+        except (BadBatchError, OSError):
+            return segment.base_offset
+        return offset if found is None else min(offset, found[1].base_offset)
+
+    def _begin(self, job: CutJob, floor: int) -> CutJob:
+        log = self._log
+        self._job = job
+        log.cut_floor = floor
+        log.generation += 1
+        return job
 
     def _end_at(self, end_offset: int) -> None:
         log = self._log
@@ -96,14 +158,7 @@ class Cutter:
         log.log_end_offset = end_offset
         log.log_start_offset = min(log.log_start_offset, end_offset)
         log.first_dirty_offset = min(log.first_dirty_offset, end_offset)
-        log.generation += 1
         log.appender.drop_staged()
-
-    def _forget_producers_from(self, end_offset: int) -> None:
-        log = self._log
-        log.snapshots.remove(above=end_offset)
-        if log.producers.must_reload(end_offset):
-            log.producers = log.snapshots.load(log.segments, log.log_start_offset, end_offset)
 
     # -- the start --------------------------------------------------------------------------------------------------
 
@@ -114,6 +169,7 @@ class Cutter:
         """
         log = self._log
         log.commit()
+        log.refuse_while_cut()
         if offset <= log.log_start_offset:
             return False
         if offset > log.log_end_offset:
@@ -138,9 +194,11 @@ class Cutter:
         return log.log_start_offset
 
     def delete_old_segments(self, high_watermark: int, wall_ms: int) -> int:
-        """Apply retention; how many segments went. See :mod:`minikafka.storage.retention`."""
+        """Apply retention; how many segments went, none during a cut. See :mod:`minikafka.storage.retention`."""
         log = self._log
         log.commit()
+        if log.is_cutting:
+            return 0
         with log.guard("delete segments of"):
             count = retention.deletable(
                 log.segments,
@@ -155,3 +213,16 @@ class Cutter:
                     log.discard(segment)
                 log.snapshots.remove(below=log.segments[0].base_offset)
         return count
+
+
+def _copies(segments: Iterable[Segment]) -> list[Segment]:
+    """For a thread."""
+    return [segment.copy(SegmentCache()) for segment in segments]
+
+
+def _taken_out(segments: Iterable[Segment]) -> list[Segment]:
+    """For a thread to take away; on the loop nobody comes to them any more."""
+    copies = _copies(segments)
+    for segment in segments:
+        segment.abandon()
+    return copies

@@ -1,11 +1,14 @@
 """The checkpoint files of one log directory, rewritten as a whole.
 
+What they should say is noted on the event loop; a :class:`CheckpointJob` makes it durable in any thread. Of a log that
+is being cut they say nothing above the cut, whoever writes them: until the files are cut, a crash may leave it there.
+
 A partition that was deleted and made again never inherits offsets from a file written before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from minikafka.model import TopicPartition
 from minikafka.storage.checkpoints import (
@@ -17,18 +20,37 @@ from minikafka.storage.checkpoints import (
 )
 from minikafka.storage.disk import Disk
 from minikafka.storage.log import Log
+from minikafka.storage.small_file import TEMPORARY_SUFFIX
 
 Logs = Mapping[TopicPartition, Log]
+
+
+class CheckpointJob:
+    """Makes durable what checkpoint files should say by now; ``run`` never raises, ``error`` tells."""
+
+    def __init__(self, store: Callable[[], None]) -> None:
+        self.error: OSError | None = None
+        self._store = store
+
+    def run(self) -> None:
+        """Sync what changed, in any thread."""
+        try:
+            self._store()
+        except OSError as error:
+            self.error = error
 
 
 class DirectoryCheckpoints:
     """What a load starts from, by partition; ``high_watermarks`` are those last written (row R22)."""
 
     def __init__(self, disk: Disk, path: str) -> None:
+        self._disk = disk
+        self._path = path
         self._recovery_points = OffsetCheckpoint(disk, path, RECOVERY_POINT_FILE)
         self._log_starts = OffsetCheckpoint(disk, path, LOG_START_FILE)
         self._first_dirty = OffsetCheckpoint(disk, path, CLEANER_FILE)
         self._high_watermarks = OffsetCheckpoint(disk, path, HIGH_WATERMARK_FILE)
+        self._files = (self._recovery_points, self._log_starts, self._first_dirty, self._high_watermarks)
         self.recovery_points: dict[TopicPartition, int] = {}
         self.log_starts: dict[TopicPartition, int] = {}
         self.first_dirty: dict[TopicPartition, int] = {}
@@ -36,32 +58,60 @@ class DirectoryCheckpoints:
 
     def read(self) -> None:
         """What was written last; OSError when the disk refuses, as below."""
+        for name in self._disk.listdir(self._path):
+            if name.endswith(TEMPORARY_SUFFIX):
+                self._disk.unlink(f"{self._path}/{name}")
         self.recovery_points, self.log_starts = self._recovery_points.read(), self._log_starts.read()
         self.first_dirty, self.high_watermarks = self._first_dirty.read(), self._high_watermarks.read()
 
     def record_bounds(self, logs: Logs) -> None:
         """Record durably below which offsets the logs need no recovery, and where they start."""
-        self._recovery_points.write({where: log.recovery_point for where, log in logs.items()})
-        self._log_starts.write({where: log.log_start_offset for where, log in logs.items() if log.log_start_offset > 0})
+        self._note_bounds(logs)
+        self._recovery_points.store()
+        self._log_starts.store()
 
-    def write(self, logs: Logs, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """Record everything about the logs that are there. Those without a high watermark keep their last."""
-        self.high_watermarks.update(high_watermarks)
+    def prepare(self, logs: Logs, high_watermarks: Mapping[TopicPartition, int]) -> CheckpointJob:
+        """Note everything about the logs that are there. Those without a high watermark keep their last."""
+        for where, offset in high_watermarks.items():
+            if where in logs:
+                self.high_watermarks[where] = _uncut(logs[where], offset)
         self.high_watermarks = {where: self.high_watermarks[where] for where in logs if where in self.high_watermarks}
-        first_dirty = {where: log.first_dirty_offset for where, log in logs.items() if log.first_dirty_offset > 0}
-        self.record_bounds(logs)
-        self._first_dirty.write(first_dirty)
-        self._high_watermarks.write(self.high_watermarks)
+        self._note_bounds(logs)
+        self._first_dirty.replace(
+            {where: dirty for where, log in logs.items() if (dirty := _uncut(log, log.first_dirty_offset)) > 0}
+        )
+        self._high_watermarks.replace(self.high_watermarks)
+        return CheckpointJob(self._store)
+
+    def prepare_cut(self, where: TopicPartition, floor: int) -> Callable[[], None]:
+        """A log is about to be cut at ``floor`` or above: what is recorded of it falls to that when this is called."""
+        if floor < self.high_watermarks.get(where, floor):
+            self.high_watermarks[where] = floor
+        for file in self._files:
+            file.lower(where, floor)
+        return self._store
 
     def lower_high_watermarks(self, logs: Logs) -> None:
         """What will be written where records were lost is not committed because those were."""
         ends = {where: log.log_end_offset for where, log in logs.items()}
-        lowered = {where: min(at, ends.get(where, at)) for where, at in self.high_watermarks.items()}
-        if lowered != self.high_watermarks:
-            self.high_watermarks = lowered
-            self._high_watermarks.write(lowered)
+        self.high_watermarks = {where: min(at, ends.get(where, at)) for where, at in self.high_watermarks.items()}
+        self._high_watermarks.write(self.high_watermarks)
 
     def mentions(self, where: TopicPartition) -> bool:
         """True when something is recorded of the partition."""
-        files = (self._recovery_points, self._log_starts, self._first_dirty, self._high_watermarks)
-        return any(checkpoint.mentions(where) for checkpoint in files)
+        return any(file.mentions(where) for file in self._files)
+
+    def _store(self) -> None:
+        for file in self._files:
+            file.store()
+
+    def _note_bounds(self, logs: Logs) -> None:
+        self._recovery_points.replace({where: _uncut(log, log.recovery_point) for where, log in logs.items()})
+        self._log_starts.replace(
+            {where: start for where, log in logs.items() if (start := _uncut(log, log.log_start_offset)) > 0}
+        )
+
+
+def _uncut(log: Log, offset: int) -> int:
+    """What may be recorded of a log while it is cut."""
+    return offset if log.cut_floor is None else min(offset, log.cut_floor)

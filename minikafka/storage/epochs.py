@@ -11,12 +11,15 @@ for an fsync on account of its epoch.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
 from minikafka.model import NO_EPOCH, UNDEFINED_OFFSET_AND_EPOCH, OffsetAndEpoch
 from minikafka.storage.checkpoints import DamagedCheckpointError, format_checkpoint, parse_checkpoint
 from minikafka.storage.disk import Disk
+from minikafka.storage.small_file import SmallFile
 
 FILE_NAME = "leader-epoch-checkpoint"
 
@@ -31,12 +34,13 @@ class EpochEntry(NamedTuple):
 class LeaderEpochCache:
     """Which leader wrote which offsets. ``latest_epoch`` is -1 while nothing is known."""
 
-    __slots__ = ("_epochs", "_is_dirty", "_starts", "latest_epoch")
+    __slots__ = ("_epochs", "_file", "_starts", "_version", "latest_epoch")
 
     def __init__(self, entries: list[EpochEntry] | None = None) -> None:
         self._epochs = [entry.epoch for entry in entries or ()]
         self._starts = [entry.start_offset for entry in entries or ()]
-        self._is_dirty = False
+        self._version = 0
+        self._file: SmallFile | None = None
         self._update()
 
     @classmethod
@@ -52,10 +56,15 @@ class LeaderEpochCache:
 
     def store(self, disk: Disk, directory: str) -> None:
         """Write the file durably if entries changed since it was written."""
-        if self._is_dirty:
-            rows = zip(map(str, self._epochs), map(str, self._starts), strict=True)
-            disk.write_atomic(f"{directory}/{FILE_NAME}", format_checkpoint(rows))
-            self._is_dirty = False
+        self.prepare_store(disk, directory)()
+
+    def prepare_store(self, disk: Disk, directory: str) -> Callable[[], None]:
+        """The same, of the entries that there are now, for any thread."""
+        path = f"{directory}/{FILE_NAME}"
+        if self._file is None or self._file.path != path:
+            self._file = SmallFile(disk, path)
+        rows = zip(map(str, self._epochs), map(str, self._starts), strict=True)
+        return partial(self._file.store, self._version, format_checkpoint(rows))
 
     @property
     def entries(self) -> list[EpochEntry]:
@@ -117,7 +126,7 @@ class LeaderEpochCache:
         del self._starts[keep:]
 
     def _changed(self) -> None:
-        self._is_dirty = True
+        self._version += 1
         self._update()
 
     def _update(self) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import errno
+from typing import Final, NamedTuple
 
 from minikafka.errors import ErrorCode, KafkaError
+
+PASSING_ERRORS: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""They say nothing about the file."""
 
 
 class StorageFailure(KafkaError):  # noqa: N818

@@ -2,19 +2,21 @@
 
 :meth:`Flusher.prepare_flush` decides on the event loop what to sync, :meth:`FlushJob.run` syncs it anywhere, and
 :meth:`Flusher.complete_flush` moves the recovery point on the loop, or takes the log offline: a failed fsync is never
-tried again, for the kernel may have dropped the pages and would say "ok" the next time. Jobs of one log may overlap.
+tried again, for the kernel may have dropped the pages and would say "ok" the next time.
+
+Jobs of one log may overlap, in any order: each syncs all that no job before it is known to have synced. What another
+job has under way does not count, names of segments and small files included.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from os.path import dirname
 from typing import TYPE_CHECKING
 
 from minikafka.model import NO_TIMESTAMP
 from minikafka.storage.disk import Disk, File
 from minikafka.storage.durable_end import DurableEnd
-from minikafka.storage.epochs import LeaderEpochCache
 from minikafka.storage.errors import StorageFailure
 from minikafka.storage.segment import INDEX_SUFFIXES
 
@@ -29,12 +31,14 @@ class FlushJob:
         "_directories",
         "_disk",
         "_durable_end",
-        "_epochs",
         "_files",
         "_paths",
+        "_store_epochs",
         "error",
         "generation",
         "is_done",
+        "names_version",
+        "small_files",
         "up_to_offset",
     )
 
@@ -44,21 +48,25 @@ class FlushJob:
         *,
         up_to_offset: int,
         generation: int,
+        names_version: int,
         files: Sequence[File],
-        paths: Sequence[str],
+        small_files: Sequence[str],
+        indexes: Sequence[str],
         directories: Sequence[str],
-        epochs: LeaderEpochCache | None = None,
-        durable_end: DurableEnd | None = None,
+        store_epochs: Callable[[], None],
+        durable_end: DurableEnd | None,
     ) -> None:
         self.up_to_offset = up_to_offset
         self.generation = generation
+        self.names_version = names_version
+        self.small_files = small_files
         self.is_done = False
         self.error: OSError | None = None
         self._disk = disk
         self._files = files
-        self._paths = paths
+        self._paths = [*small_files, *indexes]
         self._directories = directories
-        self._epochs = epochs
+        self._store_epochs = store_epochs
         self._durable_end = durable_end
 
     def run(self) -> None:
@@ -70,8 +78,7 @@ class FlushJob:
                 self._sync(path)
             for directory in self._directories:
                 self._disk.fsync_dir(directory)
-            if self._epochs is not None:
-                self._epochs.store(self._disk, self._directories[0])
+            self._store_epochs()
             if self._durable_end is not None:
                 self._durable_end.note(self.up_to_offset)
         except OSError as error:
@@ -89,12 +96,25 @@ class Flusher:
     """What of a log is not durable yet: batches above its recovery point, names, small files."""
 
     def __init__(self, log: Log, *, is_believed: bool) -> None:
-        self.is_directory_dirty = not is_believed  # a file was made or renamed since the directory was synced
-        self.unsynced_paths: list[str] = []  # small files that the next flush takes along
         self._log = log
+        self._unsynced: list[str] = []  # small files
+        self._names_version = 0 if is_believed else 1  # grows with each file that is made or renamed
+        self._synced_names_version = 0
         self._last_flush_ms = NO_TIMESTAMP
         self._is_believed = is_believed
         self._loaded_end_offset = log.log_end_offset
+
+    def names_changed(self) -> None:
+        """A file was made or renamed; the next flush syncs the directory."""
+        self._names_version += 1
+
+    def take_along(self, path: str) -> None:
+        """The next flush syncs this small file, too."""
+        self._unsynced.append(path)
+
+    def relocated(self) -> None:
+        """The log, durable as it is, is found elsewhere."""
+        self._unsynced = []
 
     def flush_due(self, wall_ms: int) -> bool:
         """True when a rolled segment, ``flush.messages`` or ``flush.ms`` asks for a flush."""
@@ -107,11 +127,8 @@ class Flusher:
         )
 
     def prepare_flush(self) -> FlushJob:
-        """What to sync so that the log is durable up to its present end; run it, then :meth:`complete_flush`.
-
-        The epoch file is written when the job is completed, lest jobs that overlap write it out of order.
-        """
-        return self._prepare(is_last=False)
+        """What to sync so that the log is durable up to its present end; run it, then :meth:`complete_flush`."""
+        return self._prepare(syncs_names=self._has_new_names)
 
     def complete_flush(self, job: FlushJob, *, wall_ms: int = NO_TIMESTAMP) -> None:
         """A job has run: move ``recovery_point``. StorageFailure, and offline, if it failed."""
@@ -122,7 +139,8 @@ class Flusher:
         with log.guard("flush"):
             if job.error is not None:
                 raise job.error
-            log.epochs.store(log.disk, log.directory)
+        self._synced_names_version = max(self._synced_names_version, job.names_version)
+        self._unsynced = [path for path in self._unsynced if path not in job.small_files]
         if job.generation == log.generation:
             log.recovery_point = max(log.recovery_point, job.up_to_offset)
             self._last_flush_ms = wall_ms
@@ -137,13 +155,15 @@ class Flusher:
         """Write indexes and producer state, and say what to sync; run it, then :meth:`complete_close`."""
         log = self._log
         log.commit()
+        if log.is_cutting:
+            raise StorageFailure(f"{log.topic_partition} is being cut: a restart recovers it")
         active = log.segments.active
         if self._has_changed and active.size:
             with log.guard("close"):
                 active.seal()
                 log.snapshots.take(log.producers, log.log_end_offset)
             log.recovery_point = min(log.recovery_point, active.base_offset)
-        return self._prepare(is_last=self._has_changed)
+        return self._prepare(syncs_names=self._has_changed)
 
     def complete_close(self, job: FlushJob) -> None:
         """An orderly end: everything is durable. The log cannot be used again."""
@@ -157,30 +177,32 @@ class Flusher:
         self.complete_close(job)
 
     @property
+    def _has_new_names(self) -> bool:
+        return self._synced_names_version < self._names_version
+
+    @property
     def _has_changed(self) -> bool:
         """False while the files are exactly as an orderly stop left them."""
         log = self._log
-        is_rebuilt = self.is_directory_dirty or not self._is_believed
+        is_rebuilt = self._has_new_names or not self._is_believed
         return is_rebuilt or log.log_end_offset != self._loaded_end_offset or log.generation > 0
 
-    def _prepare(self, *, is_last: bool) -> FlushJob:
-        """The last job of a log writes its epoch file, too."""
+    def _prepare(self, *, syncs_names: bool) -> FlushJob:
         log = self._log
         log.commit()
-        is_stale = log.recovery_point < log.log_end_offset or self.is_directory_dirty
+        assert not log.is_cutting, "the log is being cut"
+        is_stale = log.recovery_point < log.log_end_offset or self._has_new_names
         segments = log.segments.since(log.recovery_point) if is_stale else []
         sealed = (segment for segment in segments if not segment.is_active)
-        paths = [segment.path(kind) for segment in sealed for kind in INDEX_SUFFIXES]
-        job = FlushJob(
+        return FlushJob(
             log.disk,
             up_to_offset=log.log_end_offset,
             generation=log.generation,
+            names_version=self._names_version,
             files=[segment.file for segment in segments],
-            paths=self.unsynced_paths + paths,
-            directories=[log.directory, dirname(log.directory)] if self.is_directory_dirty or is_last else [],
-            epochs=log.epochs if is_last else None,
+            small_files=self._unsynced.copy(),
+            indexes=[segment.path(kind) for segment in sealed for kind in INDEX_SUFFIXES],
+            directories=[log.directory, dirname(log.directory)] if syncs_names else [],
+            store_epochs=log.epochs.prepare_store(log.disk, log.directory),
             durable_end=log.durable_end,
         )
-        self.unsynced_paths = []
-        self.is_directory_dirty = False
-        return job

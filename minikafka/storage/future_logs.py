@@ -57,7 +57,7 @@ class FutureLogs(dict[TopicPartition, FutureLog]):
         topic_id = self.topic_id_of(where, unique)
         with self._directory.final(f"open the future log of {where} in {self._directory.path}"):
             log = self._directory.open_log(where, config, topic_id=topic_id, is_clean=False, directory=path)
-        log.flusher.unsynced_paths.append(f"{path}/{PARTITION_METADATA_FILE}")
+        log.flusher.take_along(f"{path}/{PARTITION_METADATA_FILE}")
         self[where] = FutureLog(log, unique)
         return log
 

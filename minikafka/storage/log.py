@@ -6,8 +6,9 @@ is done by its parts, each with the state that nobody else needs; a part's metho
 =============  ========================================================================================================
 ``appender``   ``stage``, ``commit``, ``append_as_follower``, ``begin_epoch``, ``roll``
 ``reader``     ``read``, ``bytes_between``, ``offset_for_timestamp``, ``offset_of_max_timestamp``
-``cutter``     ``truncate_to``, ``truncate_fully_and_start_at``, ``maybe_increment_log_start_offset``,
-               ``delete_records``, ``delete_old_segments``
+``cutter``     ``prepare_truncation``, ``prepare_restart``, ``complete_cut``; ``truncate_to``,
+               ``truncate_fully_and_start_at``; ``maybe_increment_log_start_offset``, ``delete_records``,
+               ``delete_old_segments``
 ``flusher``    ``flush_due``, ``prepare_flush``, ``complete_flush``, ``flush``; ``prepare_close``, ``complete_close``,
                ``close``
 =============  ========================================================================================================
@@ -20,7 +21,6 @@ the failed write may have left behind the last good batch.
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple, NoReturn
@@ -32,12 +32,13 @@ from minikafka.storage import compaction
 from minikafka.storage.appending import Appender, AppendInfo
 from minikafka.storage.compaction import CompactionJob
 from minikafka.storage.config import LogConfig
+from minikafka.storage.cut_job import CutJob
 from minikafka.storage.cutting import Cutter
 from minikafka.storage.damage import remove_refetch_mark, write_refetch_mark
 from minikafka.storage.disk import Disk
 from minikafka.storage.durable_end import DurableEnd
 from minikafka.storage.epochs import EpochEntry
-from minikafka.storage.errors import BadBatchError, Corruption, IllegalLogState, StorageFailure
+from minikafka.storage.errors import PASSING_ERRORS, BadBatchError, Corruption, IllegalLogState, StorageFailure
 from minikafka.storage.flush import Flusher, FlushJob
 from minikafka.storage.reading import Reader
 from minikafka.storage.recovery import LoadedLog, load_log
@@ -49,6 +50,7 @@ from minikafka.storage.timestamps import TimestampedOffset
 __all__ = [
     "AppendInfo",
     "Corruption",
+    "CutJob",
     "FlushJob",
     "IllegalLogState",
     "Log",
@@ -58,7 +60,9 @@ __all__ = [
     "TimestampedOffset",
 ]
 
-_PASSING_ERRORS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # say nothing about the file
+
+def _nothing() -> None:
+    """Without a directory there are no checkpoints."""
 
 
 class LogHooks(NamedTuple):
@@ -67,6 +71,7 @@ class LogHooks(NamedTuple):
     on_failure: Callable[[StorageFailure], None] = lambda _failure: None
     record_bounds: Callable[[], None] = lambda: None  # recovery point and log start, durably, before they are cut
     discard: Callable[[Sequence[str]], None] | None = None  # files to unlink some time; None: at once
+    lower_recorded: Callable[[int], Callable[[], None]] = lambda _floor: _nothing  # what checkpoints say, before a cut
 
 
 class Log:
@@ -102,6 +107,7 @@ class Log:
         if self.durable_end is not None:
             self.durable_end.lower(self.log_end_offset)  # what is gone is marked as damage
         self.failure: StorageFailure | None = None
+        self.cut_floor: int | None = None  # during a cut: the log will end there or behind
         self.first_dirty_offset = 0  # compaction looked at what lies below
         self.generation = 0  # of truncations: a flush that began in an older one moves no recovery point
         self.is_replaced = False  # by a copy in another directory, which is durable; this log is of the past
@@ -125,6 +131,9 @@ class Log:
         self.offset_for_timestamp = reader.offset_for_timestamp
         self.offset_of_max_timestamp = reader.offset_of_max_timestamp
         cutter = self.cutter = Cutter(self)
+        self.prepare_truncation = cutter.prepare_truncation
+        self.prepare_restart = cutter.prepare_restart
+        self.complete_cut = cutter.complete_cut
         self.truncate_to = cutter.truncate_to
         self.truncate_fully_and_start_at = cutter.truncate_fully_and_start_at
         self.maybe_increment_log_start_offset = cutter.maybe_increment_log_start_offset
@@ -236,7 +245,7 @@ class Log:
         """A segment of this log with an empty file."""
         segment = self.loaded_segment(base_offset, 0, base_offset)
         segment.create()
-        self.flusher.is_directory_dirty = True
+        self.flusher.names_changed()
         return segment
 
     def loaded_segment(self, base_offset: int, size: int, next_offset: int) -> Segment:
@@ -254,31 +263,46 @@ class Log:
     def discard(self, segment: Segment) -> None:
         """Take a segment's files away; slices of it in flight stay readable."""
         paths = segment.detach()
-        self.flusher.is_directory_dirty = True
+        self.flusher.names_changed()
+        self.throw_away(paths)
+
+    def throw_away(self, paths: Sequence[str]) -> None:
+        """Unlink renamed files, some time."""
         if self._hooks.discard is not None:
             self._hooks.discard(paths)
             return
         for path in paths:
             self.disk.unlink(path)
 
+    def owned(self, segment: Segment) -> Segment:
+        """A segment that comes back from a thread."""
+        segment = segment.copy(self._cache)
+        segment.index_interval_bytes = self._config.index_interval_bytes
+        return segment
+
     def relocate(self, directory: str) -> None:
         """The log, durable as it is, is now found in another directory."""
         self.directory = directory
         self.snapshots = SnapshotFiles(self.disk, directory)
-        self.flusher.unsynced_paths = []
+        self.flusher.relocated()
         for segment in self.segments:
             segment.directory = directory
 
     # -- bounds -----------------------------------------------------------------------------------------------------
 
-    def lower_bounds(self, offset: int) -> None:
-        """After a crash, what is to be cut must not pass for durable, nor the log start behind it: tell the disk."""
-        if self.durable_end is not None:
-            self.durable_end.lower(offset)
-        if offset < self.recovery_point or offset < self.log_start_offset:
-            self.recovery_point = min(self.recovery_point, offset)
-            self.log_start_offset = min(self.log_start_offset, offset)
-            self.record_bounds()
+    @property
+    def is_cutting(self) -> bool:
+        """True from ``prepare_truncation`` or ``prepare_restart`` to ``complete_cut``."""
+        return self.cut_floor is not None
+
+    def refuse_while_cut(self) -> None:
+        """OFFSET_NOT_AVAILABLE, which is retriable, during a cut."""
+        if self.cut_floor is not None:
+            raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, f"{self.topic_partition} is being truncated; try again")
+
+    def lower_recorded(self, floor: int) -> Callable[[], None]:
+        """After a crash, what is to be cut must not pass for durable: tells the disk when called, in any thread."""
+        return self._hooks.lower_recorded(floor)
 
     def record_bounds(self) -> None:
         """Record the recovery point and the log start durably, now."""
@@ -323,7 +347,7 @@ class Log:
 
     def unreadable(self, segment: Segment, error: BadBatchError | OSError) -> NoReturn:
         """Damaged bytes are not served and the replica is marked; the rest of the log, and other logs, go on."""
-        if isinstance(error, BadBatchError) or error.errno not in _PASSING_ERRORS:
+        if isinstance(error, BadBatchError) or error.errno not in PASSING_ERRORS:
             self.mark_damaged(segment, error)
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition} cannot be read: {error}") from error
 

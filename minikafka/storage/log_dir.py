@@ -12,13 +12,14 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from os.path import dirname
 from uuid import UUID
 
 from minikafka.model import NO_EPOCH, TopicPartition
 from minikafka.storage.clean_shutdown import read_clean_shutdown, remove_clean_shutdown, write_clean_shutdown
 from minikafka.storage.config import LogConfig
-from minikafka.storage.directory_checkpoints import DirectoryCheckpoints
+from minikafka.storage.directory_checkpoints import CheckpointJob, DirectoryCheckpoints
 from minikafka.storage.directory_names import (
     deleted_directory_id,
     deleted_directory_name,
@@ -121,7 +122,7 @@ class LogDir:
                     log_start_offset=recorded.log_starts.get(where, 0),
                 )
                 log.first_dirty_offset = min(recorded.first_dirty.get(where, 0), log.log_end_offset)
-                log.flusher.unsynced_paths.append(f"{log.directory}/{PARTITION_METADATA_FILE}")
+                log.flusher.take_along(f"{log.directory}/{PARTITION_METADATA_FILE}")
             elif (future := parse_future_directory_name(name)) is not None:
                 self.futures.found.append(future)
             elif (deleted := deleted_directory_id(name)) is not None:
@@ -166,7 +167,9 @@ class LogDir:
             log_start_offset=log_start_offset,
             is_clean=is_clean,
             cache=self._cache,
-            hooks=LogHooks(self.fail, self.record_bounds, self._trash.extend),
+            hooks=LogHooks(
+                self.fail, self.record_bounds, self._trash.extend, partial(self._checkpoints.prepare_cut, where)
+            ),
         )
 
     def space(self) -> DiskSpace:
@@ -201,7 +204,7 @@ class LogDir:
             failure = StorageFailure(f"could not create the log of {where} in {self.path}: {error}")
             self.fail(failure)
             raise failure from error
-        log.flusher.unsynced_paths.append(f"{directory}/{PARTITION_METADATA_FILE}")
+        log.flusher.take_along(f"{directory}/{PARTITION_METADATA_FILE}")
         return log
 
     def delete(self, where: TopicPartition, unique: UUID) -> None:
@@ -295,12 +298,19 @@ class LogDir:
 
     def write_checkpoints(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Record recovery points, log starts and high watermarks (row R22). Logs without one keep their last."""
-        if self.failure is not None:
-            return
-        try:
-            self._checkpoints.write(self.logs, high_watermarks)
-        except OSError as error:
-            self.fail(StorageFailure(f"could not write checkpoints in {self.path}: {error}"))
+        job = self.prepare_checkpoints(high_watermarks)
+        if job is not None:
+            job.run()
+            self.complete_checkpoints(job)
+
+    def prepare_checkpoints(self, high_watermarks: Mapping[TopicPartition, int]) -> CheckpointJob | None:
+        """The same for a thread: ``run`` it, then :meth:`complete_checkpoints`. None when the directory is offline."""
+        return self._checkpoints.prepare(self.logs, high_watermarks) if self.failure is None else None
+
+    def complete_checkpoints(self, job: CheckpointJob) -> None:
+        """Go offline if the job failed."""
+        if job.error is not None:
+            self.fail(StorageFailure(f"could not write checkpoints in {self.path}: {job.error}"))
 
     def _forget_checkpoints(self, where: TopicPartition) -> None:
         self.high_watermarks.pop(where, None)

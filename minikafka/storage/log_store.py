@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 from uuid import UUID
 
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import NO_EPOCH, TopicPartition
 from minikafka.storage.config import LogConfig
+from minikafka.storage.directory_checkpoints import CheckpointJob
 from minikafka.storage.disk import Disk
 from minikafka.storage.errors import StorageFailure
 from minikafka.storage.log import Log
@@ -21,6 +23,17 @@ def _ignore_failure(_directory: LogDir, _failure: StorageFailure) -> None:
 
 def _default_config(_where: TopicPartition) -> LogConfig:
     return LogConfig()
+
+
+class StoreCheckpointJob(NamedTuple):
+    """Writes the checkpoint files of all directories that are online."""
+
+    parts: Sequence[tuple[LogDir, CheckpointJob]]
+
+    def run(self) -> None:
+        """In any thread; nothing is raised."""
+        for _directory, part in self.parts:
+            part.run()
 
 
 class LogStore:
@@ -215,8 +228,19 @@ class LogStore:
 
     def write_checkpoints(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Record recovery points, log starts and the given high watermarks durably (row R22)."""
-        for directory in self.directories:
-            directory.write_checkpoints(_only(high_watermarks, directory))
+        job = self.prepare_checkpoints(high_watermarks)
+        job.run()
+        self.complete_checkpoints(job)
+
+    def prepare_checkpoints(self, high_watermarks: Mapping[TopicPartition, int]) -> StoreCheckpointJob:
+        """The same for a thread: ``run`` it, then :meth:`complete_checkpoints`. What is recorded is as of now."""
+        jobs = [(directory, directory.prepare_checkpoints(high_watermarks)) for directory in self.directories]
+        return StoreCheckpointJob([(directory, job) for directory, job in jobs if job is not None])
+
+    def complete_checkpoints(self, job: StoreCheckpointJob) -> None:
+        """Directories whose files could not be written go offline."""
+        for directory, part in job.parts:
+            directory.complete_checkpoints(part)
 
     def take_trash(self) -> Callable[[], None] | None:
         """Removes deleted files when called, in a thread if need be; None when there is nothing to remove."""

@@ -17,6 +17,7 @@ sweeps, not by record timestamps: a jump of the wall clock forgets nobody.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from minikafka.errors import ErrorCode, KafkaError
@@ -83,6 +84,17 @@ class ProducerEntry:
                 if batch.first_sequence == header.base_sequence and batch.last_sequence == header.last_sequence:
                     return batch
         return None
+
+    def before(self, offset: int) -> ProducerEntry | None:
+        """What was known of the producer when the log ended at ``offset``; None when the kept batches do not tell."""
+        kept = [batch for batch in self.batches if batch.last_offset < offset]
+        if not kept:
+            return None
+        entry = ProducerEntry(self.producer_id, self.epoch)
+        entry.batches.extend(kept)
+        entry.coordinator_epoch = self.coordinator_epoch
+        entry.last_timestamp = kept[-1].timestamp
+        return entry
 
     def enter_epoch(self, epoch: int) -> None:
         """Sequences start anew with a new epoch."""
@@ -217,12 +229,22 @@ class ProducerState:
 
     # -- forgetting -------------------------------------------------------------------------------------------------
 
-    def must_reload(self, end_offset: int) -> bool:
-        """True when cutting the log at ``end_offset`` takes something away that an entry tells of."""
-        return bool(self._completed) or any(
-            entry.last_offset >= end_offset or not entry.batches or entry.current_txn_first_offset != NO_OFFSET
-            for entry in self._entries.values()
-        )
+    @property
+    def has_transactions(self) -> bool:
+        """True when a transaction is remembered: only the batches tell what was known of it at an earlier offset."""
+        return bool(self._ongoing or self._completed) or any(not entry.batches for entry in self._entries.values())
+
+    def since(self, offset: int) -> list[ProducerEntry]:
+        """The producers that wrote at or behind ``offset``."""
+        return [entry for entry in self._entries.values() if entry.last_offset >= offset]
+
+    def rewind(self, entries: Mapping[int, ProducerEntry | None]) -> None:
+        """The log was cut: put back what was known of these producers before, by id; None for nothing."""
+        for producer_id, entry in entries.items():
+            if entry is None:
+                self._entries.pop(producer_id, None)
+            else:
+                self._entries[producer_id] = entry
 
     def remove_expired(self, now_ms: int, expiration_ms: int) -> int:
         """Forget producers that wrote nothing for ``expiration_ms`` (monotonic); call it periodically. How many."""

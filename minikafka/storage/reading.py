@@ -41,6 +41,7 @@ class Reader:
         """
         log = self._log
         log.commit()
+        log.refuse_while_cut()
         end_offset = log.log_end_offset
         if not log.log_start_offset <= start_offset <= end_offset:
             raise KafkaError(
@@ -59,6 +60,7 @@ class Reader:
 
     def bytes_between(self, start_offset: int, end_offset: int) -> int:
         """About how many bytes of batches lie between two offsets, from memory and the indexes alone (row D5)."""
+        self._log.refuse_while_cut()
         if start_offset >= end_offset:
             return 0
         segments = self._log.segments
@@ -71,6 +73,7 @@ class Reader:
         """The first record stamped at or after ``timestamp`` (ms); None when all are earlier (KIP-79)."""
         log = self._log
         log.commit()
+        log.refuse_while_cut()
         start_offset = log.log_start_offset
         for segment in log.segments.since(start_offset):
             found = self._of_segment(
@@ -84,6 +87,7 @@ class Reader:
         """The first record that has the largest timestamp of the log; None for an empty log (KIP-734)."""
         log = self._log
         log.commit()
+        log.refuse_while_cut()
         start_offset = log.log_start_offset
         newest = max(
             self._of_segment(segment, lambda segment: timestamps.largest(segment, start_offset))

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from copy import copy
 
 from minikafka.model import NO_TIMESTAMP
 from minikafka.records.batch import LOG_OVERHEAD, BatchHeader, Buffer
@@ -213,6 +214,18 @@ class Segment:
         self.next_offset = self.base_offset if next_offset is None else next_offset
         self._tail = Tail(self.next_offset)
 
+    def reopen(self) -> None:
+        """Open a closed segment for appending, without reading anything of it; :meth:`truncate` must follow."""
+        if self._tail is None:
+            self._file = self._disk.open_append(self.path(LOG_SUFFIX))
+            self._tail = Tail(self.next_offset)
+
+    def copy(self, cache: SegmentCache) -> Segment:
+        """The same segment with another cache, for another thread or back. One of the two may change, the other not."""
+        twin = copy(self)
+        twin._cache = cache
+        return twin
+
     def adopt(self, index: BatchIndex, size: int, next_offset: int) -> None:
         """Recovery read and checked the first ``size`` bytes and made ``index`` of them."""
         self._index = index
@@ -278,6 +291,21 @@ class Segment:
             end = self._boundary(begin, begin + max_bytes, min_one_batch)
         return begin, end
 
+    def boundary(self, offset: int) -> tuple[int, int, BadBatchError | None]:
+        """(position, end offset) of the batches before ``offset``, and the damage if they end before their time."""
+        try:
+            found = self._walk_to(offset, offset - 1)
+        except (BadBatchError, DamagedIndexError):
+            return self._scan_to(offset)
+        return (self.size, offset, None) if found is None else (found[0], min(offset, found[1].base_offset), None)
+
+    def floor(self, offset: int) -> int:
+        """An offset at or before :meth:`boundary`'s, from memory alone."""
+        if self._tail is not None and offset > self._tail.first_offset:
+            return self._tail.begin_of(offset)
+        entry = None if self._index is None else self._index.offsets.lookup(offset - 1)
+        return self.base_offset if entry is None else entry.offset + 1
+
     def estimate_position(self, offset: int) -> int:
         """About where ``offset`` is, from memory and the index alone."""
         tail = self._tail
@@ -304,8 +332,8 @@ class Segment:
             pass
         self._verified = (min(low, begin), max(high, end)) if begin <= high and end >= low else (begin, end)
 
-    def _walk_to(self, offset: int) -> tuple[int, BatchHeader] | None:
-        entry = self.index.offsets.lookup(offset)
+    def _walk_to(self, offset: int, from_offset: int | None = None) -> tuple[int, BatchHeader] | None:
+        entry = self.index.offsets.lookup(offset if from_offset is None else from_offset)
         start = 0 if entry is None else entry.position
         for position, header in scan_headers(self.file, start, self.size, WALK_CHUNK_BYTES):
             last_offset = header.last_offset
@@ -314,6 +342,20 @@ class Segment:
             if last_offset >= offset:
                 return position, header
         return None
+
+    def _scan_to(self, offset: int) -> tuple[int, int, BadBatchError | None]:
+        """As :meth:`boundary`, from the beginning, with a new index of what lies before."""
+        index = self._index = BatchIndex(self.base_offset, self._index_interval_bytes)
+        end_offset = self.base_offset
+        try:
+            for position, header in scan_headers(self.file, 0, self.size):
+                if header.last_offset >= offset:
+                    return position, min(offset, header.base_offset), None
+                index.note(header.last_offset, position, header.batch_length + LOG_OVERHEAD, header.max_timestamp)
+                end_offset = header.next_offset
+        except BadBatchError as error:
+            return error.position, end_offset, error
+        return self.size, offset, None
 
     def _boundary(self, begin: int, limit: int, min_one_batch: bool) -> int:
         """The last known batch boundary in ``(begin, limit]``, else the end of the first batch or ``begin``."""

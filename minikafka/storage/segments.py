@@ -55,13 +55,19 @@ class Segments:
         self._bases.append(segment.base_offset)
         self.active = segment
 
-    def pop(self) -> Segment:
-        """Remove the last segment. Its predecessor, if any, must be activated by the caller."""
-        self._bases.pop()
-        segment = self._segments.pop()
-        if self._segments:
-            self.active = self._segments[-1]
-        return segment
+    def drop_behind(self, offset: int) -> list[Segment]:
+        """Remove the segments that begin behind ``offset``, but the first; oldest first. The last left is active."""
+        keep = self.index_of(offset) + 1
+        dropped = self._segments[keep:]
+        del self._segments[keep:]
+        del self._bases[keep:]
+        self.active = self._segments[-1]
+        return dropped
+
+    def replace_last(self, segment: Segment) -> None:
+        """Another object in the place of the active segment."""
+        assert segment.base_offset == self._bases[-1]
+        self._segments[-1] = self.active = segment
 
     def replace_all(self, segment: Segment) -> None:
         """Start anew with one segment."""

@@ -134,7 +134,7 @@ class SnapshotFiles:
 
     def load(self, segments: Segments, log_start_offset: int, end_offset: int) -> ProducerState:
         """The state just before ``end_offset``: the newest usable snapshot, then the batches behind it."""
-        state, offset = self._newest(end_offset)
+        state, offset = self.newest(end_offset)
         if offset < log_start_offset:
             offset = log_start_offset
         for segment in segments.since(offset):
@@ -142,7 +142,8 @@ class SnapshotFiles:
                 replay_segment(state, segment, offset, end_offset)
         return state
 
-    def _newest(self, end_offset: int) -> tuple[ProducerState, int]:
+    def newest(self, end_offset: int) -> tuple[ProducerState, int]:
+        """The newest usable snapshot for ``end_offset`` or before, and its offset; nothing and -1 if there is none."""
         for offset in reversed(self.offsets()):
             if offset > end_offset:
                 continue

@@ -30,6 +30,11 @@ class Tail:
         at = bisect_left(self._last_offsets, offset)
         return self._positions[at] if at < len(self._positions) else end_position
 
+    def begin_of(self, offset: int) -> int:
+        """Where the batch that holds ``offset`` (which is > ``first_offset``) begins, or the gap before it."""
+        at = bisect_left(self._last_offsets, offset)
+        return self._last_offsets[at - 1] + 1 if at else self.first_offset
+
     def boundary_at_or_before(self, position: int) -> int:
         """The largest remembered batch position <= ``position``; -1 when there is none."""
         at = bisect_right(self._positions, position) - 1

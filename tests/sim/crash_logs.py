@@ -19,7 +19,9 @@ from crash_batches import (
 
 from minikafka.model import NO_EPOCH, TopicPartition
 from minikafka.records.batch import BatchHeader, parse_header
+from minikafka.storage.checkpoints import HIGH_WATERMARK_FILE, OffsetCheckpoint
 from minikafka.storage.config import LogConfig
+from minikafka.storage.cut_job import CutJob
 from minikafka.storage.log import Log
 from minikafka.storage.log_store import LogStore
 from minikafka.testing.disk import MountedDisk
@@ -31,6 +33,7 @@ ROOT = "/data"
 
 MIXES: dict[str, dict[str, int]] = {
     "appends and rolls": {"append": 6, "flush": 2, "roll": 2, "new_epoch": 1, "flush_under_appends": 1},
+    "overlapping flushes": {"append": 4, "flush": 1, "overlapping_flushes": 3, "checkpoint": 1},
     "truncation": {"append": 6, "flush": 2, "truncate": 3, "new_epoch": 1, "checkpoint": 1, "flush_while_cut": 2},
     "restarts of the log": {"append": 5, "flush": 2, "start_at": 2, "checkpoint": 1, "new_epoch": 1},
     "checkpoints": {"append": 4, "flush": 2, "checkpoint": 4, "drop": 1, "new_epoch": 1, "truncate": 1},
@@ -96,6 +99,7 @@ class LogLife:
 
     def restarted(self, disk: MountedDisk, *, lost_power: bool) -> Self:
         life = type(self)(disk, self.rng, self.mix, 6)
+        recorded = [OffsetCheckpoint(disk, root, HIGH_WATERMARK_FILE).read().get(WHERE, 0) for root in self.roots]
         life.store = open_store(disk, self.rng, self.roots)
         assert self.is_stopping or not life.store.was_clean, "a crash is never taken for an orderly stop"
         must_end = self.durable if lost_power else self.committed
@@ -109,6 +113,9 @@ class LogLife:
             assert lost_power or not self.is_created, "a log that was made has its topic id"
             return life
         self._check(log, must_end, may_be_damaged=lost_power or self.is_damaged)
+        assert lost_power or self.is_damaged or log.log_end_offset >= max(recorded), (
+            "a kill leaves no log that ends below its recorded high watermark"
+        )
         high_watermark = life.store_.high_watermark(WHERE)
         bounded = {max(log.log_start_offset, min(offset, log.log_end_offset)) for offset in self.high_watermarks}
         assert high_watermark in bounded, "the high watermark is the one that was recorded"
@@ -223,6 +230,20 @@ class LogLife:
         self.log_.complete_flush(job)
         self.durable = max(self.durable, job.up_to_offset)
 
+    def overlapping_flushes(self) -> None:
+        """Two threads sync; the segment was rolled before both, and the later one is the sooner."""
+        self.roll()
+        self.append()
+        first = self.log_.prepare_flush()
+        self.append()
+        second = self.log_.prepare_flush()
+        second.run()
+        self.log_.complete_flush(second)
+        self.durable = max(self.durable, self.log_.recovery_point)
+        self.append()
+        first.run()
+        self.log_.complete_flush(first)
+
     def flush_while_cut(self) -> None:
         """The log is cut, and grows again, while a thread syncs."""
         job = self.log_.prepare_flush()
@@ -242,8 +263,27 @@ class LogLife:
         offset = self.log_.log_end_offset + self.rng.randrange(1, 50)
         self.committed = self.durable = self.recorded_start = 0
         self.start = offset
-        self.log_.truncate_fully_and_start_at(offset)
+        self._cut_off_the_loop(self.log_.prepare_restart(offset))
         self._began_at(offset)
+
+    def _cut_off_the_loop(self, job: CutJob | None) -> None:
+        """Checkpoints may be prepared before a thread cuts and written after it, or in between."""
+        if job is None:
+            return
+        floor = self.log_.cut_floor
+        assert floor is not None
+        lowered = {min(offset, floor) for offset in self.high_watermarks}
+        self.high_watermarks |= lowered
+        checkpoints = self.store_.prepare_checkpoints({}) if self.rng.random() < 0.3 else None
+        job.run()
+        self.high_watermarks = lowered
+        if checkpoints is not None and self.rng.random() < 0.5:
+            self.log_.complete_cut(job)
+            checkpoints.run()
+        else:
+            if checkpoints is not None:
+                checkpoints.run()
+            self.log_.complete_cut(job)
 
     def _cut(self, end: int, offset: int) -> None:
         log = self.log_
@@ -253,7 +293,7 @@ class LogLife:
         self.recorded_start = min(self.recorded_start, low)
         if restarts:
             self.start = max(self.start, offset)
-        log.truncate_to(offset)
+        self._cut_off_the_loop(log.prepare_truncation(offset))
         if restarts:
             self._began_at(offset)
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import Any
 
 from crash_scenarios import explore_any
@@ -10,9 +11,10 @@ from planted.registry import Suite
 
 from minikafka.broker.drivers.metadata_log import MetadataLog, snapshot_values
 from minikafka.storage import compaction, log_dir, snapshots
+from minikafka.storage.directory_checkpoints import DirectoryCheckpoints
 from minikafka.storage.durable_end import DurableEnd
 from minikafka.storage.epochs import LeaderEpochCache
-from minikafka.storage.flush import FlushJob
+from minikafka.storage.flush import Flusher, FlushJob
 from minikafka.storage.log import Log
 from minikafka.storage.log_dir import LogDir
 from minikafka.storage.log_store import LogStore
@@ -62,15 +64,36 @@ def a_truncation_is_not_synced(segment: Segment, position: int, end_offset: int)
     segment._tail = Tail(end_offset)
 
 
+_prepare_flush = Flusher.prepare_flush
+
+
+@SUITE.replaces(Flusher, "prepare_flush", seed=13)
+def the_name_of_a_segment_counts_as_synced_when_a_flush_begins(flusher: Flusher) -> FlushJob:
+    """A flush that began later, and ends sooner, vouches for a segment whose name is not durable."""
+    job = _prepare_flush(flusher)
+    flusher._synced_names_version = job.names_version
+    return job
+
+
+@SUITE.replaces(DirectoryCheckpoints, "prepare_cut", seed=2)
+def a_cut_does_not_lower_the_recorded_high_watermark(
+    checkpoints: DirectoryCheckpoints, where: Any, floor: int
+) -> Callable[[], None]:
+    """After a kill, the log ends below what its checkpoint calls committed: it looks as if records were lost."""
+    for file in checkpoints._files[:-1]:
+        file.lower(where, floor)
+    return checkpoints._store
+
+
 @SUITE.replaces(LogDir, "_settle", seed=9)
 def what_a_killed_process_left_is_not_synced(directory: LogDir) -> None:
     """A start builds on what it sees, which a power cut may still take back."""
 
 
-@SUITE.replaces(Log, "lower_bounds", seed=3)
-def the_bounds_do_not_fall_before_a_cut(log: Log, offset: int) -> None:
+@SUITE.replaces(Log, "lower_recorded", seed=3)
+def the_bounds_do_not_fall_before_a_cut(log: Log, floor: int) -> Callable[[], None]:
     """After a crash, what was cut off still passes for durable."""
-    log.recovery_point = min(log.recovery_point, offset)
+    return lambda: None
 
 
 # Recovery
@@ -93,10 +116,10 @@ def a_topic_inherits_the_checkpoints_of_its_name(directory: LogDir, where: Any) 
     """A topic that is made again begins with the offsets of the deleted one."""
 
 
-@SUITE.replaces(LeaderEpochCache, "store", seed=21)
-def epochs_are_not_stored(epochs: LeaderEpochCache, disk: Any, directory: str) -> None:
+@SUITE.replaces(LeaderEpochCache, "prepare_store", seed=21)
+def epochs_are_not_stored(epochs: LeaderEpochCache, disk: Any, directory: str) -> Callable[[], None]:
     """Leader epochs below the recovery point are forgotten by a restart."""
-    epochs._is_dirty = False
+    return lambda: None
 
 
 @SUITE.replaces(snapshots, "decode_snapshot", seed=1)

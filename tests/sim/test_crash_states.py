@@ -40,7 +40,7 @@ def test_a_seed_leads_to_the_same_states_again() -> None:
 
 
 def test_crashes_come_before_every_kind_of_operation() -> None:
-    points = sum((explore(name, 1, 40).points for name in SCENARIOS), start=explore("deletion", 2, 400).points)
+    points = sum((explore(name, 1, 40).points for name in SCENARIOS), start=explore("deletion", 1, 400).points)
     kinds = {"create", "append", "truncate", "fsync", "fsync_dir", "rename", "unlink", "mkdir", "rmdir"}
     assert set(points) == kinds
 

@@ -155,7 +155,6 @@ def test_epochs_of_records_that_came_back_are_known() -> None:
     store.write_checkpoints({})
     log.maybe_increment_log_start_offset(3)
     log.flush()
-    log.lower_bounds(4)
     store.directories[0]._checkpoints._recovery_points.write({WHERE: 4})
     for future in futures(platter, Random(1), 50):
         log = started(future)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,34 @@ def test_an_unchanged_checkpoint_is_not_written_again(disk: OsDisk, tmp_path: Pa
 def test_a_damaged_file_counts_as_absent(disk: OsDisk, tmp_path: Path, text: str) -> None:
     (tmp_path / "offsets").write_text(text, encoding="latin-1")
     assert OffsetCheckpoint(disk, str(tmp_path), "offsets").read() == {}
+
+
+class SlowFirst(OsDisk):
+    """While the first write waits for its sync, another one goes all the way."""
+
+    def __init__(self) -> None:
+        self.meanwhile: Callable[[], None] | None = None
+
+    def fsync_path(self, path: str) -> None:
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None:
+            meanwhile()
+        super().fsync_path(path)
+
+
+def test_a_write_that_was_overtaken_does_not_take_the_place_of_the_newer_one(tmp_path: Path) -> None:
+    disk = SlowFirst()
+    checkpoint = OffsetCheckpoint(disk, str(tmp_path), "offsets")
+    checkpoint.replace({A: 10})
+
+    def lower() -> None:
+        checkpoint.lower(A, 5)
+        checkpoint.store()
+
+    disk.meanwhile = lower
+    checkpoint.store()
+    assert OffsetCheckpoint(disk, str(tmp_path), "offsets").read() == {A: 5}
+    assert [path.name for path in tmp_path.iterdir()] == ["offsets"]
 
 
 def test_an_absent_file_is_empty(disk: OsDisk, tmp_path: Path) -> None:

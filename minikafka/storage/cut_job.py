@@ -1,0 +1,129 @@
+"""The slow part of cutting a log at its end, fit for a thread (see :mod:`minikafka.storage.cutting`).
+
+Its work is bounded by what is cut: the last segment is read from the index entry before the cut, and producers are
+rewound (:mod:`minikafka.storage.rewinding`). A batch before the cut that cannot be read, so that the cut is not found,
+is damage: the log ends before that batch and the replica is marked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from minikafka.storage.damage import write_refetch_mark
+from minikafka.storage.errors import PASSING_ERRORS, BadBatchError, Corruption
+from minikafka.storage.producer_state import ProducerEntry, ProducerState
+from minikafka.storage.rewinding import Rewound, rewound
+from minikafka.storage.segment import DELETED_SUFFIX, LOG_SUFFIX, SUFFIXES, Segment
+from minikafka.storage.segments import Segments
+
+if TYPE_CHECKING:
+    from minikafka.storage.log import Log
+
+EVERYTHING: Final = -1
+"""In place of an offset: the log is to be empty."""
+
+
+class CutJob:
+    """One cut. The segments are copies, for the thread alone; nothing that it changes belongs to the loop.
+
+    After :meth:`run`: ``error`` when the disk refused, ``corruption`` when damage lay before the cut.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        *,
+        offset: int,
+        kept: Sequence[Segment],
+        last: Segment,
+        dropped: Sequence[Segment],
+        touched: Sequence[ProducerEntry],
+        lower_recorded: Callable[[], None],
+    ) -> None:
+        self.error: OSError | None = None
+        self.corruption: Corruption | None = None
+        self.is_done = False
+        self.last = last  # the active segment when all is done
+        self.end_offset = last.base_offset  # of the log then
+        self.producers: ProducerState | Rewound = {}  # all of them, or those that change
+        self.trash = [f"{segment.path(kind)}{DELETED_SUFFIX}" for segment in dropped for kind in SUFFIXES]
+        self._disk = log.disk
+        self._directory = log.directory
+        self._durable_end = log.durable_end
+        self._snapshots = log.snapshots
+        self._store_epochs = log.epochs.prepare_store(log.disk, log.directory)
+        self._log_start_offset = log.log_start_offset
+        self._needs_replay = log.producers.has_transactions
+        self._offset = offset
+        self._kept = kept  # those before the last
+        self._dropped = dropped  # oldest first
+        self._touched = touched
+        self._lower_recorded = lower_recorded
+
+    def run(self) -> None:
+        """Cut, in any thread. Nothing is raised: ``complete_cut`` looks at ``error``."""
+        try:
+            if self._offset == EVERYTHING:
+                self._restart()
+            else:
+                self._truncate()
+        except OSError as error:
+            self.error = error
+        self.is_done = True
+
+    def _restart(self) -> None:
+        self._lower_recorded()  # a crash on the way may leave the directory empty
+        if self._durable_end is not None:
+            self._durable_end.lower(0)
+        self._store_epochs()
+        self._snapshots.remove(below=self.end_offset + 1, above=self.end_offset)
+        self._drop()
+        self.last.create()
+        self._disk.fsync_dir(self._directory)
+
+    def _truncate(self) -> None:
+        position = self._find_end()
+        self._lower_recorded()
+        if self._durable_end is not None:
+            self._durable_end.lower(self.end_offset)
+        if self.corruption is not None:
+            write_refetch_mark(self._disk, self._directory, self.corruption)
+        self._drop()
+        if position == 0:
+            self.last.clear()
+        else:
+            self.last.truncate(position, self.end_offset)
+        self._snapshots.remove(above=self.end_offset)
+        self._rewind_producers()
+        self._disk.fsync_dir(self._directory)
+
+    def _find_end(self) -> int:
+        """Where the last segment is cut; what cannot be read before the cut is cut off, too."""
+        if self._offset == self.last.base_offset:
+            return 0  # the file is not read: it may be what is damaged
+        try:
+            self.last.reopen()
+            position, self.end_offset, bad = self.last.boundary(self._offset)
+        except OSError as error:
+            if error.errno in PASSING_ERRORS:
+                raise
+            position, self.end_offset, bad = 0, self.last.base_offset, BadBatchError(0, str(error))
+        if bad is not None:
+            self.corruption = Corruption(self.last.path(LOG_SUFFIX), position, self.end_offset, str(bad), None)
+        return position
+
+    def _drop(self) -> None:
+        for segment in reversed(self._dropped):
+            segment.rename(DELETED_SUFFIX)
+            self._disk.fsync_dir(self._directory)
+
+    def _rewind_producers(self) -> None:
+        snapshot, offset = self._snapshots.newest(self.end_offset)
+        is_told = offset >= self.last.base_offset or not self._kept
+        found = rewound(self._touched, self.last, self.end_offset, snapshot) if is_told else None
+        if self._needs_replay or found is None:
+            segments = Segments([*self._kept, self.last])
+            self.producers = self._snapshots.load(segments, self._log_start_offset, self.end_offset)
+        else:
+            self.producers = found
