@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from sim_cluster import Machine, SimulatedCluster
+from sim_media import UNREADABLE, WRONG, Media
+from sim_shortages import Shortages
 
 from minikafka.model import NO_NODE
+from minikafka.testing.disk.damage import How
 
 WEIGHTS: Final = {
     "orderly restart": 2,
@@ -36,6 +39,15 @@ WEIGHTS: Final = {
     "power loss": 2,
 }
 """How often each fault comes, relative to the others."""
+EXTRA: Final = {
+    "media": 4,
+    "bad sectors": 2,
+    "slow disk": 2,
+    "slow disks": 1,
+    "no descriptors": 1,
+    "no names": 1,
+}
+"""Those that come only where they are asked for."""
 
 
 class Faults:
@@ -48,10 +60,15 @@ class Faults:
         without: Collection[str] = frozenset(),
         *,
         is_flushed: bool = False,
+        extra: Collection[str] = frozenset(),
     ) -> None:
         self._cluster = cluster
         self._is_flushed = is_flushed
-        self._faults = [name for name, weight in WEIGHTS.items() for _ in range(weight) if name not in without]
+        weights = WEIGHTS | {name: weight for name, weight in EXTRA.items() if name in extra}
+        self._faults = [name for name, weight in weights.items() for _ in range(weight) if name not in without]
+        self.media = Media(cluster)
+        self._shortages = Shortages(cluster, self._later, self._short)
+        self._strike_at_exit: Callable[[], None] = lambda: None
         self._mean_pause_s = mean_pause_s
         self._lost_power = False
         self._is_active = False
@@ -86,6 +103,12 @@ class Faults:
             "clock jump": self.jump_clock,
             "disk full or failing": self.fill_disk,
             "power loss": self.lose_power,
+            "media": lambda: self.damage_media("media", WRONG),
+            "bad sectors": lambda: self.damage_media("bad sectors", UNREADABLE),
+            "slow disk": self._counted("slow disk", self._shortages.slow_disk),
+            "slow disks": self._counted("slow disks", self._shortages.slow_disks),
+            "no descriptors": self._counted("no descriptors", self._shortages.no_descriptors),
+            "no names": self._counted("no names", self._shortages.no_names),
         }[fault]()
 
     def mend(self) -> None:
@@ -94,6 +117,7 @@ class Faults:
         self._is_over = True
         cluster = self._cluster
         cluster.network.mend_all()
+        self._shortages.end()
         for machine in cluster.machines.values():
             machine.kill_at_operation(1 << 60)
             machine.resume()
@@ -103,6 +127,8 @@ class Faults:
                 link.delay_min_s, link.delay_max_s = 50e-6, 500e-6
             if machine.process is not None:
                 machine.process.slowness = 1.0
+        if self.media.machine is not None:
+            self.media.machine.kill()  # what is found when it starts must be found by then
         cluster.start()
 
     # -- processes ----------------------------------------------------------------------------------------------------
@@ -204,8 +230,10 @@ class Faults:
     # -- disks, clocks, power -----------------------------------------------------------------------------------------
 
     def fill_disk(self) -> None:
-        self._count("disk full or failing")
         machine, rng = self._any(), self._cluster.rng
+        if self.media.machine not in (None, machine):
+            return  # one replica at a time
+        self._count("disk full or failing")
         machine.failing_path = rng.choice(("/", *self._cluster.log_dirs))
         number = rng.choice((errno.ENOSPC, errno.EIO))
         machine.disk_error = OSError(number, "no space left on device" if number == errno.ENOSPC else "disk failure")
@@ -226,6 +254,8 @@ class Faults:
         """Not where a sync failed: a process that starts there later is told of no error and no loss by its kernel."""
         rng = self._cluster.rng
         machines = [machine for machine in self._cluster.machines.values() if not machine.disk.has_failed_sync]
+        if self.media.machine is not None and not self.media.is_whole():
+            return
         if not machines or (not self._is_flushed and self._lost_power and not self._is_in_sync()):
             return
         self._lost_power = True
@@ -234,8 +264,32 @@ class Faults:
             machine.lose_power()
             self._restart_later(machine, self._short())
 
+    # -- media --------------------------------------------------------------------------------------------------------
+
+    def damage_media(self, name: str, hows: Sequence[How]) -> None:
+        """Of one machine, while it runs or is down, and of no other before all is whole again."""
+        rng = self._cluster.rng
+        if not self._is_in_sync() or any(machine.disk.has_failed_sync for machine in self._cluster.machines.values()):
+            return
+        machine = self.media.choose()
+        self._count(name)
+        way = rng.choice(("running", "killed", "all killed", "stopped"))
+        if way == "running":
+            self.media.strike(machine, hows)
+        elif way == "stopped":
+            self._strike_at_exit = lambda: self.media.strike(machine, hows)
+            machine.terminate()
+        else:
+            killed = [machine] if way == "killed" else list(self._cluster.machines.values())
+            self._kill(way, killed)
+            self.media.strike(machine, hows)
+
     def _on_exit(self, machine: Machine) -> None:
         """A service manager starts it again."""
+        if machine is self.media.machine:
+            strike, self._strike_at_exit = self._strike_at_exit, lambda: None
+            strike()
+        self.media.replace_disk(machine)
         self._cluster.simulator.after(0.1 + self._short(), lambda _: self._start(machine))
 
     # -- inside -------------------------------------------------------------------------------------------------------
@@ -292,6 +346,13 @@ class Faults:
 
     def _later(self, delay_s: float, act: Callable[[], object]) -> None:
         self._cluster.simulator.after(delay_s, lambda _: None if self._is_over else act())
+
+    def _counted(self, name: str, act: Callable[[], None]) -> Callable[[], None]:
+        def do() -> None:
+            self._count(name)
+            act()
+
+        return do
 
     def _count(self, name: str) -> None:
         self.counts[name] = self.counts.get(name, 0) + 1

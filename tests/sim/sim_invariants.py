@@ -29,7 +29,8 @@ from minikafka.testing.loop import Process
 
 Where = tuple[TopicPartition, UUID]
 METADATA: Final = (TopicPartition(CLUSTER_METADATA_TOPIC, 0), CLUSTER_METADATA_TOPIC_ID)
-METADATA_DIRECTORY: Final = f"{LOG_DIRS[0]}/{CLUSTER_METADATA_TOPIC}-0"
+METADATA_NAME: Final = f"{CLUSTER_METADATA_TOPIC}-0"
+METADATA_DIRECTORY: Final = f"{LOG_DIRS[0]}/{METADATA_NAME}"
 Batch = tuple[int, int, int]
 
 
@@ -59,7 +60,16 @@ class Invariants:
         self._cursors: dict[tuple[int, int, Where], Cursor] = {}
         self.on_election: Callable[[Machine], None] = lambda machine: None
         """A node leads something in a new epoch: the quorum or a partition."""
+        self.is_damaged: Callable[[Machine, str], bool] = lambda machine, directory: False
+        """What a replica's files hold may be wrong, and need not be what was committed."""
+        self.is_latent: Callable[[Machine, str, list[int]], bool] = lambda machine, directory, wrong: False
+        """Those bytes of it are wrong and nobody has read them."""
         self.checked = 0
+
+    def forget(self, machine: Machine) -> None:
+        """Its logs were made anew: compare them from their beginning."""
+        for key in [key for key in self._cursors if key[0] == machine.node_id]:
+            del self._cursors[key]
 
     def after_turn(self, process: Process) -> None:
         """Raises InvariantViolatedError, naming what is wrong."""
@@ -132,6 +142,8 @@ class Invariants:
 
     def _compare(self, machine: Machine, directory: str, where: Where, end: int) -> None:
         """Compare the replica's batches below ``end`` with what is known to be committed; what is new is now known."""
+        if self.is_damaged(machine, directory):
+            return
         key = (machine.node_id, machine.incarnation, where)
         committed = self._committed.setdefault(where, {})
         cursor = self._cursors.get(key)
@@ -167,9 +179,11 @@ class Invariants:
         for machine, node in self._cluster.nodes():
             for partition in node.replicas:
                 where = (partition.topic_partition, partition.topic_id)
-                content = b"".join(bytes(file.content) for file in segments(machine, partition.log.directory).values())
+                content = bytes_of(machine, partition.log.directory)
                 other, expected = contents.setdefault(where, (machine, content))
-                if content != expected:
+                wrong = unequal(content, expected)
+                latent = (self.is_latent(each, _directory(each, where), wrong) for each in (machine, other))
+                if content != expected and not any(latent):
                     raise InvariantViolatedError(f"the logs of {where[0]} on {other.host} and {machine.host} differ")
         self._check_images()
         for machine, node in self._cluster.nodes():
@@ -209,3 +223,22 @@ def segments(machine: Machine, directory: str) -> dict[str, Inode]:
     return {
         name: file for name, file in sorted(found.entries.items()) if name.endswith(".log") and isinstance(file, Inode)
     }
+
+
+def bytes_of(machine: Machine, directory: str) -> bytes:
+    """A log, all its segments in a row."""
+    return b"".join(bytes(file.content) for file in segments(machine, directory).values())
+
+
+def unequal(one: bytes, other: bytes) -> list[int]:
+    """At which positions they differ, as far as both go."""
+    size = min(len(one), len(other))
+    if one[:size] == other[:size]:
+        return []
+    return [at for at in range(size) if one[at] != other[at]]
+
+
+def _directory(machine: Machine, where: Where) -> str:
+    assert machine.node is not None
+    partition = machine.node.replicas.get(where[0])
+    return "" if partition is None else partition.log.directory

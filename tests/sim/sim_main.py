@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from sim_faults import WEIGHTS
+from sim_faults import EXTRA, WEIGHTS
 from sim_scenario import DURATION_S, Report, simulate
 
 PROGRESS = 25
@@ -30,15 +30,21 @@ def main() -> int:
     parser.add_argument("--duration", type=float, default=DURATION_S, help="virtual seconds under faults")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes of a sweep")
     parser.add_argument("--without", action="append", default=[], choices=sorted(WEIGHTS), help="leave this fault out")
+    parser.add_argument("--with", dest="extra", action="append", default=[], choices=sorted(EXTRA), help="and this one")
+    parser.add_argument("--only", action="append", default=[], choices=sorted(WEIGHTS | EXTRA), help="and no others")
     options = parser.parse_args()
     gc.disable()
+    without, extra = options.without, options.extra
+    if options.only:
+        without, extra = [name for name in WEIGHTS | EXTRA if name not in options.only], options.only
+    how = _Sweep(options.duration, without, extra)
     if options.seed is not None:
-        return _replay(options.seed, options.duration, options.without)
-    return _sweep(range(options.first, options.first + options.seeds), options.duration, options.jobs, options.without)
+        return _replay(options.seed, how)
+    return _sweep(range(options.first, options.first + options.seeds), options.jobs, how)
 
 
-def _replay(seed: int, duration_s: float, without: Collection[str]) -> int:
-    report = simulate(seed, duration_s, without=without, tracing=True)
+def _replay(seed: int, how: _Sweep) -> int:
+    report = how(seed, tracing=True)
     print("\n".join(report.trace))
     print(_line(report))
     if report.violation:
@@ -46,7 +52,7 @@ def _replay(seed: int, duration_s: float, without: Collection[str]) -> int:
     return 0 if report.ok else 1
 
 
-def _sweep(seeds: range, duration_s: float, jobs: int, without: Collection[str]) -> int:
+def _sweep(seeds: range, jobs: int, how: _Sweep) -> int:
     began = time.monotonic()
     failed: list[Report] = []
     totals: Counter[str] = Counter()
@@ -54,7 +60,7 @@ def _sweep(seeds: range, duration_s: float, jobs: int, without: Collection[str])
     done = 0
     # A process for each seed, forked: it ends without running what is left of killed processes.
     with multiprocessing.get_context("fork").Pool(jobs, maxtasksperchild=1) as pool:
-        for report in pool.imap_unordered(_Sweep(duration_s, without), seeds):
+        for report in pool.imap_unordered(how, seeds):
             cpu_s += report.cpu_s
             virtual_s += report.virtual_s
             totals.update(report.faults)
@@ -65,7 +71,7 @@ def _sweep(seeds: range, duration_s: float, jobs: int, without: Collection[str])
                 failed.append(report)
                 print(f"{_line(report)}\n  {report.violation.strip().splitlines()[-1]}", flush=True)
     took_s = time.monotonic() - began
-    print(f"{len(seeds)} seeds from {seeds.start}, {duration_s:.0f} s under faults each: {len(failed)} failed")
+    print(f"{len(seeds)} seeds from {seeds.start}, {how.duration_s:.0f} s under faults each: {len(failed)} failed")
     print(f"{virtual_s:.0f} virtual s in {cpu_s:.0f} CPU s: {virtual_s / cpu_s:.1f} to 1; it took {took_s:.0f} s")
     print("faults: " + ", ".join(f"{name} {count}" for name, count in sorted(totals.items())))
     if failed:
@@ -77,9 +83,10 @@ def _sweep(seeds: range, duration_s: float, jobs: int, without: Collection[str])
 class _Sweep:
     duration_s: float
     without: Collection[str]
+    extra: Collection[str]
 
-    def __call__(self, seed: int) -> Report:
-        return simulate(seed, self.duration_s, without=self.without)
+    def __call__(self, seed: int, *, tracing: bool = False) -> Report:
+        return simulate(seed, self.duration_s, without=self.without, extra=self.extra, tracing=tracing)
 
 
 def _line(report: Report) -> str:

@@ -70,9 +70,14 @@ def settings_of(rng: random.Random) -> tuple[dict[str, object], dict[str, dict[s
 
 
 def simulate(
-    seed: int, duration_s: float = DURATION_S, *, without: Collection[str] = frozenset(), tracing: bool = False
+    seed: int,
+    duration_s: float = DURATION_S,
+    *,
+    without: Collection[str] = frozenset(),
+    extra: Collection[str] = frozenset(),
+    tracing: bool = False,
 ) -> Report:
-    """Run one seed. ``without``: faults that are left out."""
+    """Run one seed. ``without``: faults that are left out; ``extra``: those that only come where they are asked for."""
     report = Report(seed)
     began = time.process_time()
     simulator = Simulator(seed)
@@ -90,10 +95,13 @@ def simulate(
     cluster.network.backlog_max = kernel.choice((cluster.network.backlog_max, 2))
     workload = Workload(cluster, {"t": 2, "flushed": 1}, rate=20.0)
     invariants = Invariants(cluster)
-    faults = Faults(cluster, without=without, is_flushed="log.flush.interval.messages" in node_settings)
+    is_flushed = "log.flush.interval.messages" in node_settings
+    faults = Faults(cluster, without=without, is_flushed=is_flushed, extra=extra)
     simulator.after_turn = invariants.after_turn
     invariants.on_election = faults.on_election
-    with _logs_to(say) as failures:
+    invariants.is_damaged, invariants.is_latent = faults.media.is_damaged, faults.media.is_latent
+    faults.media.on_whole = invariants.forget
+    with logs_to(say) as failures:
         try:
             _drive(simulator, cluster, workload, faults, invariants, topic_settings, duration_s)
             if failures:
@@ -141,7 +149,7 @@ def _drive(
     workload.is_finishing = True
     for task in sending:
         simulator.run_until_done(task, HEALING_S)
-    _wait_for(simulator, lambda: not workload.unshared(), "the group to read everything that was acknowledged")
+    wait_for(simulator, lambda: not workload.unshared(), "the group to read everything that was acknowledged")
     for task in reading:
         task.cancel()
     simulator.run_until_done(workload.process("reader").spawn(workload.read_back()), HEALING_S)
@@ -155,12 +163,13 @@ def _drive(
 
 def _heal(simulator: Simulator, cluster: SimulatedCluster) -> None:
     """Wait until every replica is in sync, as every node sees it."""
-    _wait_for(simulator, lambda: is_healed(cluster), "every replica to be in sync", lambda: state_of(cluster))
+    wait_for(simulator, lambda: is_healed(cluster), "every replica to be in sync", lambda: state_of(cluster))
 
 
-def _wait_for(
+def wait_for(
     simulator: Simulator, condition: Callable[[], bool], what: str, details: Callable[[], str] = lambda: ""
 ) -> None:
+    """Let things happen until the condition holds. InvariantViolatedError after HEALING_S."""
     give_up = simulator.now + HEALING_S
     while not condition():
         if simulator.now >= give_up:
@@ -207,7 +216,7 @@ def _judge(verdict: Verdict, duration_s: float) -> None:
 
 
 @contextmanager
-def _logs_to(say: Any) -> Iterator[list[str]]:
+def logs_to(say: Any) -> Iterator[list[str]]:
     """The nodes' own log lines become part of the trace. Yields those that tell of a bug: it fills as they come."""
     before = structlog.get_config()
     failures: list[str] = []

@@ -31,6 +31,8 @@ class Workload:
         self.shared: set[tuple[str, int]] = set()
         """What members of the group read, as (partition, offset)."""
         self._acknowledged: set[tuple[str, int]] = set()
+        self.acknowledged_at: dict[str, float] = {}
+        """When a record was last acknowledged, in virtual seconds, by partition."""
         self.produced = 0
 
     @property
@@ -160,6 +162,7 @@ class Workload:
             self._cluster.say(name, f"{identity} for {where} failed: {delivery.exception()}")
         else:
             self._acknowledged.add((where, delivery.result().offset))
+            self.acknowledged_at[where] = self._cluster.simulator.now
             self.history.append(name, "ok", "send", [(where, identity, delivery.result().offset)])
 
     # -- reading ------------------------------------------------------------------------------------------------------
