@@ -1,7 +1,7 @@
 """What tests of a cluster stand on: virtual time, an in-memory network and a disk that forgets what was not synced.
 
 * ``loop``: :class:`~minikafka.testing.loop.Simulator` and :class:`~minikafka.testing.loop.Process`, an asyncio event
-  loop per process in virtual time; ``threads``: what its executors run
+  loop per process in virtual time; ``threads``: what its executors run; ``kernel``: sendfile over all that
 * ``network``: :class:`~minikafka.testing.network.Network`, TCP with delays, cuts and resets
 * ``disk``: :class:`~minikafka.testing.disk.SimulatedDisk`, a machine's disk through crashes, losses of power and damage
 * ``killed``: what ends code in the middle when its process is killed

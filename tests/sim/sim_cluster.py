@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from posixpath import basename
 from typing import Final
 
 from minikafka.broker.clock import Clock
@@ -17,6 +19,7 @@ from minikafka.testing.disk import KilledInside, MountedDisk, Operation, Simulat
 from minikafka.testing.killed import Killed
 from minikafka.testing.loop import Process, Simulator
 from minikafka.testing.network import Network
+from minikafka.testing.threads import Job
 
 CLUSTER_ID: Final = "simulated-cluster"
 SECRET: Final = "a secret of some length"
@@ -145,7 +148,9 @@ class Machine:
 
     def _mount(self, process: Process) -> MountedDisk:
         def before(operation: Operation) -> None:
-            if operation.kind in ("fsync", "fsync_dir"):
+            if operation.kind in ("fsync", "fsync_dir") and self._is_dirty(operation.path):
+                if Job.current is None and self.node is not None and self.node.data_plane.roles.has_begun:
+                    self._cluster.synced_on_loop[basename(operation.path)] += 1
                 process.spend(self._sync_time_s() / mounted.jobs_at_once)
             self._before(operation)
 
@@ -155,6 +160,11 @@ class Machine:
 
         mounted = self.disk.mount(before, before_read)
         return mounted
+
+    def _is_dirty(self, path: str) -> bool:
+        """A sync of what is clean waits for nothing."""
+        node = self.disk.find(path)
+        return node is None or bool(node.unsynced)
 
     def _sync_time_s(self) -> float:
         rng = self._cluster.rng
@@ -201,6 +211,8 @@ class SimulatedCluster:
         self.say = say or (lambda who, what: None)
         self.on_exit: Callable[[Machine], None] = lambda machine: None
         """A node ended by itself."""
+        self.synced_on_loop: Counter[str] = Counter()
+        """What nodes that serve made their loops wait for, by file name."""
         self.log_dirs = LOG_DIRS[:log_dirs]
         self._settings = dict(settings)
         self._settings_of = settings_of or {}

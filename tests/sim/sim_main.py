@@ -56,13 +56,16 @@ def _sweep(seeds: range, jobs: int, how: _Sweep) -> int:
     began = time.monotonic()
     failed: list[Report] = []
     totals: Counter[str] = Counter()
+    synced: Counter[str] = Counter()
     cpu_s = virtual_s = 0.0
-    done = 0
+    done = sent = 0
     # A process for each seed, forked: it ends without running what is left of killed processes.
     with multiprocessing.get_context("fork").Pool(jobs, maxtasksperchild=1) as pool:
         for report in pool.imap_unordered(how, seeds):
             cpu_s += report.cpu_s
             virtual_s += report.virtual_s
+            sent += report.sent_by_kernel
+            synced.update(report.synced_on_loop)
             totals.update(report.faults)
             done += 1
             if done % PROGRESS == 0:
@@ -73,6 +76,8 @@ def _sweep(seeds: range, jobs: int, how: _Sweep) -> int:
     took_s = time.monotonic() - began
     print(f"{len(seeds)} seeds from {seeds.start}, {how.duration_s:.0f} s under faults each: {len(failed)} failed")
     print(f"{virtual_s:.0f} virtual s in {cpu_s:.0f} CPU s: {virtual_s / cpu_s:.1f} to 1; it took {took_s:.0f} s")
+    print(f"sent by sendfile: {sent >> 10} KiB")
+    print("synced on a loop: " + ", ".join(f"{name} {count}" for name, count in synced.most_common(8)))
     print("faults: " + ", ".join(f"{name} {count}" for name, count in sorted(totals.items())))
     if failed:
         print("failed: " + " ".join(str(report.seed) for report in sorted(failed, key=lambda report: report.seed)))

@@ -9,6 +9,7 @@ import random
 import time
 import traceback
 from asyncio import events
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from sim_invariants import Invariants, InvariantViolatedError
 from sim_workload import Workload
 
 from minikafka.ledger.checker import Verdict, check
+from minikafka.testing.kernel import Kernel
 from minikafka.testing.loop import Simulator
 
 DURATION_S: Final = 60.0
@@ -39,6 +41,8 @@ class Report:
     virtual_s: float = 0.0
     cpu_s: float = 0.0
     turns: int = 0
+    sent_by_kernel: int = 0
+    synced_on_loop: Counter[str] = field(default_factory=Counter)
     faults: dict[str, int] = field(default_factory=dict)
     verdict: Verdict | None = None
     violation: str = ""
@@ -90,9 +94,10 @@ def simulate(
     node_settings, topic_settings = settings_of(simulator.rng)
     log_dirs = simulator.rng.choice((1, 2))
     cluster = SimulatedCluster(simulator, node_settings, log_dirs=log_dirs, say=say)
-    kernel = random.Random(f"kernel {seed}")
-    cluster.network.timeout_s = kernel.choice((cluster.network.timeout_s, 5.0))
-    cluster.network.backlog_max = kernel.choice((cluster.network.backlog_max, 2))
+    of_kernel = random.Random(f"kernel {seed}")
+    cluster.network.timeout_s = of_kernel.choice((cluster.network.timeout_s, 5.0))
+    cluster.network.backlog_max = of_kernel.choice((cluster.network.backlog_max, 2))
+    kernel = Kernel(of_kernel, sendfile_min_bytes=of_kernel.choice((1 << 10, 32 << 10)))
     workload = Workload(cluster, {"t": 2, "flushed": 1}, rate=20.0)
     invariants = Invariants(cluster)
     is_flushed = "log.flush.interval.messages" in node_settings
@@ -101,7 +106,7 @@ def simulate(
     invariants.on_election = faults.on_election
     invariants.is_damaged, invariants.is_latent = faults.media.is_damaged, faults.media.is_latent
     faults.media.on_whole = invariants.forget
-    with logs_to(say) as failures:
+    with logs_to(say) as failures, kernel.installed():
         try:
             _drive(simulator, cluster, workload, faults, invariants, topic_settings, duration_s)
             if failures:
@@ -115,6 +120,7 @@ def simulate(
     for process in cluster.network.processes():
         process.kill()
     report.faults = faults.counts
+    report.sent_by_kernel, report.synced_on_loop = kernel.sent_bytes, cluster.synced_on_loop
     report.fingerprint, report.turns = simulator.fingerprint, simulator.turns
     report.virtual_s, report.cpu_s = simulator.now, time.process_time() - began
     return report

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from minikafka.records.batch import Buffer
 from minikafka.testing.disk.inodes import Inode
@@ -14,17 +14,22 @@ from minikafka.testing.killed import Killed
 
 if TYPE_CHECKING:
     from minikafka.testing.disk.mounts import MountedDisk
+    from minikafka.testing.kernel import Kernel
 
 
 class MountedFile:
     """An open file of one process."""
 
-    __slots__ = ("_disk", "_inode", "_path")
+    __slots__ = ("__weakref__", "_descriptor", "_disk", "_inode", "_path")
+
+    kernel: ClassVar[Kernel | None] = None
+    """By which the file has a descriptor."""
 
     def __init__(self, disk: MountedDisk, path: str, inode: Inode) -> None:
         self._disk = disk
         self._path = path
         self._inode: Inode | None = inode
+        self._descriptor: int | None = None
 
     def append(self, buffers: Sequence[Buffer]) -> None:
         data = bytes(buffers[0]) if len(buffers) == 1 else b"".join(buffers)
@@ -82,7 +87,9 @@ class MountedFile:
         inode.sync(covered)
 
     def fileno(self) -> int | None:
-        return None
+        if self._descriptor is None and self.kernel is not None:
+            self._descriptor = self.kernel.describe(self)
+        return self._descriptor
 
     def close(self) -> None:
         self._inode = None

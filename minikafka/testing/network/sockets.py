@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from minikafka.testing.loop import Process
 from minikafka.testing.network.links import Pipe
 
 if TYPE_CHECKING:
+    from minikafka.testing.kernel import Kernel
     from minikafka.testing.network.network import Network
 
 KERNEL_BUFFER_BYTES: Final = 256 * 1024
@@ -25,6 +28,8 @@ class Socket:
     """One end of a connection."""
 
     peer: Socket
+    kernel: ClassVar[Kernel | None] = None
+    """By which the socket has descriptors."""
 
     def __init__(self, network: Network, process: Process, name: Address, peer_name: Address, out: Pipe) -> None:
         self.process = process
@@ -33,6 +38,8 @@ class Socket:
         self.transport = SimulatedTransport(self)
         self.is_open = True
         self.is_reading = True
+        self.on_room: Callable[[], None] = lambda: None
+        """The kernel takes more again."""
         self._network = network
         self._out = out
         out.on_timeout = self.time_out
@@ -42,6 +49,7 @@ class Socket:
         self._has_delivery = False
         self._waiting = bytearray()  # in the process, because the kernel takes no more
         self._under_way = 0  # in the kernels: the peer's process did not read it yet
+        self._descriptor: int | None = None
         self._is_writing_paused = False
         self._is_closing = False
         self._is_silent = False
@@ -81,6 +89,29 @@ class Socket:
             self._out.send(partial(self.peer.receive, data))
 
     @property
+    def room(self) -> int:
+        """Bytes that the kernel would take now of somebody who writes past the transport."""
+        return 0 if self._waiting else KERNEL_BUFFER_BYTES - self._under_way
+
+    def push(self, data: bytes) -> None:
+        """Hand so much to the kernel, past the transport."""
+        assert len(data) <= self.room
+        self._waiting += data
+        self._push()
+
+    @property
+    def has_ended(self) -> bool:
+        """The peer sends no more, or the connection is gone."""
+        return self._end is not False or not self.is_open
+
+    def descriptor(self) -> int:
+        """A number by which the kernel knows it."""
+        assert self.kernel is not None
+        if self._descriptor is None:
+            self._descriptor = self.kernel.describe(self)
+        return self._descriptor
+
+    @property
     def buffered(self) -> int:
         """Bytes written that the kernel did not take yet."""
         return len(self._waiting)
@@ -90,6 +121,7 @@ class Socket:
         self._under_way -= count
         if self._waiting and self.is_open:
             self.process.call_soon(self._on_writable)
+        self.on_room()
 
     def _on_writable(self) -> None:
         if not self.is_open:
@@ -237,6 +269,11 @@ class SimulatedTransport(asyncio.Transport):
     def __init__(self, socket: Socket) -> None:
         super().__init__({"peername": socket.peer_name, "sockname": socket.name})
         self._socket = socket
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        if name == "socket" and self._socket.kernel is not None:
+            return SimpleNamespace(fileno=self._socket.descriptor, setsockopt=lambda *_: None)
+        return super().get_extra_info(name, default)
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self._socket.send(bytes(data))
