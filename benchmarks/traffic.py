@@ -87,5 +87,6 @@ def safety(verdict: Verdict) -> list[Figure]:
     note = f"{verdict.acknowledged:,} acknowledged, {verdict.read:,} read back"
     return [
         Figure("acknowledged records lost", lost, "", Target("=", 0), note),
+        Figure("acknowledged records not judged", sum(verdict.not_judged.values()), "", Target("=", 0)),
         Figure("records duplicated, reordered or otherwise wrong", others, "", Target("=", 0)),
     ]

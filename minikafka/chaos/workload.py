@@ -197,7 +197,7 @@ async def read_back(
             for partition in assigned:
                 consumer.seek(partition, first_offset)
         ends = await consumer.end_offsets(assigned)
-        history.append("reader", "ok", "assign", [_name(partition) for partition in assigned])
+        history.append("reader", "ok", "assign", [[_name(partition), first_offset or 0] for partition in assigned])
         read = 0
         progress_at = time.monotonic()
         while waiting := [partition for partition in assigned if await consumer.position(partition) < ends[partition]]:

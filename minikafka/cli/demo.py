@@ -75,6 +75,8 @@ def as_dict(outcome: Outcome) -> dict[str, Any]:
         "lost": outcome.lost,
         "duplicated": outcome.duplicated,
         "out_of_order": outcome.out_of_order,
+        "outcome": verdict.outcome,
+        "not_judged": verdict.not_judged,
         "violations": verdict.violations,
         "faults": [
             {
@@ -154,7 +156,4 @@ def _print_outcome(console: Console, outcome: Outcome) -> None:
     console.print(faults)
     for rule, examples in verdict.examples.items():
         console.print(f"[red]{rule}[/]: {verdict.violations[rule]}, for example {examples[0]}", markup=True)
-    verdict_text = (
-        "nothing acknowledged was lost, duplicated or reordered" if verdict.ok else "the cluster broke its word"
-    )
-    console.print(f"[bold]{verdict_text}[/] ({outcome.seconds:.0f} s in all)")
+    console.print(f"[bold]{verdict.sentence}[/] ({outcome.seconds:.0f} s in all)")

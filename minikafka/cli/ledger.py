@@ -17,11 +17,15 @@ _PROCESS = "producer"
 
 
 class Ledger:
-    """A history of one producer and one topic. Its records must differ in key or value: they are known by them."""
+    """A history of one producer and one topic. Its records must differ in key or value: they are known by them.
 
-    def __init__(self, file: IO[str], topic: str) -> None:
+    With ``is_answered`` off (acks=0) nobody promises anything, so every outcome is unknown.
+    """
+
+    def __init__(self, file: IO[str], topic: str, *, is_answered: bool = True) -> None:
         self._history = History(file, keep=False)
         self._topic = topic
+        self._is_answered = is_answered
 
     async def sending(self, producer: Producer, key: bytes | None, value: bytes | None) -> int:
         """Tell that the record is about to be sent; answers the partition that it must go to."""
@@ -37,7 +41,7 @@ class Ledger:
 
         def told(delivery: asyncio.Future[Any]) -> None:
             item = self._item(partition, key, value)
-            if delivery.cancelled() or delivery.exception() is not None:
+            if delivery.cancelled() or delivery.exception() is not None or not self._is_answered:
                 self._history.append(_PROCESS, "info", "send", [item])
             else:
                 self._history.append(_PROCESS, "ok", "send", [[*item, delivery.result().offset]])

@@ -85,7 +85,7 @@ def produce(
     separator = key_separator.encode() if key_separator else None
     with file.open("rb") if file else _standard_input() as source:
         tally = _Tally()
-        with _ledger(history, topic) as ledger:
+        with _ledger(history, topic, acks) as ledger:
             run(_produce(producer, topic, source, separator, tally, file is not None, ledger))
     _print_summary(tally, as_json)
 
@@ -159,14 +159,14 @@ def _counter(tally: _Tally, line: int, size_bytes: int) -> Callable[[asyncio.Fut
 
 
 @contextmanager
-def _ledger(path: Path | None, topic: str) -> Iterator[Ledger | None]:
+def _ledger(path: Path | None, topic: str, acks: Acks) -> Iterator[Ledger | None]:
     if path is None:
         yield None
         return
     from minikafka.cli.ledger import Ledger
 
     with path.open("w", buffering=1) as file:  # a line at a time: who is killed has said what it sent
-        yield Ledger(file, topic)
+        yield Ledger(file, topic, is_answered=acks is not Acks.NONE)
 
 
 @contextmanager

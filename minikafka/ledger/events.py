@@ -8,10 +8,16 @@ a remark). The functions and their values, with partitions named ``topic-partiti
 =============  ==========================================================================================
 ``send``       ``invoke``, ``fail``, ``info``: ``[[partition, id], ...]``; ``ok``: ``[[partition, id, offset], ...]``.
                The order within and among a process's invokes is the order in which it sent. Every id is sent
-               once; its outcome is the later event that names it, and unknown when there is none.
+               once; its outcome is the later event that names it, and unknown when there is none. With acks=0
+               it is always unknown (``info``). Offset -1: acknowledged, nobody knows where.
 ``poll``       ``ok``: ``[[partition, id, offset], ...]`` in the order in which a consumer was handed them
-``assign``     ``ok``: ``[partition, ...]``: that consumer's positions start anew; it must not skip from here on
-``drained``    ``ok``: ``[partition, ...]``: that consumer read to the end after the last write
+``assign``     ``ok``: ``[partition, ...]``: that consumer's positions start anew; it must not skip from here on.
+               ``[[partition, offset], ...]``: they start there. A consumer that will be ``drained`` and does not
+               begin at the beginning must say so.
+``drained``    ``ok``: ``[partition, ...]``: that consumer read to the end after the last write (those of unknown
+               outcome, too: when nothing can be on its way any more)
+``log_start``  ``ok``: ``[[partition, offset], ...]``: what lies below was deleted on purpose (retention,
+               DeleteRecords). Whoever writes this vouches for it.
 ``end_offset`` ``ok``: ``[[partition, offset], ...]`` as a process saw it
 ``fault``      ``info``: what was broken or mended, in words
 =============  ==========================================================================================

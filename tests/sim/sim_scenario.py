@@ -215,6 +215,8 @@ def _judge(verdict: Verdict, duration_s: float) -> None:
     if broken:
         examples = [example for rule in broken for example in verdict.examples.get(rule, ())[:3]]
         raise InvariantViolatedError(f"the history breaks {broken}: {'; '.join(examples)}")
+    if verdict.not_judged:
+        raise InvariantViolatedError(f"acknowledged records that no reader looked for: {verdict.not_judged}")
     if verdict.acknowledged < MIN_ACKNOWLEDGED_PER_S * duration_s or not verdict.read:
         raise InvariantViolatedError(
             f"only {verdict.acknowledged} records were acknowledged: a dead cluster proves nothing"

@@ -11,6 +11,8 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
+from ledger_planted import PLANTED, Story
+from ledger_random import MUTATIONS, honest
 from pyspark.sql import DataFrame, SparkSession
 from typer.testing import CliRunner
 
@@ -20,15 +22,16 @@ from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.chaos.workload import SourceProducer, read_back, record_id
 from minikafka.cli.main import app
 from minikafka.cli.pipeline import audit as audit_verb
-from minikafka.ledger.checker import RULES, check, gather
+from minikafka.ledger.checker import check
 from minikafka.ledger.events import Event, merge
+from minikafka.ledger.partition import gather
+from minikafka.ledger.rules import RULES
 from minikafka.spark.pipelines.archive import archive
 from minikafka.spark.pipelines.audit import AuditVerdict, audit, stored_in_logs
 from minikafka.spark.pipelines.audit.stored import IDENTITY, READER
 from minikafka.spark.pipelines.audit.verdict import EXAMPLES_MAX
 from minikafka.spark.pipelines.running import PipelineError
 
-FIGURES = ("sent", "acknowledged", "read", "unknown")
 STORED = "topic STRING, partition INT, offset BIGINT, key BINARY, value BINARY"
 ID = "cast(value AS STRING)"
 
@@ -79,9 +82,7 @@ def assert_same(verdict: AuditVerdict, events: dict[str, list[Event]]) -> None:
         ours, theirs = judged[name], check(of_partition)
         sentences = {rule: set(judge(gather(of_partition)[name])) for rule, judge in RULES.items()}
         told = "\n".join(event.to_json() for event in of_partition)
-        assert {figure: getattr(ours, figure) for figure in FIGURES} == {
-            figure: getattr(theirs, figure) for figure in FIGURES
-        }, told
+        assert ours.figures == theirs.figures, told
         assert {rule: ours.violations.get(rule, 0) for rule in RULES} == theirs.violations, told
         for rule, found in sentences.items():
             examples = ours.examples.get(rule, ())
@@ -102,16 +103,21 @@ def story(rng: random.Random) -> list[Told]:
     for _ in range(rng.randrange(1, 12)):
         client, consumer = rng.choice("pq"), rng.choice("cd")
         placed: list[list[object]] = [[rng.choice(IDS), rng.randrange(7)] for _ in range(rng.randrange(1, 5))]
+        acknowledged = [[record, offset if rng.random() < 0.9 else -1] for record, offset in placed]
         sending = [[unsent.pop()] for _ in range(min(len(unsent), rng.randrange(1, 4)))]
         told.append(
             rng.choice(
                 [
                     (client, "invoke" if sending else "info", "send", sending or [["a"]]),
-                    (client, "ok", "send", placed),
+                    (client, "ok", "send", acknowledged),
                     (client, rng.choice(("fail", "info")), "send", [[rng.choice(IDS)]]),
                     (consumer, "ok", "poll", placed),
                     (consumer, "ok", "poll", sorted(placed, key=lambda item: item[1])),
-                    (consumer, "ok", rng.choice(("assign", "drained")), []),
+                    (consumer, "ok", rng.choice(("assign", "drained", "drained")), []),
+                    (consumer, "ok", "assign", [[rng.randrange(4)]]),
+                    ("admin", "ok", "log_start", [[rng.randrange(4)]])
+                    if rng.random() < 0.3
+                    else (consumer, "ok", "drained", []),
                     (consumer, "ok", "end_offset", [[rng.randrange(7)]]),
                 ]
             )
@@ -138,6 +144,82 @@ def test_what_is_stored_is_judged_as_a_consumer_that_read_it(spark: SparkSession
     assert_same(verdict, {name: numbered(of) for name, of in events.items()})
 
 
+def test_planted_violations_are_caught_as_in_memory(spark: SparkSession, tmp_path: Path) -> None:
+    told = {f"t{number}": planted for number, planted in enumerate(PLANTED)}
+    events = {
+        topic: [event._replace(value=_moved(event.value, topic)) for event in planted.events()]
+        for topic, planted in told.items()
+    }
+    path = write(tmp_path / "history.jsonl", (e._replace(number=n) for n, e in enumerate(chain(*events.values()))))
+    judged = {partition.partition: partition for partition in audit(spark, path).partitions}
+    for topic, planted in told.items():
+        found = judged[f"{topic}-0"]
+        assert planted.rule in (found.outcome, *found.broken), planted.name
+        assert not found.ok
+        assert_same(AuditVerdict((found,)), {f"{topic}-0": [e for e in events[topic] if f"{topic}-0" in str(e.value)]})
+
+
+def _moved(value: object, topic: str) -> object:
+    """The same of another topic."""
+    if isinstance(value, list):
+        return [_moved(item, topic) for item in value]
+    return value.replace("t-", f"{topic}-") if isinstance(value, str) else value
+
+
+def test_one_wrong_thing_in_an_honest_history_is_caught_as_in_memory(spark: SparkSession, tmp_path: Path) -> None:
+    told: dict[str, list[Event]] = {}
+    expected: dict[str, set[str]] = {}
+    for number in range(PARTITIONS):
+        rng = random.Random(number)
+        tale = honest(rng)
+        wrong = rng.choice(MUTATIONS)(tale, rng) if number % 3 else None
+        expected[f"t-{number}"] = wrong or {"kept", "nothing proved"}
+        told[f"t-{number}"] = tale.events(f"t-{number}")
+    path = write(tmp_path / "history.jsonl", (e._replace(number=n) for n, e in enumerate(chain(*told.values()))))
+    verdict = audit(spark, path)
+    for partition in verdict.partitions:
+        assert expected[partition.partition] & {partition.outcome, *partition.broken}, partition
+    judged = {partition.partition for partition in verdict.partitions}
+    assert_same(verdict, {name: events for name, events in told.items() if name in judged})
+
+
+def test_what_is_stored_decides_whatever_was_polled_once(spark: SparkSession, tmp_path: Path) -> None:
+    tales = {f"t-{number}": honest(random.Random(f"store {number}")) for number in range(PARTITIONS)}
+    empty = {name for number, name in enumerate(tales) if number % 3 == 0}
+    stored = {name: {} if name in empty else tale.log for name, tale in tales.items()}
+    told = (event for name, tale in tales.items() for event in tale.events(name))
+    path = write(tmp_path / "history.jsonl", (event._replace(number=n) for n, event in enumerate(told)))
+    verdict = audit(spark, path, ["t"], stored=rows(spark, stored), identity=ID)
+    for partition in verdict.partitions:
+        tale = tales[partition.partition]
+        promised = [offset for offset in tale.acknowledged().values() if offset >= tale.log_start]
+        if partition.partition in empty and promised:
+            assert partition.broken["unseen"] >= len(promised)
+        elif partition.partition not in empty:
+            assert partition.outcome in ("kept", "nothing proved"), partition
+
+
+def test_who_vouches_for_a_log_start_excuses_what_lay_below(spark: SparkSession, tmp_path: Path) -> None:
+    story = Story()
+    story.send("a", "b", "c")
+    story.acknowledge(a=0, b=1, c=2)
+    path = write(tmp_path / "history.jsonl", story.events)
+    stored = rows(spark, {"t-0": {2: "c"}})
+    assert audit(spark, path, ["t"], stored=stored, identity=ID).broken == {"lost": 2}
+    assert audit(spark, path, ["t"], stored=stored, identity=ID, log_starts={"t-0": 1}).broken == {"lost": 1}
+    assert audit(spark, path, ["t"], stored=stored, identity=ID, log_starts={"t-0": 2}).ok
+
+
+def test_more_readers_than_can_be_told_apart_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    story = Story()
+    story.send("a")
+    story.acknowledge(a=0)
+    for number in range(63):
+        story.read_to_the_end(("a", 0), process=f"reader-{number}")
+    with pytest.raises(PipelineError, match="63 consumers read t-0 to the end; the audit judges at most 62"):
+        audit(spark, write(tmp_path / "history.jsonl", story.events))
+
+
 def test_ids_of_histories_are_those_of_what_is_stored_whatever_bytes_keys_are(spark: SparkSession) -> None:
     keys = [None, b"", "hä".encode(), b"\xff\xfe", b"a\xed\xa0\x80b", b"\xf0\x9f\x98"]
     records = [(key, value) for key in keys for value in (None, b"", b"\xff")]
@@ -156,7 +238,7 @@ def test_files_of_several_processes_are_one_history(spark: SparkSession, tmp_pat
     merged = list(merge(files))
     verdict = audit(spark, tmp_path)
     whole = check(merged)
-    assert (verdict.sent, verdict.read, verdict.violations) == (whole.sent, whole.read, whole.violations)
+    assert (verdict.figures, verdict.violations) == (whole.figures, whole.violations)
     assert any("a.jsonl:" in sentence for of in verdict.examples.values() for sentence in of)
 
 
@@ -188,8 +270,7 @@ def test_a_cluster_whose_leader_was_killed_is_judged_the_same_by_every_way_to_re
     by_logs = audit(spark, path, ["t"], stored=stored_in_logs(spark, [str(cluster.layout.directory)], ["t"]))
     for verdict in (by_polls, by_topics, by_logs):
         assert verdict.ok, verdict.examples
-        for figure in FIGURES:
-            assert getattr(verdict, figure) == getattr(in_memory, figure)
+        assert verdict.figures == in_memory.figures
     with pytest.raises(PipelineError, match="nothing-such"):
         audit(spark, path, ["nothing-such"], bootstrap_servers=cluster.bootstrap_servers)
 
@@ -230,6 +311,12 @@ def test_the_verb_judges_what_produce_wrote_down_in_topic_and_lake_and_exits_wit
     assert "202 acknowledged records: none lost, duplicated or reordered" in printed
     assert max(map(len, printed.splitlines())) <= 80
 
+    exit_code, printed = minikafka(*asked, "--from-log-start")
+    assert exit_code == 0, printed
+    exit_code, printed = minikafka(*asked, "--polls")
+    assert exit_code == 1, printed
+    assert "not judged: no reader that read to the end looked for 202 of 202 acknowledged records" in printed
+
     # A record more that was acknowledged, and that nobody can find.
     count = len(history.read_text().splitlines())
     item = [f"{created}-0", "gone#00000000"]
@@ -238,7 +325,7 @@ def test_the_verb_judges_what_produce_wrote_down_in_topic_and_lake_and_exits_wit
         file.write(Event(count + 1, 0, "producer", "ok", "send", [[*item, 0]]).to_json() + "\n")
     exit_code, printed = minikafka(*asked, "--lake", lake)
     assert exit_code == 1, printed
-    assert f"{created}-0: gone#00000000 was acknowledged at 0 and never read" in printed
+    assert f"{created}-0: gone#00000000 was acknowledged at 0, and the topics" in printed
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
@@ -281,7 +368,7 @@ def test_a_damaged_history_is_refused_in_a_line(spark: SparkSession, tmp_path: P
 def test_an_unfinished_last_line_is_left_out(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "history.jsonl"
     path.write_text(GOOD + SECOND[:30])
-    assert audit(spark, path).sent == 1
+    assert audit(spark, path).figures["sent"] == 1
 
 
 def test_what_is_not_there_is_named(spark: SparkSession, tmp_path: Path) -> None:
@@ -298,4 +385,4 @@ def test_what_is_not_there_is_named(spark: SparkSession, tmp_path: Path) -> None
 
 def names(told: list[tuple[str, str, str, object]]) -> bool:
     """Whether a history says something of a partition that a verdict can show."""
-    return any((function, kind) not in (("drained", "ok"), ("send", "info")) for _, kind, function, _ in told)
+    return any(function not in ("drained", "log_start") and kind != "info" for _, kind, function, _ in told)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -40,6 +39,10 @@ def audit(
     polls: Annotated[
         bool, typer.Option("--polls", help="Read nothing: the history's consumers decide. So without --topics, too.")
     ] = False,
+    from_log_start: Annotated[
+        bool,
+        typer.Option("--from-log-start", help="Believe the cluster: what lies below was deleted on purpose."),
+    ] = False,
     identity: Annotated[
         str | None,
         typer.Option(
@@ -54,6 +57,9 @@ def audit(
 ) -> None:
     """Compare what the cluster promised to keep with what is there. Exits with 0 only if every promise was kept.
 
+    A partition that nobody read to the end is "not judged", and that is not 0: read it with --topics, or let the
+    history say who read it to the end.
+
     A history is a file of JSON lines that a test's clients write: what they sent, what was acknowledged at which
     offset, what they read. `minikafka produce --history FILE` and `minikafka demo --history FILE` write one; so does
     minikafka.chaos.history.History in a test of your own (minikafka/ledger/events.py says what is in it). It may be
@@ -62,7 +68,8 @@ def audit(
     A record's id in the history must follow from the stored record. It is the key, "#" and the CRC-32 of the value in
     eight hexadecimal digits, unless --id says otherwise in Spark's SQL over the columns key and value.
 
-    Records that were deleted or compacted away on purpose count as lost: audit topics that keep everything.
+    Records that were deleted or compacted away on purpose count as lost. The history may say what was deleted
+    (event log_start); or --from-log-start trusts the topics' log start offsets, and excuses a head that was lost, too.
 
     Examples:
 
@@ -84,9 +91,11 @@ def audit(
     if lake:
         read_identity(local_directory(lake))
     is_read = bool(names) and not (logs or lake or polls)
+    if from_log_start and not is_read:
+        raise typer.BadParameter("only topics of a cluster have log start offsets", param_hint="--from-log-start")
     servers = servers_with(bootstrap, directory, names) if is_read else None
     with spark_session("audit", master, conf) as spark:
-        from minikafka.spark.pipelines.audit import IDENTITY, audit
+        from minikafka.spark.pipelines.audit import IDENTITY, audit, log_starts_in_topics
 
         with progress_bar("auditing") as show:
             verdict = audit(
@@ -96,6 +105,7 @@ def audit(
                 bootstrap_servers=servers,
                 stored=None if polls else _stored(spark, logs, lake, names),
                 identity=identity or IDENTITY,
+                log_starts=log_starts_in_topics(names, servers) if from_log_start and servers else {},
                 show=show,
             )
     if as_json:
@@ -115,9 +125,9 @@ def _stored(spark: SparkSession, logs: list[str] | None, lake: str | None, topic
 
 def print_verdict(verdict: AuditVerdict) -> None:
     """The figures of each partition, examples of what is wrong, and the verdict in a line."""
-    rows = [_row(each.partition, each, each.violations) for each in verdict.partitions]
+    rows = [_row(each.partition, each) for each in verdict.partitions]
     if len(rows) > 1:
-        rows.append([f"[bold]{cell}[/]" for cell in _row("all", verdict, verdict.violations)])
+        rows.append([f"[bold]{cell}[/]" for cell in _row("all", verdict)])
     print_table(("partition", "sent#", "acknowledged#", "read#", "unknown#", "broken"), rows)
     for rule, sentences in verdict.examples.items():
         print_line(f"{rule} ({verdict.violations[rule]:,}):")
@@ -126,7 +136,14 @@ def print_verdict(verdict: AuditVerdict) -> None:
     print_line(verdict.sentence)
 
 
-def _row(name: str, of: PartitionVerdict | AuditVerdict, violations: Mapping[str, int]) -> list[str]:
-    broken = ", ".join(f"{rule} {count:,}" for rule, count in violations.items() if count)
-    figures = (f"{figure:,}" for figure in (of.sent, of.acknowledged, of.read, of.unknown))
-    return [name, *figures, f"[red]{broken}[/]" if broken else "[green]nothing[/]"]
+def _row(name: str, judged: PartitionVerdict | AuditVerdict) -> list[str]:
+    figures = judged.figures
+    shown = (f"{figures[figure]:,}" for figure in ("sent", "acknowledged", "read", "unknown"))
+    broken = ", ".join(f"{rule} {count:,}" for rule, count in judged.broken.items())
+    if broken:
+        found = f"[red]{broken}[/]"
+    elif figures["unjudged"]:
+        found = "[yellow]not judged[/]"
+    else:
+        found = "[green]nothing[/]"
+    return [name, *shown, found]

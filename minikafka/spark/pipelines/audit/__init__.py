@@ -5,7 +5,8 @@
 DataFrame that spills to disk; what the driver sees are counts per partition and a few examples.
 
 * ``history``  files of events -> items, one for each record that an event names; damaged files are refused
-* ``stored``   what is in the topics, a log directory or a lake, as items too: one more consumer, which reads all
+* ``stored``   what is in the topics, a log directory or a lake, as items too: one more reader, which reads all
+* ``readers``  who read to the end: only they can tell what was lost
 * ``tables``   the items brought together: by record, by offset, by what a process saw one after another
 * ``rules``    each rule over those tables: when it is broken, and how to say so
 * ``verdict``  what comes out
@@ -18,7 +19,13 @@ expression over the source's columns.
 from __future__ import annotations
 
 from minikafka.spark.pipelines.audit.auditing import audit
-from minikafka.spark.pipelines.audit.stored import IDENTITY, stored_in_lake, stored_in_logs, stored_in_topics
+from minikafka.spark.pipelines.audit.stored import (
+    IDENTITY,
+    log_starts_in_topics,
+    stored_in_lake,
+    stored_in_logs,
+    stored_in_topics,
+)
 from minikafka.spark.pipelines.audit.verdict import AuditVerdict, PartitionVerdict
 
 __all__ = [
@@ -26,6 +33,7 @@ __all__ = [
     "AuditVerdict",
     "PartitionVerdict",
     "audit",
+    "log_starts_in_topics",
     "stored_in_lake",
     "stored_in_logs",
     "stored_in_topics",

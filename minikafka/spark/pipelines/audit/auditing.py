@@ -7,15 +7,25 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from pyspark import StorageLevel
 from pyspark.sql import Window
 from pyspark.sql import functions as fn
 
-from minikafka.spark.pipelines.audit import rules, tables
-from minikafka.spark.pipelines.audit.history import Kind, check_files, history_files, items, process_names, read_events
-from minikafka.spark.pipelines.audit.stored import IDENTITY, stored_in_topics, stored_items
+from minikafka.spark.pipelines.audit import readers, rules, tables
+from minikafka.spark.pipelines.audit.history import (
+    Kind,
+    check_files,
+    history_files,
+    items,
+    marks,
+    process_names,
+    read_events,
+)
+from minikafka.spark.pipelines.audit.readers import STORE_BIT
+from minikafka.spark.pipelines.audit.stored import IDENTITY, READER, stored_in_topics, stored_items
 from minikafka.spark.pipelines.audit.verdict import EXAMPLES_MAX, AuditVerdict, PartitionVerdict, topic_and_number
 from minikafka.spark.pipelines.running import PipelineError, Show, show_nothing, watched_jobs
 
@@ -29,8 +39,9 @@ if TYPE_CHECKING:
 _BYTES_PER_TASK: Final = 32 << 20
 """Of history, so that what a task brings together fits into the memory of the smallest session."""
 
-_OF_RECORDS: Final = (Kind.SENT, Kind.ACKNOWLEDGED, Kind.FAILED, Kind.READ, Kind.DRAINED)
+_OF_RECORDS: Final = (Kind.SENT, Kind.ACKNOWLEDGED, Kind.FAILED, Kind.READ)
 _OF_ORDER: Final = (Kind.READ, Kind.ASSIGNED, Kind.END_OFFSET)
+_OF_READERS: Final = (Kind.ASSIGNED, Kind.DRAINED, Kind.LOG_START)
 
 
 def audit(
@@ -41,6 +52,7 @@ def audit(
     bootstrap_servers: str | None = None,
     stored: DataFrame | None = None,
     identity: str = IDENTITY,
+    log_starts: Mapping[str, int] = MappingProxyType({}),
     show: Show = show_nothing,
 ) -> AuditVerdict:
     """Judge a history (a file, or a directory of ``.jsonl`` files that several processes wrote).
@@ -49,6 +61,8 @@ def audit(
     in the source's columns, as of ``stored_in_logs``. It counts as one more consumer that read everything to the end.
     Otherwise the polls in the history decide. Only ``topics`` are judged, by default all; ``stored`` must hold all of
     them. ``identity`` is an SQL expression over the columns that gives the id that a record has in the history.
+    ``log_starts``: by partition (``topic-number``), the offset below which everything was deleted on purpose, beside
+    what the history says of it.
 
     Raises PipelineError when the history is damaged, or says nothing of a topic, or Spark fails.
     """
@@ -64,10 +78,17 @@ def audit(
         told = _of(topics, items(events, _OF_RECORDS))
         if stored is not None:
             told = told.unionByName(_of(topics, stored_items(stored, identity)))
-        sightings = tables.sightings(told, tasks).persist(StorageLevel.DISK_ONLY)
+        said = _of(topics, marks(events, _OF_READERS)).collect()
+        found = readers.readers_of(said)
+        sightings = tables.sightings(told, readers.intervals(spark, found), tasks).persist(StorageLevel.DISK_ONLY)
         stack.callback(sightings.unpersist)
+        bits = [1 << index for index in range(max(map(len, found.values()), default=0))]
+        highest = tables.highest(sightings, bits if stored is None else [*bits, STORE_BIT])
+        starts = readers.log_starts_of(said)
+        starts |= {name: max(starts.get(name, 0), offset) for name, offset in log_starts.items()}
+        bounds = readers.bounds(spark, highest, found, starts, None if stored is None else READER)
         steps = tables.steps(_of(topics, items(events, _OF_ORDER)))
-        verdict = _Audit(sightings, steps, process_names(events), tasks, stored is not None).verdict()
+        verdict = _Audit(sightings, steps, bounds, process_names(events), tasks, stored is not None).verdict()
     told_of = {partition.topic for partition in verdict.partitions if partition.sent}
     for topic in topics:
         if topic not in told_of:
@@ -86,6 +107,7 @@ class _Audit:
 
     sightings: DataFrame
     steps: DataFrame
+    bounds: DataFrame
     names: DataFrame
     tasks: int
     is_stored: bool
@@ -94,14 +116,11 @@ class _Audit:
     examples: dict[str, dict[str, list[str]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(list)))
 
     def verdict(self) -> AuditVerdict:
-        bounds = tables.bounds(self.sightings)
-        if self.is_stored:
-            bounds = bounds.withColumn("drained", fn.lit(True))
         records = tables.records(self.sightings)
-        self._judge_records(records.join(fn.broadcast(bounds), "partition"))
+        self._judge_records(records.join(fn.broadcast(self.bounds), "partition"))
         self._judge(tables.sequences(records, self.tasks), rules.OF_SEQUENCES)
         offsets = tables.offsets(self.sightings, self.tasks)
-        self._judge_offsets(offsets, bounds)
+        self._judge_offsets(offsets)
         self._judge_steps(offsets)
         return AuditVerdict(tuple(self._of_partition(name) for name in sorted(self.figures, key=topic_and_number)))
 
@@ -122,7 +141,7 @@ class _Audit:
                 "or nobody can say which of them is there"
             )
 
-    def _judge_offsets(self, offsets: DataFrame, bounds: DataFrame) -> None:
+    def _judge_offsets(self, offsets: DataFrame) -> None:
         acknowledged, read_only = fn.col("acknowledged"), fn.col("read_only")
         self._count(
             offsets,
@@ -138,13 +157,13 @@ class _Audit:
                 "inconsistent_offset": rules.inconsistent_offset(self.sightings, suspicious),
             }
         )
-        if self.is_stored and not rules.missing(offsets, bounds).isEmpty():
-            self._judge_table("poll_skipped", rules.stored_skipped(offsets, self.sightings))
+        if self.is_stored and not rules.missing(offsets, self.bounds).isEmpty():
+            self._judge_table("poll_skipped", rules.stored_skipped(offsets, self.bounds, self.sightings))
 
     def _judge_steps(self, offsets: DataFrame) -> None:
         self._judge(self.steps, rules.OF_STEPS, {"gaps": fn.count_if(rules.is_gap())})
         if self._has_figure("gaps"):
-            self._judge_table("poll_skipped", rules.poll_skipped(self.steps, offsets, self.names))
+            self._judge_table("poll_skipped", rules.poll_skipped(self.steps, offsets, self.bounds, self.names))
 
     def _judge(self, table: DataFrame, of: Mapping[str, Rule], figures: Mapping[str, Column] = {}) -> None:
         """Rules that look at one row: count them and the figures in one pass, and tell of those that were broken."""

@@ -2,7 +2,8 @@
 
 An item is ``(partition, process, place, kind, id, offset)``. ``place`` orders the items of a process: the event's
 number and the item's position in it. ``process`` is a checksum, which is compared and grouped faster than a name
-(see :func:`process_names`).
+(see :func:`process_names`). ``offset`` is null where nobody knows it. Of an assignment it is the start, if the history
+tells it.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class Kind(IntEnum):
     DRAINED = 5
     END_OFFSET = 6
     STORED = 7
+    LOG_START = 8
 
 
 _KINDS: Final = {
@@ -46,10 +48,12 @@ _KINDS: Final = {
     "assign ok": Kind.ASSIGNED,
     "drained ok": Kind.DRAINED,
     "end_offset ok": Kind.END_OFFSET,
+    "log_start ok": Kind.LOG_START,
 }
 _WITH_ID: Final = (Kind.SENT, Kind.ACKNOWLEDGED, Kind.FAILED, Kind.READ)
-_WITH_OFFSET: Final = (Kind.ACKNOWLEDGED, Kind.READ, Kind.END_OFFSET)
-_BARE: Final = (Kind.ASSIGNED, Kind.DRAINED)  # the item is the partition's name
+_WITH_OFFSET: Final = (Kind.ACKNOWLEDGED, Kind.READ, Kind.END_OFFSET, Kind.LOG_START)
+_WITHOUT_ID: Final = (Kind.END_OFFSET, Kind.LOG_START, Kind.ASSIGNED)  # an offset stands in its place
+_BARE: Final = (Kind.ASSIGNED, Kind.DRAINED)  # the item may be the partition's name alone
 
 
 def history_files(history: str | Path) -> list[Path]:
@@ -107,25 +111,33 @@ def check_files(events: DataFrame) -> None:
 
 def items(events: DataFrame, kinds: Sequence[Kind]) -> DataFrame:
     """The items of those kinds; a value that its function cannot have ends the job with a sentence."""
+    return marks(events, kinds).drop("name")
+
+
+def marks(events: DataFrame, kinds: Sequence[Kind]) -> DataFrame:
+    """Items with the ``name`` of their process."""
     functions = {name.split()[0] for name, kind in _KINDS.items() if kind in kinds}
     chosen = events.filter(fn.col("f").isin(*functions) & _is(*kinds))  # the first is seen by Spark's JSON parser
-    names = fn.from_json("line", "v ARRAY<STRING>")["v"]
-    values = fn.when(_is(*_BARE), fn.transform(names, lambda name: fn.array(name))).otherwise(fn.col("v"))
+    names = fn.transform(fn.from_json("line", "v ARRAY<STRING>")["v"], lambda name: fn.array(name))
+    values = fn.when(_is(*_BARE), fn.coalesce("v", names)).otherwise(fn.col("v"))
     whole = _or_refuse(values.isNotNull(), values, fn.col("line"))
     exploded = chosen.select("file", "i", "p", "kind", fn.posexplode(whole).alias("position", "item"))
     item = fn.col("item")
     partition, second, third = (fn.get(item, fn.lit(index)) for index in range(3))
-    offset = fn.when(_is(Kind.END_OFFSET), second).otherwise(third).try_cast("bigint")
+    told = fn.when(_is(*_WITHOUT_ID), second).otherwise(third)
+    offset = told.try_cast("bigint")
     is_whole = partition.rlike("-[0-9]+$")
     is_whole &= ~_is(*_WITH_ID) | second.isNotNull()
-    is_whole &= ~_is(*_WITH_OFFSET) | offset.isNotNull()
+    is_whole &= fn.when(_is(*_WITH_OFFSET), offset.isNotNull()).otherwise(told.isNull() | offset.isNotNull())
+    is_placed = _is(*_WITH_OFFSET) & (~_is(Kind.ACKNOWLEDGED) | (offset >= 0)) | _is(Kind.ASSIGNED)
     return exploded.select(
         _or_refuse(is_whole, partition, fn.to_json(item)).alias("partition"),
         fn.xxhash64("p").alias("process"),
         (fn.shiftleft("i", _PLACE_BITS) + fn.col("position")).alias("place"),
         fn.col("kind").cast("tinyint"),
         fn.when(_is(*_WITH_ID), second).alias("id"),
-        fn.when(_is(*_WITH_OFFSET), offset).alias("offset"),
+        fn.when(is_placed, offset).alias("offset"),
+        fn.col("p").alias("name"),
     )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import Window
 from pyspark.sql import functions as fn
 
+from minikafka.ledger.sentences import SENTENCES, UNKNOWN_PLACE
 from minikafka.spark.pipelines.audit.history import Kind
 from minikafka.spark.pipelines.audit.stored import READER
 
@@ -41,59 +42,100 @@ def named(table: DataFrame, names: DataFrame) -> DataFrame:
     return table.join(fn.broadcast(names), "process", "left")
 
 
-def _acknowledged_unread() -> Column:
-    return fn.col("acknowledged_at").isNotNull() & fn.col("read_at").isNull()
+def _sentence(rule: str, *columns: str | Column) -> Callable[[], Column]:
+    return lambda: fn.format_string(SENTENCES[rule], *columns)
 
 
 def _is_sent() -> Column:
     return fn.col("sends") > 0
 
 
+def _is_there() -> Column:
+    return fn.col("acknowledged") | fn.col("read_at").isNotNull()
+
+
+def _place() -> Column:
+    """Where a record is, in words."""
+    return fn.coalesce(fn.col("at").cast("string"), fn.lit(UNKNOWN_PLACE))
+
+
+def _witness() -> Column:
+    """A reader that had to be handed the record and was not: the first that read on behind it, else the first; or
+    null."""
+    at, seen_by = fn.col("at"), fn.col("seen_by")
+    least, known = fn.col("log_start"), fn.coalesce(at, fn.lit(0))
+    missed = fn.filter(
+        "readers",
+        lambda reader: (known >= fn.greatest(reader["start"], least)) & (seen_by.bitwiseAND(reader["bit"]) == 0),
+    )
+    passed = fn.filter(missed, lambda reader: at.isNull() | (reader["highest"] > at))
+    return fn.coalesce(fn.get(passed, fn.lit(0)), fn.get(missed, fn.lit(0)))
+
+
+def _is_gone() -> Column:
+    """Some reader had to be handed it and was not. What all readers saw, nearly everything, is told from the bits."""
+    return (fn.col("seen_by") != fn.col("all_bits")) & _is_there() & _witness().isNotNull()
+
+
+def _is_passed_over() -> Column:
+    return fn.col("at").isNull() | (fn.col("at") < _witness()["highest"])
+
+
 def _is_step(kind: Kind) -> Column:
     return (fn.col("kind") == int(kind)) & (fn.col("kind_before") == int(kind))
 
 
+def _is_unjudged() -> Column:
+    """No reader had to be handed it, and it was not deleted on purpose."""
+    at = fn.col("at")
+    is_deleted = fn.coalesce(at < fn.col("log_start"), fn.lit(False))
+    return ~is_deleted & fn.coalesce(fn.coalesce(at, fn.lit(0)) < fn.col("least_start"), fn.lit(True))
+
+
 FIGURES: Final[dict[str, Callable[[], Column]]] = {
     "sent": _is_sent,
-    "acknowledged": lambda: fn.col("acknowledged_at").isNotNull(),
+    "acknowledged": lambda: fn.col("acknowledged"),
     "read": lambda: fn.col("read_at").isNotNull(),
-    "unknown": lambda: _is_sent() & fn.col("acknowledged_at").isNull() & ~fn.col("failed"),
+    "unknown": lambda: _is_sent() & ~fn.col("acknowledged") & ~fn.col("failed"),
+    "unjudged": lambda: fn.col("acknowledged") & _is_unjudged(),
 }
 """What is counted of records and breaks no rule."""
 
 OF_RECORDS: Final[dict[str, Rule]] = {
-    # Acknowledged, below what was read, never read.
+    # Acknowledged, and a reader that read to the end passed over it.
     "lost": Rule(
-        lambda: _acknowledged_unread() & (fn.col("acknowledged_at") < fn.col("highest_read")),
-        lambda: fn.format_string(
-            "%s was acknowledged at %d and never read, though %d was", "id", "acknowledged_at", "highest_read"
-        ),
-        at="acknowledged_at",
+        lambda: _is_gone() & fn.col("acknowledged") & _is_passed_over(),
+        lambda: fn.format_string(SENTENCES["lost"], "id", _place(), _witness()["name"], _witness()["highest"]),
+        at="at",
     ),
-    # Acknowledged, and above everything that was read to the end.
+    # Acknowledged, and above everything that a reader was handed who read to the end.
     "unseen": Rule(
-        lambda: _acknowledged_unread() & fn.col("drained") & (fn.col("acknowledged_at") >= fn.col("highest_read")),
-        lambda: fn.format_string(
-            "%s was acknowledged at %d, and reading to the end stopped at %d", "id", "acknowledged_at", "highest_read"
-        ),
-        at="acknowledged_at",
+        lambda: _is_gone() & fn.col("acknowledged") & ~_is_passed_over(),
+        lambda: fn.format_string(SENTENCES["unseen"], "id", _place(), _witness()["name"], _witness()["highest"]),
+        at="at",
+    ),
+    # Of unknown outcome, handed to somebody, and then not handed to a reader that read to the end.
+    "dirty_read": Rule(
+        lambda: _is_gone() & ~fn.col("acknowledged"),
+        lambda: fn.format_string(SENTENCES["dirty_read"], "id", _place(), _witness()["name"], _witness()["highest"]),
+        at="at",
     ),
     # One record at two offsets.
     "duplicate": Rule(
         lambda: fn.col("lowest") < fn.col("highest"),
-        lambda: fn.format_string("%s is at %d offsets, from %d to %d", "id", "offsets", "lowest", "highest"),
+        _sentence("duplicate", "id", "offsets", "lowest", "highest"),
         at="lowest",
     ),
-    # Read, but never sent.
+    # Read or acknowledged, but never sent.
     "phantom": Rule(
-        lambda: ~_is_sent() & fn.col("read_at").isNotNull(),
-        lambda: fn.format_string("%s was read at %d and never sent", "id", "read_at"),
-        at="read_at",
+        lambda: ~_is_sent() & _is_there(),
+        lambda: fn.format_string(SENTENCES["phantom"], "id", _place()),
+        at="at",
     ),
     # Read, although the producer was told that it certainly failed.
     "failed_read": Rule(
         lambda: fn.col("failed") & fn.col("read_at").isNotNull(),
-        lambda: fn.format_string("%s was refused, and read at %d", "id", "read_at"),
+        _sentence("failed_read", "id", "read_at"),
         at="read_at",
     ),
 }
@@ -103,25 +145,23 @@ OF_SEQUENCES: Final[dict[str, Rule]] = {
     # A producer's later record at a lower offset than an earlier one.
     "reordered": Rule(
         lambda: fn.col("at") < fn.col("highest"),
-        lambda: fn.format_string(
-            "%s sent %s after %s, but it is at %d, before %d", "name", "id", "before.id", "at", "highest"
-        ),
+        _sentence("reordered", "name", "id", "before.id", "at", "highest"),
         at="at",
     ),
 }
 """Over ``tables.sequences``."""
 
 OF_STEPS: Final[dict[str, Rule]] = {
-    # A consumer was handed an offset at or below its position.
+    # A consumer was handed an offset below its position.
     "poll_went_back": Rule(
-        lambda: _is_step(Kind.READ) & (fn.col("offset") <= fn.col("before")),
-        lambda: fn.format_string("%s was handed %s at %d after %d", "name", "id", "offset", "before"),
+        lambda: (fn.col("kind") == int(Kind.READ)) & (fn.col("offset") <= fn.col("before")),
+        lambda: fn.format_string(SENTENCES["poll_went_back"], "name", "id", "offset", fn.col("before") + 1),
         at="offset",
     ),
     # One process saw the end of the partition move back.
     "end_offset_went_back": Rule(
         lambda: _is_step(Kind.END_OFFSET) & (fn.col("offset") < fn.col("before")),
-        lambda: fn.format_string("%s saw the end at %d and then at %d", "name", "before", "offset"),
+        _sentence("end_offset_went_back", "name", "before", "offset"),
         at="offset",
     ),
 }
@@ -133,30 +173,40 @@ def is_gap() -> Column:
     return _is_step(Kind.READ) & (fn.col("offset") > fn.col("before") + 1)
 
 
-def poll_skipped(steps: DataFrame, offsets: DataFrame, names: DataFrame) -> DataFrame:
+def poll_skipped(steps: DataFrame, offsets: DataFrame, bounds: DataFrame, names: DataFrame) -> DataFrame:
     """An assigned consumer was not handed a record that lies between two that it was handed."""
-    assigned = steps.filter(fn.col("kind") == int(Kind.ASSIGNED)).select("partition", "process").distinct()
-    gaps = steps.filter(is_gap()).join(assigned, ["partition", "process"], "semi")
+    log_starts = fn.broadcast(bounds.select("partition", "log_start"))
+    gaps = steps.filter(is_gap() & fn.col("is_assigned")).join(log_starts, "partition")
     ascending = Window.partitionBy("partition").orderBy("offset")
-    following = offsets.select(
-        "partition", fn.col("offset").alias("before"), fn.lead("offset").over(ascending).alias("following")
+    next_offsets = offsets.select(
+        "partition", fn.col("offset").alias("before"), fn.lead("offset").over(ascending).alias("next")
     )
-    found = gaps.join(following, ["partition", "before"]).filter(fn.col("following") < fn.col("offset"))
+    kept = offsets.join(log_starts, "partition").filter(fn.col("offset") >= fn.col("log_start"))
+    first_kept = fn.broadcast(kept.groupBy("partition").agg(fn.min("offset").alias("first_kept")))
+    # What lies below the log start may be gone.
+    following = fn.when(fn.col("before") < fn.col("log_start"), fn.col("first_kept")).otherwise(fn.col("next"))
+    found = (
+        gaps.join(next_offsets, ["partition", "before"])
+        .join(first_kept, "partition", "left")
+        .withColumn("following", following)
+        .filter(fn.col("following") < fn.col("offset"))
+    )
     return named(found, names).select("partition", fn.col("before").alias("at"), _skipped("id", "offset"))
 
 
 def missing(offsets: DataFrame, bounds: DataFrame) -> DataFrame:
-    """Offsets below the last stored one at which records were seen, but none is stored."""
+    """Offsets from the log start to the last stored one at which records were seen, but none is stored."""
     within = offsets.filter(~fn.col("stored")).join(fn.broadcast(bounds), "partition")
-    return within.filter(fn.col("offset") < fn.col("highest_stored"))
+    return within.filter((fn.col("offset") < fn.col("highest_stored")) & (fn.col("offset") >= fn.col("log_start")))
 
 
-def stored_skipped(offsets: DataFrame, sightings: DataFrame) -> DataFrame:
+def stored_skipped(offsets: DataFrame, bounds: DataFrame, sightings: DataFrame) -> DataFrame:
     """``poll_skipped`` of the consumer that read the topics; its order is the order of offsets."""
     is_stored, offset = fn.col("stored"), fn.col("offset")
+    kept = offsets.join(fn.broadcast(bounds), "partition").filter(is_stored | (offset >= fn.col("log_start")))
     ascending = Window.partitionBy("partition").orderBy("offset")
     from_the_end = Window.partitionBy("partition").orderBy(fn.desc("offset"))  # looking ahead would be quadratic
-    beside = offsets.select(
+    beside = kept.select(
         *("partition", "stored", offset.alias("following")),
         fn.when(fn.lag("stored").over(ascending), fn.lag("offset").over(ascending)).alias("before"),
         fn.min(fn.when(is_stored, offset)).over(from_the_end).alias("after"),
@@ -172,7 +222,7 @@ def offset_reused(sightings: DataFrame, suspicious: DataFrame) -> DataFrame:
     by_id = Window.partitionBy("partition", "offset").orderBy("id")
     here = sightings.filter("acknowledged").join(suspicious, ["partition", "offset"], "semi")
     beside = here.select("partition", "offset", "id", fn.first("id").over(by_id).alias("other"))
-    sentence = fn.format_string("%s and %s were both acknowledged at %d", "other", "id", "offset")
+    sentence = fn.format_string(SENTENCES["offset_reused"], "other", "id", "offset")
     return beside.filter(fn.col("id") != fn.col("other")).select(
         "partition", fn.col("offset").alias("at"), sentence.alias("sentence")
     )
@@ -186,12 +236,10 @@ def inconsistent_offset(sightings: DataFrame, suspicious: DataFrame) -> DataFram
         "partition", "offset", "id", "acknowledged", fn.first("id").over(acknowledged_first).alias("other")
     )
     found = beside.filter(~fn.col("acknowledged") & (fn.col("id") != fn.col("other")))
-    sentence = fn.format_string("offset %d holds %s for some and %s for others", "offset", "other", "id")
+    sentence = fn.format_string(SENTENCES["inconsistent_offset"], "offset", "other", "id")
     return found.select("partition", fn.col("offset").alias("at"), sentence.alias("sentence"))
 
 
 def _skipped(id_: str, offset: str) -> Column:
-    sentence = fn.format_string(
-        "%s went from %d to %s at %d and skipped %d", "name", "before", id_, offset, "following"
-    )
+    sentence = fn.format_string(SENTENCES["poll_skipped"], "name", "before", id_, offset, "following")
     return sentence.alias("sentence")

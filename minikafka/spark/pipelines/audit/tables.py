@@ -1,7 +1,8 @@
 """The items, brought together.
 
-* :func:`sightings`: ``(partition, id, offset)``, and what was said of it there. One shuffle brings together what
-  belongs to a record; it is kept on disk, and everything but the order of polls is derived from it.
+* :func:`sightings`: ``(partition, id, offset)``, what was said of it there, and who saw it. One shuffle brings together
+  what belongs to a record; it is kept on disk, and everything but the order of polls is derived from it.
+* :func:`highest`: how far each reader came.
 * :func:`records`: a row for each record, from the sightings without another shuffle.
 * :func:`offsets`: a row for each offset at which a record was seen.
 * :func:`sequences`: what a process sent, one after another.
@@ -16,18 +17,22 @@ from pyspark.sql import Window
 from pyspark.sql import functions as fn
 
 from minikafka.spark.pipelines.audit.history import Kind
+from minikafka.spark.pipelines.audit.readers import STORE_BIT
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import Column, DataFrame
 
 
-def sightings(items: DataFrame, shuffle_partitions: int) -> DataFrame:
-    """``(partition, id, offset, sends, process, place, failed, acknowledged, read, stored, drained)``.
+def sightings(items: DataFrame, readers: DataFrame, shuffle_partitions: int) -> DataFrame:
+    """``(partition, id, offset, sends, process, place, failed, acknowledged, read, stored, seen_by)``.
 
-    That a record was sent or refused has no offset; that a partition was drained has no id either.
+    That a record was sent or refused has no offset, nor has an acknowledgement without a place. ``seen_by`` has the
+    bits of the ``readers`` (``readers.intervals``) that were handed the record.
     """
     is_sent = _is(Kind.SENT)
-    together = items.repartition(shuffle_partitions, "partition", "id")
+    together = _seen(items, readers).repartition(shuffle_partitions, "partition", "id")
     return together.groupBy("partition", "id", "offset").agg(
         fn.count_if(is_sent).alias("sends"),
         fn.min(fn.when(is_sent, fn.col("process"))).alias("process"),
@@ -36,21 +41,30 @@ def sightings(items: DataFrame, shuffle_partitions: int) -> DataFrame:
         fn.max(_is(Kind.ACKNOWLEDGED)).alias("acknowledged"),
         fn.max(_is(Kind.READ, Kind.STORED)).alias("read"),
         fn.max(_is(Kind.STORED)).alias("stored"),
-        fn.max(_is(Kind.DRAINED)).alias("drained"),
+        fn.bit_or("bit").alias("seen_by"),
     )
 
 
-def bounds(sightings: DataFrame) -> DataFrame:
-    """``(partition, highest_read, highest_stored, drained)``: a row for each partition."""
-    return sightings.groupBy("partition").agg(
-        fn.coalesce(fn.max(fn.when(fn.col("read"), fn.col("offset"))), fn.lit(-1)).alias("highest_read"),
-        fn.max(fn.when(fn.col("stored"), fn.col("offset"))).alias("highest_stored"),
-        fn.max("drained").alias("drained"),
-    )
+def _seen(items: DataFrame, readers: DataFrame) -> DataFrame:
+    """With the ``bit`` of the reader that was handed the record, or 0."""
+    reader = readers.select(*(fn.col(name).alias(f"reader_{name}") for name in readers.columns))
+    is_handed = (fn.col("partition") == fn.col("reader_partition")) & (fn.col("process") == fn.col("reader_process"))
+    is_handed &= _is(Kind.READ) & (fn.col("place") >= fn.col("reader_begin")) & (fn.col("place") < fn.col("reader_end"))
+    bit = fn.when(_is(Kind.STORED), fn.lit(STORE_BIT)).otherwise(fn.coalesce("reader_bit", fn.lit(0)))
+    return items.join(fn.broadcast(reader), is_handed, "left").select(*items.columns, bit.alias("bit"))
+
+
+def highest(sightings: DataFrame, bits: Sequence[int]) -> dict[str, dict[int, int | None]]:
+    """By partition and bit: the highest offset that a reader was handed. A row for each partition comes here."""
+    seen_by, offset = fn.col("seen_by"), fn.col("offset")
+    columns = [fn.max(fn.when(seen_by.bitwiseAND(fn.lit(bit)) != 0, offset)).alias(str(bit)) for bit in bits]
+    rows = sightings.groupBy("partition").agg(fn.count("*").alias("count"), *columns).collect()
+    return {row["partition"]: {bit: row[str(bit)] for bit in bits} for row in rows}
 
 
 def records(sightings: DataFrame) -> DataFrame:
-    """``(partition, id, sends, process, place, failed, acknowledged_at, read_at, lowest, highest, offsets, at)``.
+    """``(partition, id, sends, process, place, failed, acknowledged, acknowledged_at, read_at, lowest, highest,
+    offsets, seen_by, at)``.
 
     ``..._at`` are the lowest such offsets, or null; ``offsets`` is how many there are; ``at`` is where the record is,
     as far as anyone knows.
@@ -65,11 +79,13 @@ def records(sightings: DataFrame) -> DataFrame:
             fn.min("process").alias("process"),
             fn.min("place").alias("place"),
             fn.max("failed").alias("failed"),
+            fn.max("acknowledged").alias("acknowledged"),
             acknowledged_at.alias("acknowledged_at"),
             read_at.alias("read_at"),
             fn.min("offset").alias("lowest"),
             fn.max("offset").alias("highest"),
             fn.count("offset").alias("offsets"),
+            fn.bit_or("seen_by").alias("seen_by"),
         )
         .withColumn("at", fn.coalesce("acknowledged_at", "read_at"))
     )
@@ -104,14 +120,21 @@ def offsets(sightings: DataFrame, shuffle_partitions: int) -> DataFrame:
 
 
 def steps(items: DataFrame) -> DataFrame:
-    """``(partition, process, kind, id, offset, kind_before, before)`` of what was read, assigned and seen as end.
+    """``(partition, process, kind, id, offset, kind_before, before, is_assigned)`` of what was read, assigned and seen
+    as end.
 
-    Ends are a sequence of their own.
+    ``before`` is the offset before, and of a record that was handed out first the one before the start, if that is
+    known. Ends are a sequence of their own.
     """
-    is_end = _is(Kind.END_OFFSET)
+    is_end, is_assignment = _is(Kind.END_OFFSET), _is(Kind.ASSIGNED)
     in_order = Window.partitionBy("partition", "process", "is_end").orderBy("place")
+    before = fn.when(is_assignment, fn.greatest("offset", fn.lit(0)) - 1).otherwise(fn.col("offset"))
+    before = fn.when(fn.col("offset").isNotNull(), before)
     return items.withColumn("is_end", is_end).select(
-        "*", fn.lag("kind").over(in_order).alias("kind_before"), fn.lag("offset").over(in_order).alias("before")
+        "*",
+        fn.lag("kind").over(in_order).alias("kind_before"),
+        fn.lag(before).over(in_order).alias("before"),
+        fn.max(is_assignment).over(in_order).alias("is_assigned"),
     )
 
 

@@ -6,14 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from minikafka.ledger.checker import RULES
+from minikafka.ledger.sentences import SENTENCES
+from minikafka.ledger.verdict import Judgement
 
 EXAMPLES_MAX: Final = 5
 """Of each rule, in each partition."""
 
+FIGURES: Final = ("sent", "acknowledged", "read", "unknown", "unjudged")
+
 
 @dataclass(frozen=True, slots=True)
-class PartitionVerdict:
+class PartitionVerdict(Judgement):
     """One partition's figures, how often each rule was broken there (those that were), and examples in words."""
 
     partition: str
@@ -21,6 +24,7 @@ class PartitionVerdict:
     acknowledged: int = 0
     read: int = 0
     unknown: int = 0  # sent, and neither acknowledged nor refused
+    unjudged: int = 0  # acknowledged, and looked for by nobody who read to the end
     violations: Mapping[str, int] = field(default_factory=dict)
     examples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -29,37 +33,37 @@ class PartitionVerdict:
         """Its topic."""
         return topic_and_number(self.partition)[0]
 
+    @property
+    def figures(self) -> Mapping[str, int]:
+        """As every judgement has them."""
+        return {name: getattr(self, name) for name in FIGURES}
+
+    @property
+    def broken(self) -> Mapping[str, int]:
+        """As every judgement has them."""
+        return {rule: count for rule, count in self.violations.items() if count}
+
 
 @dataclass(frozen=True, slots=True)
-class AuditVerdict:
+class AuditVerdict(Judgement):
     """The judgement of all partitions, as ``ledger.checker.Verdict`` has it of a history in memory."""
 
     partitions: tuple[PartitionVerdict, ...]  # by topic and number
 
     @property
-    def sent(self) -> int:
-        """Records that somebody tried to write."""
-        return sum(partition.sent for partition in self.partitions)
-
-    @property
-    def acknowledged(self) -> int:
-        """Records that the cluster promised to keep."""
-        return sum(partition.acknowledged for partition in self.partitions)
-
-    @property
-    def read(self) -> int:
-        """Different records that are there."""
-        return sum(partition.read for partition in self.partitions)
-
-    @property
-    def unknown(self) -> int:
-        """Records sent whose fate nobody was told."""
-        return sum(partition.unknown for partition in self.partitions)
+    def figures(self) -> Mapping[str, int]:
+        """As every judgement has them."""
+        return {name: sum(partition.figures[name] for partition in self.partitions) for name in FIGURES}
 
     @property
     def violations(self) -> dict[str, int]:
         """Every rule, and how often it was broken."""
-        return {rule: sum(partition.violations.get(rule, 0) for partition in self.partitions) for rule in RULES}
+        return {rule: sum(partition.violations.get(rule, 0) for partition in self.partitions) for rule in SENTENCES}
+
+    @property
+    def broken(self) -> Mapping[str, int]:
+        """As every judgement has them."""
+        return {rule: count for rule, count in self.violations.items() if count}
 
     @property
     def examples(self) -> dict[str, list[str]]:
@@ -70,38 +74,18 @@ class AuditVerdict:
                 told.setdefault(rule, []).extend(f"{partition.partition}: {sentence}" for sentence in sentences)
         return told
 
-    @property
-    def ok(self) -> bool:
-        """True when no rule was broken and something was acknowledged and read: an empty history proves nothing."""
-        return not any(self.violations.values()) and self.acknowledged > 0 and self.read > 0
-
-    @property
-    def sentence(self) -> str:
-        """The verdict in a line."""
-        broken = {rule: count for rule, count in self.violations.items() if count}
-        if broken:
-            return "the cluster broke its word: " + ", ".join(f"{rule} {count:,}" for rule, count in broken.items())
-        if not self.ok:
-            return "this proves nothing: nothing was acknowledged, or nothing was read"
-        unknown = f" ({self.unknown:,} of unknown fate)" if self.unknown else ""
-        return f"{self.acknowledged:,} acknowledged records{unknown}: none lost, duplicated or reordered"
-
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         return {
             "ok": self.ok,
-            "sent": self.sent,
-            "acknowledged": self.acknowledged,
-            "read": self.read,
-            "unknown": self.unknown,
+            "outcome": self.outcome,
+            **self.figures,
             "violations": self.violations,
             "partitions": [
                 {
                     "partition": partition.partition,
-                    "sent": partition.sent,
-                    "acknowledged": partition.acknowledged,
-                    "read": partition.read,
-                    "unknown": partition.unknown,
+                    "outcome": partition.outcome,
+                    **partition.figures,
                     "violations": dict(partition.violations),
                     "examples": {rule: list(sentences) for rule, sentences in partition.examples.items()},
                 }

@@ -30,3 +30,12 @@ def test_a_verdict_is_a_table_within_a_terminal_that_names_what_is_broken(
     assert by_name["all"][1] == "397,130,000"
     assert "  orders-1: a was acknowledged at 7 and never read, though 9 was" in lines
     assert lines[-1] == "the cluster broke its word: lost 2, reordered 1"
+
+
+def test_a_partition_that_nobody_read_to_the_end_is_not_called_fine(capsys: pytest.CaptureFixture[str]) -> None:
+    print_verdict(AuditVerdict((PartitionVerdict("orders-0", 3, 3, 3), PartitionVerdict("orders-1", 3, 2, 1, 1, 2))))
+    lines = capsys.readouterr().out.splitlines()
+    rows = {line.split()[0]: line.split() for line in lines if line.strip()}
+    assert rows["orders-0"][-1] == "nothing"
+    assert rows["orders-1"][-2:] == rows["all"][-2:] == ["not", "judged"]
+    assert lines[-1] == "not judged: no reader that read to the end looked for 2 of 5 acknowledged records"

@@ -1,0 +1,174 @@
+"""The events of one partition, brought together: what was sent, acknowledged and handed out, and to whom."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final, NamedTuple
+
+from minikafka.ledger.events import Event, HistoryError
+
+
+@dataclass(slots=True)
+class Run:
+    """What one consumer was handed from one assignment to the next."""
+
+    start: int | None = None  # the offset at which it began, if the history says so
+    is_assigned: bool = False  # False only before a consumer's first assignment
+    is_drained: bool = False  # it read to the end, after the last write
+    handed: list[tuple[int, str]] = field(default_factory=list)  # (offset, id), in order
+
+
+class Reader(NamedTuple):
+    """A run that read to the end: it had to be handed every record from ``start`` on that was still there."""
+
+    name: str
+    start: int
+    highest: int  # offset that it was handed, -1 if nothing
+    records: frozenset[str]
+
+
+@dataclass
+class PartitionHistory:
+    """What happened to one partition. Everything derived is found once, when it is first asked for."""
+
+    sent: dict[str, list[str]] = field(default_factory=dict)  # by process, in the order of sending
+    sent_ids: set[str] = field(default_factory=set)
+    failed: set[str] = field(default_factory=set)
+    acknowledged: dict[str, set[int]] = field(
+        default_factory=dict
+    )  # every known offset at which an id was acknowledged
+    acknowledged_at_ms: list[int] = field(default_factory=list)
+    offsets_of: dict[str, set[int]] = field(default_factory=dict)  # every offset at which an id was read
+    runs: dict[str, list[Run]] = field(default_factory=dict)  # by consumer, a run per assignment
+    end_offsets: dict[str, list[int]] = field(default_factory=dict)  # by process
+    log_start: int = 0  # what lay below was deleted on purpose
+
+    def run(self, consumer: str) -> Run:
+        """Its current run."""
+        return self.runs.setdefault(consumer, [Run()])[-1]
+
+    def all_runs(self) -> Iterator[tuple[str, Run]]:
+        """(consumer, run) of every run."""
+        for consumer, runs in self.runs.items():
+            for run in runs:
+                yield consumer, run
+
+    def offset_of(self, record: str) -> int | None:
+        """Where a record is, as far as anyone knows."""
+        return min(self.acknowledged.get(record) or self.offsets_of.get(record) or (), default=None)
+
+    @cached_property
+    def known_offsets(self) -> list[int]:
+        """Every offset at which a record was acknowledged or read, ascending."""
+        return sorted(set().union(*self.acknowledged.values(), *self.offsets_of.values()))
+
+    @cached_property
+    def readers(self) -> list[Reader]:
+        """The runs that read to the end, by name."""
+        return [
+            Reader(
+                consumer,
+                run.start or 0,
+                max((offset for offset, _ in run.handed), default=-1),
+                frozenset(record for _, record in run.handed),
+            )
+            for consumer, run in sorted(self.all_runs(), key=lambda found: found[0])
+            if run.is_drained
+        ]
+
+    @cached_property
+    def gone(self) -> dict[str, tuple[int | None, Reader]]:
+        """Records that a reader had to be handed and was not: where they belong, and that reader.
+
+        Of several readers the first that read on behind the record, else the first.
+        """
+        found = {}
+        for record in self.offsets_of | self.acknowledged:
+            offset = self.offset_of(record)
+            missed = [
+                reader for reader in self.readers if self.must_hand(reader, offset) and record not in reader.records
+            ]
+            if missed:
+                passed = (reader for reader in missed if offset is None or reader.highest > offset)
+                found[record] = (offset, next(passed, missed[0]))
+        return found
+
+    def must_hand(self, reader: Reader, offset: int | None) -> bool:
+        """Whether what was written at that offset (None: nobody knows where) must have been handed to the reader."""
+        return (0 if offset is None else offset) >= max(reader.start, self.log_start)
+
+    def unjudged(self) -> int:
+        """How many acknowledged records nobody looked for who read to the end."""
+        return sum(not self._is_judged(self.offset_of(record)) for record in self.acknowledged)
+
+    def _is_judged(self, offset: int | None) -> bool:
+        is_deleted = offset is not None and offset < self.log_start
+        return is_deleted or any(self.must_hand(reader, offset) for reader in self.readers)
+
+
+def gather(events: Iterable[Event]) -> dict[str, PartitionHistory]:
+    """The events of each partition, brought together. Raises HistoryError when they are no history."""
+    partitions: dict[str, PartitionHistory] = defaultdict(PartitionHistory)
+    for event in events:
+        if take := _TAKERS.get(f"{event.function} {event.type}"):
+            for item in event.value:
+                name, *rest = item if isinstance(item, list | tuple) else (item,)
+                try:
+                    take(partitions[name], event, *rest)
+                except TypeError as error:
+                    raise HistoryError(f"event {event.number} is no {event.function}: {item!r}") from error
+    return dict(partitions)
+
+
+def _take_send(history: PartitionHistory, event: Event, record: str) -> None:
+    if record in history.sent_ids:
+        raise HistoryError(f"{record} was sent twice: a workload must send each id once")
+    history.sent.setdefault(event.process, []).append(record)
+    history.sent_ids.add(record)
+
+
+def _take_sent(history: PartitionHistory, event: Event, record: str, offset: int) -> None:
+    places = history.acknowledged.setdefault(record, set())
+    if offset >= 0:
+        places.add(offset)
+    history.acknowledged_at_ms.append(event.time_ms)
+
+
+def _take_failed(history: PartitionHistory, event: Event, record: str) -> None:
+    history.failed.add(record)
+
+
+def _take_poll(history: PartitionHistory, event: Event, record: str, offset: int) -> None:
+    history.offsets_of.setdefault(record, set()).add(offset)
+    history.run(event.process).handed.append((offset, record))
+
+
+def _take_assign(history: PartitionHistory, event: Event, start: int | None = None) -> None:
+    history.runs.setdefault(event.process, []).append(Run(None if start is None else max(start, 0), is_assigned=True))
+
+
+def _take_drained(history: PartitionHistory, event: Event) -> None:
+    history.run(event.process).is_drained = True
+
+
+def _take_end_offset(history: PartitionHistory, event: Event, offset: int) -> None:
+    history.end_offsets.setdefault(event.process, []).append(offset)
+
+
+def _take_log_start(history: PartitionHistory, event: Event, offset: int) -> None:
+    history.log_start = max(history.log_start, offset)
+
+
+_TAKERS: Final[dict[str, Callable[..., None]]] = {
+    "send invoke": _take_send,
+    "send ok": _take_sent,
+    "send fail": _take_failed,
+    "poll ok": _take_poll,
+    "assign ok": _take_assign,
+    "drained ok": _take_drained,
+    "end_offset ok": _take_end_offset,
+    "log_start ok": _take_log_start,
+}

@@ -1,0 +1,146 @@
+"""The rules: each looks at one partition and yields a sentence for every violation. ``checker`` has their theory."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Final
+
+from minikafka.ledger.partition import PartitionHistory
+from minikafka.ledger.sentences import SENTENCES, UNKNOWN_PLACE
+
+
+def lost(history: PartitionHistory) -> Iterator[str]:
+    """Acknowledged, and a reader that read to the end passed over it."""
+    for record, (offset, reader) in history.gone.items():
+        if record in history.acknowledged and (offset is None or offset < reader.highest):
+            place = UNKNOWN_PLACE if offset is None else offset
+            yield SENTENCES["lost"] % (record, place, reader.name, reader.highest)
+
+
+def unseen(history: PartitionHistory) -> Iterator[str]:
+    """Acknowledged, and above everything that a reader was handed who read to the end."""
+    for record, (offset, reader) in history.gone.items():
+        if record in history.acknowledged and offset is not None and offset >= reader.highest:
+            yield SENTENCES["unseen"] % (record, offset, reader.name, reader.highest)
+
+
+def dirty_read(history: PartitionHistory) -> Iterator[str]:
+    """Of unknown outcome, handed to somebody, so there; and then not handed to a reader that read to the end."""
+    for record, (offset, reader) in history.gone.items():
+        if record not in history.acknowledged:
+            yield SENTENCES["dirty_read"] % (record, offset, reader.name, reader.highest)
+
+
+def duplicate(history: PartitionHistory) -> Iterator[str]:
+    """One record at two offsets."""
+    for record in history.offsets_of | history.acknowledged:
+        seen = history.offsets_of.get(record, set()) | history.acknowledged.get(record, set())
+        if len(seen) > 1:
+            yield SENTENCES["duplicate"] % (record, len(seen), min(seen), max(seen))
+
+
+def reordered(history: PartitionHistory) -> Iterator[str]:
+    """A producer's later record at a lower offset than an earlier one."""
+    for process, records in history.sent.items():
+        highest, highest_record = -1, ""
+        for record in records:
+            offset = history.offset_of(record)
+            if offset is None:
+                continue
+            if offset < highest:
+                yield SENTENCES["reordered"] % (process, record, highest_record, offset, highest)
+            else:
+                highest, highest_record = offset, record
+
+
+def poll_went_back(history: PartitionHistory) -> Iterator[str]:
+    """A consumer was handed an offset below its position."""
+    for consumer, run in history.all_runs():
+        position = run.start or 0
+        for offset, record in run.handed:
+            if offset < position:
+                yield SENTENCES["poll_went_back"] % (consumer, record, offset, position)
+            position = offset + 1
+
+
+def poll_skipped(history: PartitionHistory) -> Iterator[str]:
+    """An assigned consumer was not handed a record that lies between two that it was handed."""
+    known = history.known_offsets
+    for consumer, run in history.all_runs():
+        if not run.is_assigned:
+            continue
+        for (before, _), (after, record) in pairwise(run.handed):
+            following = bisect_right(known, max(before, history.log_start - 1))
+            if following < len(known) and known[following] < after:
+                yield SENTENCES["poll_skipped"] % (consumer, before, record, after, known[following])
+
+
+def phantom(history: PartitionHistory) -> Iterator[str]:
+    """Read or acknowledged, but never sent."""
+    for record in history.offsets_of | history.acknowledged:
+        if record not in history.sent_ids:
+            offset = history.offset_of(record)
+            yield SENTENCES["phantom"] % (record, UNKNOWN_PLACE if offset is None else offset)
+
+
+def failed_read(history: PartitionHistory) -> Iterator[str]:
+    """Read, although the producer was told that it certainly failed."""
+    for record in history.failed:
+        if record in history.offsets_of:
+            yield SENTENCES["failed_read"] % (record, min(history.offsets_of[record]))
+
+
+def inconsistent_offset(history: PartitionHistory) -> Iterator[str]:
+    """A record read at an offset at which another was acknowledged, or else read."""
+    acknowledged = _by_offset(history.acknowledged)
+    for offset, records in _by_offset(history.offsets_of).items():
+        here = acknowledged.get(offset, records[:1])
+        for record in records:
+            if record not in here:
+                yield SENTENCES["inconsistent_offset"] % (offset, here[0], record)
+
+
+def offset_reused(history: PartitionHistory) -> Iterator[str]:
+    """Two records acknowledged at one offset."""
+    for offset, (first, *others) in _by_offset(history.acknowledged).items():
+        for other in others:
+            yield SENTENCES["offset_reused"] % (first, other, offset)
+
+
+def end_offset_went_back(history: PartitionHistory) -> Iterator[str]:
+    """One process saw the end of the partition move back."""
+    for process, offsets in history.end_offsets.items():
+        for before, after in pairwise(offsets):
+            if after < before:
+                yield SENTENCES["end_offset_went_back"] % (process, before, after)
+
+
+def _by_offset(offsets_of: dict[str, set[int]]) -> dict[int, list[str]]:
+    """The records at each offset, sorted."""
+    records: dict[int, list[str]] = {}
+    for record, offsets in sorted(offsets_of.items()):
+        for offset in offsets:
+            records.setdefault(offset, []).append(record)
+    return records
+
+
+RULES: Final[dict[str, Callable[[PartitionHistory], Iterator[str]]]] = {
+    rule.__name__: rule
+    for rule in (
+        lost,
+        unseen,
+        dirty_read,
+        duplicate,
+        reordered,
+        poll_went_back,
+        poll_skipped,
+        phantom,
+        failed_read,
+        inconsistent_offset,
+        offset_reused,
+        end_offset_went_back,
+    )
+}
+assert RULES.keys() == SENTENCES.keys()

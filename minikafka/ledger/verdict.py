@@ -1,0 +1,62 @@
+"""What a judgement says, whoever judged: the checker in memory or the audit on Spark.
+
+A verdict has one of four outcomes. Only the first is *ok*:
+
+* ``kept``            no rule was broken, and every acknowledged record was looked for by a reader who read to the end
+* ``broken``          a rule was broken
+* ``not judged``      no rule was broken, but nobody who read to the end looked for some acknowledged records
+* ``nothing proved``  nothing was acknowledged, or nothing was read: a dead cluster breaks no rule
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Literal
+
+Outcome = Literal["kept", "broken", "not judged", "nothing proved"]
+
+
+class Judgement(ABC):
+    """Figures and violations -> the outcome and a sentence."""
+
+    @property
+    @abstractmethod
+    def figures(self) -> Mapping[str, int]:
+        """``sent``, ``acknowledged``, ``read``, ``unknown``, ``unjudged``, in records."""
+
+    @property
+    @abstractmethod
+    def broken(self) -> Mapping[str, int]:
+        """The rules that were broken, and how often."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """See the module."""
+        if self.broken:
+            return "broken"
+        if self.figures["unjudged"]:
+            return "not judged"
+        return "kept" if self.figures["acknowledged"] and self.figures["read"] else "nothing proved"
+
+    @property
+    def ok(self) -> bool:
+        """True when every promise was kept, and that is known of each."""
+        return self.outcome == "kept"
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in a line."""
+        figures, outcome = self.figures, self.outcome
+        if outcome == "broken":
+            found = ", ".join(f"{rule} {count:,}" for rule, count in self.broken.items())
+            return f"the cluster broke its word: {found}"
+        if outcome == "not judged":
+            return (
+                f"not judged: no reader that read to the end looked for {figures['unjudged']:,} of "
+                f"{figures['acknowledged']:,} acknowledged records"
+            )
+        if outcome == "nothing proved":
+            return "this proves nothing: nothing was acknowledged, or nothing was read"
+        unknown = f" ({figures['unknown']:,} of unknown fate)" if figures["unknown"] else ""
+        return f"{figures['acknowledged']:,} acknowledged records{unknown}: none lost, duplicated or reordered"

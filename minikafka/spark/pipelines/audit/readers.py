@@ -1,0 +1,110 @@
+"""Who read to the end, found on the driver: the events that say so are few.
+
+What of ``ledger.checker`` is a *reader* is an interval here: of the places of one process in one partition. Each reader
+of a partition has a bit, so that a record's sightings tell in one number by which readers it was seen.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from minikafka.spark.pipelines.audit.history import Kind
+from minikafka.spark.pipelines.running import PipelineError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pyspark.sql import DataFrame, Row, SparkSession
+
+STORE_BIT: Final = 1 << 62
+_READERS_MAX: Final = 62
+_FOREVER: Final = (1 << 63) - 1
+_INTERVALS: Final = "partition STRING, process BIGINT, begin BIGINT, end BIGINT, bit BIGINT"
+_BOUNDS: Final = (
+    "partition STRING, readers ARRAY<STRUCT<bit BIGINT, name STRING, start BIGINT, highest BIGINT>>, "
+    "all_bits BIGINT, least_start BIGINT, log_start BIGINT, highest_stored BIGINT"
+)
+
+
+class Reader(NamedTuple):
+    """A consumer that read a partition to the end, between two of its assignments."""
+
+    name: str
+    begin: int  # place of its assignment
+    process: int
+    start: int  # the offset at which it began
+    end: int  # place of its next assignment
+
+
+def readers_of(marks: Iterable[Row]) -> dict[str, list[Reader]]:
+    """By partition, in the order of their names. Raises PipelineError for more readers of a partition than bits."""
+    by_consumer: dict[tuple[str, int, str], list[Row]] = defaultdict(list)
+    for mark in marks:
+        if mark["kind"] in (Kind.ASSIGNED, Kind.DRAINED):
+            by_consumer[mark["partition"], mark["process"], mark["name"]].append(mark)
+    found: dict[str, list[Reader]] = defaultdict(list)
+    for (partition, process, name), of_consumer in by_consumer.items():
+        begin, start, is_drained = 0, 0, False
+        for mark in sorted(of_consumer, key=lambda mark: mark["place"]):
+            if mark["kind"] == Kind.DRAINED:
+                is_drained = True
+                continue
+            if is_drained:
+                found[partition].append(Reader(name, begin, process, start, mark["place"]))
+            begin, start, is_drained = mark["place"], max(mark["offset"] or 0, 0), False
+        if is_drained:
+            found[partition].append(Reader(name, begin, process, start, _FOREVER))
+    for partition, readers in found.items():
+        if len(readers) > _READERS_MAX:
+            raise PipelineError(
+                f"{len(readers)} consumers read {partition} to the end; the audit judges at most {_READERS_MAX}: "
+                "leave some `drained` events out of the history"
+            )
+        readers.sort()
+    return dict(found)
+
+
+def log_starts_of(marks: Iterable[Row]) -> dict[str, int]:
+    """By partition: below what offset everything was deleted on purpose."""
+    found: dict[str, int] = {}
+    for mark in marks:
+        if mark["kind"] == Kind.LOG_START:
+            found[mark["partition"]] = max(found.get(mark["partition"], 0), mark["offset"])
+    return found
+
+
+def intervals(spark: SparkSession, readers: Mapping[str, Sequence[Reader]]) -> DataFrame:
+    """``(partition, process, begin, end, bit)``: what a process is handed from begin on, and before end."""
+    rows = [
+        (partition, reader.process, reader.begin, reader.end, 1 << index)
+        for partition, of_partition in readers.items()
+        for index, reader in enumerate(of_partition)
+    ]
+    return spark.createDataFrame(rows, _INTERVALS)
+
+
+def bounds(
+    spark: SparkSession,
+    highest: Mapping[str, Mapping[int, int | None]],
+    readers: Mapping[str, Sequence[Reader]],
+    log_starts: Mapping[str, int],
+    store: str | None,
+) -> DataFrame:
+    """``(partition, readers, all_bits, least_start, log_start, highest_stored)``: a row for each partition.
+
+    ``highest`` has, by partition and bit, the highest offset that a reader was handed. ``least_start``: what is below
+    was looked for by nobody; null without readers. ``store`` is the name of the reader of what is stored.
+    """
+    rows = []
+    for partition, seen in highest.items():
+        of_partition = [(1 << index, each.name, each.start) for index, each in enumerate(readers.get(partition, ()))]
+        if store is not None:
+            of_partition.append((STORE_BIT, store, 0))
+        told = [(*reader, -1 if (end := seen.get(reader[0])) is None else end) for reader in of_partition]
+        log_start = log_starts.get(partition, 0)
+        least_start = min((max(start, log_start) for _, _, start in of_partition), default=None)
+        all_bits = sum(bit for bit, _, _ in of_partition)
+        told.sort(key=lambda reader: reader[1])
+        rows.append((partition, told, all_bits, least_start, log_start, seen.get(STORE_BIT)))
+    return spark.createDataFrame(rows, _BOUNDS)
