@@ -21,12 +21,13 @@ them sends requests and tells them the answers. Every failure that users see is 
 
 from minikafka.client.admin import Admin
 from minikafka.client.consumer import Consumer
-from minikafka.client.errors import LogTruncatedError, NoOffsetError
+from minikafka.client.errors import CommitFailedError, LogTruncatedError, NoOffsetError
 from minikafka.client.producer import Producer
 from minikafka.client.records import ConsumerRecord, FetchedBatches, RecordMetadata
 
 __all__ = [
     "Admin",
+    "CommitFailedError",
     "Consumer",
     "ConsumerRecord",
     "FetchedBatches",

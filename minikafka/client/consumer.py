@@ -116,6 +116,7 @@ class Consumer:
             lambda topic: connections.cluster.topic_id_of(topic),
             reset_policy=AUTO_OFFSET_RESET[auto_offset_reset],
             max_poll_interval_ms=max_poll_interval_ms,
+            is_auto_commit=enable_auto_commit,
         )
         self._coordinator = None if group_id is None else Coordinator(connections, group_id)
         self._resolver = Resolver(
@@ -145,9 +146,7 @@ class Consumer:
         if self._coordinator is not None:
             settings = GroupSettings(session_timeout_ms, max_poll_interval_ms, heartbeat_interval_ms, group_instance_id)
             self._membership = Membership(connections, metadata, self._coordinator, tasks, rng, settings, share)
-            self._commits = Commits(
-                self._coordinator, self._membership, rng, share.processed, timeout_s=self._max_block_s
-            )
+            self._commits = Commits(self._coordinator, self._membership, rng, share, timeout_s=self._max_block_s)
 
     # -- life -------------------------------------------------------------------------------------------------------
 
@@ -296,10 +295,14 @@ class Consumer:
         return await self._retrying(attempt, f"finding the position in {where}")
 
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndEpoch | int] | None = None) -> None:
-        """Store offsets for the group: given ones, or the position behind everything handed out. Raises KafkaError."""
+        """Store offsets for the group: given ones, or the position behind everything handed out.
+
+        Raises KafkaError. CommitFailedError: the group divided its partitions anew, or threw this consumer out, since
+        it handed out records; they will be read again, and there is nothing to commit until it is asked for more.
+        """
         _, commits = self._group()
         if offsets is None:
-            await commits.commit(self._share.consumed())
+            await commits.commit(None)
         else:
             await commits.commit({where: with_epoch(offset, "commit offset") for where, offset in offsets.items()})
 

@@ -14,6 +14,27 @@ class UnreachableError(KafkaError):
         super().__init__(ErrorCode.NETWORK_EXCEPTION, message)
 
 
+class CommitFailedError(KafkaError):
+    """Offsets were not stored, for the caller's share is another than when it last asked for records, or gone.
+
+    The member was thrown out of its group, or the group divided its partitions anew. What was read since the last
+    commit will be read again, by whoever has the partitions now. Ask for records to go on with the new share. The same
+    offsets, committed again, would overwrite what that reader stored.
+    """
+
+    def __init__(self, code: ErrorCode, group_id: str, why: str) -> None:
+        super().__init__(
+            code,
+            f"group {group_id!r}: offsets were not committed: {why}; what was read since the last commit will be read "
+            "again, so poll to go on",
+        )
+
+    @property
+    def retriable(self) -> bool:
+        """Never: the same offsets must not be stored in another generation."""
+        return False
+
+
 class LogTruncatedError(KafkaError):
     """Records that this consumer had read are no longer in the log: its leader changed uncleanly (KIP-320).
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from minikafka.client.backoff import retrying
 from minikafka.client.consuming.coordinator import Coordinator
 from minikafka.client.consuming.handover import Offsets
-from minikafka.client.consuming.membership import Membership
-from minikafka.errors import KafkaError
+from minikafka.client.consuming.membership import Generation, Membership
+from minikafka.client.consuming.share import Share
+from minikafka.client.errors import CommitFailedError
+from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import NO_EPOCH, OffsetAndEpoch, TopicPartition
 
 LAST_COMMIT_TIMEOUT_S: Final = 2.0
@@ -21,31 +23,50 @@ expire a while after their commit, and another member may have stored others in 
 
 
 class Commits:
-    """``processed`` says what an automatic commit stores. Partitions assigned by hand are committed outside of any
-    generation, which a group without members allows."""
+    """``share`` says what was processed, which an automatic commit stores, and whether the caller knows its partitions.
+
+    A commit belongs to the generation in which it was asked for, which must be the one that the caller read in: an
+    attempt in a later one would store positions of records that it was not handed there. Partitions assigned by hand
+    are committed outside of any generation, which a group without members allows.
+    """
 
     def __init__(
         self,
         coordinator: Coordinator,
         membership: Membership,
         rng: random.Random,
-        processed: Callable[[], Offsets],
+        share: Share,
         *,
         timeout_s: float,
     ) -> None:
         self._coordinator = coordinator
         self._membership = membership
         self._rng = rng
-        self._processed = processed
+        self._share = share
         self._timeout_s = timeout_s
         self._stored: dict[TopicPartition, OffsetAndEpoch] = {}
         self.is_subscribed = False
 
-    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndEpoch]) -> None:
-        """Store these. Raises KafkaError, REBALANCE_IN_PROGRESS or another error of the group's among them."""
+    async def commit(self, given: Offsets | None) -> None:
+        """Store these, or what was handed out. Raises KafkaError.
 
+        CommitFailedError: this consumer's share is another than it was when its user last got records, or gone. Who got
+        nothing since the last commit has lost nothing, and is not told.
+        """
+        generation = self._membership.generation if self.is_subscribed else None
+        if self.is_subscribed and generation is None:
+            if given is None and self._share.is_known and not self._share.is_uncommitted:
+                return
+            why = "this consumer has no share in its group now"
+            raise CommitFailedError(ErrorCode.REBALANCE_IN_PROGRESS, self._coordinator.group_id, why)
+        if not self._share.is_known:
+            why = "its partitions were divided anew since this consumer was last asked for records"
+            raise CommitFailedError(ErrorCode.ILLEGAL_GENERATION, self._coordinator.group_id, why)
+        offsets = self._share.consumed() if given is None else given
         if offsets:
-            await self._retrying(lambda: self._store(offsets))
+            await self._retrying(lambda: self._store(offsets, generation))
+        if generation == self._membership.generation:
+            self._share.is_uncommitted = False
 
     async def commit_for_ever(self, interval_s: float) -> None:
         """Store what was processed, again and again."""
@@ -70,24 +91,25 @@ class Commits:
     async def _commit_processed(self) -> None:
         """A failure is not worth an alarm: the next commit covers it, and after a rebalance others read on from the
         last one."""
-        if self.is_subscribed and not self._membership.is_member:
+        generation = self._membership.generation
+        if self.is_subscribed and generation is None:
             return
         try:
-            await self._retrying(lambda: self._store(self._changed()))
+            await self._retrying(lambda: self._store(self._changed(), generation))
         except KafkaError:
             return
 
     def _changed(self) -> Offsets:
         """Looked at for each attempt: a topic that was made anew meanwhile has another beginning."""
-        return {where: offset for where, offset in self._processed().items() if self._stored.get(where) != offset}
+        return {where: offset for where, offset in self._share.processed().items() if self._stored.get(where) != offset}
 
-    async def _store(self, offsets: Mapping[TopicPartition, OffsetAndEpoch]) -> None:
+    async def _store(self, offsets: Offsets, generation: Generation | None) -> None:
         if not offsets:
             return
-        if self.is_subscribed:
-            await self._membership.commit(offsets)
-        else:
+        if generation is None:
             await self._coordinator.commit(offsets)
+        else:
+            await self._membership.commit(offsets, generation)
         self._stored.update(offsets)
 
     async def _retrying(self, attempt: Callable[[], Awaitable[None]]) -> None:

@@ -4,7 +4,8 @@ One task goes round: *join and sync* (the coordinator gathers the members; the o
 partitions), *stay* (heartbeats, until the group rebalances), *hand back* (the user is let finish what it holds, and
 offsets are committed while the old generation is still valid), and again. A coordinator that dies or moves does not
 end a generation: heartbeats go on with the next one. A refusal that says that this member was thrown out does: its
-partitions are *lost*, for they may be somebody else's already.
+partitions are *lost*, for they may be somebody else's already. Offsets are stored in the generation in which they were
+read, or not at all.
 """
 
 from __future__ import annotations
@@ -13,36 +14,25 @@ import asyncio
 import random
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from minikafka.client.backoff import RETRY_BACKOFF
 from minikafka.client.connections import Connections
+from minikafka.client.consuming.assignments import read_assignment, subscriber, write_assignment
 from minikafka.client.consuming.coordinator import NO_GENERATION, Coordinator
+from minikafka.client.errors import CommitFailedError
 from minikafka.client.metadata import Metadata
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.groups.assignors.subscriber import Subscriber
 from minikafka.groups.assignors.table import ASSIGNORS
 from minikafka.model import OffsetAndEpoch, TopicPartition
 from minikafka.net.tasks import TaskOwner
-from minikafka.wire.consumer_protocol import (
-    PROTOCOL_TYPE,
-    decode_assignment,
-    decode_subscription,
-    encode_assignment,
-    encode_subscription,
-)
-from minikafka.wire.errors import WireError
-from minikafka.wire.messages.consumer_protocol import (
-    AssignmentTopicPartition,
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-)
+from minikafka.wire.consumer_protocol import PROTOCOL_TYPE, encode_subscription
+from minikafka.wire.messages.consumer_protocol import ConsumerProtocolSubscription
 from minikafka.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from minikafka.wire.messages.join_group import (
     JoinGroupRequest,
     JoinGroupRequestProtocol,
     JoinGroupResponse,
-    JoinGroupResponseMember,
 )
 from minikafka.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from minikafka.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
@@ -58,6 +48,23 @@ _JOIN_AGAIN: Final = frozenset(
         ErrorCode.MEMBER_ID_REQUIRED,
     }
 )
+
+
+_THROWN_OUT: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.FENCED_INSTANCE_ID,
+    }
+)
+
+
+class Generation(NamedTuple):
+    """One division of the partitions among the members, as this member takes part in it."""
+
+    id: int
+    member_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +133,11 @@ class Membership:
         """True while this consumer has a share in a generation that is valid as far as it knows."""
         return self._generation_id != NO_GENERATION
 
+    @property
+    def generation(self) -> Generation | None:
+        """The one in which this consumer has a share now, as far as it knows."""
+        return Generation(self._generation_id, self._member_id) if self.is_member else None
+
     def subscribe(self, topics: Collection[str]) -> None:
         """Join, or join again, for these topics."""
         self._topics = tuple(sorted(set(topics)))
@@ -139,17 +151,23 @@ class Membership:
             self._counts = {}
             self._change.set()
 
-    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndEpoch]) -> None:
-        """Store offsets in the generation. Raises KafkaError, REBALANCE_IN_PROGRESS between two generations."""
-        if not self.is_member:
-            message = "offsets can be committed only while partitions are assigned; what was read will be read again"
-            raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, message)
-        await self._coordinator.commit(
-            offsets,
-            generation_id=self._generation_id,
-            member_id=self._member_id,
-            group_instance_id=self._settings.group_instance_id,
-        )
+    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndEpoch], generation: Generation) -> None:
+        """Store offsets in that generation. Raises CommitFailedError once this member is in another one, or in none."""
+        if generation != self.generation:
+            why = f"generation {generation.id}, in which they were read, has ended"
+            raise CommitFailedError(ErrorCode.ILLEGAL_GENERATION, self._coordinator.group_id, why)
+        try:
+            await self._coordinator.commit(
+                offsets,
+                generation_id=generation.id,
+                member_id=generation.member_id,
+                group_instance_id=self._settings.group_instance_id,
+            )
+        except KafkaError as error:
+            if error.code not in _THROWN_OUT:
+                raise
+            why = f"the coordinator has another generation than {generation.id}, or another member"
+            raise CommitFailedError(error.code, self._coordinator.group_id, why) from error
 
     async def leave(self) -> None:
         """End the membership and tell the coordinator, so that the others get this share at once.
@@ -207,7 +225,7 @@ class Membership:
         answer = await self._coordinator.call(request, SyncGroupResponse, purpose="join", timeout_s=self._patience_s)
         self._coordinator.check(answer.error_code, "syncing")
         self._generation_id = joined.generation_id
-        self._owner.assigned(_read_assignment(answer.assignment))
+        self._owner.assigned(read_assignment(answer.assignment))
 
     async def _join(self) -> JoinGroupResponse:
         subscription = encode_subscription(ConsumerProtocolSubscription(topics=list(self._topics)))
@@ -229,7 +247,7 @@ class Membership:
         if joined.protocol_name not in OFFERED:
             message = f"the group divides by {joined.protocol_name!r}, which was not offered"
             raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, message)
-        members = [_subscriber(member) for member in joined.members]
+        members = [subscriber(member) for member in joined.members]
         topics = sorted({topic for member in members for topic in member.topics})
         self._metadata.topics.update(topics)
         await self._connections.refresh(topics)
@@ -237,7 +255,7 @@ class Membership:
         known = {topic: count for topic, count in self._counts.items() if count}
         shares = ASSIGNORS[joined.protocol_name](members, known)
         return [
-            SyncGroupRequestAssignment(member_id=member_id, assignment=_write_assignment(share))
+            SyncGroupRequestAssignment(member_id=member_id, assignment=write_assignment(share))
             for member_id, share in shares.items()
         ]
 
@@ -310,9 +328,10 @@ class Membership:
 
     async def _commit_last(self, offsets: Mapping[TopicPartition, OffsetAndEpoch]) -> None:
         """Failing it is no reason to stop: whoever reads on begins where the last commit was."""
-        if offsets:
+        generation = self.generation
+        if offsets and generation is not None:
             try:
-                await self.commit(offsets)
+                await self.commit(offsets, generation)
             except KafkaError:
                 return
 
@@ -333,39 +352,3 @@ class Membership:
                 await self._coordinator.call(request, LeaveGroupResponse, timeout_s=LEAVE_TIMEOUT_S)
         except (KafkaError, TimeoutError):
             return
-
-
-def _subscriber(member: JoinGroupResponseMember) -> Subscriber:
-    try:
-        topics = decode_subscription(member.metadata).topics
-    except WireError as error:
-        message = f"the subscription of member {member.member_id!r} cannot be read: {error}"
-        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, message) from error
-    return Subscriber(member.member_id, frozenset(topics), member.group_instance_id)
-
-
-def _read_assignment(blob: bytes) -> list[TopicPartition]:
-    if not blob:
-        return []
-    try:
-        assignment = decode_assignment(blob)
-    except WireError as error:
-        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"an assignment cannot be read: {error}") from error
-    return [
-        TopicPartition(topic.topic, partition)
-        for topic in assignment.assigned_partitions
-        for partition in topic.partitions
-    ]
-
-
-def _write_assignment(share: Collection[TopicPartition]) -> bytes:
-    by_topic: dict[str, list[int]] = {}
-    for where in share:
-        by_topic.setdefault(where.topic, []).append(where.partition)
-    return encode_assignment(
-        ConsumerProtocolAssignment(
-            assigned_partitions=[
-                AssignmentTopicPartition(topic=topic, partitions=indexes) for topic, indexes in by_topic.items()
-            ]
-        )
-    )

@@ -31,12 +31,18 @@ class Share:
         *,
         reset_policy: int | None,
         max_poll_interval_ms: int,
+        is_auto_commit: bool = True,
     ) -> None:
+        self._is_auto_commit = is_auto_commit
         self._on_room = on_room
         self._topic_id_of = topic_id_of
         self._reset_policy = reset_policy
         self._handover = Handover(clock_ms, max_poll_interval_ms, self._give_up)
         self._may_have_error = False
+        self.is_uncommitted = False
+        """Records were handed out since the user last committed."""
+        self.is_known = True
+        """False after the group took partitions of which something was uncommitted, until the user asks for records."""
         self.positions: dict[TopicPartition, Position] = {}
         self.buffer = FetchBuffer()
 
@@ -80,6 +86,7 @@ class Share:
     def leave(self) -> None:
         """The user got what there was."""
         self._handover.leave()
+        self.is_known = True
 
     def take(self, limit: int) -> list[ConsumerRecord]:
         """Up to ``limit`` records that wait. Raises the KafkaError that reading ran into."""
@@ -90,7 +97,7 @@ class Share:
             return self.buffer.take(room) if room > 0 else []
 
         for taken in self._while_any(take_some):
-            self._handover.hold(self.positions[TopicPartition(taken[0].topic, taken[0].partition)])
+            self._hold(TopicPartition(taken[0].topic, taken[0].partition))
             records.extend(taken)
         return records
 
@@ -98,8 +105,12 @@ class Share:
         """Everything that waits, an item for each answer. Raises the KafkaError that reading ran into."""
         batches = list(self._while_any(self.buffer.take_batches))
         for taken in batches:
-            self._handover.hold(self.positions[taken.where])
+            self._hold(taken.where)
         return batches
+
+    def _hold(self, where: TopicPartition) -> None:
+        self.is_uncommitted = True
+        self._handover.hold(self.positions[where])
 
     def look_for_errors(self) -> None:
         """Answers came that may have put errors into positions."""
@@ -158,7 +169,7 @@ class Share:
         self.assign(partitions)
 
     def hand_back(self) -> asyncio.Future[Offsets]:
-        """Stop reading once the user is done with what it holds; what was processed then."""
+        """Stop reading once the user is done with what it holds; what is to be committed then."""
         return self._handover.hand_back()
 
     def lost(self) -> None:
@@ -175,11 +186,15 @@ class Share:
         await self._handover.wait_for_user()
 
     def _give_up(self) -> Offsets:
-        offsets = self.processed()
+        offsets: Offsets = {}
+        if self._is_auto_commit:
+            offsets, self.is_uncommitted = self.processed(), False
         self._drop_all()
         return offsets
 
     def _drop_all(self) -> None:
+        if self.is_uncommitted:
+            self.is_uncommitted, self.is_known = False, False
         for position in self.positions.values():
             position.drop()
         self.positions.clear()

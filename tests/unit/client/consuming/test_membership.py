@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from scripted_cluster import HANG, HANG_UP, ScriptedCluster, until
+from scripted_cluster import HANG, HANG_UP, ScriptedCluster, commit_answer, until
 
-from minikafka.client import Consumer
+from minikafka.client import CommitFailedError, Consumer
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import OffsetAndEpoch, TopicPartition
 from minikafka.records.build import build_batch
@@ -279,8 +279,111 @@ async def test_while_it_joins_other_calls_are_answered(cluster: ScriptedCluster,
 async def test_offsets_are_not_committed_between_generations(cluster: ScriptedCluster, member: Make) -> None:
     cluster.on(ApiKey.JOIN_GROUP, lambda node_id, request: HANG)
     consumer = await member(joined=False)
-    with pytest.raises(KafkaError, match="REBALANCE_IN_PROGRESS: offsets can be committed only while"):
+    with pytest.raises(CommitFailedError, match="offsets were not committed: this consumer has no share in its group"):
         await consumer.commit({T0: 1})
+
+
+async def thrown_out(cluster: ScriptedCluster, consumer: Consumer) -> None:
+    """Its partitions were somebody else's for a while; it has some again, in another generation."""
+    generation = cluster.group.generation
+    cluster.next_only(ApiKey.HEARTBEAT, HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+    await rejoined(cluster, consumer, generation + 1)
+
+
+@pytest.mark.parametrize("offsets", [None, {T0: 3}])
+async def test_who_was_thrown_out_and_is_back_commits_nothing_of_before(
+    cluster: ScriptedCluster, member: Make, offsets: dict[TopicPartition, int] | None
+) -> None:
+    consumer = await member(enable_auto_commit=False)
+    assert await consumer.poll(30_000, 3)
+    await thrown_out(cluster, consumer)
+    await consumer.position(T0)  # it begins at 0 again
+    with pytest.raises(CommitFailedError, match="its partitions were divided anew since"):
+        await consumer.commit(offsets)
+    assert not cluster.asked(OffsetCommitRequest)
+    records = await consumer.poll(30_000, 2)
+    await consumer.commit()
+    (commit,) = cluster.asked(OffsetCommitRequest)
+    assert (commit.generation_id_or_member_epoch, commit.member_id) == (2, "member-2")
+    assert cluster.committed[TopicPartition("t", records[0].partition)].offset == 2
+
+
+@pytest.mark.parametrize("offsets", [None, {T0: 3}])
+async def test_who_was_thrown_out_and_is_not_back_commits_nothing(
+    cluster: ScriptedCluster, member: Make, offsets: dict[TopicPartition, int] | None
+) -> None:
+    consumer = await member(enable_auto_commit=False)
+    assert await consumer.poll(30_000, 3)
+    cluster.on(ApiKey.JOIN_GROUP, lambda node_id, request: HANG)
+    cluster.next_only(ApiKey.HEARTBEAT, HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+    await until(lambda: not consumer.assignment)
+    with pytest.raises(CommitFailedError, match="this consumer has no share in its group now"):
+        await consumer.commit(offsets)
+    assert not cluster.asked(OffsetCommitRequest)
+
+
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION])
+async def test_who_does_not_know_yet_that_it_was_thrown_out_hears_it_from_its_commit(
+    cluster: ScriptedCluster, member: Make, code: ErrorCode
+) -> None:
+    consumer = await member(enable_auto_commit=False)
+    assert await consumer.poll(30_000, 3)
+    cluster.on(ApiKey.OFFSET_COMMIT, lambda node_id, request: commit_answer(request, code))
+    with pytest.raises(CommitFailedError, match="another generation than 1, or another member") as raised:
+        await consumer.commit()
+    assert raised.value.code is code
+    assert len(cluster.asked(OffsetCommitRequest)) == 1
+
+
+async def test_a_commit_under_way_does_not_go_into_the_next_generation(cluster: ScriptedCluster, member: Make) -> None:
+    consumer = await member(enable_auto_commit=False)
+    assert await consumer.poll(30_000, 3)
+    cluster.on(ApiKey.OFFSET_COMMIT, lambda node_id, request: commit_answer(request, ErrorCode.NOT_COORDINATOR))
+    committing = asyncio.ensure_future(consumer.commit())
+    await until(lambda: cluster.asked(OffsetCommitRequest))
+    await thrown_out(cluster, consumer)
+    with pytest.raises(CommitFailedError, match="generation 1, in which they were read, has ended"):
+        await committing
+    commits = cluster.asked(OffsetCommitRequest)
+    assert {(commit.generation_id_or_member_epoch, commit.member_id) for commit in commits} == {(1, "member-1")}
+
+
+async def test_who_has_committed_everything_need_not_know_of_a_rebalance(
+    cluster: ScriptedCluster, member: Make
+) -> None:
+    consumer = await member(enable_auto_commit=False)
+    assert await consumer.poll(30_000, 3)
+    await consumer.commit()
+    before = dict(cluster.committed)
+    cluster.on(ApiKey.JOIN_GROUP, lambda node_id, request: HANG)
+    cluster.next_only(ApiKey.HEARTBEAT, HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+    await until(lambda: not consumer.assignment)
+    await consumer.commit()
+    assert cluster.committed == before
+
+
+async def test_what_the_consumer_committed_itself_at_a_rebalance_is_no_failure(
+    cluster: ScriptedCluster, member: Make
+) -> None:
+    consumer = await member()
+    assert await consumer.poll(30_000, 18)
+    cluster.group.must_rebalance = True
+    while cluster.group.generation == 1:
+        await consumer.poll(20)
+    await rejoined(cluster, consumer, 2)
+    await consumer.commit()
+
+
+async def test_who_commits_itself_has_nothing_committed_for_it_at_a_rebalance(
+    cluster: ScriptedCluster, member: Make
+) -> None:
+    consumer = await member(enable_auto_commit=False)
+    assert await consumer.poll(30_000, 3)
+    cluster.group.must_rebalance = True
+    while cluster.group.generation == 1:
+        await consumer.poll(20)
+    await rejoined(cluster, consumer, 2)
+    assert not cluster.asked(OffsetCommitRequest)
 
 
 async def test_new_partitions_are_divided_too(cluster: ScriptedCluster, member: Make) -> None:

@@ -1,0 +1,52 @@
+"""Subscriptions and shares as members write them to one another through the coordinator (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.groups.assignors.subscriber import Subscriber
+from minikafka.model import TopicPartition
+from minikafka.wire.consumer_protocol import decode_assignment, decode_subscription, encode_assignment
+from minikafka.wire.errors import WireError
+from minikafka.wire.messages.consumer_protocol import AssignmentTopicPartition, ConsumerProtocolAssignment
+from minikafka.wire.messages.join_group import JoinGroupResponseMember
+
+
+def subscriber(member: JoinGroupResponseMember) -> Subscriber:
+    """What a member wants to read. Raises KafkaError when it cannot be read."""
+    try:
+        topics = decode_subscription(member.metadata).topics
+    except WireError as error:
+        message = f"the subscription of member {member.member_id!r} cannot be read: {error}"
+        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, message) from error
+    return Subscriber(member.member_id, frozenset(topics), member.group_instance_id)
+
+
+def read_assignment(blob: bytes) -> list[TopicPartition]:
+    """The share that the leader gave this member. Raises KafkaError when it cannot be read."""
+    if not blob:
+        return []
+    try:
+        assignment = decode_assignment(blob)
+    except WireError as error:
+        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"an assignment cannot be read: {error}") from error
+    return [
+        TopicPartition(topic.topic, partition)
+        for topic in assignment.assigned_partitions
+        for partition in topic.partitions
+    ]
+
+
+def write_assignment(share: Collection[TopicPartition]) -> bytes:
+    """A share, for the member that gets it."""
+    by_topic: dict[str, list[int]] = {}
+    for where in share:
+        by_topic.setdefault(where.topic, []).append(where.partition)
+    return encode_assignment(
+        ConsumerProtocolAssignment(
+            assigned_partitions=[
+                AssignmentTopicPartition(topic=topic, partitions=indexes) for topic, indexes in by_topic.items()
+            ]
+        )
+    )
