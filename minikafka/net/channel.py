@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 import struct
 from typing import Protocol, Self, cast
 
@@ -12,6 +14,7 @@ from minikafka.wire.errors import WireError
 from minikafka.wire.framing import FrameError, ReceiveBuffer
 
 _CORRELATION_ID = struct.Struct(">i")
+_ERROR_NUMBER = re.compile(r"\[Errno (\d+)\]")
 
 
 class ChannelClosedError(ConnectionError):
@@ -56,10 +59,15 @@ class Channel(asyncio.BufferedProtocol):
     ) -> Self:
         """Connect. Raises OSError (ConnectionRefusedError, gaierror, ...) or TimeoutError."""
         loop = asyncio.get_running_loop()
-        async with asyncio.timeout(timeout_s):
-            _, channel = await loop.create_connection(
-                lambda: cls(correlation_id_of, max_frame_bytes), endpoint.host, endpoint.port
-            )
+        try:
+            async with asyncio.timeout(timeout_s):
+                _, channel = await loop.create_connection(
+                    lambda: cls(correlation_id_of, max_frame_bytes), endpoint.host, endpoint.port
+                )
+        except OSError as error:
+            if type(error) is not OSError or error.errno is not None:
+                raise
+            raise _with_its_number(error) from error
         return channel
 
     def next_correlation_id(self) -> int:
@@ -134,3 +142,16 @@ class Channel(asyncio.BufferedProtocol):
 
     def eof_received(self) -> bool:
         return False
+
+
+def _with_its_number(error: OSError) -> OSError:
+    """The same, as ConnectionRefusedError if that is what it is.
+
+    A name may have several addresses (``localhost``: ::1 and 127.0.0.1). When all of them fail, asyncio raises a plain
+    OSError that has their numbers in its text alone.
+    """
+    numbers = [int(number) for number in _ERROR_NUMBER.findall(str(error))]
+    if not numbers or len(set(numbers)) > 1:
+        return OSError(str(error))
+    number = numbers[0]
+    return OSError(number, os.strerror(number))

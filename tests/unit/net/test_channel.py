@@ -175,6 +175,24 @@ async def test_nobody_listening_is_refused(serve: Serve) -> None:
         await Channel.open(Endpoint("no-such-name.invalid", 1), timeout_s=20)
 
 
+@pytest.mark.parametrize(
+    ("numbers", "expected"), [((111, 111), ConnectionRefusedError), ((101, 111), OSError), ((), OSError)]
+)
+async def test_a_name_whose_addresses_are_all_refused_is_refused(
+    monkeypatch: pytest.MonkeyPatch, numbers: tuple[int, ...], expected: type[OSError]
+) -> None:
+    """As ``localhost`` is on a machine with IPv6: asyncio puts several failures into the text of one plain OSError."""
+    failures = ", ".join(f"[Errno {number}] Connect call failed ('::1', 1, 0, 0)" for number in numbers)
+
+    async def fail(*_: object) -> None:
+        raise OSError(f"Multiple exceptions: {failures}")
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", fail)
+    with pytest.raises(OSError, match=r"refused|Multiple exceptions") as raised:
+        await Channel.open(Endpoint("localhost", 1), timeout_s=30)
+    assert type(raised.value) is expected
+
+
 async def test_failures_that_nobody_waits_for_make_no_noise(
     channel: Channel, responder: Responder, unhandled: list[dict[str, object]]
 ) -> None:
