@@ -108,7 +108,9 @@ class Producer:
             sequences,
             self._tasks,
             rng,
-            SendSettings(_ACKS[acks], request_timeout_ms, delivery_timeout_ms, max_request_bytes),
+            SendSettings(
+                _ACKS[acks], min(request_timeout_ms, delivery_timeout_ms), delivery_timeout_ms, max_request_bytes
+            ),
             self._on_sent,
             self._on_progress,
         )

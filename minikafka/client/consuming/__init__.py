@@ -9,6 +9,7 @@
 - ``resolver``     asks for what positions lack
 - ``fetcher``      keeps fetches under way
 - ``coordinator``  finds the broker that coordinates a group, calls it, stores and fetches offsets
+- ``assignments``  subscriptions and shares as members write them to one another (pure)
 - ``membership``   the consumer's side of the group protocol
 - ``commits``      offsets to the group: on request, every few seconds, at the end
 """

@@ -37,6 +37,7 @@ class Batch(Generic[Token]):
         "encoded",
         "failed_leader_epoch",
         "failure",
+        "is_expired",
         "not_before_ms",
         "serial",
         "stamp",
@@ -58,6 +59,7 @@ class Batch(Generic[Token]):
         self.buffered_bytes = 0  # what it counts for in the buffer, before compression
         self.not_before_ms = 0
         self.failure = ""  # of the last attempt, in words
+        self.is_expired = False  # nobody waits for it any more, but its request is still under way
         self.failed_leader_epoch: int | None = None  # set when it failed because of who leads, or seemed to
         self.encoded = bytearray()  # kept, so that a retry is the same batch to the byte
         self._builder = BatchBuilder(compression=compression)
@@ -213,15 +215,12 @@ class Accumulator(Generic[Token]):
         return min((time for time in times if time > now_ms), default=None)
 
     def oldest_ms(self) -> int | None:
-        """When the oldest batch that is not in flight was created."""
-        return min((queue[0].created_ms for queue in self._queues.values()), default=None)
+        """When the oldest batch was created that somebody waits for."""
+        return min((batch.created_ms for batch in self._first_ones()), default=None)
 
     def oldest_serial(self) -> int:
-        """The lowest number of a batch that is still here; one more than the latest when there is none."""
-        first = self.latest_serial + 1
-        queued = min((queue[0].serial for queue in self._queues.values()), default=first)
-        in_flight = min((batch.serial for batch in self._in_flight.values()), default=first)
-        return min(queued, in_flight)
+        """The lowest number of a batch that somebody waits for; one more than the latest when there is none."""
+        return min((batch.serial for batch in self._first_ones()), default=self.latest_serial + 1)
 
     def size_of_first(self, where: TopicPartition) -> int:
         """Bytes that :meth:`take` would hand out, before compression."""
@@ -266,18 +265,23 @@ class Accumulator(Generic[Token]):
         self._sequences.start_over(batch.where)
         batch.stamp = None
 
-    def give_up(self, batch: Batch[Token], *, may_be_written: bool) -> None:
+    def give_up(self, batch: Batch[Token]) -> None:
         """The batch in flight will not be tried again."""
         del self._in_flight[batch.where]
-        self._drop(batch, may_be_written=may_be_written)
+        self._drop(batch)
 
     def expire(self, created_before_ms: int) -> list[Batch[Token]]:
-        """Remove and return the batches, other than those in flight, that are older than that."""
-        expired = []
+        """Remove and return the batches that are older than that, each once. Those in flight stay there until their
+        requests end, so that nothing overtakes them."""
+        expired = [
+            batch for batch in self._in_flight.values() if batch.created_ms < created_before_ms and not batch.is_expired
+        ]
+        for batch in expired:
+            batch.is_expired = True
         for where, queue in list(self._queues.items()):
             while queue and queue[0].created_ms < created_before_ms:
                 batch = queue.popleft()
-                self._drop(batch, may_be_written=bool(batch.attempts))
+                self._drop(batch)
                 expired.append(batch)
             if not queue:
                 del self._queues[where]
@@ -315,12 +319,14 @@ class Accumulator(Generic[Token]):
     def _has_new_leader(batch: Batch[Token], leader_epoch_of: Callable[[TopicPartition], int]) -> bool:
         return batch.failed_leader_epoch is not None and leader_epoch_of(batch.where) > batch.failed_leader_epoch
 
-    def _drop(self, batch: Batch[Token], *, may_be_written: bool) -> None:
+    def _first_ones(self) -> Iterator[Batch[Token]]:
+        """Of each partition the oldest batch that is queued, and the one in flight, unless it has expired."""
+        yield from (queue[0] for queue in self._queues.values())
+        yield from (batch for batch in self._in_flight.values() if not batch.is_expired)
+
+    def _drop(self, batch: Batch[Token]) -> None:
         if batch.stamp is not None and self._sequences is not None:
-            if may_be_written:
-                self._sequences.start_over(batch.where)
-            else:
-                self._sequences.take_back(batch.where, batch.stamp)
+            self._sequences.start_over(batch.where)
         self._forget(batch)
 
     def _forget(self, batch: Batch[Token]) -> None:

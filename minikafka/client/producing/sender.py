@@ -3,6 +3,9 @@
 One task looks for batches that are ready and starts a task per request; it waits for nothing else, so a leader that
 hangs holds up only its own partitions. A request that fails says nothing about what was written, so its batches go
 back with their stamps, and metadata is asked for at once: see ``metadata`` for how a new leader is found.
+
+A batch whose time is up fails at once, also while its request is under way. The request is not cut short for that: it
+carries batches of other partitions, and a request that times out takes its connection with it.
 """
 
 from __future__ import annotations
@@ -140,7 +143,9 @@ class Sender:
         expired = self._accumulator.expire(now_ms - self._settings.delivery_timeout_ms)
         for batch in expired:
             why = "it could not be sent"
-            if batch.attempts:
+            if batch.is_expired:
+                why = f"attempt {batch.attempts} is unanswered"
+            elif batch.attempts:
                 why = f"{batch.attempts} attempts failed, the last with {batch.failure}"
             waited_s = self._settings.delivery_timeout_ms / 1000
             message = f"a batch for {batch.where} was not acknowledged within {waited_s:g} s: {why}"
@@ -203,7 +208,7 @@ class Sender:
             data = PartitionProduceData(index=batch.where.partition, records=batch.encoded)
             by_topic[batch.where.topic].append(data)
         settings = self._settings
-        timeout_ms = self._time_left_ms(batches)
+        timeout_ms = settings.request_timeout_ms
         request = ProduceRequest(
             acks=settings.acks,
             timeout_ms=timeout_ms,
@@ -219,26 +224,21 @@ class Sender:
             for partition in topic.partition_responses
         }
 
-    def _time_left_ms(self, batches: Iterable[Batch[Delivery]]) -> int:
-        """Of an attempt: the request time-out, unless some batch must be settled before."""
-        oldest_ms = min(batch.created_ms for batch in batches)
-        left_ms = oldest_ms + self._settings.delivery_timeout_ms - _now_ms()
-        return max(1, min(self._settings.request_timeout_ms, left_ms))
-
     def _settle(self, batch: Batch[Delivery], answer: PartitionProduceResponse, leader_epoch: int) -> None:
         error = ErrorCode.of(answer.error_code)
         batch.failure = f"{error.name}: {answer.error_message}" if answer.error_message else error.name
         if error in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             self._accumulator.delivered(batch)
             _deliver(batch, answer.base_offset if error is ErrorCode.NONE else NO_OFFSET, answer.log_append_time_ms)
+        elif batch.is_expired:
+            self._accumulator.give_up(batch)
         elif error in _COUNT_LOST and self._sequences is not None:
             self._accumulator.renumber(batch)
             self._retry(batch, None)
         elif error.retriable:
             self._retry(batch, leader_epoch if error in _LEADER_IN_DOUBT else None)
         else:
-            # Whatever was wrong with it was wrong at the first attempt already, unless that got no answer.
-            self._accumulator.give_up(batch, may_be_written=batch.attempts > 1)
+            self._accumulator.give_up(batch)
             _fail(batch, KafkaError(error, answer.error_message or f"the batch for {batch.where} was refused"))
 
     def _retry(self, batch: Batch[Delivery], failed_leader_epoch: int | None) -> None:

@@ -2,11 +2,13 @@
 
 A batch is stamped once, when it is first sent, with the producer's id and epoch and the sequence of its first record;
 a retry carries the same stamp, so a broker that has it already says so instead of writing it twice. Only one batch of
-a partition is under way at a time, so what follows when a batch is given up depends on that batch alone:
+a partition is under way at a time. When one is given up, the partition goes on in a higher *epoch* from sequence 0,
+which every broker accepts, and which turns away a late copy of the lost batch. Epochs are compared per partition, so
+partitions need not agree.
 
-- it was certainly not written: its numbers are *taken back* and go to the next batch;
-- it may have been written: the partition goes on in a higher *epoch* from sequence 0, which every broker accepts, and
-  which turns away a late copy of the lost batch. Epochs are compared per partition, so partitions need not agree.
+That is so whatever it was given up for, as in Java's producer (KIP-360). Numbers are never handed on to another batch:
+an error may be told of a batch that was written all the same (UNKNOWN_SERVER_ERROR), and the next one under its numbers
+would pass for its duplicate, acknowledged and nowhere.
 """
 
 from __future__ import annotations
@@ -63,14 +65,8 @@ class Sequences:
         line.next_sequence = (line.next_sequence + record_count) & SEQUENCE_MASK
         return stamp
 
-    def take_back(self, where: TopicPartition, stamp: Stamp) -> None:
-        """The last batch stamped was certainly not written: the next one gets its numbers."""
-        line = self._lines[where]
-        assert (line.producer_id, line.epoch) == stamp[:2], f"{where}: {stamp} is not of {line}"
-        line.next_sequence = stamp.base_sequence
-
     def start_over(self, where: TopicPartition) -> None:
-        """The last batch stamped may have been written, or the broker lost count: go on in a new epoch."""
+        """The last batch stamped was given up, or the broker lost count: go on in a new epoch."""
         line = self._lines[where]
         if line.epoch < MAX_EPOCH:
             line.epoch, line.next_sequence = line.epoch + 1, 0

@@ -190,8 +190,8 @@ async def test_a_batch_that_is_refused_fails_alone(cluster: ScriptedCluster) -> 
             await producer.send_and_wait("t", b"large", partition=0)
         assert (await producer.send_and_wait("t", b"small", partition=0)).offset == 0
     refused, accepted = batches(cluster)
-    assert (refused.base_sequence, accepted.base_sequence) == (0, 0), "its numbers are used again"
-    assert refused.producer_epoch == accepted.producer_epoch == 0
+    assert (refused.producer_epoch, refused.base_sequence) == (0, 0)
+    assert (accepted.producer_epoch, accepted.base_sequence) == (1, 0), "numbers are not handed on to other records"
 
 
 @pytest.mark.parametrize("code", [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID])
@@ -277,6 +277,44 @@ async def test_a_leader_that_hangs_does_not_hold_a_batch_beyond_its_time(cluster
     async with Producer(cluster.servers, delivery_timeout_ms=50) as producer:
         with pytest.raises(KafkaError, match="REQUEST_TIMED_OUT"):
             await producer.send_and_wait("t", b"a", partition=0)
+
+
+async def test_a_batch_near_its_end_does_not_cut_the_others_in_its_request_short(cluster: ScriptedCluster) -> None:
+    cluster.on(ApiKey.PRODUCE, lambda node_id, request: HANG_UP)
+    async with Producer(cluster.servers, delivery_timeout_ms=300, request_timeout_ms=20_000) as producer:
+        assert await settled(await producer.send("t", b"old", partition=0)) == [ErrorCode.REQUEST_TIMED_OUT]
+    requests = cluster.asked(ProduceRequest)
+    assert len(requests) > 1
+    assert {request.timeout_ms for request in requests} == {300}, "of the last attempt, too"
+
+
+async def test_what_follows_a_batch_that_expired_under_way_has_a_new_epoch(cluster: ScriptedCluster) -> None:
+    cluster.on(ApiKey.PRODUCE, lambda node_id, request: HANG)
+    async with Producer(cluster.servers, delivery_timeout_ms=100, request_timeout_ms=200) as producer:
+        late = await producer.send("t", b"late", partition=0)
+        with pytest.raises(KafkaError, match=r"within 0\.1 s: attempt 1 is unanswered"):
+            await late
+        assert (await producer._connections.to_node(1, "produce")).is_open, "others may wait for answers on it"
+        cluster.on(ApiKey.PRODUCE, None)
+        await until(lambda: not len(producer._accumulator))  # its request has ended
+        assert (await producer.send_and_wait("t", b"next", partition=0)).offset == 0
+    first, second = batches(cluster)
+    assert (first.producer_epoch, second.producer_epoch) == (0, 1), "a late copy of the first is turned away"
+
+
+async def test_a_batch_whose_fate_is_unknown_does_not_hand_its_numbers_on(cluster: ScriptedCluster) -> None:
+    """The broker wrote it and failed behind that. Under its numbers the next one would pass for its duplicate."""
+
+    def write_and_fail(node_id: int, request: ProduceRequest) -> Any:
+        cluster._produce(node_id, request)
+        return produce_answer(request, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+    cluster.next_only(ApiKey.PRODUCE, write_and_fail)
+    async with Producer(cluster.servers) as producer:
+        with pytest.raises(KafkaError, match="UNKNOWN_SERVER_ERROR"):
+            await producer.send_and_wait("t", b"first", partition=0)
+        assert (await producer.send_and_wait("t", b"second", partition=0)).offset == 1
+    assert cluster.partition(0).values == [b"first", b"second"]
 
 
 async def test_what_cannot_be_sent_at_all_fails_too(cluster: ScriptedCluster) -> None:

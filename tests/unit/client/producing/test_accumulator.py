@@ -125,21 +125,12 @@ def test_a_new_leader_ends_the_waiting() -> None:
     assert ready(accumulator, 0, epoch=4) == [WHERE]
 
 
-def test_numbers_of_a_refused_batch_go_to_the_next() -> None:
-    accumulator = make()
-    append(accumulator, 0)
-    refused = accumulator.take(WHERE)
-    append(accumulator, 1)
-    accumulator.give_up(refused, may_be_written=False)
-    assert accumulator.take(WHERE).stamp == refused.stamp == Stamp(7, 0, 0)
-
-
-def test_after_a_batch_of_unknown_fate_the_epoch_is_new() -> None:
+def test_after_a_batch_that_was_given_up_the_epoch_is_new() -> None:
     accumulator = make()
     append(accumulator, 0)
     lost = accumulator.take(WHERE)
     append(accumulator, 1)
-    accumulator.give_up(lost, may_be_written=True)
+    accumulator.give_up(lost)
     batch = accumulator.take(WHERE)
     assert batch.stamp == stamp_of(batch) == Stamp(7, 1, 0)
 
@@ -172,7 +163,7 @@ def test_without_idempotence_nothing_is_numbered() -> None:
     append(accumulator, 0)
     batch = accumulator.take(WHERE)
     assert stamp_of(batch) == (-1, -1, -1)
-    accumulator.give_up(batch, may_be_written=True)
+    accumulator.give_up(batch)
 
 
 def test_old_batches_expire_in_order() -> None:
@@ -180,11 +171,22 @@ def test_old_batches_expire_in_order() -> None:
     for token, now_ms in enumerate([0, 0, 10]):
         accumulator.append(WHERE, None, b"." * 50, 0, (), token, now_ms)
     in_flight = accumulator.take(WHERE)
-    assert [batch.tokens for batch in accumulator.expire(5)] == [[1]], "not what is in flight"
-    accumulator.retry(in_flight, not_before_ms=0)
-    assert accumulator.oldest_ms() == 0
-    assert [batch.tokens for batch in accumulator.expire(5)] == [[0]]
+    assert [batch.tokens for batch in accumulator.expire(5)] == [[0], [1]]
+    assert accumulator.expire(5) == []
+    assert in_flight.is_expired
+    assert accumulator.oldest_ms() == 10
+    assert ready(accumulator, 100) == [], "nothing overtakes what is in flight"
+    accumulator.give_up(in_flight)
     assert accumulator.take(WHERE).stamp == Stamp(7, 1, 0), "the expired one may have been written"
+
+
+def test_a_batch_to_be_tried_again_expires_too() -> None:
+    accumulator = make()
+    append(accumulator, 0)
+    accumulator.retry(accumulator.take(WHERE), not_before_ms=0)
+    assert [batch.tokens for batch in accumulator.expire(5)] == [[0]]
+    append(accumulator, 1)
+    assert accumulator.take(WHERE).stamp == Stamp(7, 1, 0), "it may have been written"
 
 
 def test_flushing_knows_what_was_there_when_it_began() -> None:
@@ -333,10 +335,12 @@ class Machine(RuleBasedStateMachine):
             self.in_flight[where] = batch
 
     @precondition(lambda self: self.in_flight)
-    @rule(data=st.data(), fate=st.sampled_from(["delivered", "retry", "renumber", "give up", "refuse"]))
+    @rule(data=st.data(), fate=st.sampled_from(["delivered", "retry", "renumber", "give up"]))
     def settle(self, data: st.DataObject, fate: str) -> None:
         where = data.draw(st.sampled_from(sorted(self.in_flight)))
         batch = self.in_flight.pop(where)
+        if batch.is_expired and fate != "delivered":
+            fate = "give up"
         if fate == "retry":
             self.accumulator.retry(batch, self.now_ms + 10)
             return
@@ -348,8 +352,9 @@ class Machine(RuleBasedStateMachine):
         if fate == "delivered":
             self.accumulator.delivered(batch)
         else:
-            self.accumulator.give_up(batch, may_be_written=fate == "give up")
-        del self.expected[where][: len(batch.tokens)]
+            self.accumulator.give_up(batch)
+        if not batch.is_expired:
+            del self.expected[where][: len(batch.tokens)]
 
     @rule(age_ms=st.integers(1, 100))
     def expire(self, age_ms: int) -> None:
@@ -361,7 +366,8 @@ class Machine(RuleBasedStateMachine):
     @invariant()
     def is_bounded(self) -> None:
         left = sum(map(len, self.expected.values()))
-        assert (len(self.accumulator) == 0) == (left == 0) == (self.accumulator.buffered_bytes == 0)
+        expired = sum(batch.is_expired for batch in self.in_flight.values())
+        assert (len(self.accumulator) == 0) == (left + expired == 0) == (self.accumulator.buffered_bytes == 0)
         assert self.accumulator.buffered_bytes <= 2000 + 600
         oldest = self.accumulator.oldest_serial()
         assert (oldest > self.accumulator.latest_serial) == (left == 0)

@@ -45,14 +45,6 @@ def test_numbers_wrap() -> None:
     assert sequences.stamp(WHERE, 1).base_sequence == 1
 
 
-def test_numbers_that_were_not_used_are_used_again() -> None:
-    sequences = begun()
-    sequences.stamp(WHERE, 5)
-    refused = sequences.stamp(WHERE, 5)
-    sequences.take_back(WHERE, refused)
-    assert sequences.stamp(WHERE, 3) == refused
-
-
 def test_a_new_epoch_is_of_one_partition() -> None:
     sequences = begun()
     sequences.stamp(WHERE, 5)
@@ -109,7 +101,7 @@ def test_a_broker_takes_every_batch_once_and_in_order(fates: list[tuple[str, int
             sequences.begin(100 + number, 0)
         stamp = sequences.stamp(WHERE, count)
         if fate == "refused":
-            sequences.take_back(WHERE, stamp)
+            sequences.start_over(WHERE)
             continue
         if fate == "given up":
             late.append((stamp, number, count))
