@@ -29,6 +29,7 @@ NAMES: Final = (
     "small_requests",
     "fetching",
     "purgatory",
+    "compaction",
     "demo",
     "spark_start",
     "spark_microbatch",

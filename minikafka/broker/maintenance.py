@@ -110,11 +110,13 @@ class Maintenance:
                 is_done = log_.complete_compaction(job)
             finally:
                 log_.is_cleaning = False
-            where, problem = str(partition.topic_partition), job.unreadable or job.error
+            where = str(partition.topic_partition)
             if is_done:
                 log.info("compacted", partition=where, up_to=job.end_offset)
-            elif problem is not None:
+            elif (problem := job.error or job.damaged) is not None:
                 log.warning("not compacted", partition=where, why=str(problem))
+            if is_done and job.unreadable:
+                log.warning("batches that cannot be read were kept", partition=where, at=job.unreadable[:10])
 
     async def _flush_due(self) -> None:
         self.look_for_damage()

@@ -29,7 +29,8 @@ from minikafka.records.batch import (
     write_header,
 )
 from minikafka.records.compression import compress
-from minikafka.records.record import HEADER_KEY_ERRORS, Header, Record, encode_record
+from minikafka.records.keys import KeyedRecord
+from minikafka.records.record import HEADER_KEY_ERRORS, Header, Record, encode_record, encode_varint
 
 _MAX_RECORD_OVERHEAD: Final = 5 + 1 + 10 + 5 + 5 + 5 + 5  # every fixed field of a record at its longest
 
@@ -158,30 +159,35 @@ def build_batch(
     return builder.build()
 
 
-def rebuild_batch(header: BatchHeader, records: Iterable[Record], *, delete_horizon_ms: int | None = None) -> bytearray:
-    """The batch of ``header`` with only ``records`` left, at their old offsets: what compaction writes.
+def rebuild_batch(
+    header: BatchHeader, body: bytes, kept: Iterable[KeyedRecord], *, delete_horizon_ms: int | None = None
+) -> bytearray:
+    """The batch of ``header`` with only some records of its ``body``, at their old offsets: what compaction writes.
 
     Offset range, sequences and attributes stay as they were, so that the log has no holes between batches and a
-    producer's state can still be rebuilt from them; ``records`` may be empty. ``delete_horizon_ms`` is the time from
+    producer's state can still be rebuilt from them; there may be no record left. ``delete_horizon_ms`` is the time from
     which the tombstones and markers in it may go (KIP-534).
     """
-    kept = list(records)
-    attributes = header.attributes & ~COMPRESSION_MASK
-    if delete_horizon_ms is None and header.has_delete_horizon:
-        delete_horizon_ms = header.base_timestamp
+    attributes, base_timestamp = header.attributes & ~COMPRESSION_MASK, header.base_timestamp
     if delete_horizon_ms is not None:
         attributes |= DELETE_HORIZON_FLAG
         base_timestamp = delete_horizon_ms
-    else:
-        base_timestamp = kept[0].timestamp if kept else NO_TIMESTAMP
-    max_timestamp = max((record.timestamp for record in kept), default=NO_TIMESTAMP)
+    later_ms = header.base_timestamp - base_timestamp
+    count, max_timestamp = 0, NO_TIMESTAMP
+    batch = bytearray(HEADER_SIZE)
+    for _offset, timestamp_delta, _key, _is_tombstone, begin, rest, end in kept:
+        if later_ms:
+            record = b"\x00" + encode_varint(timestamp_delta + later_ms) + body[rest:end]
+            batch += encode_varint(len(record)) + record
+        else:
+            batch += body[begin:end]
+        count += 1
+        if header.base_timestamp + timestamp_delta > max_timestamp:
+            max_timestamp = header.base_timestamp + timestamp_delta
     if attributes & TIMESTAMP_TYPE_FLAG:
         max_timestamp = header.max_timestamp
-    batch = bytearray(HEADER_SIZE)
-    for offset, timestamp, key, value, headers in kept:
-        batch += encode_record(offset - header.base_offset, timestamp - base_timestamp, key, value, headers)
     rebuilt = header._replace(
-        attributes=attributes, base_timestamp=base_timestamp, max_timestamp=max_timestamp, record_count=len(kept)
+        attributes=attributes, base_timestamp=base_timestamp, max_timestamp=max_timestamp, record_count=count
     )
     return _seal(batch, rebuilt, header.compression, None)
 

@@ -18,7 +18,8 @@
 ``cutting``          truncation, DeleteRecords, ``retention``; ``cut_job``: the slow part of a truncation;
                      ``rewinding``: producers after it
 ``flush``            making it durable, the slow part fit for a thread
-``compaction``       the cleaner: keeps the last value of each key
+``compaction``       the log cleaner: keeps the last value of each key. ``key_map``: where that is; ``cleaning``: what
+                     it leaves of a batch
 ``recovery``         a partition directory -> loaded segments and state; ``leftovers``: what was under way;
                      ``damage``: torn tail or corruption
 ``log_dir``          one log directory: lock, identity, its logs; ``clean_shutdown``: the mark of an orderly stop

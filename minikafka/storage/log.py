@@ -112,7 +112,6 @@ class Log:
         self.generation = 0  # of truncations: a flush that began in an older one moves no recovery point
         self.is_replaced = False  # by a copy in another directory, which is durable; this log is of the past
         self.is_cleaning = False  # a pass of the cleaner is under way
-        self.is_uncleanable = False  # the cleaner found a batch that it cannot read; until the next start
         self._config = config
         self._cache = cache
         self._hooks = hooks

@@ -1,18 +1,25 @@
 from __future__ import annotations
 
+import errno
+import os
 from functools import partial
+from pathlib import Path
 from random import Random
 
 import pytest
 from storage_batches import NOW_MS, OpenLog, all_values, append, batch, headers_in, read_all, stage
 from storage_machine import Machine
 
-from minikafka.model import TopicPartition
-from minikafka.records.batch import iter_batches
-from minikafka.records.control import EndTxnMarker, build_end_txn_marker
+from minikafka.model import Compression, TopicPartition
+from minikafka.records.batch import HEADER_SIZE, BatchHeader, iter_batches, parse_header, write_header
+from minikafka.records.control import EndTxnMarker, build_end_txn_marker, parse_end_txn_marker
 from minikafka.records.read import iter_records
+from minikafka.records.record import Record
+from minikafka.storage import compaction
+from minikafka.storage.compaction import CompactionJob
 from minikafka.storage.config import LogConfig
-from minikafka.storage.disk import OsDisk
+from minikafka.storage.disk import File, OsDisk
+from minikafka.storage.key_map import KeyMap
 from minikafka.storage.log import Log, LogHooks
 from minikafka.testing.killed import Killed
 
@@ -251,7 +258,7 @@ def test_damage_found_on_the_way_marks_the_replica_and_changes_nothing(open_log:
 
 
 def test_more_keys_than_the_map_holds_take_several_passes(open_log: OpenLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minikafka.storage.compaction.MAX_KEY_BYTES", 500)
+    monkeypatch.setattr(compaction, "KeyMap", partial(KeyMap, max_keys=4))
     log = open_log(**COMPACT)
     for at in range(120):
         put(log, b"%d" % (at % 30), b"%d" % at)
@@ -303,3 +310,167 @@ def test_a_crash_at_any_operation_leaves_the_old_or_the_new_segments(power: bool
         offsets = [offset for offset, _, _ in pairs(log)]
         assert offsets == sorted(set(offsets))
     assert budget > 30
+
+
+def run(job: CompactionJob, log: Log) -> bool:
+    while not job.step():
+        pass
+    return log.complete_compaction(job)
+
+
+def written(log: Log, rng: Random) -> None:
+    """Some batches: of few keys or none, of values or tombstones, in transactions that commit or abort, compressed."""
+    for _ in range(rng.randint(5, 25)):
+        count = rng.randint(1, 6)
+        keys = tuple(rng.choice([None, *(b"%d" % key for key in range(12)), b"long" * 20]) for _ in range(count))
+        values: list[bytes] = [rng.choice([b"", b"v" * rng.randrange(60), None]) for _ in range(count)]  # type: ignore[list-item]
+        producer = rng.choice([-1, -1, 7, 8])
+        sequences = {entry.producer_id: entry.last_sequence + 1 for entry in log.producers.entries}
+        is_transactional = producer > 0 and rng.random() < 0.5
+        data = batch(
+            *values,
+            keys=keys,
+            timestamp=NOW_MS + rng.randrange(1000),
+            compression=rng.choice(list(Compression)),
+            producer=(producer, 0, sequences.get(producer, 0)) if producer > 0 else (-1, -1, -1),
+            is_transactional=is_transactional,
+        )
+        stage(log, data)
+        if is_transactional:
+            stage(log, build_end_txn_marker(producer, 0, EndTxnMarker(rng.random() < 0.5, 0), timestamp=NOW_MS))
+        log.commit()
+    log.roll()
+
+
+def records_in(log: Log) -> list[tuple[BatchHeader, list[Record]]]:
+    data = read_all(log)
+    return [(header, list(iter_records(data, position, header))) for position, header in iter_batches(data)]
+
+
+def naive_pass(batches: list[tuple[BatchHeader, list[Record]]], start: int, end: int, wall_ms: int) -> list[Record]:
+    """What one pass leaves, told record by record."""
+    last: dict[bytes, int] = {}
+    open_transactions: dict[int, dict[bytes, int]] = {}
+    for header, records in batches:
+        if header.is_control:
+            marker = parse_end_txn_marker(records[0])
+            of_transaction = open_transactions.pop(header.producer_id, {})
+            if marker is not None and marker.is_commit and header.base_offset < end:
+                for key, offset in of_transaction.items():
+                    last[key] = max(offset, last.get(key, -1))
+            continue
+        seen = open_transactions.setdefault(header.producer_id, {}) if header.is_transactional else last
+        for record in records:
+            if record.key is not None and start <= record.offset < end:
+                seen[record.key] = record.offset
+    left = []
+    for header, records in batches:
+        if header.is_control:
+            continue
+        is_past = header.has_delete_horizon and wall_ms >= header.base_timestamp
+        for record in records:
+            is_gone = (
+                record.key is None or record.offset < last.get(record.key, -1) or (is_past and record.value is None)
+            )
+            if header.base_offset >= end or not is_gone:
+                left.append(record)
+    return left
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_pass_leaves_what_a_naive_one_does(open_log: OpenLog, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    rng = Random(seed)
+    monkeypatch.setattr(compaction, "KeyMap", partial(KeyMap, max_keys=rng.choice([3, 8, 1000])))
+    log = open_log(**COMPACT | {"segment_bytes": rng.choice([400, 3000])}, delete_retention_ms=1000)
+    wall_ms = NOW_MS
+    for _ in range(rng.randint(2, 6)):
+        written(log, rng)
+        log.flush()
+        wall_ms += rng.choice([0, 600, 5000])
+        before, end_before = records_in(log), log.log_end_offset
+        job = log.plan_compaction(log.log_end_offset, wall_ms)
+        assert job is not None
+        start = log.first_dirty_offset
+        assert run(job, log)
+        assert log.first_dirty_offset == job.end_offset > start
+        after = [record for header, records in records_in(log) for record in records if not header.is_control]
+        assert after == naive_pass(before, start, job.end_offset, wall_ms)
+        assert log.log_end_offset == end_before
+        last_offsets = {header.base_offset: header.last_offset for header, _ in before}
+        for header in headers_in(read_all(log)):
+            assert header.last_offset == last_offsets[header.base_offset], "batches keep their ranges"
+
+
+def with_body(data: bytearray, body: bytes) -> bytearray:
+    """A batch whose checksum is right and whose records are these bytes."""
+    made = data[:HEADER_SIZE] + body
+    write_header(made, parse_header(made))
+    return made
+
+
+def test_a_batch_that_is_none_of_records_stays_and_supersedes_nothing(open_log: OpenLog) -> None:
+    log = open_log(**COMPACT)
+    whole = batch(b"new", b"x", keys=(b"a", b"b"))
+    put(log, b"a", b"old")
+    stage(log, with_body(whole, bytes(whole[HEADER_SIZE:-1]) + b"\xff\xff"))
+    put(log, b"c", b"old")
+    put(log, b"c", b"new")
+    log.roll()
+    log.flush()
+    for unreadable in ([1], []):
+        job = log.plan_compaction(log.log_end_offset, NOW_MS)
+        assert job is not None
+        assert run(job, log)
+        assert job.unreadable == unreadable, "it is said once"
+        assert [header.base_offset for header in headers_in(read_all(log)) if header.base_offset < 5] == [0, 1, 4]
+        put(log, b"d%d" % log.log_end_offset, b"x")
+        log.roll()
+        log.flush()
+    assert log.corruption is None
+
+
+def test_a_step_is_short_whatever_the_batches_are(open_log: OpenLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compaction, "STEP_WORK", 50)
+    log = open_log(**COMPACT | {"segment_bytes": 5000})
+    for at in range(100):
+        put(log, b"%d" % at, b"x")
+    log.roll()
+    log.flush()
+    job = log.plan_compaction(log.log_end_offset, NOW_MS)
+    assert job is not None
+    steps = 1
+    while not job.step():
+        steps += 1
+    assert 200 * 5 // 50 <= steps <= 30
+    assert log.complete_compaction(job)
+
+
+class Unreadable(OsDisk):
+    """Some file cannot be read, for a reason."""
+
+    def __init__(self) -> None:
+        self.path, self.error = "", 0
+
+    def open_read(self, path: str) -> File:
+        if path == self.path:
+            raise OSError(self.error, os.strerror(self.error), path)
+        return super().open_read(path)
+
+
+@pytest.mark.spec("P5")
+@pytest.mark.parametrize("error", [errno.EIO, errno.EMFILE])
+def test_a_file_that_cannot_be_read_is_damaged_and_one_that_cannot_be_opened_now_is_not(
+    tmp_path: Path, error: int
+) -> None:
+    disk = Unreadable()
+    log = Log.open(disk, str(tmp_path / "t-0"), TopicPartition("t", 0), LogConfig(**COMPACT))  # type: ignore[arg-type]
+    for at in range(40):
+        put(log, b"%d" % (at % 3), b"%d" % at)
+    log.flush()
+    job = log.plan_compaction(log.log_end_offset, NOW_MS)
+    assert job is not None
+    disk.path, disk.error = log.segments[1].path(".log"), error
+    assert not run(job, log)
+    assert (log.corruption is not None) == (error == errno.EIO)
+    assert not log.is_offline
+    assert not [name for name in disk.listdir(log.directory) if "cleaned" in name]

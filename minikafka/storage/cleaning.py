@@ -1,0 +1,110 @@
+"""What the cleaner leaves of a batch.
+
+Offsets do not change, nor does the range of a batch, so that the log has no holes between batches and a producer's
+state can still be rebuilt from them. A batch that loses nothing is copied as it is. Of the part that was mapped in this
+pass the map itself knows what survives, so most batches are decided without a look at their records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from minikafka.errors import KafkaError
+from minikafka.records.batch import (
+    DELETE_HORIZON_FLAG,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+    Buffer,
+    parse_header,
+)
+from minikafka.records.build import rebuild_batch
+from minikafka.records.keys import KeyedRecord, iter_keys
+from minikafka.records.read import read_body
+from minikafka.storage.key_map import LARGE_BATCH_RECORDS, KeyMap
+
+
+class Kept(NamedTuple):
+    """A batch to write."""
+
+    last_offset: int
+    batch: Buffer
+    max_timestamp: int
+
+
+class Cleaner:
+    """Decides batch by batch. What lies at ``end_offset`` or behind was not mapped, and stays."""
+
+    def __init__(
+        self, keys: KeyMap, end_offset: int, last_of_producer: Mapping[int, int], wall_ms: int, delete_retention_ms: int
+    ) -> None:
+        self._keys = keys
+        self._end_offset = end_offset
+        self._last_of_producer = last_of_producer
+        self._wall_ms = wall_ms
+        self._delete_retention_ms = delete_retention_ms
+
+    def clean(self, header: BatchHeader, batch: Buffer) -> Kept | None:
+        """What is left of a batch, None when nothing is."""
+        unchanged = Kept(header.last_offset, batch, header.max_timestamp)
+        if header.is_control or header.base_offset >= self._end_offset or header.base_offset in self._keys.unreadable:
+            return unchanged
+        offsets: Container[int] | None = None
+        if self._is_mapped(header):
+            survivors = self._keys.survivors(header.base_offset, header.last_offset)
+            if not survivors and not self._must_stay(header):
+                return None
+            if len(survivors) == header.record_count and not any(entry & 1 for entry in survivors):
+                return unchanged
+            offsets = {entry >> 1 for entry in survivors}
+        try:
+            return self._clean_records(unchanged, header, read_body(batch, 0, header), offsets)
+        except KafkaError:
+            return unchanged  # it was kept by an earlier pass because nobody can tell its records from each other
+
+    def _is_mapped(self, header: BatchHeader) -> bool:
+        """Was every record of the batch mapped in this pass, by its own offset, and has it no horizon yet?"""
+        return (
+            header.base_offset >= self._keys.start_offset
+            and header.last_offset < self._end_offset
+            and not header.attributes & (TRANSACTIONAL_FLAG | DELETE_HORIZON_FLAG)
+        )
+
+    def _must_stay(self, header: BatchHeader) -> bool:
+        return self._last_of_producer.get(header.producer_id) == header.last_offset
+
+    def _clean_records(
+        self, unchanged: Kept, header: BatchHeader, body: bytes, offsets: Container[int] | None
+    ) -> Kept | None:
+        kept: Iterable[KeyedRecord] = self._kept(header, body, offsets)
+        if header.record_count <= LARGE_BATCH_RECORDS:
+            kept = list(kept)
+        count, has_tombstones = 0, False
+        for record in kept:
+            count += 1
+            has_tombstones = has_tombstones or record[3]
+        if not count and not self._must_stay(header):
+            return None
+        needs_horizon = has_tombstones and not header.has_delete_horizon
+        if count == header.record_count and not needs_horizon:
+            return unchanged
+        if header.record_count > LARGE_BATCH_RECORDS:
+            kept = self._kept(header, body, offsets)  # once more, rather than millions in memory
+        horizon_ms = self._wall_ms + self._delete_retention_ms if needs_horizon else None
+        rebuilt = rebuild_batch(header, body, kept, delete_horizon_ms=horizon_ms)
+        max_timestamp = parse_header(rebuilt).max_timestamp if count else header.max_timestamp
+        return Kept(header.last_offset, rebuilt, max_timestamp)
+
+    def _kept(self, header: BatchHeader, body: bytes, offsets: Container[int] | None) -> Iterator[KeyedRecord]:
+        """The records that stay: those at ``offsets`` if these are known."""
+        base_offset = header.base_offset
+        if offsets is not None:
+            return (record for record in iter_keys(body, header) if base_offset + record[0] in offsets)
+        is_past_horizon = header.has_delete_horizon and self._wall_ms >= header.base_timestamp
+        return (
+            record
+            for record in iter_keys(body, header)
+            if record[2] is not None
+            and not (is_past_horizon and record[3])
+            and self._keys.is_last(record[2], base_offset + record[0])
+        )
