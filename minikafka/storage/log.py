@@ -5,7 +5,9 @@ is done by its parts, each with the state that nobody else needs; a part's metho
 
 =============  ========================================================================================================
 ``appender``   ``stage``, ``commit``, ``append_as_follower``, ``begin_epoch``, ``roll``
-``reader``     ``read``, ``bytes_between``, ``offset_for_timestamp``, ``offset_of_max_timestamp``
+``reader``     ``read``, ``bytes_between``; ``prepare_read``, ``prepare_timestamp_lookup``,
+               ``prepare_max_timestamp_lookup``, ``complete_read``; ``offset_for_timestamp``,
+               ``offset_of_max_timestamp``
 ``cutter``     ``prepare_truncation``, ``prepare_restart``, ``complete_cut``; ``truncate_to``,
                ``truncate_fully_and_start_at``; ``maybe_increment_log_start_offset``, ``delete_records``,
                ``delete_old_segments``
@@ -40,6 +42,7 @@ from minikafka.storage.durable_end import DurableEnd
 from minikafka.storage.epochs import EpochEntry
 from minikafka.storage.errors import PASSING_ERRORS, BadBatchError, Corruption, IllegalLogState, StorageFailure
 from minikafka.storage.flush import Flusher, FlushJob
+from minikafka.storage.read_jobs import ReadJob
 from minikafka.storage.reading import Reader
 from minikafka.storage.recovery import LoadedLog, load_log
 from minikafka.storage.segment import LOG_SUFFIX, Segment, SegmentCache
@@ -56,6 +59,7 @@ __all__ = [
     "Log",
     "LogHooks",
     "LogSlice",
+    "ReadJob",
     "StorageFailure",
     "TimestampedOffset",
 ]
@@ -127,6 +131,10 @@ class Log:
         reader = self.reader = Reader(self)
         self.read = reader.read
         self.bytes_between = reader.bytes_between
+        self.prepare_read = reader.prepare_read
+        self.prepare_timestamp_lookup = reader.prepare_timestamp_lookup
+        self.prepare_max_timestamp_lookup = reader.prepare_max_timestamp_lookup
+        self.complete_read = reader.complete_read
         self.offset_for_timestamp = reader.offset_for_timestamp
         self.offset_of_max_timestamp = reader.offset_of_max_timestamp
         cutter = self.cutter = Cutter(self)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.storage import timestamps
 from minikafka.storage.errors import BadBatchError
+from minikafka.storage.read_jobs import ReadJob
 from minikafka.storage.segment import Segment
 from minikafka.storage.slice import LogSlice
 from minikafka.storage.timestamps import TimestampedOffset
@@ -19,6 +21,8 @@ T = TypeVar("T")
 
 COLD_READ_BYTES: Final = 1 << 20
 """A read of what was not verified yet ends after so much."""
+SEGMENTS_LOOKED_INTO: Final = 4
+"""By one job, for the next batch; the next job goes on."""
 
 
 class Reader:
@@ -59,41 +63,79 @@ class Reader:
         return found or LogSlice(active.file, 0, 0)
 
     def bytes_between(self, start_offset: int, end_offset: int) -> int:
-        """About how many bytes of batches lie between two offsets, from memory and the indexes alone (row D5)."""
+        """About how many bytes of batches lie between two offsets, from memory alone (row D5)."""
         self._log.refuse_while_cut()
         if start_offset >= end_offset:
             return 0
         segments = self._log.segments
         first, last = segments.index_of(start_offset), segments.index_of(end_offset)
         total = 0 if first == last else sum(segments[at].size for at in range(first, last))
-        total += self._of_segment(segments[last], lambda segment: segment.estimate_position(end_offset))
-        return total - self._of_segment(segments[first], lambda segment: segment.estimate_position(start_offset))
+        return total + segments[last].estimate_position(end_offset) - segments[first].estimate_position(start_offset)
 
-    def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
-        """The first record stamped at or after ``timestamp`` (ms); None when all are earlier (KIP-79)."""
+    # -- reads that take long ---------------------------------------------------------------------------------------
+
+    def prepare_read(self, start_offset: int, max_bytes: int) -> ReadJob[None] | None:
+        """None when :meth:`read` can answer at once; else what must be verified and loaded in a thread before.
+
+        After ``run`` call :meth:`complete_read`, then :meth:`read` (or ask again: others may have read much meanwhile).
+        """
         log = self._log
         log.commit()
         log.refuse_while_cut()
-        start_offset = log.log_start_offset
-        for segment in log.segments.since(start_offset):
-            found = self._of_segment(
-                segment, lambda segment: timestamps.first_at_or_after(segment, timestamp, start_offset)
-            )
-            if found is not None:
-                return found
-        return None
+        active, max_bytes = log.segments.active, max(1, min(max_bytes, COLD_READ_BYTES))
+        if start_offset >= active.base_offset:
+            cold = [] if active.is_warm(start_offset, max_bytes) else [active]
+        else:
+            cold = self._cold_segments(start_offset, max_bytes)
+        return ReadJob(log, cold, partial(_warm, start_offset, max_bytes), keeps_indexes=True) if cold else None
+
+    def prepare_timestamp_lookup(self, timestamp: int) -> ReadJob[TimestampedOffset | None]:
+        """:meth:`offset_for_timestamp` for a thread: ``run`` it, :meth:`complete_read` gives the answer."""
+        return self._lookup(partial(timestamps.first_of_all, timestamp, self._log.log_start_offset))
+
+    def prepare_max_timestamp_lookup(self) -> ReadJob[TimestampedOffset | None]:
+        """:meth:`offset_of_max_timestamp` for a thread: ``run`` it, :meth:`complete_read` gives the answer."""
+        return self._lookup(partial(timestamps.first_of_largest, self._log.log_start_offset))
+
+    def complete_read(self, job: ReadJob[T]) -> T:
+        """The answer of a job that has run. OFFSET_NOT_AVAILABLE: ask again; KAFKA_STORAGE_ERROR: there is damage."""
+        return job.answer()
+
+    def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
+        """The first record stamped at or after ``timestamp`` (ms), here and now; None when all are earlier (KIP-79).
+
+        In a batch with very many records, or one that cannot be read, its first offset stands for the record's.
+        """
+        return self._here(self.prepare_timestamp_lookup(timestamp))
 
     def offset_of_max_timestamp(self) -> TimestampedOffset | None:
         """The first record that has the largest timestamp of the log; None for an empty log (KIP-734)."""
+        return self._here(self.prepare_max_timestamp_lookup())
+
+    def _here(self, job: ReadJob[T]) -> T:
+        job.run()
+        return self.complete_read(job)
+
+    def _lookup(
+        self, ask: Callable[[Iterable[Segment]], TimestampedOffset | None]
+    ) -> ReadJob[TimestampedOffset | None]:
         log = self._log
         log.commit()
         log.refuse_while_cut()
-        start_offset = log.log_start_offset
-        newest = max(
-            self._of_segment(segment, lambda segment: timestamps.largest(segment, start_offset))
-            for segment in log.segments.since(start_offset)
-        )
-        return self.offset_for_timestamp(newest) if log.log_end_offset > log.log_start_offset else None
+        return ReadJob(log, log.segments.since(log.log_start_offset), ask, keeps_indexes=False)
+
+    def _cold_segments(self, start_offset: int, max_bytes: int) -> list[Segment]:
+        """Those to look into before :meth:`_read_closed` can: the first may have no batch left behind the offset."""
+        segments = self._log.segments.since(start_offset)
+        for at, segment in enumerate(segments):
+            try:
+                if not segment.is_warm(start_offset, max_bytes):
+                    return segments[at : at + SEGMENTS_LOOKED_INTO]
+                if segment.position_of(start_offset) < segment.size:
+                    return []
+            except (BadBatchError, OSError):
+                return []  # the read will say so
+        return []
 
     def _read_closed(self, start_offset: int, max_bytes: int, limit: int, min_one_batch: bool) -> LogSlice | None:
         """The first segment that still has a batch at or after ``start_offset``: compaction may leave one without."""
@@ -120,8 +162,8 @@ class Reader:
         except (BadBatchError, OSError) as error:
             self._log.unreadable(segment, error)
 
-    def _of_segment(self, segment: Segment, ask: Callable[[Segment], T]) -> T:
-        try:
-            return ask(segment)
-        except (BadBatchError, OSError) as error:
-            self._log.unreadable(segment, error)
+
+def _warm(start_offset: int, max_bytes: int, segments: Iterable[Segment]) -> None:
+    for segment in segments:
+        if segment.warm(start_offset, max_bytes):
+            return

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from copy import copy
+from copy import copy, deepcopy
 
 from minikafka.model import NO_TIMESTAMP
 from minikafka.records.batch import LOG_OVERHEAD, BatchHeader, Buffer
 from minikafka.storage.batch_index import BatchIndex
 from minikafka.storage.disk import Disk, File
-from minikafka.storage.errors import BadBatchError
+from minikafka.storage.errors import PASSING_ERRORS, BadBatchError
 from minikafka.storage.index import DamagedIndexError, TimeEntry
 from minikafka.storage.scan import scan_batches, scan_headers
 from minikafka.storage.tail import Tail
@@ -39,6 +39,12 @@ StagedBatch = tuple[int, int, int]  # last offset, size in bytes, max timestamp 
 def file_name(offset: int) -> str:
     """How Kafka spells an offset in a file name: 20 digits."""
     return f"{offset:020d}"
+
+
+def _union(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+    """Both ranges if they touch, else the other."""
+    touch = other[0] <= one[1] and one[0] <= other[1]
+    return (min(one[0], other[0]), max(one[1], other[1])) if touch else other
 
 
 class SegmentCache:
@@ -226,6 +232,21 @@ class Segment:
         twin._cache = cache
         return twin
 
+    def snapshot(self, cache: SegmentCache) -> Segment:
+        """A copy to read in another thread while this one goes on."""
+        twin = self.copy(cache)
+        if self._tail is not None:
+            twin._index, twin._tail = deepcopy(self._index), Tail(self.next_offset)
+        return twin
+
+    def learn(self, copy: Segment, *, keeps_index: bool) -> None:
+        """Keep what a :meth:`snapshot` came to know by reading."""
+        self._max_timestamp = self._max_timestamp or copy._max_timestamp
+        self._verified = _union(self._verified, copy._verified)
+        if keeps_index and self._tail is None:
+            self._file, self._index = self._file or copy._file, copy._index
+            self._cache.touch(self)
+
     def adopt(self, index: BatchIndex, size: int, next_offset: int) -> None:
         """Recovery read and checked the first ``size`` bytes and made ``index`` of them."""
         self._index = index
@@ -307,13 +328,15 @@ class Segment:
         return self.base_offset if entry is None else entry.offset + 1
 
     def estimate_position(self, offset: int) -> int:
-        """About where ``offset`` is, from memory and the index alone."""
+        """About where ``offset`` is, from memory alone: without an index, as if all records were of one size."""
         tail = self._tail
         if tail is not None and offset >= tail.first_offset:
             return tail.position_of(offset, self.size)
         if offset >= self.next_offset:
             return self.size
-        entry = self.index.offsets.lookup(offset)
+        if self._index is None:
+            return max(0, offset - self.base_offset) * self.size // (self.next_offset - self.base_offset)
+        entry = self._index.offsets.lookup(offset)
         return 0 if entry is None else entry.position
 
     def is_verified(self, begin: int, end: int) -> bool:
@@ -327,10 +350,39 @@ class Segment:
         if self.is_verified(begin, end):
             return
         end = min(end, self._trusted_from)
-        low, high = self._verified
         for _batch in scan_batches(self.file, begin, end):
             pass
-        self._verified = (min(low, begin), max(high, end)) if begin <= high and end >= low else (begin, end)
+        self._verified = _union(self._verified, (begin, end))
+
+    def is_warm(self, offset: int, max_bytes: int) -> bool:
+        """True when so many bytes from ``offset`` on can be read without a checksum, from indexes in memory."""
+        if self._tail is not None and offset >= self._tail.first_offset:
+            return True
+        if self._index is None or self._file is None:
+            return False
+        entry = self._hint(offset)
+        if not self.is_verified(entry, entry + 1):
+            return False
+        begin = self.position_of(offset)
+        return self.is_verified(begin, min(begin + max_bytes, self.size))
+
+    def warm(self, offset: int, max_bytes: int) -> bool:
+        """Make it so, up to the end of a batch; False when there is no batch at or behind ``offset``."""
+        found = self.find(offset)
+        if found is None:
+            return False
+        begin = end = self._hint(offset)
+        for position, header, _batch in scan_batches(self.file, begin, self._trusted_from):
+            end = position + header.batch_length + LOG_OVERHEAD
+            if end >= found[0] + max_bytes:
+                break
+        self._verified = _union(self._verified, (begin, end))
+        return True
+
+    def _hint(self, offset: int) -> int:
+        """Where the walk to ``offset`` begins."""
+        entry = self.index.offsets.lookup(offset)
+        return 0 if entry is None else entry.position
 
     def _walk_to(self, offset: int, from_offset: int | None = None) -> tuple[int, BatchHeader] | None:
         entry = self.index.offsets.lookup(offset if from_offset is None else from_offset)
@@ -410,7 +462,11 @@ class Segment:
             offsets = self._disk.read_bytes(self.path(OFFSET_INDEX_SUFFIX))
             times = self._disk.read_bytes(self.path(TIME_INDEX_SUFFIX))
             return BatchIndex.decode(self.base_offset, self._index_interval_bytes, offsets, times, self.size)
-        except (DamagedIndexError, FileNotFoundError):
+        except DamagedIndexError:
+            return self._rebuilt_index()
+        except OSError as error:
+            if error.errno in PASSING_ERRORS:
+                raise
             return self._rebuilt_index()
 
     def _rebuilt_index(self) -> BatchIndex:

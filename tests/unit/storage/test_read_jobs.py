@@ -1,0 +1,175 @@
+"""Cold reads and look-ups by time: in a thread, within budgets, and of use only while the log is as it was."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from storage_batches import NOW_MS, OpenLog, append, batch, headers_in, stage
+
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import Compression
+from minikafka.records.batch import HEADER_SIZE, parse_header
+from minikafka.records.build import build_batch
+from minikafka.records.record import Record
+from minikafka.storage import segment as segments_module
+from minikafka.storage import timestamps
+from minikafka.storage.disk import OsDisk, OsFile
+from minikafka.storage.log import Log, ReadJob
+
+MANY = {"segment_bytes": 300, "index_interval_bytes": 100}
+
+
+def restarted(open_log: OpenLog, count: int = 20, **settings: object) -> Log:
+    log = open_log(**settings)
+    for at in range(count):
+        append(log, b"%d" % at, timestamp=NOW_MS + at)
+    log.close()
+    return open_log(**settings)
+
+
+def in_thread(job: ReadJob[object]) -> None:
+    thread = threading.Thread(target=job.run)
+    thread.start()
+    thread.join()
+
+
+def cold(log: Log, offset: int) -> ReadJob[None]:
+    job = log.prepare_read(offset, 200)
+    assert job is not None
+    return job
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the threads that read files."""
+    names: list[str] = []
+    for owner, name in ((OsFile, "pread"), (OsDisk, "read_bytes")):
+        original = getattr(owner, name)
+
+        def read(self: object, *args: object, _original: Callable[..., bytes] = original) -> bytes:
+            names.append(threading.current_thread().name)
+            return _original(self, *args)
+
+        monkeypatch.setattr(owner, name, read)
+    return names
+
+
+@pytest.mark.parametrize("settings", [{}, MANY], ids=["one segment", "many"])
+@pytest.mark.parametrize("offset", [0, 7, 18])
+def test_a_cold_read_is_made_ready_in_a_thread(
+    open_log: OpenLog, settings: dict[str, int], offset: int, reads: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = restarted(open_log, **settings)
+    reads.clear()
+    job = cold(log, offset)
+    assert not reads, "preparing reads nothing"
+    in_thread(job)
+    log.complete_read(job)
+    monkeypatch.setattr(segments_module, "scan_batches", lambda *_: pytest.fail("a checksum on the loop"))
+    assert log.prepare_read(offset, 200) is None
+    found = headers_in(log.read(offset, 200).read())
+    assert found[0].base_offset == offset
+    assert log.prepare_read(log.log_end_offset, 200) is None
+
+
+def test_what_this_process_appended_is_never_cold(open_log: OpenLog) -> None:
+    log = open_log()
+    for at in range(5):
+        append(log, b"%d" % at)
+    assert log.prepare_read(0, 1 << 20) is None
+
+
+def test_damage_that_a_cold_read_finds_marks_the_replica(open_log: OpenLog) -> None:
+    log = restarted(open_log, **MANY)
+    path = Path(log.segments[1].path(".log"))
+    with path.open("r+b") as file:
+        file.seek(HEADER_SIZE + 5)
+        file.write(b"\xff")
+    job = cold(log, log.segments[1].base_offset)
+    in_thread(job)
+    with pytest.raises(KafkaError) as caught:
+        log.complete_read(job)
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert log.corruption is not None
+
+
+def test_a_log_that_changed_under_a_read_is_not_taken_for_damaged(open_log: OpenLog) -> None:
+    log = restarted(open_log, **MANY)
+    base = log.segments[1].base_offset
+    changes: list[Callable[[], object]] = [
+        lambda: log.truncate_to(base + 1),
+        lambda: (log.maybe_increment_log_start_offset(log.log_end_offset), log.delete_old_segments(99, NOW_MS)),
+    ]
+    for change in changes:
+        job = log.prepare_timestamp_lookup(NOW_MS + base + 1)
+        change()
+        in_thread(job)
+        with pytest.raises(KafkaError) as caught:
+            log.complete_read(job)
+        assert caught.value.code is ErrorCode.OFFSET_NOT_AVAILABLE
+        assert log.corruption is None
+        for at in range(20):
+            append(log, b"%d" % at, timestamp=NOW_MS + at, leader_epoch=1)
+
+
+def test_a_look_up_after_a_restart_loads_indexes_in_its_thread(open_log: OpenLog, reads: list[str]) -> None:
+    log = restarted(open_log, **MANY)
+    reads.clear()
+    job = log.prepare_timestamp_lookup(NOW_MS + 13)
+    in_thread(job)
+    found = log.complete_read(job)
+    assert found is not None
+    assert found.offset == 13
+    assert threading.current_thread().name not in reads
+    newest = log.prepare_max_timestamp_lookup()
+    reads.clear()
+    in_thread(newest)
+    assert log.complete_read(newest) == (NOW_MS + 19, 19, 0)
+    assert len(reads) < 10, "the largest timestamps are remembered"
+
+
+def test_sizes_are_told_from_memory(open_log: OpenLog, reads: list[str]) -> None:
+    log = restarted(open_log, **MANY)
+    reads.clear()
+    assert log.bytes_between(0, 20) == log.size_in_bytes
+    assert 0 < log.bytes_between(3, 9) < log.size_in_bytes
+    assert not reads
+
+
+def test_a_header_that_tells_spares_the_records(open_log: OpenLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = open_log()
+    for at in range(3):
+        append(log, b"a", b"b", timestamp=NOW_MS + at)
+    monkeypatch.setattr(timestamps, "iter_records", lambda *_, **__: pytest.fail("a batch was opened"))
+    assert log.offset_for_timestamp(NOW_MS + 1) == (NOW_MS + 1, 2, 0)
+    assert log.offset_of_max_timestamp() == (NOW_MS + 2, 4, 0)
+
+
+@pytest.mark.parametrize("codec", [Compression.NONE, Compression.GZIP, Compression.ZSTD])
+def test_a_batch_of_too_many_records_is_opened_up_to_a_budget(
+    open_log: OpenLog, codec: Compression, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timestamps, "RECORDS_MAX", 100)
+    log = open_log()
+    append(log, b"before", timestamp=NOW_MS)
+    stage(log, build_batch([Record(0, NOW_MS + at, None, None) for at in range(1000)], compression=codec))
+    log.commit()
+    assert log.offset_for_timestamp(NOW_MS + 50) == (NOW_MS + 50, 51, 0)
+    assert log.offset_for_timestamp(NOW_MS + 500) == (NOW_MS + 999, 1, 0), "the batch stands for the record in it"
+    monkeypatch.setattr(timestamps, "BYTES_MAX", 1000)
+    if codec is not Compression.NONE:
+        assert log.offset_for_timestamp(NOW_MS + 50) == (NOW_MS + 999, 1, 0)
+
+
+def test_a_batch_that_holds_no_records_stands_for_them(open_log: OpenLog) -> None:
+    log = open_log()
+    data = batch(b"a", b"b", b"c")
+    data[61:] = b"\xff" * (len(data) - 61)
+    data[27:35] = (NOW_MS - 1).to_bytes(8, "big")  # the first timestamp does not tell
+    assert parse_header(data).record_count == 3
+    stage(log, data)
+    log.commit()
+    assert log.offset_for_timestamp(NOW_MS) == (NOW_MS, 0, 0)
