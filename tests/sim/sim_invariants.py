@@ -73,9 +73,9 @@ class Invariants:
 
     def after_turn(self, process: Process) -> None:
         """Raises InvariantViolatedError, naming what is wrong."""
-        if process.unhandled:
-            raise InvariantViolatedError(f"{process.host}: unhandled {process.unhandled[0]!r}")
         machine = self._cluster.machine_of(process)
+        if machine is not None and process.unhandled:
+            raise InvariantViolatedError(f"{machine.host}: unhandled {process.unhandled[0]!r}")
         node = None if machine is None else machine.node
         if machine is None or node is None:
             return

@@ -20,6 +20,8 @@ from minikafka.testing.disk.inodes import Directory, Inode
 
 WRONG: Final[tuple[How, ...]] = tuple(how for how in HOWS if how != "unreadable")
 UNREADABLE: Final[tuple[How, ...]] = ("unreadable",)
+LAST_BYTES: Final = 300
+"""Where a crash tears a log; damage there may be taken for it."""
 REPAIR_MARK: Final = "repair-in-progress"
 BY_SUFFIX: Final = (".log", ".index", ".timeindex", ".snapshot", ".checkpoint", "-checkpoint")
 NOT_DAMAGED: Final = (".lock", ".tmp", ".corrupt", ".damaged", ".deleted")
@@ -52,7 +54,8 @@ class Media:
         kinds = self._targets(machine, directories="lost" in hows)
         path = rng.choice(kinds[rng.choice(sorted(kinds))])
         how = "lost" if isinstance(machine.disk.find(path), Directory) else rng.choice(hows)
-        done = damage(machine.disk, path, how, rng)
+        of_last = LAST_BYTES if path.endswith(".log") and rng.random() < 0.5 else None
+        done = damage(machine.disk, path, how, rng, of_last=of_last)
         self.damages.append(done)
         self._cluster.say(machine.host, f"media: {done}")
 
@@ -66,6 +69,8 @@ class Media:
                 is_metadata = path.startswith(METADATA_DIRECTORY)
                 is_active = kind == ".log" and name == max(segments(machine, dirname(path)))
                 found.setdefault(f"{kind} {is_active} {is_metadata}", []).append(path)
+                if is_active:
+                    found.setdefault(f"end of {kind} {is_metadata}", []).append(path)
         if directories:
             found["partitions"] = list(self._partition_directories(machine))
         if directories and not machine.is_up:

@@ -32,17 +32,22 @@ class Damage:
         return f"{self.path} is {self.how}{where}"
 
 
-def damage(disk: SimulatedDisk, path: str, how: How, choices: Choices) -> Damage:
-    """Damage a file, or lose a directory with everything in it. OSError when there is nothing at ``path``."""
+def damage(disk: SimulatedDisk, path: str, how: How, choices: Choices, *, of_last: int | None = None) -> Damage:
+    """Damage a file, or lose a directory with everything in it. OSError when there is nothing at ``path``.
+
+    ``of_last``: only the last so many bytes of the file may be.
+    """
     node = disk.find(path)
     if node is None:
         raise os_error(errno.ENOENT, path)
     if isinstance(node, Directory) or how == "lost":
         return _lose(disk, path)
     content = node.content
+    first = 0 if of_last is None else max(0, len(content) - of_last)
     if how in ("emptied", "cut") or not content:
-        return _cut(disk, node, path, how, 0 if how == "emptied" else choices.randrange(len(content) or 1))
-    start, stop = _range(len(content), how, choices)
+        size = 0 if how == "emptied" or not content else first + choices.randrange(len(content) - first)
+        return _cut(disk, node, path, how, size)
+    start, stop = _range(first, len(content), how, choices)
     done = Damage(path, how, start, stop)
     if how == "unreadable":
         node.unreadable = range(start, stop)
@@ -54,12 +59,12 @@ def damage(disk: SimulatedDisk, path: str, how: How, choices: Choices) -> Damage
     return done
 
 
-def _range(size: int, how: How, choices: Choices) -> tuple[int, int]:
+def _range(first: int, size: int, how: How, choices: Choices) -> tuple[int, int]:
     """Which bytes: a single one, or those of some sectors in a row."""
-    position = choices.randrange(size)
+    position = first + choices.randrange(size - first)
     if how == "flipped":
         return position, position + 1
-    start = position - position % SECTOR
+    start = max(first, position - position % SECTOR)
     return start, min(size, start + SECTOR * (1 + choices.randrange(4)))
 
 

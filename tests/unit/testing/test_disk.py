@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 from random import Random
+from typing import cast
 
 import pytest
 
@@ -456,6 +457,14 @@ def test_damage_is_seen_at_once_and_by_those_who_come_after_a_power_cut(how: How
             with pytest.raises(OSError, match="Input/output error"):
                 platter.mount().read_bytes("/a")
     assert len(seen) == 1 if how in ("lost", "emptied") else len(seen) > 3
+
+
+def test_the_end_of_a_file_is_damaged_where_asked(platter: SimulatedDisk) -> None:
+    for seed in range(20):
+        platter.mount().write_bytes("/a", bytes(range(1, 251)) * 8)
+        for how in ("flipped", "zeroed", "cut"):
+            done = damage(platter, "/a", cast(How, how), Random(seed), of_last=100)
+            assert done.start >= 1900
 
 
 def test_a_directory_is_lost_with_everything_in_it(platter: SimulatedDisk, disk: MountedDisk) -> None:
