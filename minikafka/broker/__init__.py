@@ -6,10 +6,11 @@
 - ``control_plane``, ``data_plane``, ``services``   its parts in three groups, and how they are built
 - ``dispatch``            frame -> handler -> reply; ``context`` is what a handler is given
 - ``handlers``            one module per API
-- ``partition``           one local replica and its role; ``replicas`` is all of them, with the purgatories
+- ``partition``           one local replica: its log, settings and machine
+- ``replicas``            all of them, with the purgatories
 - ``delayed``             the operations that wait: produce for replicas, fetch for bytes
 - ``drivers``             asyncio around the pure machines
-- ``flusher``             syncs before acknowledging, where a topic asks for it
+- ``log_jobs``            syncs and cuts of logs off the loop, for each log one at a time
 - ``maintenance``         checkpoints, ISR checks, retention, flushing, compaction
 - ``absences``            brokers that have just gone, as clients should hear of them
 - ``topic_creation``      topics that are created on first use

@@ -10,9 +10,10 @@ from minikafka.broker.drivers.assignments import DirectoryAssignments
 from minikafka.broker.drivers.isr import IsrProposals
 from minikafka.broker.drivers.moves import DirectoryMoves
 from minikafka.broker.drivers.partitions import PartitionRoles
+from minikafka.broker.drivers.replica import ReplicaDriver
 from minikafka.broker.drivers.replication import ReplicaFetchers
 from minikafka.broker.drivers.synced_topics import SyncedTopics
-from minikafka.broker.flusher import Flusher
+from minikafka.broker.log_jobs import LogJobs
 from minikafka.broker.maintenance import Maintenance
 from minikafka.broker.partition import log_config
 from minikafka.broker.ports import Ports
@@ -34,7 +35,8 @@ class DataPlane:
 
     store: LogStore
     replicas: Replicas
-    flusher: Flusher
+    jobs: LogJobs
+    driver: ReplicaDriver
     fetchers: ReplicaFetchers
     quotas: ReplicationQuotas
     assignments: DirectoryAssignments
@@ -78,25 +80,31 @@ def build_data_plane(ports: Ports, store: LogStore, control: ControlPlane) -> Da
         return broker_config(metadata.image, config).replica_alter_log_dirs_io_max_bytes_per_second
 
     replicas = Replicas(config.node_id, clock, ports.timers)
-    flusher = Flusher(clock, ports.tasks, ports.threads.sync, replicas.on_flushed, replicas.fail)
+    jobs = LogJobs(clock, ports.tasks, ports.threads.sync)
     quotas = ReplicationQuotas(config, clock)
     fetchers = ReplicaFetchers(
-        config, replicas, ports.identity, clock, ports.tasks, flusher, quotas, endpoint_of, broker_epoch
+        config, replicas, ports.identity, clock, ports.tasks, jobs, quotas, endpoint_of, broker_epoch
     )
     assignments = DirectoryAssignments(config.node_id, control.client, broker_epoch, ports.rng)
+    isr = IsrProposals(config.node_id, replicas, control.client, clock, broker_epoch, ports.rng)
+    driver = ReplicaDriver(replicas, fetchers, jobs, store, assignments, clock, isr.propose)
     moves = DirectoryMoves(store, replicas, move_rate, ports.threads.upkeep)
-    roles = PartitionRoles(config, store, replicas, fetchers, assignments, moves, clock, broker_epoch)
-    moves.on_moved = roles.on_moved
+    roles = PartitionRoles(config, store, replicas, driver, moves, clock, broker_epoch)
+    jobs.events = driver
+    moves.on_moved = driver.on_moved
+    replicas.carry_out = driver.carry_out
+    replicas.on_storage_failed = driver.on_storage_failed
     return DataPlane(
         store,
         replicas,
-        flusher,
+        jobs,
+        driver,
         fetchers,
         quotas,
         assignments,
         moves,
         roles,
-        SyncedTopics(control.registrations, replicas, flusher),
-        IsrProposals(config.node_id, replicas, control.client, clock, broker_epoch, ports.rng),
-        Maintenance(config, replicas, store, clock, ports.threads.upkeep),
+        SyncedTopics(control.registrations, replicas, jobs),
+        isr,
+        Maintenance(config, replicas, driver, jobs, store, clock, ports.threads.upkeep),
     )

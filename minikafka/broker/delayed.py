@@ -6,7 +6,7 @@ Their conditions are rows D4 and D5; this module joins them to the purgatory and
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import TopicPartition
@@ -14,6 +14,14 @@ from minikafka.timing.purgatory import DelayedOperation
 
 if TYPE_CHECKING:
     from minikafka.broker.replicas import Replicas
+
+_WHY: Final = {
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: "the partition's leader moved before the ack",
+    ErrorCode.KAFKA_STORAGE_ERROR: "the log directory went offline under the append",
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: (
+        "the in-sync replicas fell below min.insync.replicas after the append"
+    ),
+}
 
 
 class ProduceResult:
@@ -100,21 +108,16 @@ class DelayedProduce(DelayedOperation):
 
     def _is_answered(self, result: ProduceResult, epoch: int) -> bool:
         partition = self._replicas.get(result.where)
-        if partition is None or partition.leader is None or partition.leader_epoch != epoch:
-            result.fail(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition's leader moved before the ack"))
-            return True
-        if partition.is_failed:
-            result.fail(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the log directory went offline under the append"))
-            return True
-        if not self._needs_all:
-            done, error = partition.leader.log_end_offset >= result.required_offset, ErrorCode.NONE
-        else:
-            done, error = partition.leader.check_required_offset(result.required_offset)
-        if error is not ErrorCode.NONE:
-            result.fail(KafkaError(error, "the in-sync replicas fell below min.insync.replicas after the append"))
-        elif done:
+        error: ErrorCode | None = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if partition is not None:
+            error = partition.replica.acknowledgement_of(result.required_offset, epoch, needs_all=self._needs_all)
+        if error is None:
+            return False
+        if error is ErrorCode.NONE:
             result.required_offset = -1
-        return done
+        else:
+            result.fail(KafkaError(error, _WHY.get(error, "")))
+        return True
 
 
 class DelayedFetch(DelayedOperation):

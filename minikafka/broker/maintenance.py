@@ -9,12 +9,13 @@ from typing import Any
 import structlog
 
 from minikafka.broker.clock import Clock
+from minikafka.broker.drivers.replica import ReplicaDriver
+from minikafka.broker.log_jobs import LogJobs
 from minikafka.broker.replicas import Replicas
 from minikafka.broker.threads import RunInThread
 from minikafka.config import BrokerConfig
 from minikafka.errors import KafkaError
 from minikafka.net.tasks import TaskOwner
-from minikafka.storage.errors import StorageFailure
 from minikafka.storage.log_store import LogStore
 
 log = structlog.get_logger(__name__)
@@ -27,14 +28,22 @@ class Maintenance:
     """Periodic work on the local replicas; nothing of it blocks the loop for long."""
 
     def __init__(
-        self, config: BrokerConfig, replicas: Replicas, store: LogStore, clock: Clock, run_in_thread: RunInThread
+        self,
+        config: BrokerConfig,
+        replicas: Replicas,
+        driver: ReplicaDriver,
+        jobs: LogJobs,
+        store: LogStore,
+        clock: Clock,
+        run_in_thread: RunInThread,
     ) -> None:
         self._config = config
         self._replicas = replicas
+        self._driver = driver
+        self._jobs = jobs
         self._store = store
         self._clock = clock
         self._run_in_thread = run_in_thread
-        self.look_for_damage: Callable[[], None] = lambda: None
 
     def start(self, tasks: TaskOwner) -> None:
         """Begin; the tasks are the owner's to stop."""
@@ -60,24 +69,18 @@ class Maintenance:
                 log.warning("maintenance failed", what=act.__name__.strip("_"), why=str(error))
 
     async def _checkpoint(self) -> None:
-        self._store.write_checkpoints(self.high_watermarks())
+        job = self._store.prepare_checkpoints(self.high_watermarks())
+        await self._run_in_thread(job.run)
+        self._store.complete_checkpoints(job)
 
     async def _check_lagging(self) -> None:
-        """Row R19; and the high watermark may move because a joining replica is waited for no longer."""
-        now_ms = self._clock.monotonic_ms()
-        for partition in list(self._replicas):
-            if partition.leader is None or partition.is_failed:
-                continue
-            proposal = partition.leader.maybe_shrink(now_ms)
-            if proposal is not None:
-                self._replicas.on_isr_proposal(partition, proposal)
-            if partition.leader.maybe_advance_high_watermark(now_ms):
-                self._replicas.note_moved(partition.topic_partition, high_watermark=True)
+        """Row R19."""
+        self._driver.check_lagging()
 
     async def _apply_retention(self) -> None:
         wall_ms, now_ms = self._clock.wall_ms(), self._clock.monotonic_ms()
-        for partition in list(self._replicas):
-            if partition.is_failed:
+        for partition in self._replicas:
+            if partition.replica.is_offline or partition.replica.cut is not None:
                 continue
             try:
                 count = partition.log.delete_old_segments(partition.high_watermark, wall_ms)
@@ -94,9 +97,9 @@ class Maintenance:
 
     async def _compact(self) -> None:
         """One log at a time, off the loop; what changes under a job makes it start over another time."""
-        for partition in list(self._replicas):
+        for partition in self._replicas:
             log_ = partition.log
-            if partition.is_failed or log_.is_offline:
+            if partition.replica.is_offline or partition.replica.cut is not None or log_.is_offline:
                 continue
             if self._store.future_directory_of(partition.topic_partition) is not None:
                 continue  # not while it moves to another directory (row A5)
@@ -119,18 +122,11 @@ class Maintenance:
                 log.warning("batches that cannot be read were kept", partition=where, at=job.unreadable[:10])
 
     async def _flush_due(self) -> None:
-        self.look_for_damage()
+        self._driver.look_for_damage()
         wall_ms = self._clock.wall_ms()
-        for partition in list(self._replicas):
-            log_ = partition.log
-            if partition.is_failed or log_.is_offline or not log_.flush_due(wall_ms):
-                continue
-            job = log_.prepare_flush()
-            await self._run_in_thread(job.run)
-            try:
-                log_.complete_flush(job, wall_ms=self._clock.wall_ms())
-            except StorageFailure as failure:
-                self._replicas.fail(partition, failure)
+        for partition in self._replicas:
+            if not partition.replica.is_offline and partition.log.flush_due(wall_ms):
+                self._jobs.request_sync(partition)
         trash = self._store.take_trash()
         if trash is not None:
             await self._run_in_thread(trash)

@@ -123,13 +123,10 @@ class Node:
         controller.on_active = lifecycle.nudge
         lifecycle.on_fatal = self._on_fatal
         lifecycle.on_registered = self._maybe_take_up_roles
-        self.replicas.on_isr_proposal = data.isr.propose
-        self.replicas.request_flush = data.flusher.request
-        data.maintenance.look_for_damage = data.roles.look_for_damage
         self.replicas.is_known = lambda where: self.image.partition(where) is not None
         data.fetchers.on_connection_lost = self.absences.on_connection_lost
-        data.roles.on_leading = self.groups.on_leading
-        data.roles.on_leading_no_more = self.groups.on_leading_no_more
+        data.driver.on_leading = self.groups.on_leading
+        data.driver.on_leading_no_more = self.groups.on_leading_no_more
         for subscriber in (
             self.absences.on_metadata,
             data.synced_topics.on_metadata,
@@ -204,6 +201,7 @@ class Node:
             await listener.close()
         control.raft.close()
         self.timers.close()
+        await self.data_plane.jobs.close()
         await self.tasks.close()
         for link in control.links.values():
             link.close()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 import structlog
 
@@ -22,7 +23,8 @@ from minikafka.metadata.topic_names import check_topic_name
 from minikafka.model import INTERNAL_TOPICS, NO_EPOCH, TopicPartition
 from minikafka.records.batch import TRANSACTIONAL_FLAG, BatchHeader
 from minikafka.records.validate import validate_keys, validate_produce
-from minikafka.replication.isr import IsrProposal
+from minikafka.replication import replica_effects as do
+from minikafka.replication.local_replica import HIGH_WATERMARK_MOVED, SYNC_DUE
 from minikafka.storage.log import AppendInfo, StorageFailure
 from minikafka.timing.purgatory import Purgatory
 from minikafka.wire.schema import Buffer
@@ -30,6 +32,7 @@ from minikafka.wire.schema import Buffer
 log = structlog.get_logger(__name__)
 
 ALL_IN_SYNC = -1
+_SYNC: Final = (do.Sync(),)
 
 
 class Replicas:
@@ -50,9 +53,8 @@ class Replicas:
         self.produces: Purgatory[object] = timers.purgatory()
         self.consumer_fetches: Purgatory[object] = timers.purgatory()
         self.follower_fetches: Purgatory[object] = timers.purgatory()
-        self.on_isr_proposal: Callable[[Partition, IsrProposal], None] = lambda _partition, _proposal: None
-        self.on_storage_failure: Callable[[Partition, StorageFailure], None] = lambda _partition, _failure: None
-        self.request_flush: Callable[[Partition], None] = lambda _partition: None
+        self.carry_out: Callable[[Partition, Sequence[do.ReplicaEffect]], None] = lambda _partition, _effects: None
+        self.on_storage_failed: Callable[[Partition, StorageFailure], None] = lambda _partition, _failure: None
         self.is_known: Callable[[TopicPartition], bool] = lambda _where: False
 
     # -- the table --------------------------------------------------------------------------------------------------
@@ -74,7 +76,7 @@ class Replicas:
         return partition
 
     def __iter__(self) -> Iterator[Partition]:
-        return iter(self._partitions.values())
+        return iter(list(self._partitions.values()))
 
     def __len__(self) -> int:
         return len(self._partitions)
@@ -97,7 +99,7 @@ class Replicas:
             if self.is_known(where):
                 raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{where} has no replica on node {self._node_id}")
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {where}")
-        if partition.is_failed:
+        if partition.replica.is_offline:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {where} is offline on this node")
         partition.check_leader_epoch(current_leader_epoch)
         return partition
@@ -167,11 +169,7 @@ class Replicas:
 
         Raises KafkaError for a stale incarnation, an offset beyond the log's end, or a broker that is no replica.
         """
-        leader = partition.leader
-        assert leader is not None
-        outcome = leader.on_follower_fetch(
-            replica_id, broker_epoch, fetch_offset, log_start_offset, partition.log.log_end_offset, now_ms
-        )
+        outcome = partition.replica.on_follower_fetch(replica_id, broker_epoch, fetch_offset, log_start_offset, now_ms)
         if not outcome.is_assigned:
             log.warning(
                 "fetch by a broker that is no replica", broker=replica_id, partition=str(partition.topic_partition)
@@ -180,7 +178,7 @@ class Replicas:
         if outcome.high_watermark_moved:
             self.note_moved(partition.topic_partition, high_watermark=True)
         if outcome.proposal is not None:
-            self.on_isr_proposal(partition, outcome.proposal)
+            self.carry_out(partition, (do.Propose(outcome.proposal),))
 
     def commit_staged(self) -> None:
         """Write everything staged, partition by partition, and let high watermarks follow."""
@@ -194,22 +192,23 @@ class Replicas:
             try:
                 partition.log.commit()
             except StorageFailure as failure:
-                self.fail(partition, failure)
+                self.on_storage_failed(partition, failure)
                 continue
-            if partition.needs_flush:
-                self.note_moved(partition.topic_partition, log_end=True)  # followers need not wait for our disk
-                self.request_flush(partition)
-            elif partition.leader is not None:
-                moved = partition.leader.on_append(partition.log.log_end_offset, now_ms)
-                self.note_moved(partition.topic_partition, log_end=True, high_watermark=moved)
+            moved = partition.replica.on_written(now_ms)
+            self.note_moved(partition.topic_partition, log_end=True, high_watermark=bool(moved & HIGH_WATERMARK_MOVED))
+            if moved & SYNC_DUE:
+                self.carry_out(partition, _SYNC)
 
-    def on_flushed(self, partition: Partition) -> None:
-        """A leader's log is synced up to its recovery point: that much counts."""
-        if partition.leader is not None:
-            synced = max(partition.log.recovery_point, partition.leader.log_end_offset)
-            moved = partition.leader.on_append(synced, self._clock.monotonic_ms())
-            self.note_moved(partition.topic_partition, high_watermark=moved)
-            self.produces.check_and_complete(partition.topic_partition)
+    def on_synced(self, partition: Partition) -> None:
+        """A log is synced up to its recovery point: that much counts at its leader."""
+        where = partition.topic_partition
+        if self._partitions.get(where) is not partition:
+            return
+        moved = partition.replica.on_synced(self._clock.monotonic_ms())
+        self.note_moved(where, high_watermark=bool(moved & HIGH_WATERMARK_MOVED))
+        self.produces.check_and_complete(where)  # acks=1 waits for the counted end
+        if moved & SYNC_DUE:
+            self.carry_out(partition, _SYNC)
 
     def commit_soon(self) -> None:
         """Commit what is staged outside of a read event, once this loop iteration is over."""
@@ -249,7 +248,7 @@ class Replicas:
         for result in results:
             if result.required_offset >= 0:
                 partition = self._partitions.get(result.where)
-                if partition is None or partition.leader is None or partition.is_failed:
+                if partition is None or partition.leader is None:
                     return True
                 if partition.leader.log_end_offset < result.required_offset:
                     return True
@@ -267,30 +266,11 @@ class Replicas:
             self._wake_scheduled = True
             asyncio.get_running_loop().call_soon(self._wake)
 
-    def on_isr_changed(self, partition: Partition, *, high_watermark_moved: bool) -> None:
-        """The ISR of a partition led here changed, or its least size: who waits for acks=all is told (row R23)."""
-        where = partition.topic_partition
-        self.note_moved(where, high_watermark=high_watermark_moved)
-        if partition.leader is not None and partition.leader.is_under_min_isr:
-            self.produces.check_and_complete(where)
-
     def release_waiting(self, where: TopicPartition) -> None:
         """Leadership or the partition itself moved: everything that waits on it is tried, and finds the error."""
         self.produces.check_and_complete(where)
         self.consumer_fetches.check_and_complete(where)
         self.follower_fetches.check_and_complete(where)
-
-    def fail(self, partition: Partition, failure: Exception) -> None:
-        """Storage gave up under a partition: it stops serving until the node restarts (row R12)."""
-        assert isinstance(failure, StorageFailure)
-        if self._partitions.get(partition.topic_partition) is not partition:
-            return  # it was deleted while its log was being synced: nothing failed
-        if partition.is_failed:
-            return
-        partition.is_failed = True
-        log.error("partition offline", partition=str(partition.topic_partition), why=str(failure))
-        self.release_waiting(partition.topic_partition)
-        self.on_storage_failure(partition, failure)
 
     def _wake(self) -> None:
         self._wake_scheduled = False

@@ -2,6 +2,8 @@
 
 ::
 
+    local_replica.py  LocalReplica: a replica on this node, its role, its condition, what of it counts
+    replica_effects.py  what it asks its driver to do
     leader.py         LeaderState: what followers have, high watermark, ISR; one per led partition
     progress.py       ReplicaProgress: what the leader knows of one follower (row R17)
     isr.py            InSyncReplicas: committed ISR, proposal in flight, maximal ISR (row R20)

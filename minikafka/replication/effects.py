@@ -39,7 +39,7 @@ class TruncateTo(NamedTuple):
     """Cut the log so that it ends at ``offset`` (or before, at a batch boundary), and its epoch cache with it.
 
     ``offset`` may be the log end: an epoch that was begun there and has no record is dropped all the same. Cutting
-    below the high watermark deserves a warning.
+    below the high watermark deserves a warning. Answer with ``on_cut`` when it is done; nothing is fetched until then.
     """
 
     topic_partition: TopicPartition
@@ -48,7 +48,10 @@ class TruncateTo(NamedTuple):
 
 
 class RestartAt(NamedTuple):
-    """Throw the whole log away and begin an empty one at ``offset``, the leader's log start (row R13)."""
+    """Throw the whole log away and begin an empty one at ``offset``, the leader's log start (row R13).
+
+    Answer with ``on_cut`` when it is done.
+    """
 
     topic_partition: TopicPartition
     offset: int

@@ -6,8 +6,8 @@
                     ^                          |                                              or FETCHING, restarted
                     +------ added in a later epoch
 
-A *delay* (back-off after an error), a *throttle* (replication quota) and the look-up of the leader's ends take a
-partition out of fetching without changing that state.
+A *delay* (back-off after an error), a *throttle* (replication quota), the look-up of the leader's ends and a *cut* of
+its log that is under way take a partition out of fetching without changing that state.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ class PartitionFetchState:
         "delayed_until_ms",
         "failures",
         "fetch_offset",
+        "is_being_cut",
         "is_out_of_range",
         "is_throttled",
         "last_fetched_epoch",
@@ -72,6 +73,7 @@ class PartitionFetchState:
         self.failures = 0  # in a row
         self.is_throttled = False
         self.is_out_of_range = False
+        self.is_being_cut = False  # until the driver says that the log is cut
 
     @property
     def is_ready_for_fetch(self) -> bool:
@@ -81,6 +83,7 @@ class PartitionFetchState:
             and self.delayed_until_ms is None
             and not self.is_throttled
             and not self.is_out_of_range
+            and not self.is_being_cut
         )
 
     @property

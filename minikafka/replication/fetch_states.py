@@ -8,6 +8,7 @@ A partition is in exactly one of these, or an answer is awaited for it:
 ``changed``, session    it is fetched; in ``changed`` when the leader does not know its offset yet
 delayed                 in error, until the back-off ends
 throttled               left out by a replication quota
+being cut               until its log is cut
 ======================  ================================================================
 """
 
@@ -106,7 +107,7 @@ class FetchStates:
     def enqueue(self, state: PartitionFetchState) -> None:
         """Put a partition where the fetcher will find it, by its state."""
         where = state.topic_partition
-        if state.delayed_until_ms is not None:
+        if state.delayed_until_ms is not None or state.is_being_cut:
             return
         if state.is_out_of_range:
             self.out_of_range[where] = state
@@ -119,6 +120,17 @@ class FetchStates:
         """Fetch it no longer for now."""
         self.changed.pop(state.topic_partition, None)
         self.session.forget(state.topic_partition)
+
+    def begin_cut(self, state: PartitionFetchState) -> None:
+        """Nothing is asked for it until its log is cut."""
+        self.leave_session(state)
+        state.is_being_cut = True
+        state.must_read_log = True
+
+    def end_cut(self, state: PartitionFetchState) -> None:
+        """Its log is cut: it is due again."""
+        state.is_being_cut = False
+        self.enqueue(state)
 
     def on_error(self, state: PartitionFetchState, error: ErrorCode, now_ms: int) -> list[Effect]:
         """Row R12, for an error the leader answered."""

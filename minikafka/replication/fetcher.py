@@ -5,7 +5,8 @@ again until it has the driver wait, or an answer is awaited::
 
     while True:
         effects = fetcher.next(now_ms)
-        for effect in effects: carry it out     # after Append: on_appended / on_append_failed
+        for effect in effects: carry it out     # after Append: on_appended / on_append_failed;
+                                                # once a TruncateTo or RestartAt is done: on_cut, sooner or later
         answer of a sent request: effects = on_fetch_response | on_epoch_end_offsets | on_list_offsets(...), carried out
                                   likewise; no answer: on_request_failed
 
@@ -202,7 +203,6 @@ class ReplicaFetcher:
                 continue
             if error is ErrorCode.NONE:
                 effects.append(self._cut_to_common(state, end))
-                self._states.enqueue(state)
             else:
                 effects.extend(self._states.on_error(state, error, now_ms))
         effects.extend(self._states.delay(state, ErrorCode.UNKNOWN_SERVER_ERROR, now_ms) for state in asked.values())
@@ -216,9 +216,8 @@ class ReplicaFetcher:
         for where, state in due.items():
             latest_epoch = state.log.latest_epoch
             if latest_epoch == NO_EPOCH:
-                effects.append(_cut(state, min(state.log.high_watermark, state.log.log_end_offset)))
                 state.start_fetching()
-                self._states.enqueue(state)
+                effects.append(self._cut(state, min(state.log.high_watermark, state.log.log_end_offset)))
             elif state.asked_epoch is not None and latest_epoch >= state.asked_epoch:
                 effects.append(
                     self._states.fail(state, f"epoch {latest_epoch} is still there after the log was cut to before")
@@ -237,7 +236,17 @@ class ReplicaFetcher:
         truncation = truncation_offset(state.asked_epoch, end, state.log)
         if truncation.is_complete:
             state.start_fetching()
-        return _cut(state, truncation.offset)
+        return self._cut(state, truncation.offset)
+
+    def on_cut(self, where: TopicPartition) -> None:
+        """The log ends, or begins, where a :class:`TruncateTo` or a :class:`RestartAt` said."""
+        state = self._states.get(where)
+        if state is not None and state.is_being_cut:
+            self._states.end_cut(state)
+
+    def _cut(self, state: PartitionFetchState, offset: int) -> Effect:
+        self._states.begin_cut(state)
+        return TruncateTo(state.topic_partition, offset, offset < state.log.high_watermark)
 
     # -- out of range -----------------------------------------------------------------------------------------------
 
@@ -273,12 +282,11 @@ class ReplicaFetcher:
     ) -> Effect:
         if log_start_offset > state.log.log_end_offset:
             state.start_fetching()
-            self._states.enqueue(state)
+            self._states.begin_cut(state)
             return RestartAt(state.topic_partition, log_start_offset)
         state.start_truncating()
         if log_end_offset < state.log.log_end_offset:
-            self._states.enqueue(state)
-            return _cut(state, log_end_offset)
+            return self._cut(state, log_end_offset)
         return self._states.delay(state, ErrorCode.OFFSET_OUT_OF_RANGE, now_ms)
 
     # -- fetching ---------------------------------------------------------------------------------------------------
@@ -378,9 +386,7 @@ class ReplicaFetcher:
         assert diverging is not None
         end = OffsetAndEpoch(diverging.end_offset, diverging.epoch)
         truncation = truncation_offset(state.last_fetched_epoch, end, state.log)
-        state.must_read_log = True
-        self._states.changed[state.topic_partition] = state
-        return _cut(state, truncation.offset)
+        return self._cut(state, truncation.offset)
 
     def _apply(self, state: PartitionFetchState, data: PartitionData) -> Effect:
         state.leader_high_watermark = data.high_watermark
@@ -399,7 +405,3 @@ class ReplicaFetcher:
         """The states a look-up was made for, without those that were dropped since."""
         asked, self._asked = self._asked, {}
         return self._states.current(asked)
-
-
-def _cut(state: PartitionFetchState, offset: int) -> TruncateTo:
-    return TruncateTo(state.topic_partition, offset, offset < state.log.high_watermark)

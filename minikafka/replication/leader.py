@@ -62,7 +62,8 @@ def _always_eligible(_replica_id: int, _broker_epoch: int) -> bool:
 class LeaderState:
     """Progress, high watermark and ISR of one led partition in one leader epoch.
 
-    ``leader_epoch_start_offset`` is this log's end when it became leader. ``is_eligible(replica_id, broker_epoch)``
+    ``leader_epoch_start_offset`` is this log's end when it became leader; ``log_end_offset`` is how much of it counts,
+    which is less while it is being synced (``flush.messages``). ``is_eligible(replica_id, broker_epoch)``
     says whether the committed metadata would let a replica into an ISR now (alive, unfenced, not shutting down, that
     incarnation); it is asked, never remembered.
     """
@@ -105,7 +106,6 @@ class LeaderState:
         is_eligible: Callable[[int, int], bool] = _always_eligible,
     ) -> None:
         assert high_watermark <= log_end_offset, f"{topic_partition}: {high_watermark} > {log_end_offset}"
-        assert leader_epoch_start_offset <= log_end_offset
         assert lag_time_max_ms > 0
         self.topic_partition = topic_partition
         self.local_id = local_id

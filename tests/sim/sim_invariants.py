@@ -106,7 +106,7 @@ class Invariants:
                 )
 
     def _check_partition(self, machine: Machine, partition: Partition) -> None:
-        if partition.is_failed:
+        if partition.replica.is_offline:
             return
         where = (partition.topic_partition, partition.topic_id)
         high_watermark, log_end_offset = partition.high_watermark, partition.log.log_end_offset

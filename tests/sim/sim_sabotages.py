@@ -18,6 +18,7 @@ from minikafka.client.producing.accumulator import Accumulator
 from minikafka.model import Isolation
 from minikafka.raft.effects import PersistElection
 from minikafka.replication.leader import LeaderState
+from minikafka.replication.local_replica import LocalReplica
 from minikafka.storage.epochs import LeaderEpochCache
 from minikafka.storage.producer_state import ProducerState
 from minikafka.testing.disk import MountedFile
@@ -131,7 +132,7 @@ async def the_metadata_log_is_not_synced(log: MetadataLog) -> None:
 @SUITE.plants(seed=18)
 def flush_messages_is_ignored(patch: Any) -> None:
     """What should be synced before it is acknowledged is not."""
-    patch.setattr(Partition, "needs_flush", property(lambda partition: False))
+    patch.setattr(LocalReplica, "is_sync_due", property(lambda replica: False))
 
 
 # Roles

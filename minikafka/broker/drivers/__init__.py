@@ -5,7 +5,8 @@
 - ``controller``                  the active controller, where this node is it
 - ``controller_client``           how to reach the active controller, wherever it is
 - ``lifecycle``                   this broker's registration, heartbeats and controlled shutdown
-- ``partitions``                  metadata made real: replicas created, led, followed, deleted
+- ``partitions``                  committed metadata as events of the local replicas
+- ``replica``                     the effects of a local replica: led, followed, cut, claimed, deleted
 - ``assignments``                 in which log directories they are, told to the controller
 - ``moves``                       replicas on their way from one log directory to another
 - ``synced_topics``               which topics lose nothing with power, for the registration to tell

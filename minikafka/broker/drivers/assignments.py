@@ -27,9 +27,6 @@ log = structlog.get_logger(__name__)
 CALL_TIMEOUT_S: Final = 5.0
 BATCH_SIZE: Final = 1000
 
-LOST_DIRECTORY: Final = UUID(int=1)
-"""The id that Kafka reserves for a directory that is gone: a replica said to be there is offline."""
-
 
 class _Report(NamedTuple):
     where: TopicPartition

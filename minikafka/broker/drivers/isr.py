@@ -88,18 +88,17 @@ class IsrProposals:
         return settled
 
     def _settle(self, partition: Partition, proposal: IsrProposal, result: AlterPartitionResult) -> bool:
-        leader = partition.leader
+        where, leader = str(partition.topic_partition), partition.leader
         if leader is None or leader.proposal_in_flight is not proposal:
-            return True
+            return True  # metadata was faster
         if result.error is not ErrorCode.NONE:
-            log.info(
-                "ISR change refused", partition=str(partition.topic_partition), why=result.message or result.error.name
-            )
+            log.info("ISR change refused", partition=where, why=result.message or result.error.name)
             return self._refuse(partition, proposal, result.error)
-        log.info("ISR changed", partition=str(partition.topic_partition), isr=list(result.isr))
         now_ms = self._clock.monotonic_ms()
-        moved = leader.on_proposal_accepted(proposal, result.isr, result.partition_epoch, now_ms)
-        self._replicas.on_isr_changed(partition, high_watermark_moved=moved)
+        replica = partition.replica
+        effects = replica.on_proposal_accepted(proposal, result.isr, result.partition_epoch, now_ms)
+        log.info("ISR changed", partition=where, isr=list(result.isr))
+        self._replicas.carry_out(partition, effects)
         return True
 
     def _refuse_all(self, batch: dict[TopicPartition, tuple[Partition, IsrProposal]], error: ErrorCode) -> bool:
@@ -109,10 +108,7 @@ class IsrProposals:
         return settled
 
     def _refuse(self, partition: Partition, proposal: IsrProposal, error: ErrorCode) -> bool:
-        leader = partition.leader
-        if leader is None or leader.proposal_in_flight is not proposal:
-            return True
-        again = leader.on_proposal_refused(proposal, error, self._clock.monotonic_ms())
+        again = partition.replica.on_proposal_refused(proposal, error, self._clock.monotonic_ms())
         if again is None:
             return True
         self._pending.setdefault(partition.topic_partition, (partition, again))

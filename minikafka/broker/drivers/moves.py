@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Callable
 from os.path import abspath
 from typing import Final
+from uuid import UUID
 
 import structlog
 
@@ -21,7 +22,9 @@ from minikafka.broker.threads import RunInThread
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.topic_names import check_topic_name
 from minikafka.model import INTERNAL_TOPICS, TopicPartition
+from minikafka.replication.local_replica import Condition
 from minikafka.storage.errors import IllegalLogState
+from minikafka.storage.log import Log
 from minikafka.storage.log_dir import LogDir
 from minikafka.storage.log_store import LogStore
 from minikafka.storage.moving import ReplicaMove
@@ -37,7 +40,7 @@ WISHES_MAX: Final = 10_000
 
 
 class DirectoryMoves:
-    """``on_moved(partition)`` follows each completed move."""
+    """``on_moved(partition, log, directory id)`` follows each completed move."""
 
     def __init__(
         self, store: LogStore, replicas: Replicas, rate: Callable[[], int], run_in_thread: RunInThread
@@ -49,7 +52,7 @@ class DirectoryMoves:
         self._run_in_thread = run_in_thread
         self._wake = asyncio.Event()
         self._wishes: dict[TopicPartition, LogDir] = {}
-        self.on_moved: Callable[[Partition], None] = lambda _partition: None
+        self.on_moved: Callable[[Partition, Log, UUID], None] = lambda _partition, _log, _directory_id: None
 
     # -- what is asked for ------------------------------------------------------------------------------------------
 
@@ -66,7 +69,7 @@ class DirectoryMoves:
         if partition is None:
             self._wish(where, target)
             raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, f"there is no replica of {where} here yet")
-        if partition.is_failed or partition.log.corruption is not None:
+        if partition.replica.is_offline or partition.replica.condition is not Condition.WHOLE:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{where} cannot be read: it is offline or damaged")
         if self._store.directory_of(where) is target:
             self._store.end_move(where)
@@ -118,8 +121,10 @@ class DirectoryMoves:
         """Copy a piece, or complete the move; how many bytes were copied."""
         where = move.current.topic_partition
         partition = self._replicas.get(where)
-        if move.is_over or partition is None or partition.log is not move.current or partition.is_failed:
+        if move.is_over or partition is None or partition.log is not move.current or partition.replica.is_offline:
             return 0  # it was deleted, or a directory failed: its end is not ours
+        if partition.replica.cut is not None:
+            return 0
         try:
             move.reconcile()
             if move.bytes_left <= min(LAST_STEP_BYTES, self._rate()):
@@ -143,11 +148,12 @@ class DirectoryMoves:
 
     async def _maybe_complete(self, move: ReplicaMove, partition: Partition) -> int:
         """Sync most of it beside the loop, and what came since on it. How many bytes were copied."""
-        if move.current.is_cleaning:
+        if move.current.is_cleaning or partition.replica.cut is not None:
             return 0
         job = move.future.prepare_flush()
         await self._run_in_thread(job.run)
-        if move.is_over or partition.log is not move.current or move.current.is_cleaning:
+        is_busy = move.current.is_cleaning or partition.replica.cut is not None
+        if move.is_over or partition.log is not move.current or is_busy:
             return 0
         move.future.complete_flush(job)
         move.current.commit()
@@ -162,9 +168,8 @@ class DirectoryMoves:
 
     def _complete(self, move: ReplicaMove, partition: Partition) -> None:
         log_ = self._store.complete_move(move, partition.high_watermark)
-        partition.replace_log(log_)
         directory = self._store.directory_of(partition.topic_partition)
         assert directory is not None
+        assert directory.meta is not None
         log.info("moved", partition=str(partition.topic_partition), to=directory.path, size=log_.size_in_bytes)
-        self._replicas.on_flushed(partition)
-        self.on_moved(partition)
+        self.on_moved(partition, log_, directory.meta.directory_id)

@@ -14,13 +14,13 @@ from zlib import crc32
 import structlog
 
 from minikafka.broker.clock import Clock
-from minikafka.broker.flusher import Flusher
+from minikafka.broker.log_jobs import LogJobs
 from minikafka.broker.partition import Partition
 from minikafka.broker.quotas import ReplicationQuotas
 from minikafka.broker.replicas import Replicas
 from minikafka.config import BrokerConfig
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import Endpoint, OffsetAndEpoch, TopicPartition
+from minikafka.model import Endpoint, TopicPartition
 from minikafka.net.channel import ChannelClosedError
 from minikafka.net.identity import Identity
 from minikafka.net.peer import PeerConnection
@@ -28,6 +28,7 @@ from minikafka.net.tasks import TaskOwner
 from minikafka.replication import effects as do
 from minikafka.replication.fetch_state import FollowedPartition
 from minikafka.replication.fetcher import FetcherSettings, ReplicaFetcher
+from minikafka.replication.local_replica import Effects, LocalReplica
 from minikafka.storage.log import IllegalLogState, StorageFailure
 from minikafka.wire.errors import WireError
 from minikafka.wire.messages.fetch import FetchResponse
@@ -52,39 +53,6 @@ class FetcherKey(NamedTuple):
     fetcher_id: int
 
 
-class FollowedLog:
-    """What a fetcher may know of the local replica (its ``ReplicaLog``)."""
-
-    __slots__ = ("_partition",)
-
-    def __init__(self, partition: Partition) -> None:
-        self._partition = partition
-
-    @property
-    def log_start_offset(self) -> int:
-        """First offset of the local log."""
-        return self._partition.log.log_start_offset
-
-    @property
-    def log_end_offset(self) -> int:
-        """Offset after the last local record."""
-        return self._partition.log.log_end_offset
-
-    @property
-    def high_watermark(self) -> int:
-        """The local high watermark."""
-        return self._partition.high_watermark
-
-    @property
-    def latest_epoch(self) -> int:
-        """Epoch of the last local record."""
-        return self._partition.log.latest_epoch
-
-    def end_offset_for_epoch(self, epoch: int) -> OffsetAndEpoch:
-        """Row E2 for the local log."""
-        return self._partition.log.end_offset_for_epoch(epoch)
-
-
 class ReplicaFetchers:
     """All fetchers of this node; a partition has one as long as this node follows its leader."""
 
@@ -95,7 +63,7 @@ class ReplicaFetchers:
         identity: Identity,
         clock: Clock,
         tasks: TaskOwner,
-        flusher: Flusher,
+        jobs: LogJobs,
         quotas: ReplicationQuotas,
         endpoint_of: Callable[[int], Endpoint | None],
         broker_epoch: Callable[[], int],
@@ -105,7 +73,7 @@ class ReplicaFetchers:
         self._identity = identity
         self._clock = clock
         self._tasks = tasks
-        self._flusher = flusher
+        self._jobs = jobs
         self._quotas = quotas
         self._endpoint_of = endpoint_of
         self._broker_epoch = broker_epoch
@@ -132,6 +100,12 @@ class ReplicaFetchers:
             fetcher = None if key is None else self._fetchers.get(key)
             if fetcher is not None:  # it ends when it has given up all its partitions
                 fetcher.remove(where)
+
+    def on_cut(self, where: TopicPartition) -> None:
+        """A log was cut; it is fetched, or asked for, again."""
+        key = self._key_of.get(where)
+        if key is not None:
+            self._fetchers[key].on_cut(where)
 
     def _key(self, where: TopicPartition, source_id: int) -> FetcherKey:
         fetcher_id = crc32(f"{where}".encode()) % self._config.num_replica_fetchers
@@ -171,7 +145,7 @@ class _Fetcher:
         self._machine.add_partitions(
             [
                 FollowedPartition(
-                    partition.topic_partition, partition.leader_epoch, FollowedLog(partition), partition.topic_id
+                    partition.topic_partition, partition.leader_epoch, partition.replica, partition.topic_id
                 )
             ]
         )
@@ -187,6 +161,10 @@ class _Fetcher:
         self._machine.remove_partitions([where])
         self._wake.set()
 
+    def on_cut(self, where: TopicPartition) -> None:
+        self._machine.on_cut(where)
+        self._wake.set()
+
     async def _run(self) -> None:
         try:
             while True:
@@ -194,7 +172,7 @@ class _Fetcher:
                     await self._linger()
                     if self._machine.is_idle:
                         return
-                await self._flush_unsynced()
+                await self._sync_unsynced()
                 self._machine.broker_epoch = self._owner._broker_epoch()
                 self._apply_quota()
                 await self._carry_out(self._machine.next(self._now()))
@@ -248,10 +226,10 @@ class _Fetcher:
                 self._unsynced[effect.topic_partition] = None
             case do.FollowOffsets(where, high_watermark, log_start_offset):
                 self._follow_offsets(where, high_watermark, log_start_offset)
-            case do.TruncateTo():
-                self._truncate(effect)
+            case do.TruncateTo(where, offset):
+                self._cut(where, lambda replica: replica.truncate(offset))
             case do.RestartAt(where, offset):
-                self._restart(where, offset)
+                self._cut(where, lambda replica: replica.restart(offset))
             case do.Backoff(where, error, _):
                 log.info("following is delayed", partition=str(where), why=error.name, source=self._key.source_id)
             case do.Fenced(where, epoch):
@@ -267,8 +245,8 @@ class _Fetcher:
         try:
             partition.log.append_as_follower(memoryview(effect.records), wall_ms=self._clock.wall_ms())
         except StorageFailure as failure:
-            self._replicas.fail(partition, failure)
-            return self._machine.on_append_failed(where, failure.code, self._now())
+            self._replicas.on_storage_failed(partition, failure)
+            return []
         except KafkaError as error:
             return self._machine.on_append_failed(where, error.code, self._now())
         except IllegalLogState as error:
@@ -279,65 +257,35 @@ class _Fetcher:
         self._machine.on_appended(where, partition.log.log_end_offset, partition.log.latest_epoch)
         return []
 
-    async def _flush_unsynced(self) -> None:
+    async def _sync_unsynced(self) -> None:
         """The next fetch tells the leader that these records are ours: where asked for, they are synced before it."""
-        while self._unsynced:
-            await self._maybe_flush(self._unsynced.popitem()[0])
-
-    async def _maybe_flush(self, where: TopicPartition) -> None:
-        partition = self._local(where)
-        if partition is None or not partition.needs_flush:
-            return
-        try:
-            await self._owner._flusher.flush(partition)
-        except StorageFailure as failure:
-            self._replicas.fail(partition, failure)
-            await self._carry_out(self._machine.on_append_failed(where, failure.code, self._now()))
+        while self._unsynced:  # some may come to be followed meanwhile
+            unsynced, self._unsynced = self._unsynced, {}
+            followed = [partition for where in unsynced if (partition := self._local(where)) is not None]
+            due = [partition for partition in followed if partition.replica.is_sync_due]
+            for outcome in await asyncio.gather(*map(self._owner._jobs.sync, due), return_exceptions=True):
+                if outcome is not None and not isinstance(outcome, StorageFailure):  # such are followed no longer
+                    raise outcome
 
     def _follow_offsets(self, where: TopicPartition, high_watermark: int, log_start_offset: int) -> None:
         partition = self._local(where)
-        if partition is not None:
-            log_ = partition.log
-            if log_start_offset > log_.log_start_offset:
-                start = min(log_start_offset, log_.log_end_offset)
-                self._guarded(partition, lambda: log_.maybe_increment_log_start_offset(start))
-            before = partition.high_watermark
-            partition.follow_high_watermark(high_watermark)
-            if partition.high_watermark > before:  # consumers may read here (row R25)
-                self._replicas.note_moved(where, high_watermark=True)
-
-    def _truncate(self, effect: do.TruncateTo) -> None:
-        partition = self._local(effect.topic_partition)
         if partition is None:
             return
-        report = log.warning if effect.is_below_high_watermark else log.info
-        if effect.offset < partition.log.log_end_offset:
-            report(
-                "truncating",
-                partition=str(effect.topic_partition),
-                to=effect.offset,
-                log_end_offset=partition.log.log_end_offset,
-                high_watermark=partition.high_watermark,
-            )
-        self._guarded(partition, lambda: partition.log.truncate_to(effect.offset))
+        log_ = partition.log
+        if log_start_offset > log_.log_start_offset:
+            log_.maybe_increment_log_start_offset(min(log_start_offset, log_.log_end_offset))
+        if partition.replica.follow_high_watermark(high_watermark):  # consumers may read here (row R25)
+            self._replicas.note_moved(where, high_watermark=True)
 
-    def _restart(self, where: TopicPartition, offset: int) -> None:
+    def _cut(self, where: TopicPartition, decide: Callable[[LocalReplica], Effects]) -> None:
         partition = self._local(where)
         if partition is not None:
-            log.warning("restarting from the leader's log start", partition=str(where), offset=offset)
-            self._guarded(partition, lambda: partition.log.truncate_fully_and_start_at(offset))
-
-    def _guarded(self, partition: Partition, act: Callable[[], object]) -> None:
-        try:
-            act()
-        except StorageFailure as failure:
-            self._replicas.fail(partition, failure)
-        partition.follow_high_watermark(partition.high_watermark)
+            self._replicas.carry_out(partition, decide(partition.replica))
 
     def _local(self, where: TopicPartition) -> Partition | None:
         """The partition, while it is still followed here."""
         partition = self._replicas.get(where)
-        return None if partition is None or partition.leader is not None or partition.is_failed else partition
+        return partition if partition is not None and partition.replica.is_followed else None
 
     # -- requests ---------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from uuid import UUID
 
-from minikafka.broker.flusher import Flusher
+from minikafka.broker.log_jobs import LogJobs
 from minikafka.broker.replicas import Replicas
 from minikafka.config import TopicConfig
 from minikafka.metadata.delta import MetadataDelta
@@ -24,10 +24,10 @@ FLUSH_MESSAGES = TopicConfig.flush_messages.name
 class SyncedTopics:
     """``begin`` comes before the replicas are opened, and ``on_metadata`` hears of a change before they do."""
 
-    def __init__(self, registrations: Registrations, replicas: Replicas, flusher: Flusher) -> None:
+    def __init__(self, registrations: Registrations, replicas: Replicas, jobs: LogJobs) -> None:
         self._registrations = registrations
         self._replicas = replicas
-        self._flusher = flusher
+        self._jobs = jobs
         self._wanted: frozenset[UUID] = frozenset()
         self._has_begun = False
         self._changed = asyncio.Event()
@@ -62,7 +62,7 @@ class SyncedTopics:
             topic_id = partition.log.topic_id
             if topic_id in topics:
                 try:
-                    await self._flusher.flush(partition)
+                    await self._jobs.sync(partition)
                 except StorageFailure:
                     failed.add(topic_id)
         return topics - failed

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 from uuid import UUID
 
 from broker_client import NOW_MS, batch
@@ -17,10 +18,15 @@ from minikafka.broker.replicas import Replicas
 from minikafka.broker.timers import Timers
 from minikafka.config import TopicConfig
 from minikafka.errors import ErrorCode
-from minikafka.model import TopicPartition
+from minikafka.model import UNASSIGNED_DIRECTORY, TopicPartition
+from minikafka.replication import replica_effects as do
 from minikafka.replication.leader import LeaderState
+from minikafka.replication.local_replica import CommittedPartition, LocalReplica, ReplicaSettings, Surroundings
 from minikafka.storage.disk import Disk
+from minikafka.storage.errors import StorageFailure
 from minikafka.storage.log import Log
+
+T = TypeVar("T")
 
 ME, FOLLOWER, OTHER = 1, 2, 3
 LONG_MS = 20_000
@@ -29,11 +35,17 @@ LONG_MS = 20_000
 class Rig:
     """The replicas of node 1."""
 
+    lag_time_max_ms = 60_000
+
     def __init__(self, directory: Path, disk: Disk | None = None) -> None:
         loop = asyncio.get_running_loop()
         self.clock = Clock(loop, lambda: NOW_MS / 1000)
         self.timers = Timers(self.clock, loop)
         self.replicas = Replicas(ME, self.clock, self.timers)
+        self.replicas.carry_out = self.carry_out
+        self.replicas.on_storage_failed = self.on_storage_failed
+        self.effects: list[do.ReplicaEffect] = []
+        self.failures: list[tuple[Partition, StorageFailure]] = []
         self.disk = disk or HastyDisk()
         self._directory = directory
 
@@ -42,9 +54,38 @@ class Rig:
         where = TopicPartition(name, 0)
         config = TopicConfig({key.replace("_", "."): str(value) for key, value in settings.items()})
         log = Log.open(self.disk, str(self._directory / str(where)), where, log_config(config), is_clean=True)
-        partition = Partition(where, UUID(int=len(self.replicas) + 1), log, config, 0)
+        partition = Partition(UUID(int=len(self.replicas) + 1), log, config, self.local_replica(where, log, config))
         self.replicas.add(partition)
         return partition
+
+    def local_replica(
+        self, where: TopicPartition, log: Log, config: TopicConfig, high_watermark: int = 0
+    ) -> LocalReplica:
+        settings = ReplicaSettings(config.min_insync_replicas, config.flush_messages, self.lag_time_max_ms)
+        surroundings = Surroundings(lambda _replica_id, _broker_epoch: True)
+        return LocalReplica(where, ME, log, settings, surroundings, high_watermark=high_watermark)
+
+    def carry_out(self, partition: Partition, effects: Sequence[do.ReplicaEffect]) -> None:
+        """What can be done without a node around; the rest is noted."""
+        for effect in effects:
+            self.effects.append(effect)
+            match effect:
+                case do.BeginEpoch(epoch):
+                    partition.log.begin_epoch(epoch)
+                case do.AnswerWaiting():
+                    self.replicas.release_waiting(partition.topic_partition)
+                case do.AnswerProduces():
+                    self.replicas.produces.check_and_complete(partition.topic_partition)
+                case do.HighWatermarkMoved():
+                    self.replicas.note_moved(partition.topic_partition, high_watermark=True)
+
+    def on_storage_failed(self, partition: Partition, failure: StorageFailure) -> None:
+        self.failures.append((partition, failure))
+        self.carry_out(partition, partition.replica.on_storage_failed())
+
+    def noted(self, kind: type[T]) -> list[T]:
+        """Effects of that kind so far."""
+        return [effect for effect in self.effects if isinstance(effect, kind)]
 
     def lead(
         self,
@@ -53,27 +94,15 @@ class Rig:
         epoch: int = 1,
         replicas: Sequence[int] = (ME,),
         isr: Sequence[int] | None = None,
-        lag_time_max_ms: int = 60_000,
     ) -> LeaderState:
         """Lead it, with that ISR (by default all replicas)."""
-        log = partition.log
-        log.begin_epoch(epoch)
-        leader = LeaderState(
-            partition.topic_partition,
-            ME,
-            epoch,
-            leader_epoch_start_offset=log.log_end_offset,
-            replicas=replicas,
-            isr=replicas if isr is None else isr,
-            partition_epoch=0,
-            high_watermark=partition.high_watermark,
-            log_end_offset=log.log_end_offset,
-            lag_time_max_ms=lag_time_max_ms,
-            now_ms=self.clock.monotonic_ms(),
-            min_insync_replicas=partition.config.min_insync_replicas,
-        )
-        partition.become_leader(leader, ME)
-        return leader
+        told(partition, ME, epoch, replicas=replicas, isr=isr, carry_out=self.carry_out)
+        assert partition.leader is not None
+        return partition.leader
+
+    def follow(self, partition: Partition, leader_id: int, epoch: int) -> None:
+        """Another node leads it."""
+        told(partition, leader_id, epoch, replicas=(ME, leader_id), carry_out=self.carry_out)
 
     def led(self, name: str = "orders", *, replicas: Sequence[int] = (ME,), **settings: object) -> Partition:
         """A new partition that this node leads."""
@@ -98,6 +127,23 @@ class Rig:
         acknowledged = Acks()
         self.replicas.await_acks(results, acks, timeout_ms, acknowledged.on_done)
         return acknowledged
+
+
+def told(
+    partition: Partition,
+    leader_id: int,
+    epoch: int,
+    *,
+    replicas: Sequence[int] | None = None,
+    isr: Sequence[int] | None = None,
+    partition_epoch: int = 0,
+    carry_out: Callable[[Partition, Sequence[do.ReplicaEffect]], None] = lambda _partition, _effects: None,
+) -> None:
+    """The partition hears of committed metadata; by default only its machine acts on it."""
+    replicas = (ME, leader_id) if replicas is None else tuple(replicas)
+    in_sync = replicas if isr is None else tuple(isr)
+    committed = CommittedPartition(leader_id, epoch, partition_epoch, replicas, in_sync, (), UNASSIGNED_DIRECTORY)
+    carry_out(partition, partition.replica.on_metadata(committed, 0))
 
 
 class Acks:

@@ -22,6 +22,7 @@ from minikafka.metadata.controller.commands import (
 )
 from minikafka.metadata.records import ConfigResourceType
 from minikafka.records.batch import HEADER_SIZE, parse_header, write_header
+from minikafka.replication.local_replica import Role
 from minikafka.storage.checkpoints import HIGH_WATERMARK_FILE
 
 StartNode = Callable[..., Awaitable[Node]]
@@ -144,7 +145,7 @@ async def test_a_replica_that_lags_is_proposed_away(start_node: StartNode) -> No
     where = await create_topic(node, "orders")
     partition = led(node, where)
     proposed: list[frozenset[int]] = []
-    node.replicas.on_isr_proposal = lambda _partition, proposal: proposed.append(proposal.broker_ids)
+    node.data_plane.driver._propose = lambda _partition, proposal: proposed.append(proposal.broker_ids)
     leader = partition.leader
     assert leader is not None
     leader.on_metadata((1, 2), 50, (1, 2), node.clock.monotonic_ms() - 1000)
@@ -185,17 +186,15 @@ async def test_a_topic_that_goes_while_it_is_synced_is_no_failure(
     node = await start_node(disk=disk)
     client = await dial(node)
     where = await create_topic(node, "orders", segment_bytes=2000)
-    failures: list[object] = []
-    node.replicas.on_storage_failure = lambda _partition, failure: failures.append(failure)
     gate, syncing = asyncio.Event(), asyncio.Event()
-    run_in_thread = node.data_plane.maintenance._run_in_thread
+    run_in_thread = node.data_plane.jobs._run_in_thread
 
     async def slowly(act: Callable[[], object]) -> object:
         syncing.set()
         await gate.wait()
         return await run_in_thread(act)
 
-    monkeypatch.setattr(node.data_plane.maintenance, "_run_in_thread", slowly)
+    monkeypatch.setattr(node.data_plane.jobs, "_run_in_thread", slowly)
     for _ in range(2):
         await client.produce("orders", b"x" * 1500)
     await in_time(syncing.wait())
@@ -205,8 +204,7 @@ async def test_a_topic_that_goes_while_it_is_synced_is_no_failure(
     gate.set()
     await eventually(lambda: not (Path(node.config.log_dirs[0]) / "orders-0").exists(), "its files to go")
     await turns(6)
-    assert failures == []
-    assert not partition.is_failed
+    assert partition.replica.role is Role.REMOVED
     assert node.failure is None
 
 
@@ -239,7 +237,7 @@ async def test_a_partition_that_failed_is_left_alone(start_node: StartNode, dial
         for _ in range(3):
             await client.produce(where.topic, b"x" * 1500, timestamp=int(wall[0] * 1000))
     broken = led(node, failed)
-    broken.is_failed = True
+    broken.replica.on_storage_failed()
     wall[0] += HOUR_S
     await eventually(lambda: led(node, sound).log.log_start_offset == 2, "the closed segments to expire")
     assert broken.log.log_start_offset == 0

@@ -69,19 +69,19 @@ async def test_an_epoch_from_the_future_is_out_of_range(partition: Partition) ->
 
 
 @pytest.mark.spec("R11")
-async def test_a_followers_high_watermark_stays_within_its_log(partition: Partition) -> None:
+async def test_a_followers_high_watermark_stays_within_its_log(rig: Rig, partition: Partition) -> None:
     assert partition.high_watermark == 5
-    partition.become_follower(FOLLOWER, 3)
+    rig.follow(partition, FOLLOWER, 3)
     assert (partition.leader, partition.leader_id, partition.leader_epoch) == (None, FOLLOWER, 3)
     assert partition.high_watermark == 5, "it stays where it was"
     for told, held in [(3, 3), (100, 5), (0, 0), (4, 4)]:
-        partition.follow_high_watermark(told)
+        partition.replica.follow_high_watermark(told)
         assert partition.high_watermark == held
     partition.log.truncate_to(3)
-    partition.follow_high_watermark(partition.high_watermark)
+    partition.replica.follow_high_watermark(partition.high_watermark)
     assert partition.high_watermark == 3
     partition.log.truncate_fully_and_start_at(10)
-    partition.follow_high_watermark(3)
+    partition.replica.follow_high_watermark(3)
     assert partition.high_watermark == 10, "not below the log's start either"
 
 
@@ -92,9 +92,9 @@ async def test_stepping_down_keeps_what_was_committed_and_no_more(rig: Rig) -> N
     rig.append(partition, b"a", b"b")
     rig.fetched(partition, FOLLOWER, 1)
     assert partition.high_watermark == 1
-    partition.become_follower(FOLLOWER, 2)
+    rig.follow(partition, FOLLOWER, 2)
     assert partition.high_watermark == 1
-    partition.become_follower(3, 4)
+    rig.follow(partition, 3, 4)
     assert (partition.high_watermark, partition.leader_id) == (1, 3)
 
 
@@ -113,7 +113,7 @@ async def test_what_consumers_may_read(rig: Rig) -> None:
 @pytest.mark.spec("R22")
 async def test_a_restored_high_watermark_is_clamped_too(rig: Rig, partition: Partition) -> None:
     for restored, held in [(-1, 0), (3, 3), (99, 5)]:
-        again = Partition(partition.topic_partition, partition.topic_id, partition.log, partition.config, restored)
+        again = rig.local_replica(partition.topic_partition, partition.log, partition.config, restored)
         assert again.high_watermark == held
 
 
@@ -121,11 +121,10 @@ async def test_settings_reach_log_and_checks(rig: Rig) -> None:
     partition = rig.partition(flush_messages=3)
     rig.lead(partition)
     assert not partition.needs_keys
-    assert not partition.needs_flush
+    assert not partition.replica.is_sync_due
     rig.append(partition, b"a", b"b", b"c")
-    assert partition.needs_flush
+    assert partition.replica.is_sync_due
     partition.configure(TopicConfig({"cleanup.policy": "compact", "max.message.bytes": "77", "segment.bytes": "2048"}))
     assert partition.needs_keys
-    assert not partition.needs_flush
     assert partition.batch_limits.max_message_bytes == 77
     assert partition.log.config.segment_bytes == 2048

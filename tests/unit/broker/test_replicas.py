@@ -13,7 +13,7 @@ from minikafka.broker.delayed import DelayedFetch, ProduceResult
 from minikafka.broker.partition import Partition
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import TopicPartition
-from minikafka.replication.isr import IsrProposal
+from minikafka.replication import replica_effects as do
 from minikafka.storage.errors import StorageFailure
 
 NONE = ErrorCode.NONE
@@ -53,7 +53,7 @@ async def test_why_a_partition_cannot_be_asked(rig: Rig) -> None:
     assert replicas.leader_of(where, current_leader_epoch=4) is partition
     assert refusal(where, 3) is ErrorCode.FENCED_LEADER_EPOCH
     assert refusal(where, 5) is ErrorCode.UNKNOWN_LEADER_EPOCH
-    partition.is_failed = True
+    rig.on_storage_failed(partition, StorageFailure("the directory is gone"))
     assert refusal(where) is ErrorCode.KAFKA_STORAGE_ERROR
 
 
@@ -190,7 +190,7 @@ async def test_a_leader_that_moves_answers_who_waits(rig: Rig, how: str) -> None
     rig.replicas.commit_staged()
     acks = rig.await_acks(result)
     if how == "follows":
-        partition.become_follower(FOLLOWER, 2)
+        rig.follow(partition, FOLLOWER, 2)
     elif how == "next epoch":
         rig.lead(partition, epoch=2, replicas=(ME,))
     if how == "removed":
@@ -204,7 +204,7 @@ async def test_with_acks_1_a_leader_that_moved_in_between_is_noticed(rig: Rig) -
     partition = rig.led()
     result = rig.stage(partition, b"x", acks=1)
     rig.replicas.commit_staged()
-    partition.become_follower(FOLLOWER, 2)
+    rig.follow(partition, FOLLOWER, 2)
     assert rig.await_acks(result, acks=1).results == [(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)]
 
 
@@ -217,8 +217,6 @@ async def test_with_acks_1_a_leader_that_moved_in_between_is_noticed(rig: Rig) -
 async def test_nothing_that_could_not_be_written_is_acknowledged(
     rig: Rig, disk: FailingDisk, error: int, acks: int
 ) -> None:
-    failures: list[tuple[Partition, StorageFailure]] = []
-    rig.replicas.on_storage_failure = lambda partition, failure: failures.append((partition, failure))
     bad, good = rig.led("bad"), rig.led("good")
     before = rig.stage(bad, b"fine", acks=acks)
     rig.replicas.commit_staged()
@@ -227,9 +225,9 @@ async def test_nothing_that_could_not_be_written_is_acknowledged(
     results = [rig.stage(bad, b"x", acks=acks), rig.stage(good, b"y", acks=acks)]
     rig.replicas.commit_staged()
     assert rig.await_acks(*results, acks=acks).results == [(ErrorCode.KAFKA_STORAGE_ERROR, -1), (NONE, 0)]
-    assert [partition for partition, _ in failures] == [bad]
+    assert [partition for partition, _ in rig.failures] == [bad]
     assert (bad.high_watermark, bad.log.log_end_offset) == (1, 1)
-    assert bad.is_failed
+    assert bad.replica.is_offline
     disk.allow()
     again = rig.stage(bad, b"z", acks=acks)
     assert again.error is ErrorCode.KAFKA_STORAGE_ERROR, "not before it was looked at"
@@ -243,16 +241,15 @@ async def test_a_failure_answers_everybody_who_waited_already(rig: Rig, disk: Fa
     rig.replicas.commit_staged()
     waiting = rig.await_acks(first)
     tried: list[int] = []
-    fetch = DelayedFetch(LONG_MS, lambda: partition.is_failed, lambda: tried.append(1))
+    fetch = DelayedFetch(LONG_MS, lambda: partition.replica.is_offline, lambda: tried.append(1))
     rig.replicas.consumer_fetches.try_complete_else_watch(fetch, [partition.topic_partition], 0)
     disk.refuse("append")
     rig.stage(partition, b"y")
     rig.replicas.commit_staged()
     assert waiting.results == [(ErrorCode.KAFKA_STORAGE_ERROR, -1)]
     assert tried == [1]
-    leader = partition.leader
-    assert leader is not None
-    leader.on_follower_fetch(FOLLOWER, 5, 1, 0, 1, 0)
+    with pytest.raises(KafkaError):
+        rig.fetched(partition, FOLLOWER, 1)
     assert waiting.times == 1
 
 
@@ -361,15 +358,13 @@ async def test_an_incarnation_that_is_gone_is_refused(rig: Rig) -> None:
 
 @pytest.mark.spec("R18")
 async def test_a_follower_that_caught_up_is_proposed(rig: Rig) -> None:
-    proposals: list[IsrProposal] = []
-    rig.replicas.on_isr_proposal = lambda _partition, proposal: proposals.append(proposal)
     partition = rig.partition()
     rig.lead(partition, replicas=(ME, FOLLOWER), isr=(ME,))
     rig.append(partition, b"x")
     rig.fetched(partition, FOLLOWER, 0)
-    assert not proposals
+    assert not rig.noted(do.Propose)
     rig.fetched(partition, FOLLOWER, 1)
-    assert [sorted(proposal.broker_ids) for proposal in proposals] == [[ME, FOLLOWER]]
+    assert [sorted(each.proposal.broker_ids) for each in rig.noted(do.Propose)] == [[ME, FOLLOWER]]
 
 
 # -- topics that sync before they acknowledge -------------------------------------------------------------------------
@@ -377,24 +372,22 @@ async def test_a_follower_that_caught_up_is_proposed(rig: Rig) -> None:
 
 async def test_what_is_not_synced_does_not_count(rig: Rig) -> None:
     partition = rig.led(flush_messages=1)
-    wanted: list[Partition] = []
-    rig.replicas.request_flush = wanted.append
     follower = Watcher(rig, partition, follower=True)
     results = [rig.stage(partition, b"x", acks=acks) for acks in (1, -1)]
     rig.replicas.commit_staged()
     acks = [rig.await_acks(result, acks=level) for result, level in zip(results, (1, -1), strict=True)]
     await turns()
-    assert wanted == [partition]
+    assert rig.noted(do.Sync) == [do.Sync()]
     assert [each.times for each in acks] == [0, 0]
     assert partition.high_watermark == 0
     assert follower.tried == 1, "followers need not wait for our disk"
     partition.log.flush()
-    rig.replicas.on_flushed(partition)
+    rig.replicas.on_synced(partition)
     await turns()
     assert [each.results for each in acks] == [[(NONE, 0)], [(NONE, 1)]]
     assert partition.high_watermark == 2
-    partition.become_follower(FOLLOWER, 2)
-    rig.replicas.on_flushed(partition)  # too late to mean anything
+    rig.follow(partition, FOLLOWER, 2)
+    rig.replicas.on_synced(partition)  # too late to mean anything
 
 
 async def test_a_result_may_turn_into_an_error(rig: Rig) -> None:

@@ -52,6 +52,7 @@ class View:
     partition_epoch = property(lambda self: self.partition.partition_epoch)
     isr = property(lambda self: self.partition.isr)
     replicas = property(lambda self: self.partition.replicas)
+    elr = property(lambda self: self.partition.elr)
 
     @property
     def fenced(self):
@@ -254,7 +255,6 @@ class PartitionCluster(Cluster):
             return
         self.powerless.discard(node.id)
         node.alive = True
-        node.log.high_watermark = min(node.checkpoint, node.log.log_end_offset)
         node.applied = len(self.controller.log) - 1
         self.say("n{} starts, epoch {}", node.id, node.broker_epoch)
         self.apply_metadata(node)
@@ -266,9 +266,11 @@ class PartitionCluster(Cluster):
             super().apply_metadata(node)
             return
         node.metadata = self.controller.log[node.applied]
-        if node.leader is not None or node.fetcher is not None or node.log.records:
+        if node.replica is not None or node.log.records:
             self.say("n{} deletes its replica", node.id)
-            node.leader = node.fetcher = node.token = node.proposing = None
+            if node.replica is not None:
+                self.carry_out(node, node.replica.on_removed())
+            node.replica = node.fetcher = node.token = node.proposing = None
             node.log = self.new_log()
             node.checkpoint = 0
             self.checked = None

@@ -23,6 +23,11 @@ class MemoryLog:
         return self.log_start_offset + len(self.records)
 
     @property
+    def recovery_point(self):
+        """Everything is synced at once."""
+        return self.log_end_offset
+
+    @property
     def latest_epoch(self):
         return self.epochs[-1][0] if self.epochs else NO_EPOCH
 

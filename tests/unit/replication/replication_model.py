@@ -1,6 +1,7 @@
 """Random schedules of three replicas, a controller and a slow, lossy network, around the real machines.
 
-Everything that decides is real: LeaderState, ReplicaFetcher, both sides of fetch sessions, the epoch rules. Modelled
+Everything that decides is real: LocalReplica with its LeaderState, ReplicaFetcher, both sides of fetch sessions, the
+epoch rules. Modelled
 are the logs (in memory), the controller (elections, fencing, the checks on ISR proposals), the committed metadata that
 each node applies when the schedule says so, and messages, which are delivered in any order, twice-sent or never.
 
@@ -22,8 +23,9 @@ import random
 from replication_log import MemoryLog
 
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import NO_NODE, TopicPartition
+from minikafka.model import NO_NODE, UNASSIGNED_DIRECTORY, TopicPartition
 from minikafka.replication import epochs
+from minikafka.replication import replica_effects as do
 from minikafka.replication.effects import (
     Append,
     FollowOffsets,
@@ -37,7 +39,13 @@ from minikafka.replication.effects import (
 )
 from minikafka.replication.fetch_state import FollowedPartition
 from minikafka.replication.fetcher import FetcherSettings, ReplicaFetcher
-from minikafka.replication.leader import LeaderState
+from minikafka.replication.local_replica import (
+    HIGH_WATERMARK_MOVED,
+    CommittedPartition,
+    LocalReplica,
+    ReplicaSettings,
+    Surroundings,
+)
 from minikafka.replication.session_cache import FetchSessionCache
 from minikafka.wire.messages.fetch import EpochEndOffset as DivergingEpoch
 from minikafka.wire.messages.fetch import FetchResponse, PartitionData
@@ -70,6 +78,7 @@ class Metadata:
 
     __slots__ = ("broker_epochs", "fenced", "isr", "leader", "leader_epoch", "partition_epoch")
     replicas = NODES
+    elr = ()
 
     def __init__(self, leader_id, leader_epoch, partition_epoch, isr, fenced, broker_epochs):
         self.leader = leader_id
@@ -175,8 +184,12 @@ class Node:
         self.metadata = None
         self.reset()
 
+    @property
+    def leader(self):
+        return None if self.replica is None else self.replica.leader
+
     def reset(self):
-        self.leader = None
+        self.replica = None
         self.fetcher = None
         self.token = None  # of the request that is out
         self.proposing = None  # the proposal whose answer is awaited
@@ -189,6 +202,7 @@ class Cluster:
     controller_type = Controller
     node_ids = NODES
     first_offset = 0
+    flush_messages = 1 << 62  # nothing waits for syncs
 
     def __init__(self, seed):
         self.rng = random.Random(seed)
@@ -279,8 +293,7 @@ class Cluster:
         self.say(
             "n{} appends {} in epoch {}, ends at {}", node.id, list(values), state.leader_epoch, log.log_end_offset
         )
-        if state.on_append(log.log_end_offset, self.now_ms):
-            self.on_high_watermark(node)
+        self.on_moved(node, node.replica.on_written(self.now_ms))
 
     def learn(self):
         """A node applies the next committed metadata."""
@@ -292,10 +305,8 @@ class Cluster:
     def tick(self):
         self.now_ms += 1 + int(self.random() * LAG_TIME_MAX_MS)
         for node in self.nodes:
-            if node.leader is not None:
-                if node.leader.maybe_advance_high_watermark(self.now_ms):
-                    self.on_high_watermark(node)
-                self.propose(node, node.leader.maybe_shrink(self.now_ms))
+            if node.replica is not None:
+                self.carry_out(node, node.replica.check_lagging(self.now_ms))
             self.pump(node)
 
     def crash(self):
@@ -330,7 +341,6 @@ class Cluster:
         self.controller.unfence(node.id)
         node.alive = True
         node.broker_epoch = self.controller.now.broker_epochs[node.id]
-        node.log.high_watermark = min(node.checkpoint, node.log.log_end_offset)
         node.applied = len(self.controller.log) - 1  # it serves only once it has caught up with the metadata
         self.say("n{} starts, epoch {}", node.id, node.broker_epoch)
         self.apply_metadata(node)
@@ -366,100 +376,140 @@ class Cluster:
         if node is not None:
             proposal, node.proposing = node.proposing, None
             self.say("n{} gives up on {}", node.id, [member.broker_id for member in proposal.new_isr])
-            self.propose(node, node.leader.on_proposal_refused(proposal, ErrorCode.NETWORK_EXCEPTION, self.now_ms))
+            self.propose(node, node.replica.on_proposal_refused(proposal, ErrorCode.NETWORK_EXCEPTION, self.now_ms))
 
     # -- roles ------------------------------------------------------------------------------------------------------
 
     def apply_metadata(self, node):
         node.metadata = metadata = self.controller.log[node.applied]
-        if metadata.leader == node.id:
-            self.lead(node, metadata)
-        else:
-            self.follow(node, metadata)
-
-    def lead(self, node, metadata):
-        log = node.log
-        if node.leader is not None and node.leader.leader_epoch == metadata.leader_epoch:
-            if node.leader.on_metadata(metadata.isr, metadata.partition_epoch, metadata.replicas, self.now_ms):
-                self.on_high_watermark(node)
-            return
-        high_watermark = self.high_watermark_of(node)
-        node.fetcher = node.token = node.proposing = None
-        log.begin_epoch(metadata.leader_epoch)
-        node.leader = LeaderState(
-            WHERE,
-            node.id,
+        if node.replica is None:
+            node.replica = self.local_replica(node)
+        committed = CommittedPartition(
+            metadata.leader,
             metadata.leader_epoch,
-            leader_epoch_start_offset=log.log_end_offset,
-            replicas=metadata.replicas,
-            isr=metadata.isr,
-            partition_epoch=metadata.partition_epoch,
-            high_watermark=high_watermark,
-            log_end_offset=log.log_end_offset,
-            lag_time_max_ms=LAG_TIME_MAX_MS,
-            now_ms=self.now_ms,
-            min_insync_replicas=self.min_insync_replicas,
-            local_broker_epoch=node.broker_epoch,
-            is_eligible=lambda replica_id, broker_epoch: self.is_eligible(node, replica_id, broker_epoch),
+            metadata.partition_epoch,
+            metadata.replicas,
+            tuple(sorted(metadata.isr)),
+            metadata.elr,
+            self.directory_of(node),
         )
-        self.say(
-            "n{} leads epoch {} from {}, ISR {}", node.id, metadata.leader_epoch, log.log_end_offset, set(metadata.isr)
+        self.carry_out(node, node.replica.on_metadata(committed, self.now_ms))
+        if node.leader is not None or metadata.leader == NO_NODE:
+            node.fetcher = node.token = None
+        if node.leader is None:
+            node.proposing = None
+
+    def directory_of(self, _node):
+        return UNASSIGNED_DIRECTORY
+
+    def local_replica(self, node):
+        """The replica of a process that starts."""
+        settings = ReplicaSettings(self.min_insync_replicas, self.flush_messages, LAG_TIME_MAX_MS)
+        surroundings = Surroundings(
+            lambda replica_id, broker_epoch: self.is_eligible(node, replica_id, broker_epoch),
+            lambda: node.broker_epoch,
         )
-        self.on_high_watermark(node)
+        return LocalReplica(WHERE, node.id, node.log, settings, surroundings, high_watermark=node.checkpoint)
 
     def is_eligible(self, node, replica_id, _broker_epoch):
         return replica_id not in node.metadata.fenced
 
-    def follow(self, node, metadata):
-        if node.leader is not None:
-            node.log.high_watermark = node.leader.high_watermark
-            node.leader = node.proposing = None
-        if metadata.leader == NO_NODE:
-            node.fetcher = node.token = None
-            return
-        if node.fetcher is None or node.fetcher.source_id != metadata.leader:
-            node.fetcher = ReplicaFetcher(metadata.leader, node.id, broker_epoch=node.broker_epoch, settings=SETTINGS)
+    def high_watermark_of(self, node):
+        return node.checkpoint if node.replica is None else node.replica.high_watermark
+
+    # -- the replica's driver ---------------------------------------------------------------------------------------
+
+    def carry_out(self, node, effects):
+        """What a replica says, at once and in order."""
+        for effect in effects:
+            kind = type(effect)
+            if kind is do.Propose:
+                self.propose(node, effect.proposal)
+            elif kind is do.HighWatermarkMoved:
+                self.on_high_watermark(node)
+            elif kind is do.BeginEpoch:
+                node.proposing = None
+                node.log.begin_epoch(effect.leader_epoch)
+            elif kind is do.Leads:
+                state = node.leader
+                self.say(
+                    "n{} leads epoch {} from {}, ISR {}",
+                    node.id,
+                    state.leader_epoch,
+                    state.leader_epoch_start_offset,
+                    set(state.isr),
+                )
+                self.on_high_watermark(node)
+            elif kind is do.StopFollowing:
+                node.fetcher.remove_partitions([WHERE])
+            elif kind is do.Follow:
+                self.follow(node, effect.leader_id, effect.leader_epoch)
+            elif kind is do.Cut or kind is do.Restart:
+                self.begin_cut(node, effect)
+
+    def follow(self, node, leader_id, leader_epoch):
+        if node.fetcher is None or node.fetcher.source_id != leader_id:
+            node.fetcher = ReplicaFetcher(leader_id, node.id, broker_epoch=node.broker_epoch, settings=SETTINGS)
             node.token = None
-        node.fetcher.add_partitions([FollowedPartition(WHERE, metadata.leader_epoch, node.log)])
+        node.fetcher.add_partitions([FollowedPartition(WHERE, leader_epoch, node.replica)])
         self.pump(node)
 
-    def high_watermark_of(self, node):
-        return node.log.high_watermark if node.leader is None else node.leader.high_watermark
+    def begin_cut(self, node, effect):
+        """A job on the disk; here it is done at once."""
+        self.end_cut(node, effect)
+
+    def end_cut(self, node, effect):
+        log = node.log
+        if type(effect) is do.Cut:
+            self.say("n{} cuts from {} to {}", node.id, log.log_end_offset, effect.offset)
+            log.truncate_to(effect.offset)
+        else:
+            log.restart_at(effect.offset)
+        self.checked = None
+        self.carry_out(node, node.replica.on_cut(self.now_ms))
+        if node.fetcher is not None:
+            node.fetcher.on_cut(WHERE)
+
+    def on_moved(self, node, moved):
+        if moved & HIGH_WATERMARK_MOVED:
+            self.on_high_watermark(node)
 
     # -- the follower's driver --------------------------------------------------------------------------------------
 
     def pump(self, node):
         while node.fetcher is not None and node.token is None:
             effects = node.fetcher.next(self.now_ms)
-            self.carry_out(node, effects)
+            self.do_fetch(node, effects)
             if not effects or type(effects[-1]) is Wait:
                 return
 
-    def carry_out(self, node, effects):
-        log = node.log
+    def do_fetch(self, node, effects):
+        log, replica = node.log, node.replica
         for effect in effects:
             kind = type(effect)
             if kind is SendFetch:
                 self.send(node, self.serve_fetch, effect.request)
             elif kind is Append:
                 log.extend(effect.records)
-                log.follow(effect.high_watermark, effect.log_start_offset)
+                self.follow_offsets(node, effect)
                 node.fetcher.on_appended(WHERE, log.log_end_offset, log.latest_epoch)
             elif kind is FollowOffsets:
-                log.follow(effect.high_watermark, effect.log_start_offset)
+                self.follow_offsets(node, effect)
             elif kind is TruncateTo:
-                self.say("n{} cuts from {} to {}", node.id, log.log_end_offset, effect.offset)
-                log.truncate_to(effect.offset)
-                self.checked = None
+                self.carry_out(node, replica.truncate(effect.offset))
             elif kind is SendOffsetsForLeaderEpoch:
                 self.send(node, self.serve_epochs, effect.request)
             elif kind is SendListOffsets:
                 self.send(node, self.serve_list_offsets, effect)
             elif kind is RestartAt:
-                log.restart_at(effect.offset)
-                self.checked = None
+                self.carry_out(node, replica.restart(effect.offset))
             elif kind is MarkFailed:
                 raise ViolationError(f"n{node.id} failed: {effect.reason}")
+
+    @staticmethod
+    def follow_offsets(node, effect):
+        node.log.follow(effect.high_watermark, effect.log_start_offset)
+        node.replica.follow_high_watermark(effect.high_watermark)
 
     def send(self, node, handler, request):
         self.next_token += 1
@@ -472,7 +522,7 @@ class Cluster:
     def receive(self, node, token, receive, *response):
         if node.token == token:
             node.token = None
-            self.carry_out(node, receive(node.fetcher, *response, self.now_ms))
+            self.do_fetch(node, receive(node.fetcher, *response, self.now_ms))
             self.pump(node)
 
     # -- the leader's handlers --------------------------------------------------------------------------------------
@@ -504,12 +554,11 @@ class Cluster:
             if diverging is not None:
                 return PartitionData(diverging_epoch=DivergingEpoch(epoch=diverging.epoch, end_offset=diverging.offset))
             replica = request.replica_state
-            outcome = state.on_follower_fetch(
+            outcome = node.replica.on_follower_fetch(
                 replica.replica_id,
                 replica.replica_epoch,
                 asked.fetch_offset,
                 asked.log_start_offset,
-                log.log_end_offset,
                 self.now_ms,
             )
         except KafkaError as error:
@@ -581,9 +630,9 @@ class Cluster:
             return
         node.proposing = None
         if error is not ErrorCode.NONE:
-            self.propose(node, node.leader.on_proposal_refused(proposal, error, self.now_ms))
-        elif node.leader.on_proposal_accepted(proposal, in_sync, partition_epoch, self.now_ms):
-            self.on_high_watermark(node)
+            self.propose(node, node.replica.on_proposal_refused(proposal, error, self.now_ms))
+        else:
+            self.carry_out(node, node.replica.on_proposal_accepted(proposal, in_sync, partition_epoch, self.now_ms))
 
     # -- invariants -------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from replication_model import run as run_schedule
 from minikafka.replication import epochs, fetch_state, fetcher, isr
 from minikafka.replication.epochs import Truncation
 from minikafka.replication.leader import LeaderState
+from minikafka.replication.replica_effects import BeginEpoch
 
 SUITE = Suite(
     "replication", "leaders, fetchers, epochs and ISR proposals of a partition", run_schedule, 50_000, trace=trace_of
@@ -16,16 +17,12 @@ SUITE = Suite(
 
 
 def forget_epoch_starts(monkeypatch):
-    become_leader = Cluster.lead
+    carry_out = Cluster.carry_out
 
-    def lead(self, node, metadata):
-        node.log.begin_epoch = lambda _epoch: None
-        try:
-            become_leader(self, node, metadata)
-        finally:
-            del node.log.begin_epoch
+    def without_epochs(self, node, effects):
+        carry_out(self, node, [effect for effect in effects if not isinstance(effect, BeginEpoch)])
 
-    monkeypatch.setattr(Cluster, "lead", lead)
+    monkeypatch.setattr(Cluster, "carry_out", without_epochs)
 
 
 @SUITE.plants(listed="truncate to the high watermark")

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 
-from replication_model import WHERE, Cluster, Controller
+from replication_model import LAG_TIME_MAX_MS, WHERE, Cluster, Controller
 
 from minikafka.errors import ErrorCode
 from minikafka.model import NO_NODE
 from minikafka.replication.effects import SendFetch, SendListOffsets, SendOffsetsForLeaderEpoch, Wait
 from minikafka.replication.fetcher import ReplicaFetcher
+from minikafka.replication.local_replica import ReplicaSettings
 from minikafka.replication.session_cache import FetchSessionCache
 
 NAMES = "ABC"
@@ -48,9 +49,8 @@ class Scenario(Cluster):
         super().__init__(seed=0)
         self.min_insync_replicas = 1
         for node in self.nodes:
-            node.log.high_watermark = self.first_offset
-        self.nodes[0].leader = None
-        self.apply_metadata(self.nodes[0])
+            node.reset()
+            self.apply_metadata(node)
 
     def run_line(self, line):
         verb, *words = line.split()
@@ -67,8 +67,7 @@ class Scenario(Cluster):
         self.next_value = values.stop
         node.log.append(node.leader.leader_epoch, *values)
         self.note(f"n{node.id} appends {len(values)}, ends at {node.log.log_end_offset}")
-        if node.leader.on_append(node.log.log_end_offset, self.now_ms):
-            self.on_high_watermark(node)
+        self.on_moved(node, node.replica.on_written(self.now_ms))
 
     def do_exchange(self, *names):
         """A follower's request goes to its leader and the answer comes back; one after the other."""
@@ -105,7 +104,7 @@ class Scenario(Cluster):
         """The controller does not answer; the proposal is still on its way."""
         node = self.named(name)
         proposal, node.proposing = node.proposing, None
-        self.propose(node, node.leader.on_proposal_refused(proposal, ErrorCode.REQUEST_TIMED_OUT, self.now_ms))
+        self.propose(node, node.replica.on_proposal_refused(proposal, ErrorCode.REQUEST_TIMED_OUT, self.now_ms))
 
     def do_last_proposal(self):
         """The one sent last overtakes the others."""
@@ -159,18 +158,17 @@ class Scenario(Cluster):
         """Time passes; leaders look after their ISR, followers go on after a back-off."""
         self.now_ms += int(milliseconds)
         for node in self.nodes:
-            if node.leader is not None:
-                self.propose(node, node.leader.maybe_shrink(self.now_ms))
-                if node.leader.maybe_advance_high_watermark(self.now_ms):
-                    self.on_high_watermark(node)
+            if node.replica is not None:
+                self.carry_out(node, node.replica.check_lagging(self.now_ms))
             self.pump(node)
 
     def do_min_insync_replicas(self, count):
         """The topic's setting."""
         self.min_insync_replicas = int(count)
         for node in self.nodes:
-            if node.leader is not None and node.leader.set_min_insync_replicas(int(count), self.now_ms):
-                self.on_high_watermark(node)
+            if node.replica is not None:
+                settings = ReplicaSettings(int(count), self.flush_messages, LAG_TIME_MAX_MS)
+                self.carry_out(node, node.replica.configure(settings, self.now_ms))
 
     def do_acks(self, name, required_offset):
         """Is an acks=all append that ends there acknowledged?"""
@@ -244,12 +242,12 @@ class Scenario(Cluster):
             said = f"it is [{earliest.offset},{latest.offset})"
             self.note(f"{arrow}: {ErrorCode(earliest.error_code).name if earliest.error_code else said}")
 
-    def carry_out(self, node, effects):
+    def do_fetch(self, node, effects):
         quiet = (SendFetch, SendOffsetsForLeaderEpoch, SendListOffsets, Wait)
         for effect in effects:
             if not isinstance(effect, quiet):
                 self.note(f"n{node.id}   {_effect(effect)}")
-            super().carry_out(node, [effect])
+            super().do_fetch(node, [effect])
 
     def on_high_watermark(self, node):
         self.note(f"n{node.id} high watermark {node.leader.high_watermark}")

@@ -15,13 +15,13 @@ SUITE = Suite("sequences", "idempotent producers over failovers", run, 20_000, t
 def followers_do_not_note_sequences(monkeypatch):
     """A follower that becomes leader knows no producer, and takes a batch that it has for a new one."""
 
-    def carry_out(self, node, effects):
+    def do_fetch(self, node, effects):
         kept, node.log.producers = node.log.producers, ProducerState()
         sound(self, node, effects)
         node.log.producers = kept
 
-    sound = SequencesCluster.carry_out
-    monkeypatch.setattr(SequencesCluster, "carry_out", carry_out)
+    sound = SequencesCluster.do_fetch
+    monkeypatch.setattr(SequencesCluster, "do_fetch", do_fetch)
     monkeypatch.setattr(SequencedLog, "reload", lambda self: None)
 
 

@@ -69,6 +69,7 @@ def test_what_it_asks_is_its_own_end_start_epoch_and_a_limit() -> None:
     fetcher = ReplicaFetcher(1, 2)
     fetcher.add_partitions([FollowedPartition(WHERE, 3, log)])
     fetcher.next(0)  # there is nothing to ask about an empty log
+    fetcher.on_cut(WHERE)
     (send,) = fetcher.next(0)
     assert isinstance(send, SendFetch)
     (asked,) = send.request.topics[0].partitions
@@ -102,5 +103,6 @@ def test_it_truncates_before_it_fetches_again_and_again() -> None:
         log = MemoryLog()
         fetcher.add_partitions([FollowedPartition(WHERE, epoch, log)])
         assert [type(effect).__name__ for effect in fetcher.next(0)] == ["TruncateTo"]
+        fetcher.on_cut(WHERE)
         assert [type(effect).__name__ for effect in fetcher.next(0)] == ["SendFetch"]
         fetcher.on_request_abandoned()

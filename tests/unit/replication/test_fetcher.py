@@ -74,8 +74,10 @@ class Follower:
                     self.logs[where].follow(high_watermark, log_start_offset)
                 case TruncateTo(where, offset):
                     self.logs[where].truncate_to(offset)
+                    self.fetcher.on_cut(where)
                 case RestartAt(where, offset):
                     self.logs[where].restart_at(offset)
+                    self.fetcher.on_cut(where)
         return effects
 
     def answer_epochs(self, *answers):

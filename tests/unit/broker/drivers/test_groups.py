@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from broker_client import Client, batch
 from broker_node import FailingDisk, create_topic, eventually, in_time, led, turns
+from broker_replicas import told
 from structlog.testing import capture_logs
 
 from minikafka.broker.drivers import group_loading, groups
@@ -160,7 +161,7 @@ async def test_a_coordinator_that_is_led_elsewhere_sends_everybody_away(start_no
     (shard,) = node.groups
     assert shard._alarms
     partition = led(node, SHARD)
-    partition.become_follower(2, 5)
+    told(partition, 2, 5)
     node.groups.on_leading_no_more(SHARD)
     assert not shard._alarms, "its timers are forgotten"
     assert SHARD not in node.replicas.high_watermark_listeners
@@ -382,7 +383,7 @@ async def test_a_commit_that_cannot_be_written_is_refused(start_node: StartNode,
     refused = await client.ask(commit("g", 7))
     assert refused.topics[0].partitions[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     leader.is_under_min_isr = False
-    partition.leader_epoch += 1  # another epoch began, and the shard of this one has not heard of it
+    partition.replica.leader_epoch += 1  # another epoch began, and the shard of this one has not heard of it
     refused = await client.ask(commit("g", 7))
     assert refused.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
 

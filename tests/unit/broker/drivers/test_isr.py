@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from minikafka.broker.partition import Partition
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.controller.commands import AlterPartition, AlterPartitionResponse, AlterPartitionResult
 from minikafka.net.channel import ChannelClosedError
+from minikafka.replication import replica_effects as do
 from minikafka.replication.isr import IsrProposal
 
 Verdict = Exception | ErrorCode | None  # None: accepted
@@ -75,7 +76,14 @@ async def script() -> Script:
 async def proposals(rig: Rig, script: Script) -> AsyncIterator[IsrProposals]:
     client = ControllerClient(ME, script, {}, lambda: ME, random.Random(1))
     made = IsrProposals(ME, rig.replicas, client, rig.clock, lambda: 55, random.Random(1))
-    rig.replicas.on_isr_proposal = made.propose
+
+    def carry_out(partition: Partition, effects: Sequence[do.ReplicaEffect]) -> None:
+        rig.carry_out(partition, effects)
+        for effect in effects:
+            if isinstance(effect, do.Propose):
+                made.propose(partition, effect.proposal)
+
+    rig.replicas.carry_out = carry_out
     task = asyncio.get_running_loop().create_task(made.run())
     yield made
     task.cancel()
@@ -258,7 +266,7 @@ async def test_a_leadership_that_ended_meanwhile_makes_answers_void(rig: Rig, sc
     partition = growing(rig)
     rig.fetched(partition, FOLLOWER, 1)
     await eventually(lambda: script.commands, "the proposal")
-    partition.become_follower(OTHER, 2)
+    rig.follow(partition, OTHER, 2)
     script.gate.set()
     await turns(10)
     rig.lead(partition, epoch=3, replicas=(ME, FOLLOWER), isr=(ME,))

@@ -101,7 +101,7 @@ async def test_whoever_waits_is_sent_away_when_leadership_moves(cluster: Cluster
     fetching = client.send_fetch("orders", 0, version=before_followers_were_read, max_wait_ms=20_000, min_bytes=1)
     await eventually(lambda: node.replicas.consumer_fetches.delayed, "the fetch to wait")
     leaders: list[bool] = []
-    node.data_plane.roles.on_leading_no_more = lambda where: leaders.append(where == ORDERS)
+    node.data_plane.driver.on_leading_no_more = lambda where: leaders.append(where == ORDERS)
     node.control_plane.lifecycle.begin_shutdown()  # the controller moves its leaderships away
     answer = await in_time(fetching)
     assert answer.responses[0].partitions[0].error_code == 6
@@ -180,7 +180,7 @@ async def test_an_epoch_that_did_not_change_changes_nothing(node: Node) -> None:
     partition = led(node, where)
     leader = partition.leader
     led_again: list[object] = []
-    node.data_plane.roles.on_leading = led_again.append
+    node.data_plane.driver.on_leading = led_again.append
     state = node.image.partition(where)
     assert state is not None
     node.data_plane.roles._apply_partition(where, state, node.image)
@@ -191,7 +191,7 @@ async def test_an_epoch_that_did_not_change_changes_nothing(node: Node) -> None:
 async def test_a_replica_that_failed_is_left_alone(node: Node) -> None:
     where = await create_topic(node, "orders")
     partition = led(node, where)
-    partition.is_failed = True
+    partition.replica.on_storage_failed()
     state = node.image.partition(where)
     assert state is not None
     epoch = partition.leader_epoch
@@ -231,8 +231,7 @@ async def test_before_anything_is_known_nothing_is_done(node: Node) -> None:
         node.config,
         node.store,
         node.replicas,
-        node.data_plane.fetchers,
-        node.data_plane.assignments,
+        node.data_plane.driver,
         node.data_plane.moves,
         node.clock,
         lambda: node.control_plane.lifecycle.broker_epoch,

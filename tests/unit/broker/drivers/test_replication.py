@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 
 import pytest
 from broker_client import Client, batch, values_in
@@ -19,6 +20,7 @@ from minikafka.net.peer import PeerConnection
 from minikafka.records.batch import iter_batches
 from minikafka.records.read import iter_records
 from minikafka.replication import effects as do
+from minikafka.replication.local_replica import LocalReplica
 from minikafka.storage.log import IllegalLogState, StorageFailure
 from minikafka.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
 
@@ -54,6 +56,7 @@ async def follows(node: Node, offset: int, where: TopicPartition = ORDERS) -> Pa
     await eventually(lambda: node.replicas.get(where), "the replica")
     partition = replica(node, where)
     await eventually(lambda: (partition.log.log_end_offset, partition.high_watermark) == (offset, offset), "its log")
+    await eventually(lambda: partition.replica.is_followed or partition.leader is not None, "its role")
     return partition
 
 
@@ -262,13 +265,13 @@ async def test_all_of_an_answer_is_appended_before_anything_is_waited_for(
     node.data_plane.fetchers.unfollow(both)
     ends: list[list[int]] = []
 
-    async def flush(_: TopicPartition) -> None:
+    async def sync(_: Partition) -> None:
         ends.append([replica(node, where).log.log_end_offset for where in both])
 
-    monkeypatch.setattr(fetcher, "_maybe_flush", flush)
+    monkeypatch.setattr(node.data_plane.fetchers, "_jobs", SimpleNamespace(sync=sync))
     await fetcher._carry_out([do.Append(where, batch(b"x"), 0, 0) for where in both])
     assert ends == []
-    await fetcher._flush_unsynced()
+    await fetcher._sync_unsynced()
     assert ends == [[1, 1], [1, 1]]
 
 
@@ -283,18 +286,19 @@ async def test_what_another_fetcher_appended_is_synced_before_the_first_fetch(
     followed = await follows(node, 0, where)
     (fetcher,) = node.data_plane.fetchers._fetchers.values()
     node.data_plane.fetchers.unfollow([where])
+    monkeypatch.setattr(LocalReplica, "is_sync_due", property(lambda replica: replica is followed.replica))
     done: list[object] = []
 
-    async def flush(where: TopicPartition) -> None:
-        done.append(where)
+    async def sync(partition: Partition) -> None:
+        done.append(partition.topic_partition)
 
     async def send(effect: object) -> None:
         done.append(type(effect))
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(fetcher, "_maybe_flush", flush)
+    monkeypatch.setattr(node.data_plane.fetchers, "_jobs", SimpleNamespace(sync=sync))
     monkeypatch.setattr(fetcher, "_send", send)
-    fetcher.add(followed)
+    node.data_plane.fetchers.follow(followed)
     await eventually(lambda: len(done) > 1, "the fetcher to ask")
     assert done == [where, do.SendFetch]
 
@@ -438,12 +442,17 @@ async def test_cutting_below_the_high_watermark_is_warned_of(cluster: Cluster, d
     leader = await started(cluster, 1, 2)
     await (await dial(leader)).produce("orders", b"a", b"b")
     follower = await follows(cluster.nodes[2], 2)
+    assert follower.high_watermark == 2
     (fetcher,) = cluster.nodes[2].data_plane.fetchers._fetchers.values()
     cluster.nodes[2].data_plane.fetchers.unfollow([ORDERS])
     with capture_logs() as said:
         await fetcher._carry_out([do.TruncateTo(ORDERS, 0, is_below_high_watermark=True)])
-    assert [(line["log_level"], line["event"], line["to"]) for line in said] == [("warning", "truncating", 0)]
-    assert (follower.log.log_end_offset, follower.high_watermark) == (0, 0)
+        await eventually(lambda: follower.log.log_end_offset == 0, "the cut")
+    assert [(line["log_level"], line["event"]) for line in said][:2] == [
+        ("error", "truncating below the high watermark: the leader lost committed records"),
+        ("info", "truncating"),
+    ]
+    await eventually(lambda: follower.high_watermark == 0, "the high watermark")
 
 
 async def test_a_directory_that_fails_does_not_end_the_fetcher(cluster: Cluster, dial: Dial) -> None:
@@ -455,8 +464,8 @@ async def test_a_directory_that_fails_does_not_end_the_fetcher(cluster: Cluster,
     (fetcher,) = node.data_plane.fetchers._fetchers.values()
     node.data_plane.fetchers.unfollow([ORDERS])
     follower.log.go_offline(StorageFailure("its directory failed"))
-    await fetcher._carry_out([do.FollowOffsets(ORDERS, 2, 1)])
-    assert follower.is_failed
+    await fetcher._carry_out([do.Append(ORDERS, b"", 2, 0)])
+    assert follower.replica.is_offline
 
 
 async def test_effects_for_what_is_not_followed_any_more_are_nothing(cluster: Cluster) -> None:

@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 from broker_client import NOW_MS, Client, batch, fetch_request, produce_request, values_in
 from broker_node import create_topic, eventually, in_time, led, turns
+from broker_replicas import told
 
 from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode
@@ -140,7 +141,7 @@ async def test_an_unknown_topic_id(topic_id: UUID, client: Client, id_: UUID) ->
 
 @pytest.mark.spec("E6")
 async def test_an_older_epoch_is_fenced_and_told_the_leader(topic_id: UUID, node: Node, client: Client) -> None:
-    led(node, ORDERS).leader_epoch = 5  # as after five elections; the log has epoch 0 only
+    led(node, ORDERS).replica.leader_epoch = 5  # as after five elections; the log has epoch 0 only
     fetched = await client.fetch("orders", 3, current_leader_epoch=4)
     assert fetched.error_code == ErrorCode.FENCED_LEADER_EPOCH
     assert (fetched.current_leader.leader_id, fetched.current_leader.leader_epoch) == (1, 5)
@@ -150,7 +151,7 @@ async def test_an_older_epoch_is_fenced_and_told_the_leader(topic_id: UUID, node
 async def test_a_follower_names_the_leader_to_who_is_an_epoch_behind(
     topic_id: UUID, node: Node, client: Client
 ) -> None:
-    led(node, ORDERS).become_follower(7, 3)
+    told(led(node, ORDERS), 7, 3)
     fetched = await client.fetch("orders", 0, current_leader_epoch=2)
     assert fetched.error_code == ErrorCode.FENCED_LEADER_EPOCH
     assert (fetched.current_leader.leader_id, fetched.current_leader.leader_epoch) == (7, 3)
@@ -161,8 +162,8 @@ async def test_a_follower_serves_consumers_that_know_of_racks_up_to_its_high_wat
     topic_id: UUID, node: Node, client: Client
 ) -> None:
     partition = led(node, ORDERS)
-    partition.become_follower(7, 3)
-    partition._follower_high_watermark = 2
+    told(partition, 7, 3)
+    partition.replica.follow_high_watermark(2)
     fetched = await client.fetch("orders", 0)
     assert (fetched.error_code, fetched.high_watermark, fetched.last_stable_offset) == (0, 2, 2)
     assert values_in(fetched.records) == [b"a", b"b"]
@@ -174,11 +175,11 @@ async def test_a_consumer_at_a_follower_waits_for_its_high_watermark(
     topic_id: UUID, node: Node, client: Client
 ) -> None:
     partition = led(node, ORDERS)
-    partition.become_follower(7, 3)
-    partition._follower_high_watermark = 2
+    told(partition, 7, 3)
+    partition.replica.follow_high_watermark(2)
     waiting = client.send(fetch_request("orders", 2, max_wait_ms=LONG_MS, min_bytes=1), 12)
     await eventually(lambda: waiting_fetches(node) == 1, "the fetch to be parked")
-    partition.follow_high_watermark(3)
+    partition.replica.follow_high_watermark(3)
     node.replicas.note_moved(ORDERS, high_watermark=True)
     fetched = (await in_time(waiting)).responses[0].partitions[0]
     assert values_in(fetched.records) == [b"c"]
@@ -188,7 +189,7 @@ async def test_a_consumer_at_a_follower_waits_for_its_high_watermark(
 async def test_a_fetcher_whose_log_left_ours_is_told_where(topic_id: UUID, node: Node, client: Client) -> None:
     partition = led(node, ORDERS)
     partition.log.begin_epoch(4)
-    partition.leader_epoch = 4
+    partition.replica.leader_epoch = 4
     await client.produce("orders", b"d")
     fetched = await client.fetch("orders", 4, last_fetched_epoch=2, max_wait_ms=LONG_MS, min_bytes=1)
     assert (fetched.diverging_epoch.epoch, fetched.diverging_epoch.end_offset) == (0, 3)
@@ -313,7 +314,7 @@ async def test_a_deleted_partition_ends_the_wait(topic_id: UUID, node: Node, cli
 async def test_a_partition_that_moves_ends_the_wait(topic_id: UUID, node: Node, client: Client) -> None:
     waiting = client.send(fetch_request("orders", 3, max_wait_ms=LONG_MS, min_bytes=1), 12)
     await eventually(lambda: waiting_fetches(node) == 1, "the fetch to be parked")
-    led(node, ORDERS).become_follower(7, 3)
+    told(led(node, ORDERS), 7, 3)
     node.replicas.release_waiting(ORDERS)
     fetched = (await in_time(waiting)).responses[0].partitions[0]
     assert (fetched.error_code, fetched.records or b"") == (0, b"")

@@ -33,7 +33,7 @@ async def orders(node: Node, client: Client) -> None:
 async def test_a_new_leader_epoch_fences_a_waiting_fetch(node: Node, client: Client) -> None:
     waiting = client.send(fetch_request("orders", 3, current_leader_epoch=0, max_wait_ms=LONG_MS, min_bytes=1), 12)
     await eventually(lambda: node.replicas.consumer_fetches.delayed == 1, "the fetch to be parked")
-    led(node, ORDERS).leader_epoch = 1
+    led(node, ORDERS).replica.leader_epoch = 1
     node.replicas.release_waiting(ORDERS)
     fetched = (await in_time(waiting)).responses[0].partitions[0]
     assert fetched.error_code == ErrorCode.FENCED_LEADER_EPOCH
@@ -85,7 +85,8 @@ async def test_what_waits_is_cancelled_with_its_connection(node: Node, client: C
 @pytest.mark.spec("P6")
 async def test_a_produce_that_waits_is_cancelled_with_its_connection(node: Node, dial: Dial) -> None:
     await create_topic(node, "lonely", flush_messages=1)
-    node.replicas.request_flush = lambda _partition: None  # nothing counts until it is synced, which never happens
+    # Nothing counts until it is synced, which never happens.
+    node.data_plane.jobs.request_sync = lambda _partition: None  # type: ignore[method-assign]
     leaving = await dial(node)
     leaving.send_produce("lonely", b"x")
     await eventually(lambda: node.replicas.produces.delayed == 1, "the produce to be parked")

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from broker_client import NOW_MS, Client
 from broker_node import create_topic, led
+from broker_replicas import told
 
 from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode
@@ -114,7 +115,7 @@ async def test_errors_come_per_partition(node: Node, client: Client) -> None:
     assert (await ask(client, -1, partition=9))[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert (await ask(client, -1, epoch=1))[0] == ErrorCode.UNKNOWN_LEADER_EPOCH
     assert (await ask(client, -1, epoch=0))[0] == 0
-    led(node, ORDERS).become_follower(2, 1)
+    told(led(node, ORDERS), 2, 1)
     assert (await ask(client, -1))[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert (await ask(client, -1, epoch=0))[0] == ErrorCode.FENCED_LEADER_EPOCH
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from broker_client import Client
 from broker_node import create_topic, led
+from broker_replicas import told
 
 from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode
@@ -22,7 +23,7 @@ async def orders(node: Node, client: Client) -> None:
     await create_topic(node, "orders")
     await client.produce("orders", b"a", b"b")
     partition = led(node, ORDERS)
-    partition.leader_epoch = 3
+    partition.replica.leader_epoch = 3
     await client.produce("orders", b"c")
 
 
@@ -64,10 +65,9 @@ async def test_errors_come_per_partition(node: Node, client: Client) -> None:
     assert (await ask(client, 0, current=4))[0] == ErrorCode.UNKNOWN_LEADER_EPOCH
     assert (await ask(client, 0, current=3)) == (0, 0, 2)
     partition = led(node, ORDERS)
-    partition.is_failed = True
-    assert (await ask(client, 0))[0] == ErrorCode.KAFKA_STORAGE_ERROR
-    partition.is_failed = False
-    partition.become_follower(2, 4)
+    told(partition, 2, 4)
     assert (await ask(client, 0))[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    partition.replica.on_storage_failed()
+    assert (await ask(client, 0))[0] == ErrorCode.KAFKA_STORAGE_ERROR
     node.replicas.remove(ORDERS)  # the cluster knows it, this node has no replica
     assert (await ask(client, 0)) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, -1)

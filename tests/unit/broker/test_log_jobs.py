@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +10,11 @@ import pytest
 from broker_node import FailingDisk, eventually, turns
 from broker_replicas import FOLLOWER, ME, Rig
 
-from minikafka.broker.flusher import Flusher
+from minikafka.broker.log_jobs import LogJobs
 from minikafka.broker.partition import Partition
 from minikafka.errors import ErrorCode
 from minikafka.net.tasks import TaskOwner
+from minikafka.replication import replica_effects as do
 from minikafka.storage.errors import StorageFailure
 
 
@@ -28,6 +29,24 @@ class SlowThread:
         self.runs += 1
         await self.gate.wait()
         return act()
+
+
+class Events:
+    """What a driver would hear."""
+
+    def __init__(self, rig: Rig) -> None:
+        self.rig = rig
+        self.cuts = 0
+
+    def on_synced(self, partition: Partition) -> None:
+        self.rig.replicas.on_synced(partition)
+
+    def on_cut(self, partition: Partition) -> None:
+        self.cuts += 1
+        self.rig.replicas.carry_out(partition, partition.replica.on_cut(0))
+
+    def on_storage_failed(self, partition: Partition, failure: StorageFailure) -> None:
+        self.rig.on_storage_failed(partition, failure)
 
 
 @pytest.fixture
@@ -46,17 +65,28 @@ async def thread() -> SlowThread:
 
 
 @pytest.fixture
-async def flusher(rig: Rig, thread: SlowThread) -> Flusher:
+async def jobs(rig: Rig, thread: SlowThread) -> LogJobs:
     def unexpected(name: str, error: BaseException) -> None:
         raise AssertionError(name) from error
 
-    flusher = Flusher(rig.clock, TaskOwner("test", unexpected), thread, rig.replicas.on_flushed, rig.replicas.fail)
-    rig.replicas.request_flush = flusher.request
-    return flusher
+    jobs = LogJobs(rig.clock, TaskOwner("test", unexpected), thread)
+    jobs.events = Events(rig)
+
+    def carry_out(partition: Partition, effects: Sequence[do.ReplicaEffect]) -> None:
+        rig.carry_out(partition, effects)
+        for effect in effects:
+            match effect:
+                case do.Sync():
+                    jobs.request_sync(partition)
+                case do.Cut() | do.Restart():
+                    jobs.cut(partition, effect)
+
+    rig.replicas.carry_out = carry_out
+    return jobs
 
 
 @pytest.mark.spec("P2")
-@pytest.mark.usefixtures("flusher")
+@pytest.mark.usefixtures("jobs")
 async def test_one_sync_serves_all_who_came_before_it(rig: Rig, thread: SlowThread) -> None:
     partition = rig.led(flush_messages=1)
     results = []
@@ -78,10 +108,8 @@ async def test_one_sync_serves_all_who_came_before_it(rig: Rig, thread: SlowThre
 
 
 @pytest.mark.spec("P2")
-@pytest.mark.usefixtures("flusher")
+@pytest.mark.usefixtures("jobs")
 async def test_nobody_is_acknowledged_when_the_sync_fails(rig: Rig, disk: FailingDisk, thread: SlowThread) -> None:
-    failures: list[StorageFailure] = []
-    rig.replicas.on_storage_failure = lambda _partition, failure: failures.append(failure)
     partition = rig.led(flush_messages=1)
     result = rig.stage(partition, b"x")
     rig.replicas.commit_staged()
@@ -90,7 +118,7 @@ async def test_nobody_is_acknowledged_when_the_sync_fails(rig: Rig, disk: Failin
     thread.gate.set()
     await eventually(lambda: acks.times, "the answer")
     assert acks.results == [(ErrorCode.KAFKA_STORAGE_ERROR, -1)]
-    assert len(failures) == 1
+    assert len(rig.failures) == 1
     assert partition.high_watermark == 0
     disk.allow()
     rig.stage(partition, b"y")
@@ -99,7 +127,7 @@ async def test_nobody_is_acknowledged_when_the_sync_fails(rig: Rig, disk: Failin
     assert thread.runs == 1, "a failed sync is never tried again"
 
 
-@pytest.mark.usefixtures("flusher")
+@pytest.mark.usefixtures("jobs")
 async def test_partitions_are_synced_side_by_side(rig: Rig, thread: SlowThread) -> None:
     partitions: list[Partition] = [rig.led(name, flush_messages=1) for name in "ab"]
     for partition in partitions:
@@ -109,38 +137,36 @@ async def test_partitions_are_synced_side_by_side(rig: Rig, thread: SlowThread) 
     await eventually(lambda: all(each.high_watermark == 1 for each in partitions), "both to count")
 
 
-async def test_a_follower_waits_for_its_own_sync(rig: Rig, flusher: Flusher, thread: SlowThread) -> None:
+async def test_a_follower_waits_for_its_own_sync(rig: Rig, jobs: LogJobs, thread: SlowThread) -> None:
     partition = rig.led(flush_messages=1)
     rig.append(partition, b"x")
-    partition.become_follower(FOLLOWER, 2)
+    rig.follow(partition, FOLLOWER, 2)
     thread.gate.set()
-    await flusher.flush(partition)
+    await jobs.sync(partition)
     assert partition.log.recovery_point == 1
-    assert not partition.needs_flush
+    assert not partition.replica.is_sync_due
 
 
-@pytest.mark.usefixtures("flusher")
+@pytest.mark.usefixtures("jobs")
 async def test_a_partition_that_failed_meanwhile_is_left_alone(rig: Rig, thread: SlowThread) -> None:
     partition = rig.led(flush_messages=1, replicas=(ME,))
     rig.append(partition, b"x")
     await eventually(lambda: thread.runs == 1, "the sync to begin")
     rig.append(partition, b"y")
-    rig.replicas.fail(partition, StorageFailure("the directory is gone"))
+    rig.on_storage_failed(partition, StorageFailure("the directory is gone"))
     thread.gate.set()
     await turns(6)
     assert thread.runs == 1
 
 
-@pytest.mark.usefixtures("flusher")
+@pytest.mark.usefixtures("jobs")
 async def test_a_partition_that_was_deleted_meanwhile_has_not_failed(rig: Rig, thread: SlowThread) -> None:
-    failures: list[StorageFailure] = []
-    rig.replicas.on_storage_failure = lambda _partition, failure: failures.append(failure)
     partition = rig.led(flush_messages=1)
     rig.append(partition, b"x")
     await eventually(lambda: thread.runs == 1, "the sync to begin")
     rig.replicas.remove(partition.topic_partition)
+    partition.replica.on_removed()
     partition.log.go_offline(StorageFailure("orders-0 was deleted"))
     thread.gate.set()
     await turns(6)
-    assert failures == []
-    assert not partition.is_failed
+    assert partition.log.recovery_point == 0

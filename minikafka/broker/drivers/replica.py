@@ -1,0 +1,186 @@
+"""Carries out what the machines of local replicas say: the one place where their effects meet the node.
+
+Events come in through the methods here (metadata, syncs, cuts, damage, failures, verdicts of the controller); hot ones
+(writes, fetches of followers) through :class:`~minikafka.broker.replicas.Replicas`. Effects are carried out in order,
+without a pause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from uuid import UUID
+
+import structlog
+
+from minikafka.broker.clock import Clock
+from minikafka.broker.drivers.assignments import DirectoryAssignments
+from minikafka.broker.drivers.replication import ReplicaFetchers
+from minikafka.broker.log_jobs import LogJobs
+from minikafka.broker.partition import Partition
+from minikafka.broker.replicas import Replicas
+from minikafka.model import NO_NODE, TopicPartition
+from minikafka.replication import replica_effects as do
+from minikafka.replication.isr import IsrProposal
+from minikafka.replication.local_replica import CommittedPartition
+from minikafka.storage.errors import Corruption, StorageFailure
+from minikafka.storage.log import Log
+from minikafka.storage.log_store import LogStore
+
+log = structlog.get_logger(__name__)
+
+
+class ReplicaDriver:
+    """See the module. ``on_leading`` and ``on_leading_no_more`` hear who leads here."""
+
+    def __init__(
+        self,
+        replicas: Replicas,
+        fetchers: ReplicaFetchers,
+        jobs: LogJobs,
+        store: LogStore,
+        assignments: DirectoryAssignments,
+        clock: Clock,
+        propose: Callable[[Partition, IsrProposal], None],
+    ) -> None:
+        self._replicas = replicas
+        self._fetchers = fetchers
+        self._jobs = jobs
+        self._store = store
+        self._assignments = assignments
+        self._clock = clock
+        self._propose = propose
+        self._damage: dict[TopicPartition, Corruption] = {}  # what the machines were told of
+        self.on_leading: Callable[[Partition], None] = lambda _partition: None
+        self.on_leading_no_more: Callable[[TopicPartition], None] = lambda _where: None
+
+    # -- events -----------------------------------------------------------------------------------------------------
+
+    def on_opened(self, partition: Partition) -> None:
+        """The log of a replica is open; it may have been found damaged."""
+        corruption = partition.log.corruption
+        if corruption is not None:
+            self._note_damage(partition, corruption)
+
+    def on_metadata(self, partition: Partition, committed: CommittedPartition) -> None:
+        """Committed metadata says something of the partition."""
+        self.carry_out(partition, partition.replica.on_metadata(committed, self._clock.monotonic_ms()))
+
+    def on_removed(self, partition: Partition) -> None:
+        """The replica leaves this node."""
+        self._damage.pop(partition.topic_partition, None)
+        self._assignments.forget(partition.topic_partition)
+        self._replicas.remove(partition.topic_partition)
+        self.carry_out(partition, partition.replica.on_removed())
+
+    def on_synced(self, partition: Partition) -> None:
+        """A sync of the log is done."""
+        self._replicas.on_synced(partition)
+
+    def on_cut(self, partition: Partition) -> None:
+        """A cut of the log is done."""
+        self.carry_out(partition, partition.replica.on_cut(self._clock.monotonic_ms()))
+        if self._replicas.get(partition.topic_partition) is partition:
+            self._fetchers.on_cut(partition.topic_partition)
+
+    def on_storage_failed(self, partition: Partition, failure: StorageFailure) -> None:
+        """The disk refused to do something to the log; not when it was deleted meanwhile."""
+        if self._replicas.get(partition.topic_partition) is not partition or partition.replica.is_offline:
+            return
+        log.error("partition offline", partition=str(partition.topic_partition), why=str(failure))
+        self.carry_out(partition, partition.replica.on_storage_failed())
+
+    def on_moved(self, partition: Partition, moved: Log, directory_id: UUID) -> None:
+        """The replica lives in another directory from now on."""
+        partition.replace_log(moved)
+        self.carry_out(partition, partition.replica.on_moved(moved, directory_id, self._clock.monotonic_ms()))
+
+    def look_for_damage(self) -> None:
+        """Whoever reads a log may find it damaged, in whatever thread: each find becomes an event here."""
+        now_ms = self._clock.monotonic_ms()
+        for partition in self._replicas:
+            corruption = partition.log.corruption
+            where = partition.topic_partition
+            if corruption is not None and self._damage.get(where) is not corruption:
+                self._note_damage(partition, corruption)
+                self.carry_out(partition, partition.replica.on_damage(corruption.offset, now_ms))
+
+    def _note_damage(self, partition: Partition, corruption: Corruption) -> None:
+        where = partition.topic_partition
+        self._damage[where] = corruption
+        log.error("replica damaged", partition=str(where), offset=corruption.offset, why=str(corruption))
+
+    def check_lagging(self) -> None:
+        """Row R19, for all that lead here."""
+        now_ms = self._clock.monotonic_ms()
+        for partition in self._replicas:
+            self.carry_out(partition, partition.replica.check_lagging(now_ms))
+
+    # -- effects ----------------------------------------------------------------------------------------------------
+
+    def carry_out(self, partition: Partition, effects: Sequence[do.ReplicaEffect]) -> None:
+        """In order."""
+        where = partition.topic_partition
+        for effect in effects:
+            match effect:
+                case do.HighWatermarkMoved():
+                    self._replicas.note_moved(where, high_watermark=True)
+                case do.AnswerWaiting():
+                    self._replicas.release_waiting(where)
+                case do.AnswerProduces():
+                    self._replicas.produces.check_and_complete(where)
+                case do.Propose(proposal):
+                    self._propose(partition, proposal)
+                case do.Sync():
+                    self._jobs.request_sync(partition)
+                case do.Cut() | do.Restart():
+                    self._cut(partition, effect)
+                case do.Follow():
+                    self._fetchers.follow(partition)
+                case do.StopFollowing():
+                    self._fetchers.unfollow([where])
+                case do.BeginEpoch(epoch):
+                    partition.log.begin_epoch(epoch)
+                case do.Leads():
+                    self._leads(partition)
+                case do.LeadsNoMore():
+                    self._leads_no_more(partition)
+                case do.Claim(directory_id):
+                    self._assignments.report(where, partition.topic_id, directory_id)
+                case do.MarkWhole():
+                    self._mark_whole(partition)
+                case do.Delete():
+                    self._store.delete(where)
+                case do.Say(what, at, expected):
+                    log.error(what.value, partition=str(where), at=at, expected=expected)
+
+    def _cut(self, partition: Partition, cut: do.Cut | do.Restart) -> None:
+        log_, where = partition.log, str(partition.topic_partition)
+        if isinstance(cut, do.Restart):
+            log.warning("restarting from the leader's log start", partition=where, offset=cut.offset)
+        elif cut.is_refetch:
+            log.warning("refetching from where the log is damaged", partition=where, offset=cut.offset)
+        elif cut.offset < log_.log_end_offset:
+            log.info("truncating", partition=where, to=cut.offset, log_end_offset=log_.log_end_offset)
+        self._jobs.cut(partition, cut)
+
+    def _leads(self, partition: Partition) -> None:
+        where, epoch = str(partition.topic_partition), partition.leader_epoch
+        log.info("leads", partition=where, epoch=epoch, log_end_offset=partition.log.log_end_offset)
+        self.on_leading(partition)
+
+    def _leads_no_more(self, partition: Partition) -> None:
+        replica = partition.replica
+        leader = None if replica.leader_id == NO_NODE else replica.leader_id
+        where = partition.topic_partition
+        log.info("leads no longer", partition=str(where), leader=leader, epoch=replica.leader_epoch)
+        self.on_leading_no_more(where)
+
+    def _mark_whole(self, partition: Partition) -> None:
+        where = partition.topic_partition
+        self._damage.pop(where, None)
+        try:
+            partition.log.refetched()
+        except StorageFailure as failure:
+            self.on_storage_failed(partition, failure)
+            return
+        log.info("the log is whole again", partition=str(where))

@@ -1,0 +1,163 @@
+"""What is done to the logs of replicas off the loop: syncs and cuts, for each log one at a time.
+
+Whoever needs a sync asks here: a leader whose topic has ``flush.messages``, a follower before it fetches on, the upkeep
+of the node, a topic that begins to sync. One sync serves all who asked before it began; who asks while it is under way
+is served by the next. The same event follows whoever asked: ``on_synced``.
+
+So a producer's batch is acknowledged, and a follower fetches on, only after a sync that began behind the append; and no
+sync sees a log whose files are being cut.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+from minikafka.broker.clock import Clock
+from minikafka.broker.partition import Partition
+from minikafka.broker.threads import RunInThread
+from minikafka.net.tasks import TaskOwner
+from minikafka.replication.replica_effects import Cut, Restart
+from minikafka.storage.errors import StorageFailure
+
+
+class JobEvents(Protocol):
+    """Who hears what became of the jobs."""
+
+    def on_synced(self, partition: Partition) -> None:
+        """The log is durable up to its recovery point."""
+
+    def on_cut(self, partition: Partition) -> None:
+        """The log was cut."""
+
+    def on_storage_failed(self, partition: Partition, failure: StorageFailure) -> None:
+        """The disk refused; the log is offline."""
+
+
+class _Queue:
+    """What is wanted of one log."""
+
+    __slots__ = ("cut", "is_sync_wanted", "waiters")
+
+    def __init__(self) -> None:
+        self.cut: Cut | Restart | None = None
+        self.is_sync_wanted = False
+        self.waiters: list[asyncio.Future[None]] = []  # for a sync that has not begun
+
+    @property
+    def is_empty(self) -> bool:
+        return self.cut is None and not self.is_sync_wanted
+
+
+class LogJobs:
+    """A queue for each log that has something to do; ``events`` is set by whoever carries effects out."""
+
+    events: JobEvents
+
+    def __init__(self, clock: Clock, tasks: TaskOwner, run_in_thread: RunInThread) -> None:
+        self._clock = clock
+        self._tasks = tasks
+        self._run_in_thread = run_in_thread
+        self._queues: dict[Partition, _Queue] = {}
+        self._is_closed = False
+        self._all_done = asyncio.Event()
+
+    def request_sync(self, partition: Partition) -> None:
+        """Sync a log up to its present end, soon."""
+        queue = self._queue_of(partition)
+        if queue is not None:
+            queue.is_sync_wanted = True
+
+    async def sync(self, partition: Partition) -> None:
+        """Sync a log up to its present end, and wait for it. StorageFailure when that fails."""
+        queue = self._queue_of(partition)
+        if queue is None:
+            raise StorageFailure(f"{partition.topic_partition} is not synced: the node stops")
+        queue.is_sync_wanted = True
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        queue.waiters.append(done)
+        await done
+
+    def cut(self, partition: Partition, cut: Cut | Restart) -> None:
+        """Cut a log once its sync that may be under way is done; :meth:`JobEvents.on_cut` follows.
+
+        At once, here, when nothing is to be changed on the disk.
+        """
+        if partition not in self._queues and not self._is_closed and self._is_trivial(partition, cut):
+            self.events.on_cut(partition)
+            return
+        queue = self._queue_of(partition)
+        if queue is not None:
+            assert queue.cut is None, f"{queue.cut} of {partition.topic_partition} is under way"
+            queue.cut = cut
+
+    async def close(self) -> None:
+        """Take no more jobs, and wait for those that are under way."""
+        self._is_closed = True
+        while self._queues:
+            self._all_done.clear()
+            await self._all_done.wait()
+
+    def _queue_of(self, partition: Partition) -> _Queue | None:
+        queue = self._queues.get(partition)
+        if queue is None and not self._is_closed:
+            queue = self._queues[partition] = _Queue()
+            self._tasks.start(self._run(partition, queue), f"jobs-{partition.topic_partition}")
+        return queue
+
+    async def _run(self, partition: Partition, queue: _Queue) -> None:
+        try:
+            while not queue.is_empty and not partition.replica.is_offline:
+                if queue.cut is not None:
+                    cut, queue.cut = queue.cut, None
+                    await self._cut(partition, cut)
+                else:
+                    await self._sync(partition, queue)
+                await asyncio.sleep(0)
+        except StorageFailure as failure:
+            self._refuse(queue, failure)
+            self.events.on_storage_failed(partition, failure)
+        finally:
+            del self._queues[partition]
+            self._refuse(queue, StorageFailure(f"{partition.topic_partition} went offline"))
+            self._all_done.set()
+
+    async def _sync(self, partition: Partition, queue: _Queue) -> None:
+        queue.is_sync_wanted = False
+        waiters, queue.waiters = queue.waiters, []
+        log = partition.log
+        try:
+            job = log.prepare_flush()
+            await self._run_in_thread(job.run)
+            log.complete_flush(job, wall_ms=self._clock.wall_ms())
+        except StorageFailure:
+            queue.waiters += waiters
+            raise
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self.events.on_synced(partition)
+
+    @staticmethod
+    def _is_trivial(partition: Partition, cut: Cut | Restart) -> bool:
+        """True when the log ends there already."""
+        if isinstance(cut, Restart) or cut.offset < partition.log.log_end_offset:
+            return False
+        job = partition.log.prepare_truncation(cut.offset)  # an epoch without a record may have to go from memory
+        assert job is None
+        return True
+
+    async def _cut(self, partition: Partition, cut: Cut | Restart) -> None:
+        log = partition.log
+        job = log.prepare_restart(cut.offset) if isinstance(cut, Restart) else log.prepare_truncation(cut.offset)
+        if job is not None:
+            await self._run_in_thread(job.run)
+            log.complete_cut(job)
+        self.events.on_cut(partition)
+
+    @staticmethod
+    def _refuse(queue: _Queue, failure: StorageFailure) -> None:
+        for waiter in queue.waiters:
+            if not waiter.done():
+                waiter.set_exception(failure)
+        queue.waiters = []

@@ -1,0 +1,525 @@
+"""One replica on this node: what it is to its partition, whether its log is whole, how far its records count.
+
+Everything that can befall a replica is an event here, everything to be done about it an effect
+(:mod:`~minikafka.replication.replica_effects`); nobody else decides over it. :class:`LeaderState` says more of a
+leader, :class:`ReplicaFetcher` of how a follower fetches.
+
+Role::
+
+    IDLE ------ metadata: this node leads -----> LEADER  ---- another epoch ----> LEADER or FOLLOWER
+    IDLE ------ metadata: another, or nobody --> FOLLOWER --- another epoch ----> LEADER or FOLLOWER
+    any  ------ the directory failed ----------> OFFLINE, until the node starts again
+    any  ------ metadata: no replica here -----> REMOVED
+
+Condition of the log::
+
+    WHOLE ------ damage found ----------------------------> DAMAGED (from an offset on)
+    DAMAGED ---- out of ISR and ELR, and somebody leads --> REFETCHING: cut there, fetched again
+    REFETCHING - in the ISR again, or leading ------------> WHOLE
+    REFETCHING - damage found ----------------------------> DAMAGED
+
+A damaged replica must neither lead nor vouch for anything while others can: it claims to be in a lost directory, which
+the controller answers by taking it out of ISR and ELR (KIP-858, KIP-966). The last complete replica claims nothing:
+what is left of it is better than nothing.
+
+A **cut** is one job on the disk. While it is under way the role stands still: what metadata says meanwhile is acted on
+when the cut is done, in the order in which it matters (the last word). So nothing is appended to, led from or fetched
+into a log that is being cut.
+
+What **counts**. With ``flush.messages`` a leader counts only what is synced, from its first moment: at most that many
+records less one are counted unsynced. Followers need not wait for the leader's disk, but each syncs before it fetches
+on.
+
+Invariants, asserted: a leader is in no fetcher; cuts are a follower's, one at a time; the high watermark never passes
+the log's end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Final, NamedTuple, Protocol
+from uuid import UUID
+
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import (
+    LOST_DIRECTORY,
+    NO_EPOCH,
+    NO_NODE,
+    UNASSIGNED_DIRECTORY,
+    OffsetAndEpoch,
+    TopicPartition,
+)
+from minikafka.replication import replica_effects as do
+from minikafka.replication.epochs import EpochLog
+from minikafka.replication.isr import IsrProposal
+from minikafka.replication.leader import FollowerFetchOutcome, LeaderState
+from minikafka.replication.progress import UNKNOWN_BROKER_EPOCH
+
+Effects = list[do.ReplicaEffect]
+
+NOTHING_MOVED: Final = 0
+LOG_END_MOVED: Final = 1
+HIGH_WATERMARK_MOVED: Final = 2
+SYNC_DUE: Final = 4
+"""What a write or a sync did, as bits: the hot path makes no effects."""
+
+
+class Role(Enum):
+    """What this node is to the partition."""
+
+    IDLE = "idle"
+    LEADER = "leader"
+    FOLLOWER = "follower"
+    OFFLINE = "offline"
+    REMOVED = "removed"
+
+
+class Condition(Enum):
+    """What may be believed of the log."""
+
+    WHOLE = "whole"
+    DAMAGED = "damaged"
+    REFETCHING = "refetching"
+
+
+class LocalLog(EpochLog, Protocol):
+    """What is asked of the replica's log."""
+
+    @property
+    def recovery_point(self) -> int:
+        """First offset that is not synced."""
+
+
+class CommittedPartition(NamedTuple):
+    """What committed metadata says of the partition."""
+
+    leader_id: int
+    leader_epoch: int
+    partition_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    elr: tuple[int, ...]
+    directory_id: UUID
+    """Where the cluster takes this node's replica to be (KIP-858)."""
+
+
+class ReplicaSettings(NamedTuple):
+    """The settings of topic and broker that decide here; times in milliseconds."""
+
+    min_insync_replicas: int
+    flush_messages: int
+    lag_time_max_ms: int
+
+
+class Surroundings(NamedTuple):
+    """What is asked of the node whenever it matters, never remembered."""
+
+    is_eligible: Callable[[int, int], bool]
+    """(replica id, broker epoch): would committed metadata let that process into an ISR now?"""
+    broker_epoch: Callable[[], int] = lambda: UNKNOWN_BROKER_EPOCH
+    is_leaving: Callable[[], bool] = lambda: False
+    """This node is in controlled shutdown."""
+
+
+class LocalReplica:
+    """See the module. It is the fetcher's view of the log, too (:class:`~minikafka.replication.epochs.ReplicaLog`)."""
+
+    __slots__ = (
+        "_committed",
+        "_follower_high_watermark",
+        "_is_following",
+        "_local_id",
+        "_settings",
+        "_surroundings",
+        "condition",
+        "cut",
+        "damage_offset",
+        "directory_id",
+        "is_directory_told",
+        "leader",
+        "leader_epoch",
+        "leader_id",
+        "log",
+        "role",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        local_id: int,
+        log: LocalLog,
+        settings: ReplicaSettings,
+        surroundings: Surroundings,
+        *,
+        high_watermark: int,
+        damage_offset: int | None = None,
+        directory_id: UUID = UNASSIGNED_DIRECTORY,
+        is_directory_told: bool = False,
+    ) -> None:
+        """``high_watermark`` as checkpointed; ``damage_offset``: where the log was found damaged when it was loaded.
+
+        ``is_directory_told``: the cluster is told of the directory also when it knows none (the node has several).
+        """
+        self.topic_partition = topic_partition
+        self.log = log
+        self.leader: LeaderState | None = None
+        self.leader_id = NO_NODE
+        self.leader_epoch = NO_EPOCH
+        self.role = Role.IDLE
+        self.condition = Condition.WHOLE if damage_offset is None else Condition.DAMAGED
+        self.damage_offset = damage_offset
+        self.directory_id = directory_id
+        self.is_directory_told = is_directory_told
+        self.cut: do.Cut | do.Restart | None = None  # under way
+        self._local_id = local_id
+        self._settings = settings
+        self._surroundings = surroundings
+        self._committed: CommittedPartition | None = None
+        self._is_following = False  # a fetcher has it
+        self._follower_high_watermark = self._clamped(high_watermark)
+
+    # -- the log, as a fetcher sees it ------------------------------------------------------------------------------
+
+    @property
+    def log_start_offset(self) -> int:
+        """First offset of the log."""
+        return self.log.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        """Offset after the last record."""
+        return self.log.log_end_offset
+
+    @property
+    def latest_epoch(self) -> int:
+        """Epoch of the last record."""
+        return self.log.latest_epoch
+
+    def end_offset_for_epoch(self, epoch: int) -> OffsetAndEpoch:
+        """Row E2 for the local log."""
+        return self.log.end_offset_for_epoch(epoch)
+
+    @property
+    def high_watermark(self) -> int:
+        """First offset a consumer may not read (row R24)."""
+        return self._follower_high_watermark if self.leader is None else self.leader.high_watermark
+
+    # -- what may be asked of it ------------------------------------------------------------------------------------
+
+    @property
+    def is_offline(self) -> bool:
+        """Its directory failed, or it is gone: nothing can be read or written."""
+        return self.role in (Role.OFFLINE, Role.REMOVED)
+
+    @property
+    def is_followed(self) -> bool:
+        """Another node leads, and what it sends may be appended."""
+        return self.role is Role.FOLLOWER and self._is_following and self.cut is None
+
+    @property
+    def is_sync_due(self) -> bool:
+        """As many records are not synced as ``flush.messages`` allows."""
+        log = self.log
+        return log.log_end_offset - log.recovery_point >= self._settings.flush_messages
+
+    def acknowledgement_of(self, required_offset: int, leader_epoch: int, *, needs_all: bool) -> ErrorCode | None:
+        """What a produce that ends at ``required_offset``, appended in ``leader_epoch``, is answered; None: it waits.
+
+        ``needs_all``: acks=all, that is the high watermark; else the leader's own counted end (rows R23, D4).
+        """
+        if self.is_offline:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        leader = self.leader
+        if leader is None or self.leader_epoch != leader_epoch:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if not needs_all:
+            return ErrorCode.NONE if leader.log_end_offset >= required_offset else None
+        is_answered, error = leader.check_required_offset(required_offset)
+        return error if is_answered else None
+
+    # -- the data path ----------------------------------------------------------------------------------------------
+
+    def on_written(self, now_ms: int) -> int:
+        """A leader's log grew: what moved, as bits (rows R1, R21)."""
+        leader = self.leader
+        if self.is_sync_due:
+            return LOG_END_MOVED | SYNC_DUE  # followers need not wait for our disk
+        if leader is None:
+            return NOTHING_MOVED
+        if leader.on_append(self.log.log_end_offset, now_ms):
+            return LOG_END_MOVED | HIGH_WATERMARK_MOVED
+        return LOG_END_MOVED
+
+    def on_synced(self, now_ms: int) -> int:
+        """The log is synced up to its recovery point, whoever asked for it: what moved, as bits."""
+        leader = self.leader
+        due = SYNC_DUE if self.is_sync_due and not self.is_offline else NOTHING_MOVED
+        if leader is not None and leader.on_append(max(self._counted_end(), leader.log_end_offset), now_ms):
+            return due | HIGH_WATERMARK_MOVED
+        return due
+
+    def on_follower_fetch(
+        self, replica_id: int, broker_epoch: int, fetch_offset: int, log_start_offset: int, now_ms: int
+    ) -> FollowerFetchOutcome:
+        """Rows R17, R18. KafkaError for a stale incarnation, an offset beyond the log's end, or no leader here."""
+        leader = self.leader
+        if leader is None:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.topic_partition} is not led here")
+        end_offset = self.log.log_end_offset
+        return leader.on_follower_fetch(replica_id, broker_epoch, fetch_offset, log_start_offset, end_offset, now_ms)
+
+    def follow_high_watermark(self, leader_high_watermark: int) -> bool:
+        """Row R11: min(own log end, the leader's high watermark). True when it rose."""
+        before = self._follower_high_watermark
+        self._follower_high_watermark = self._clamped(leader_high_watermark)
+        return self._follower_high_watermark > before
+
+    def check_lagging(self, now_ms: int) -> Effects:
+        """Row R19; and time alone may end the wait for a joining replica."""
+        leader = self.leader
+        if leader is None:
+            return []
+        effects: Effects = []
+        if (proposal := leader.maybe_shrink(now_ms)) is not None:
+            effects.append(do.Propose(proposal))
+        if leader.maybe_advance_high_watermark(now_ms):
+            effects.append(do.HighWatermarkMoved())
+        return effects
+
+    # -- the ISR ----------------------------------------------------------------------------------------------------
+
+    def on_proposal_accepted(
+        self, proposal: IsrProposal, isr: tuple[int, ...], partition_epoch: int, now_ms: int
+    ) -> Effects:
+        """The controller committed it. One that is not in flight any more changes nothing."""
+        leader = self.leader
+        if leader is None or leader.proposal_in_flight is not proposal:
+            return []
+        return self._isr_changed(leader.on_proposal_accepted(proposal, isr, partition_epoch, now_ms))
+
+    def on_proposal_refused(self, proposal: IsrProposal, error: ErrorCode, now_ms: int) -> IsrProposal | None:
+        """The controller refused it, or nobody answered: what to send after a back-off, if anything."""
+        leader = self.leader
+        if leader is None or leader.proposal_in_flight is not proposal:
+            return None
+        return leader.on_proposal_refused(proposal, error, now_ms)
+
+    def configure(self, settings: ReplicaSettings, now_ms: int) -> Effects:
+        """Settings changed."""
+        self._settings = settings
+        leader = self.leader
+        if leader is None:
+            return []
+        effects: Effects = [do.Sync()] if self.is_sync_due else []
+        return effects + self._isr_changed(leader.set_min_insync_replicas(settings.min_insync_replicas, now_ms))
+
+    def on_registered(self) -> None:
+        """This node registered anew, and goes on leading."""
+        if self.leader is not None:
+            self.leader.local_broker_epoch = self._surroundings.broker_epoch()
+
+    # -- roles ------------------------------------------------------------------------------------------------------
+
+    def on_metadata(self, committed: CommittedPartition, now_ms: int) -> Effects:
+        """Committed metadata changed (rows R9, R14, C2)."""
+        assert self.role is not Role.REMOVED
+        self._committed = committed
+        return self._take_role(now_ms)
+
+    def on_removed(self) -> Effects:
+        """Metadata places no replica here any more, or the topic is gone."""
+        effects = self._end_role(Role.REMOVED)
+        effects.append(do.Delete())
+        return effects
+
+    def on_storage_failed(self) -> Effects:
+        """The log's directory failed: neither serve nor follow until the node starts again (row R12)."""
+        return [] if self.is_offline else self._end_role(Role.OFFLINE)
+
+    def _take_role(self, now_ms: int) -> Effects:
+        committed = self._committed
+        if committed is None or self.is_offline:
+            return []
+        if self.cut is not None:
+            return []  # on_cut comes back here
+        effects = self._claims(committed)
+        if committed.leader_id == self._local_id:
+            return effects + self._lead(committed, now_ms)
+        return effects + self._follow(committed)
+
+    def _lead(self, committed: CommittedPartition, now_ms: int) -> Effects:
+        leader, epoch = self.leader, committed.leader_epoch
+        if leader is not None and leader.leader_epoch == epoch:
+            moved = leader.on_metadata(committed.isr, committed.partition_epoch, committed.replicas, now_ms)
+            return self._isr_changed(moved)
+        if self.log.latest_epoch > epoch:
+            return self._cannot_lead(epoch)
+        effects = self._stop_following()
+        effects.append(do.BeginEpoch(epoch))
+        counted_end = max(self._counted_end(), self.high_watermark)
+        self.leader = LeaderState(
+            self.topic_partition,
+            self._local_id,
+            epoch,
+            leader_epoch_start_offset=self.log.log_end_offset,
+            replicas=committed.replicas,
+            isr=committed.isr,
+            partition_epoch=committed.partition_epoch,
+            high_watermark=self.high_watermark,
+            log_end_offset=counted_end,
+            lag_time_max_ms=self._settings.lag_time_max_ms,
+            now_ms=now_ms,
+            min_insync_replicas=self._settings.min_insync_replicas,
+            local_broker_epoch=self._surroundings.broker_epoch(),
+            is_eligible=self._surroundings.is_eligible,
+        )
+        self.role, self.leader_id, self.leader_epoch = Role.LEADER, self._local_id, epoch
+        effects += self._end_refetch(committed)
+        effects += [do.AnswerWaiting(), do.Leads()]
+        if self.is_sync_due:
+            effects.append(do.Sync())
+        return effects
+
+    def _cannot_lead(self, epoch: int) -> Effects:
+        """The log was written in later epochs than the cluster knows: it is of another life of the cluster."""
+        return [do.Say(do.Saying.EPOCHS_BEYOND_METADATA, epoch, self.log.latest_epoch), *self._end_role(Role.OFFLINE)]
+
+    def _follow(self, committed: CommittedPartition) -> Effects:
+        """Row R14: no longer lead, refuse produce, stop fetching, answer who waits, fetch from the new leader.
+
+        Not from there on if this node is on its way out: let out of the ISR, its copy is nobody's hope any more.
+        """
+        effects: Effects = []
+        is_new = self.role is not Role.FOLLOWER or self.leader_epoch != committed.leader_epoch
+        if is_new:
+            effects += self._resign(committed)
+        else:
+            effects += self._end_refetch(committed)
+        if committed.leader_id == NO_NODE:
+            return effects
+        if self._must_refetch(committed):
+            assert self.damage_offset is not None
+            self.condition = Condition.REFETCHING
+            return effects + self._stop_following() + [self._begin(do.Cut(self.damage_offset, is_refetch=True))]
+        if not self._is_following and not self._is_leaving(committed):
+            self._is_following = True
+            effects.append(do.Follow(committed.leader_id, committed.leader_epoch))
+        return effects
+
+    def _resign(self, committed: CommittedPartition) -> Effects:
+        has_led = self.leader is not None
+        self._follower_high_watermark = self._clamped(self.high_watermark)
+        self.leader = None
+        self.role = Role.FOLLOWER
+        self.leader_id, self.leader_epoch = committed.leader_id, committed.leader_epoch
+        effects = [*self._stop_following(), do.AnswerWaiting()]
+        return [*effects, do.LeadsNoMore()] if has_led else effects
+
+    def _is_leaving(self, committed: CommittedPartition) -> bool:
+        return self._local_id not in committed.isr and self._surroundings.is_leaving()
+
+    def _stop_following(self) -> Effects:
+        if not self._is_following:
+            return []
+        self._is_following = False
+        return [do.StopFollowing()]
+
+    def _end_role(self, role: Role) -> Effects:
+        has_led = self.leader is not None
+        self._follower_high_watermark = self.high_watermark
+        self.leader = None
+        self.role = role
+        effects = [*self._stop_following(), do.AnswerWaiting()]
+        return [*effects, do.LeadsNoMore()] if has_led else effects
+
+    def _isr_changed(self, high_watermark_moved: bool) -> Effects:
+        """Who waits for acks=all is told when the ISR is too small (row R23)."""
+        assert self.leader is not None
+        effects: Effects = [do.HighWatermarkMoved()] if high_watermark_moved else []
+        return [*effects, do.AnswerProduces()] if self.leader.is_under_min_isr else effects
+
+    # -- cuts -------------------------------------------------------------------------------------------------------
+
+    def truncate(self, offset: int) -> Effects:
+        """A follower's log leaves the leader's at ``offset`` (row R4): cut it there."""
+        assert self.is_followed, f"{self.topic_partition} is not followed: {self.role}"
+        effects: Effects = []
+        if offset < min(self._follower_high_watermark, self.log.log_end_offset):
+            effects.append(do.Say(do.Saying.LOSS_BY_TRUNCATION, offset, self._follower_high_watermark))
+        return [*effects, self._begin(do.Cut(offset))]
+
+    def restart(self, offset: int) -> Effects:
+        """The leader's log begins behind ours (row R13): begin an empty one at ``offset``."""
+        assert self.is_followed, f"{self.topic_partition} is not followed: {self.role}"
+        return [self._begin(do.Restart(offset))]
+
+    def on_cut(self, now_ms: int) -> Effects:
+        """The cut is done: the log ends where it says now. What metadata said meanwhile is acted on."""
+        assert self.cut is not None, "no cut was under way"
+        self.cut = None
+        self._follower_high_watermark = self._clamped(self._follower_high_watermark)
+        return self._take_role(now_ms)
+
+    def _begin(self, cut: do.Cut | do.Restart) -> do.ReplicaEffect:
+        assert self.cut is None, f"{self.cut} is under way"
+        assert self.leader is None, "leaders cut nothing"
+        self.cut = cut
+        return cut
+
+    # -- damage, directories ----------------------------------------------------------------------------------------
+
+    def on_damage(self, offset: int, now_ms: int) -> Effects:
+        """Damaged bytes were found: what the log holds from ``offset`` on may not be believed (P5)."""
+        if self.is_offline:
+            return []
+        if self.condition is Condition.DAMAGED and self.damage_offset is not None:
+            offset = min(offset, self.damage_offset)
+        self.damage_offset = offset
+        self.condition = Condition.DAMAGED
+        return self._take_role(now_ms)
+
+    def on_moved(self, log: LocalLog, directory_id: UUID, now_ms: int) -> Effects:
+        """The log is in another directory now: the same records, in other files, all of them synced (row A5)."""
+        assert self.cut is None
+        self.log = log
+        self.directory_id = directory_id
+        moved = self.on_synced(now_ms)
+        effects: Effects = [do.HighWatermarkMoved()] if moved & HIGH_WATERMARK_MOVED else []
+        return effects + ([] if self._committed is None else self._claims(self._committed))
+
+    def _claims(self, committed: CommittedPartition) -> Effects:
+        """Where the cluster shall take the replica to be."""
+        claimed = self.directory_id
+        if self.condition is Condition.DAMAGED:
+            complete = {*committed.isr, *committed.elr}
+            if self._local_id not in complete:
+                return []  # not before it is cut
+            if len(complete) > 1:
+                claimed = LOST_DIRECTORY
+        known = committed.directory_id
+        if known == claimed or claimed == UNASSIGNED_DIRECTORY:
+            return []
+        is_news = known != UNASSIGNED_DIRECTORY or self.is_directory_told or claimed == LOST_DIRECTORY
+        return [do.Claim(claimed)] if is_news else []
+
+    def _must_refetch(self, committed: CommittedPartition) -> bool:
+        """Not while others may count on this copy."""
+        return self.condition is Condition.DAMAGED and self._local_id not in (*committed.isr, *committed.elr)
+
+    def _end_refetch(self, committed: CommittedPartition) -> Effects:
+        """In the ISR again, or elected all the same: whatever was damaged has been replaced, or given up."""
+        if self.condition is not Condition.REFETCHING or self._local_id not in committed.isr:
+            return []
+        self.condition = Condition.WHOLE
+        self.damage_offset = None
+        return [do.MarkWhole()]
+
+    # -- inside -----------------------------------------------------------------------------------------------------
+
+    def _counted_end(self) -> int:
+        return self.log.recovery_point if self.is_sync_due else self.log.log_end_offset
+
+    def _clamped(self, high_watermark: int) -> int:
+        return max(self.log.log_start_offset, min(high_watermark, self.log.log_end_offset))

@@ -1,0 +1,138 @@
+"""What a :class:`~minikafka.replication.local_replica.LocalReplica` asks its driver to do, in the order given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+from uuid import UUID
+
+from minikafka.replication.isr import IsrProposal
+
+
+@dataclass(frozen=True, slots=True)
+class StopFollowing:
+    """Take it out of its fetcher; what is on its way is dropped (row R10)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Follow:
+    """Fetch it from its leader (row R9)."""
+
+    leader_id: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class BeginEpoch:
+    """Note in the log that a leader epoch begins at its end (KIP-101)."""
+
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerWaiting:
+    """Try everything that waits on the partition: it finds who leads now, or the error."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerProduces:
+    """Try the produces that wait for acks: the ISR is too small now."""
+
+
+@dataclass(frozen=True, slots=True)
+class HighWatermarkMoved:
+    """Try who waits for it, once this loop iteration is over (row D6)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leads:
+    """This node leads, in a new epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeadsNoMore:
+    """This node does not lead any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Propose:
+    """Send the proposal to the controller (row R20)."""
+
+    proposal: IsrProposal
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """Sync the log, and say so (``on_synced``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Cut the log durably so that it ends at ``offset``, or before at a batch boundary, and answer ``on_cut``.
+
+    ``is_refetch``: because it is damaged from there on.
+    """
+
+    offset: int
+    is_refetch: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """Drop the whole log durably, begin an empty one at ``offset``, and answer ``on_cut`` (row R13)."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Tell the controller in which directory the replica is (KIP-858)."""
+
+    directory_id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class MarkWhole:
+    """Remove the mark of damage."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete the log."""
+
+
+class Saying(Enum):
+    """Events for the log of the node, for people."""
+
+    LOSS_BY_TRUNCATION = "truncating below the high watermark: the leader lost committed records"
+    EPOCHS_BEYOND_METADATA = "the log has later leader epochs than the cluster's metadata: it cannot lead"
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """Put it into the node's log, with two numbers: where (an offset, or an epoch), and what it should have been."""
+
+    what: Saying
+    at: int
+    expected: int
+
+
+ReplicaEffect: TypeAlias = (
+    StopFollowing
+    | Follow
+    | BeginEpoch
+    | AnswerWaiting
+    | AnswerProduces
+    | HighWatermarkMoved
+    | Leads
+    | LeadsNoMore
+    | Propose
+    | Sync
+    | Cut
+    | Restart
+    | Claim
+    | MarkWhole
+    | Delete
+    | Say
+)

@@ -1,0 +1,322 @@
+"""The rules of one local replica, each by the shortest way to it; local_replica_model.py has the long ways."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+from replication_log import MemoryLog
+
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import LOST_DIRECTORY, NO_NODE, TopicPartition
+from minikafka.replication import replica_effects as do
+from minikafka.replication.local_replica import (
+    HIGH_WATERMARK_MOVED,
+    LOG_END_MOVED,
+    NOTHING_MOVED,
+    SYNC_DUE,
+    CommittedPartition,
+    Condition,
+    LocalReplica,
+    ReplicaSettings,
+    Role,
+    Surroundings,
+)
+
+ME, OTHER, THIRD = 1, 2, 3
+WHERE = TopicPartition("t", 0)
+DIRECTORY = UUID(int=77)
+NEVER = 1 << 62
+
+
+class SyncedLog(MemoryLog):
+    """A log of which so much is synced."""
+
+    synced = 0
+
+    @property
+    def recovery_point(self):
+        return self.synced
+
+
+class Rig:
+    def __init__(self, *, records=5, flush_messages=NEVER, high_watermark=0, damage_offset=None, min_isr=1):
+        self.log = SyncedLog([(1, value) for value in range(records)])
+        self.is_leaving = False
+        self.replica = LocalReplica(
+            WHERE,
+            ME,
+            self.log,
+            ReplicaSettings(min_isr, flush_messages, 1000),
+            Surroundings(lambda _replica, _epoch: True, lambda: 7, lambda: self.is_leaving),
+            high_watermark=high_watermark,
+            damage_offset=damage_offset,
+            directory_id=DIRECTORY,
+        )
+
+    def told(self, leader=ME, epoch=2, *, isr=(ME, OTHER), elr=(), version=0, directory=DIRECTORY):
+        committed = CommittedPartition(leader, epoch, version, (ME, OTHER, THIRD), isr, elr, directory)
+        return self.replica.on_metadata(committed, 0)
+
+    def fetched(self, offset, replica=OTHER):
+        return self.replica.on_follower_fetch(replica, 7, offset, 0, 0)
+
+
+def kinds(effects):
+    return [type(effect) for effect in effects]
+
+
+# -- roles ------------------------------------------------------------------------------------------------------------
+
+
+def test_leading_begins_with_its_epoch_and_answers_who_waits():
+    rig = Rig()
+    assert rig.told() == [do.BeginEpoch(2), do.AnswerWaiting(), do.Leads()]
+    assert (rig.replica.role, rig.replica.leader_id, rig.replica.leader_epoch) == (Role.LEADER, ME, 2)
+    assert rig.told(version=1, isr=(ME,)) == [], "who was in sync a moment ago may come back"
+    assert rig.replica.check_lagging(5000) == [do.HighWatermarkMoved()]
+    assert rig.replica.high_watermark == 5
+
+
+@pytest.mark.spec("R14")
+def test_a_leader_steps_down_before_it_follows():
+    rig = Rig()
+    rig.told(isr=(ME,))
+    assert rig.replica.high_watermark == 5
+    assert rig.told(OTHER, 3) == [do.AnswerWaiting(), do.LeadsNoMore(), do.Follow(OTHER, 3)]
+    assert rig.replica.leader is None
+    assert rig.replica.high_watermark == 5, "it stays where it was"
+    assert rig.told(OTHER, 3, version=2) == []
+    assert rig.told(THIRD, 4) == [do.StopFollowing(), do.AnswerWaiting(), do.Follow(THIRD, 4)]
+    assert rig.told(NO_NODE, 5) == [do.StopFollowing(), do.AnswerWaiting()]
+    assert rig.told(ME, 6) == [do.BeginEpoch(6), do.AnswerWaiting(), do.Leads()]
+
+
+@pytest.mark.spec("R14")
+def test_whoever_leaves_and_is_out_of_the_isr_follows_nobody():
+    rig = Rig()
+    rig.is_leaving = True
+    assert do.Follow(OTHER, 2) in rig.told(OTHER, 2)
+    assert do.Follow not in kinds(rig.told(OTHER, 3, isr=(OTHER,)))
+
+
+def test_a_failed_directory_ends_every_role_for_good():
+    rig = Rig()
+    rig.told()
+    assert rig.replica.on_storage_failed() == [do.AnswerWaiting(), do.LeadsNoMore()]
+    assert rig.replica.on_storage_failed() == []
+    assert rig.told(epoch=9) == []
+    assert rig.replica.on_damage(0, 0) == []
+    assert rig.replica.is_offline
+    assert rig.replica.acknowledgement_of(1, 2, needs_all=False) is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_removed_replica_is_deleted_after_everything_else_ended():
+    rig = Rig()
+    rig.told(OTHER)
+    assert rig.replica.on_removed() == [do.StopFollowing(), do.AnswerWaiting(), do.Delete()]
+    assert rig.replica.role is Role.REMOVED
+
+
+def test_a_log_of_later_epochs_than_the_clusters_does_not_lead():
+    rig = Rig()
+    rig.log.begin_epoch(9)
+    say, *rest = rig.told(epoch=3)
+    assert say == do.Say(do.Saying.EPOCHS_BEYOND_METADATA, 3, 9)
+    assert rest == [do.AnswerWaiting()]
+    assert rig.replica.role is Role.OFFLINE
+
+
+# -- what counts ------------------------------------------------------------------------------------------------------
+
+
+def test_a_write_counts_at_once_unless_it_must_be_synced():
+    rig = Rig()
+    rig.told(isr=(ME,))
+    rig.log.append(2, 6)
+    assert rig.replica.on_written(0) == LOG_END_MOVED | HIGH_WATERMARK_MOVED
+    rig = Rig(flush_messages=3)
+    rig.log.synced = 5
+    rig.told(isr=(ME,))
+    rig.log.append(2, 6, 7)
+    assert rig.replica.on_written(0) == LOG_END_MOVED | HIGH_WATERMARK_MOVED, "two may be unsynced"
+    rig.log.append(2, 8)
+    assert rig.replica.on_written(0) == LOG_END_MOVED | SYNC_DUE
+    assert rig.replica.high_watermark == 7
+    rig.log.synced = 8
+    assert rig.replica.on_synced(0) == HIGH_WATERMARK_MOVED
+    assert rig.replica.high_watermark == 8
+
+
+@pytest.mark.spec("P2")
+def test_a_new_leader_counts_what_is_synced_from_its_first_moment():
+    rig = Rig(flush_messages=1, high_watermark=2)
+    rig.log.synced = 3
+    effects = rig.told(isr=(ME,))
+    assert effects[-1] == do.Sync()
+    assert rig.replica.high_watermark == 3, "not 5: power may take 3 and 4"
+    assert rig.replica.acknowledgement_of(5, 2, needs_all=False) is None
+    rig.log.synced = 5
+    assert rig.replica.on_synced(0) == HIGH_WATERMARK_MOVED
+    assert rig.replica.acknowledgement_of(5, 2, needs_all=True) is ErrorCode.NONE
+
+
+def test_a_sync_that_others_overtook_asks_for_the_next():
+    rig = Rig(flush_messages=1)
+    rig.told(isr=(ME,))
+    rig.log.synced = 3
+    assert rig.replica.on_synced(0) == SYNC_DUE | HIGH_WATERMARK_MOVED
+    assert rig.replica.high_watermark == 3
+
+
+def test_settings_that_ask_for_syncs_have_the_log_synced():
+    rig = Rig()
+    rig.told(isr=(ME,))
+    assert rig.replica.configure(ReplicaSettings(1, 1, 1000), 0) == [do.Sync()]
+    assert rig.replica.configure(ReplicaSettings(2, NEVER, 1000), 0) == [do.AnswerProduces()]
+
+
+def test_a_follower_counts_nothing_of_its_own():
+    rig = Rig()
+    rig.told(OTHER)
+    assert rig.replica.on_written(0) == NOTHING_MOVED
+    assert rig.replica.on_synced(0) == NOTHING_MOVED
+    assert rig.replica.follow_high_watermark(99)
+    assert rig.replica.high_watermark == 5
+    with pytest.raises(KafkaError) as refused:
+        rig.fetched(5)
+    assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@pytest.mark.spec("R23")
+def test_who_waits_for_acks_is_answered_by_role_epoch_and_offsets():
+    rig = Rig(min_isr=2)
+    rig.told()
+    assert rig.replica.acknowledgement_of(5, 2, needs_all=True) is None
+    assert rig.replica.acknowledgement_of(5, 2, needs_all=False) is ErrorCode.NONE
+    assert rig.replica.acknowledgement_of(5, 1, needs_all=True) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert rig.fetched(5).high_watermark_moved
+    assert rig.replica.acknowledgement_of(5, 2, needs_all=True) is ErrorCode.NONE
+    rig.told(isr=(ME,), version=1)
+    assert rig.replica.acknowledgement_of(6, 2, needs_all=True) is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+
+# -- cuts -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("R4")
+def test_a_cut_below_the_high_watermark_is_said():
+    rig = Rig(high_watermark=4)
+    rig.told(OTHER)
+    assert rig.replica.truncate(3) == [do.Say(do.Saying.LOSS_BY_TRUNCATION, 3, 4), do.Cut(3)]
+    rig.log.truncate_to(3)
+    assert rig.replica.on_cut(0) == []
+    assert rig.replica.high_watermark == 3
+    assert rig.replica.truncate(3) == [do.Cut(3)]
+
+
+def test_the_role_stands_still_while_the_log_is_cut():
+    rig = Rig()
+    rig.told(OTHER)
+    rig.replica.truncate(3)
+    assert not rig.replica.is_followed
+    assert rig.told(THIRD, 3) == []
+    assert rig.told(ME, 4) == []
+    assert rig.replica.role is Role.FOLLOWER
+    rig.log.truncate_to(3)
+    assert rig.replica.on_cut(0) == [do.StopFollowing(), do.BeginEpoch(4), do.AnswerWaiting(), do.Leads()]
+
+
+def test_only_one_cut_at_a_time_and_none_of_a_leader():
+    rig = Rig()
+    rig.told(OTHER)
+    rig.replica.restart(9)
+    for again in (rig.replica.restart, rig.replica.truncate):
+        with pytest.raises(AssertionError):
+            again(3)
+    rig = Rig()
+    rig.told()
+    with pytest.raises(AssertionError):
+        rig.replica.truncate(3)
+
+
+def test_a_replica_that_goes_while_it_is_cut_stays_gone():
+    rig = Rig()
+    rig.told(OTHER)
+    rig.replica.truncate(3)
+    rig.replica.on_storage_failed()
+    assert rig.told(ME, 3) == []
+    assert rig.replica.on_cut(0) == []
+
+
+# -- damage and directories -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("P5")
+def test_a_damaged_leader_gives_up_everything_before_it_is_fetched_again():
+    rig = Rig(high_watermark=5)
+    rig.told()
+    assert rig.replica.on_damage(2, 0) == [do.Claim(LOST_DIRECTORY)]
+    assert rig.replica.role is Role.LEADER, "until the controller took it away"
+    effects = rig.told(OTHER, 3, isr=(OTHER,), version=1, directory=LOST_DIRECTORY)
+    assert effects == [do.AnswerWaiting(), do.LeadsNoMore(), do.Cut(2, is_refetch=True)]
+    assert rig.replica.condition is Condition.REFETCHING
+    rig.log.truncate_to(2)
+    assert rig.replica.on_cut(0) == [do.Claim(DIRECTORY), do.Follow(OTHER, 3)]
+    assert rig.told(OTHER, 3, isr=(ME, OTHER), version=2) == [do.MarkWhole()]
+    assert rig.replica.condition is Condition.WHOLE
+
+
+@pytest.mark.spec("P5")
+def test_nothing_is_cut_while_others_may_count_on_the_copy():
+    for isr, elr in (((ME, OTHER), ()), ((OTHER,), (ME,))):
+        rig = Rig(damage_offset=2)
+        effects = rig.told(OTHER, isr=isr, elr=elr)
+        assert effects == [do.Claim(LOST_DIRECTORY), do.AnswerWaiting(), do.Follow(OTHER, 2)]
+
+
+@pytest.mark.spec("P5")
+def test_the_last_complete_replica_claims_nothing_and_goes_on():
+    rig = Rig(damage_offset=2)
+    assert do.Claim not in kinds(rig.told(isr=(ME,)))
+    assert rig.replica.role is Role.LEADER
+    assert rig.told(isr=(ME, OTHER), version=1) == [do.Claim(LOST_DIRECTORY)], "now there is another"
+
+
+def test_damage_found_while_refetching_begins_anew():
+    rig = Rig(damage_offset=2)
+    rig.told(OTHER, isr=(OTHER,))
+    rig.log.truncate_to(2)
+    rig.replica.on_cut(0)
+    effects = rig.replica.on_damage(1, 0)
+    assert effects == [do.StopFollowing(), do.Cut(1, is_refetch=True)]
+    rig.log.truncate_to(1)
+    rig.replica.on_cut(0)
+    assert rig.replica.on_damage(0, 0) == [do.StopFollowing(), do.Cut(0, is_refetch=True)]
+
+
+def test_damage_found_during_a_cut_is_acted_on_after_it():
+    rig = Rig()
+    rig.told(OTHER, isr=(OTHER,))
+    rig.replica.truncate(4)
+    assert rig.replica.on_damage(1, 0) == []
+    assert rig.replica.on_cut(0) == [do.StopFollowing(), do.Cut(1, is_refetch=True)]
+
+
+def test_an_unclean_election_ends_a_refetch():
+    rig = Rig(damage_offset=2)
+    rig.told(OTHER, isr=(OTHER,))
+    rig.log.truncate_to(2)
+    rig.replica.on_cut(0)
+    assert do.MarkWhole() in rig.told(ME, 3, isr=(ME,))
+    assert rig.replica.condition is Condition.WHOLE
+
+
+@pytest.mark.spec("A5")
+def test_a_moved_replica_says_where_it_is_and_counts_as_synced():
+    rig = Rig(flush_messages=1)
+    rig.told(isr=(ME,))
+    rig.log.synced = 5
+    there = UUID(int=78)
+    assert rig.replica.on_moved(rig.log, there, 0) == [do.HighWatermarkMoved(), do.Claim(there)]
+    assert rig.replica.high_watermark == 5
