@@ -117,6 +117,8 @@ def _clean(log: Log) -> float:
     while not job.step():
         pass
     took = time.thread_time() - began
+    assert log.prepare_swap(job)
+    job.publish()
     assert log.complete_compaction(job)
     return took
 

@@ -110,7 +110,10 @@ class Maintenance:
             try:
                 while not await self._run_in_thread(job.step):
                     pass
-                is_done = log_.complete_compaction(job)
+                is_done = False
+                if log_.prepare_swap(job):
+                    await self._run_in_thread(job.publish)
+                    is_done = log_.complete_compaction(job)
             finally:
                 log_.is_cleaning = False
             where = str(partition.topic_partition)

@@ -8,14 +8,15 @@ that a later one supersedes (:mod:`~minikafka.storage.cleaning`). A tombstone (n
 are not forgotten; control batches stay. Records of a transaction count once its commit marker was seen; those of an
 aborted one supersede nothing. A batch whose records nobody can tell from each other stays as it is.
 
-:func:`plan` and :func:`complete` run on the event loop, :meth:`CompactionJob.step` anywhere, a piece at a time. Files
-change as Kafka changes them, so that a crash at any point leaves the old segments or the new ones: written and synced
-as ``.cleaned``, renamed to ``.swap`` (from here on recovery finishes it), the old ones taken away, renamed into place.
+:func:`plan`, :func:`prepare_swap` and :func:`complete` run on the event loop, :meth:`CompactionJob.step` and
+:meth:`CompactionJob.publish` anywhere. Files change as Kafka changes them, so that a crash at any point leaves the old
+segments or the new ones: written and synced as ``.cleaned``, renamed to ``.swap`` (from here on recovery finishes it),
+the old ones taken away, renamed into place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from minikafka.records.batch import BatchHeader, Buffer
@@ -69,7 +70,10 @@ def _cleanable(log: Log, high_watermark: int, wall_ms: int) -> list[Segment]:
 
 
 class CompactionJob:
-    """One pass over one log. ``error`` or ``damaged`` is set if it could not be finished."""
+    """One pass over one log. ``error`` or ``damaged`` is set if it could not be finished.
+
+    :meth:`step` until True, ``Log.prepare_swap``, :meth:`publish`, ``Log.complete_compaction``.
+    """
 
     def __init__(self, log: Log, segments: Sequence[Segment], wall_ms: int) -> None:
         self.generation = log.generation
@@ -77,7 +81,9 @@ class CompactionJob:
         self.damaged: tuple[Segment, BadBatchError | OSError] | None = None
         self.end_offset = segments[-1].next_offset  # less if the map filled up
         self.groups: list[tuple[list[Segment], Segment]] = []  # old segments and the one that replaces them
+        self.store_bounds: Callable[[], None] = lambda: None  # the recovery point and log start, durably
         self._disk = log.disk
+        self._directory = log.directory
         self._segments = list(segments)
         self._keys = KeyMap(log.first_dirty_offset)
         self._last_of_producer = {entry.producer_id: entry.last_offset for entry in log.producers.entries}
@@ -101,6 +107,16 @@ class CompactionJob:
         except OSError as error:
             self.error = error
         return True
+
+    def publish(self) -> None:
+        """In any thread: from here on a crash leaves the new segments. First, that recovery need not look at them."""
+        try:
+            self.store_bounds()
+            for _old, new in self.groups:
+                new.rename(SWAP_SUFFIX)
+            self._disk.fsync_dir(self._directory)
+        except OSError as error:
+            self.error = error
 
     def discard(self) -> None:
         """Remove what was written."""
@@ -218,22 +234,39 @@ def _groups(segments: Sequence[Segment], config: LogConfig) -> Iterator[list[Seg
         yield group
 
 
-def complete(log: Log, job: CompactionJob) -> bool:
-    """Put the new segments in the place of the old. False if the log changed under the job, or it failed."""
+def prepare_swap(log: Log, job: CompactionJob) -> bool:
+    """May the new segments take the place of the old? False: they are removed, another pass may do better."""
     if job.damaged is not None:
         log.mark_damaged(*job.damaged)
-    if job.error or job.damaged or job.generation != log.generation or log.is_offline:
+    if job.damaged or job.error or not _is_current(log, job):
         job.discard()
         return False
+    job.store_bounds = log.prepare_bounds()
+    return True
+
+
+def complete(log: Log, job: CompactionJob) -> bool:
+    """Let them. False if the log was cut meanwhile, or has failed. StorageFailure if what was published may be lost."""
+    if job.error is not None and job.error.errno not in PASSING_ERRORS:
+        with log.guard("compact"):
+            raise job.error
+    if job.error or not _is_current(log, job):
+        job.discard()
+        log.flusher.names_changed()
+        return False
     with log.guard("compact"):
-        log.record_bounds()
         for old, new in job.groups:
             if all(segment in log.segments for segment in old):
                 _swap(log, old, new)
             else:
                 _remove(log.disk, new)
+                log.flusher.names_changed()
     log.first_dirty_offset = max(log.first_dirty_offset, job.end_offset)
     return True
+
+
+def _is_current(log: Log, job: CompactionJob) -> bool:
+    return job.generation == log.generation and not log.is_offline
 
 
 def _remove(disk: Disk, new: Segment) -> None:
@@ -242,8 +275,7 @@ def _remove(disk: Disk, new: Segment) -> None:
 
 
 def _swap(log: Log, old: list[Segment], new: Segment) -> None:
-    new.rename(SWAP_SUFFIX)
-    log.disk.fsync_dir(log.directory)
+    """The name of ``new`` is durable: after a crash it takes the place of the others, however far this came."""
     for segment in old:
         log.discard(segment)
     new.rename("")

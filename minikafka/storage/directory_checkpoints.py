@@ -64,11 +64,10 @@ class DirectoryCheckpoints:
         self.recovery_points, self.log_starts = self._recovery_points.read(), self._log_starts.read()
         self.first_dirty, self.high_watermarks = self._first_dirty.read(), self._high_watermarks.read()
 
-    def record_bounds(self, logs: Logs) -> None:
-        """Record durably below which offsets the logs need no recovery, and where they start."""
+    def prepare_bounds(self, logs: Logs) -> Callable[[], None]:
+        """Below which offsets the logs need no recovery, and where they start: on disk when this is called."""
         self._note_bounds(logs)
-        self._recovery_points.store()
-        self._log_starts.store()
+        return self._store
 
     def prepare(self, logs: Logs, high_watermarks: Mapping[TopicPartition, int]) -> CheckpointJob:
         """Note everything about the logs that are there. Those without a high watermark keep their last."""

@@ -73,7 +73,7 @@ class LogHooks(NamedTuple):
     """What a log tells its directory."""
 
     on_failure: Callable[[StorageFailure], None] = lambda _failure: None
-    record_bounds: Callable[[], None] = lambda: None  # recovery point and log start, durably, before they are cut
+    prepare_bounds: Callable[[], Callable[[], None]] = lambda: _nothing  # recovery point and log start, for a thread
     discard: Callable[[Sequence[str]], None] | None = None  # files to unlink some time; None: at once
     lower_recorded: Callable[[int], Callable[[], None]] = lambda _floor: _nothing  # what checkpoints say, before a cut
 
@@ -238,9 +238,13 @@ class Log:
     # -- compaction -------------------------------------------------------------------------------------------------
 
     def plan_compaction(self, high_watermark: int, wall_ms: int) -> CompactionJob | None:
-        """A pass of the cleaner if one is due. Call its ``step`` until True, in a thread, then complete it here."""
+        """A pass of the cleaner if one is due. Call ``step`` until True, in a thread, then ``prepare_swap`` here."""
         self.commit()
         return compaction.plan(self, high_watermark, wall_ms) if self._config.is_compacted else None
+
+    def prepare_swap(self, job: CompactionJob) -> bool:
+        """The job's steps are done: may it go on? Then call its ``publish``, in a thread, and complete it here."""
+        return compaction.prepare_swap(self, job)
 
     def complete_compaction(self, job: CompactionJob) -> bool:
         """Let the compacted segments take the place of the old ones. False when that is no longer possible."""
@@ -311,9 +315,9 @@ class Log:
         """After a crash, what is to be cut must not pass for durable: tells the disk when called, in any thread."""
         return self._hooks.lower_recorded(floor)
 
-    def record_bounds(self) -> None:
-        """Record the recovery point and the log start durably, now."""
-        self._hooks.record_bounds()
+    def prepare_bounds(self) -> Callable[[], None]:
+        """The recovery point and the log start of now are durable once this was called, in any thread."""
+        return self._hooks.prepare_bounds()
 
     # -- failing ----------------------------------------------------------------------------------------------------
 

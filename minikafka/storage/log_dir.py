@@ -168,7 +168,7 @@ class LogDir:
             is_clean=is_clean,
             cache=self._cache,
             hooks=LogHooks(
-                self.fail, self.record_bounds, self._trash.extend, partial(self._checkpoints.prepare_cut, where)
+                self.fail, self.prepare_bounds, self._trash.extend, partial(self._checkpoints.prepare_cut, where)
             ),
         )
 
@@ -292,9 +292,9 @@ class LogDir:
         """As last written (row R22)."""
         return self._checkpoints.high_watermarks
 
-    def record_bounds(self) -> None:
-        """Record durably below which offsets the logs need no recovery, and where they start."""
-        self._checkpoints.record_bounds(self.logs)
+    def prepare_bounds(self) -> Callable[[], None]:
+        """Note below which offsets the logs need no recovery, and where they start; durable once this was called."""
+        return self._checkpoints.prepare_bounds(self.logs)
 
     def write_checkpoints(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Record recovery points, log starts and high watermarks (row R22). Logs without one keep their last."""

@@ -166,7 +166,10 @@ class CompactedLife:
             return
         while not job.step():
             self._interrupt()
-        self.log_.complete_compaction(job)
+        if self.log_.prepare_swap(job):
+            job.publish()
+            self._interrupt()
+            self.log_.complete_compaction(job)
 
     def _interrupt(self) -> None:
         if self.rng.random() < 0.1:

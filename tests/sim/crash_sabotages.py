@@ -10,7 +10,8 @@ from crash_scenarios import explore_any
 from planted.registry import Suite
 
 from minikafka.broker.drivers.metadata_log import MetadataLog, snapshot_values
-from minikafka.storage import compaction, log_dir, snapshots
+from minikafka.storage import log_dir, snapshots
+from minikafka.storage.compaction import CompactionJob
 from minikafka.storage.directory_checkpoints import DirectoryCheckpoints
 from minikafka.storage.durable_end import DurableEnd
 from minikafka.storage.epochs import LeaderEpochCache
@@ -146,14 +147,20 @@ def any_gap_of_a_compacted_log_is_the_cleaners(loader: _Loader, at: int) -> Any:
     return None
 
 
-@SUITE.replaces(compaction, "_swap", seed=7)
-def old_segments_go_before_the_new_ones_have_their_names(log: Log, old: list[Segment], new: Segment) -> None:
+_publish = CompactionJob.publish
+
+
+@SUITE.replaces(CompactionJob, "publish", seed=8)
+def old_segments_go_before_the_new_ones_have_their_names(job: CompactionJob) -> None:
     """A crash in the middle of a swap leaves neither."""
-    for segment in old:
-        log.discard(segment)
-    log.disk.fsync_dir(log.directory)
-    new.rename("")
-    log.segments.swap(old, [log.loaded_segment(new.base_offset, new.size, old[-1].next_offset)])
+    job.store_bounds()
+
+
+@SUITE.replaces(CompactionJob, "publish", seed=38)
+def recovery_looks_at_what_was_compacted(job: CompactionJob) -> None:
+    """The recovery point on disk is below the new segments, whose gaps recovery takes for losses."""
+    job.store_bounds = lambda: None
+    _publish(job)
 
 
 # Registrations

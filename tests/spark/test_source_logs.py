@@ -49,6 +49,8 @@ def compact(cluster: LocalCluster, topic: str) -> None:
         assert job is not None
         while not job.step():
             pass
+        assert log.prepare_swap(job)
+        job.publish()
         assert log.complete_compaction(job)
     log.close()
     cluster.start()

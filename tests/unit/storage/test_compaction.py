@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -38,8 +39,15 @@ def clean(log: Log, wall_ms: int = NOW_MS) -> bool:
     job = log.plan_compaction(log.log_end_offset, wall_ms)
     if job is None:
         return False
+    return run(job, log)
+
+
+def run(job: CompactionJob, log: Log) -> bool:
     while not job.step():
         pass
+    if not log.prepare_swap(job):
+        return False
+    job.publish()
     return log.complete_compaction(job)
 
 
@@ -215,7 +223,10 @@ def test_an_emptied_segment_is_read_over(open_log: OpenLog) -> None:
     assert open_log(clean=False, recovery_point=log.recovery_point, **COMPACT).log_end_offset == 4
 
 
-def test_a_log_that_was_cut_or_trimmed_under_the_job_is_left_alone(open_log: OpenLog, disk: OsDisk) -> None:
+@pytest.mark.parametrize("is_published", [False, True])
+def test_a_log_that_was_cut_or_trimmed_under_the_job_is_left_alone(
+    open_log: OpenLog, disk: OsDisk, is_published: bool
+) -> None:
     log = open_log(**COMPACT)
     for at in range(40):
         put(log, b"%d" % (at % 3), b"%d" % at)
@@ -224,21 +235,30 @@ def test_a_log_that_was_cut_or_trimmed_under_the_job_is_left_alone(open_log: Ope
     assert job is not None
     while not job.step():
         pass
+    if is_published:
+        assert log.prepare_swap(job)
+        job.publish()
     log.truncate_to(39)
-    assert not log.complete_compaction(job)
+    assert not (log.complete_compaction(job) if is_published else log.prepare_swap(job))
     assert len(pairs(log)) == 39
-    assert not [name for name in disk.listdir(log.directory) if "cleaned" in name]
+    assert not [name for name in disk.listdir(log.directory) if "cleaned" in name or "swap" in name]
 
     job = log.plan_compaction(39, NOW_MS)
     assert job is not None
     while not job.step():
         pass
+    if is_published:
+        assert log.prepare_swap(job)
+        job.publish()
     log.maybe_increment_log_start_offset(log.segments[1].base_offset)
     assert log.delete_old_segments(39, NOW_MS) == 1
     before = all_values(log)
+    if not is_published:
+        assert log.prepare_swap(job)
+        job.publish()
     log.complete_compaction(job)
     assert all_values(log).keys() <= before.keys()
-    assert not [name for name in disk.listdir(log.directory) if "cleaned" in name]
+    assert not [name for name in disk.listdir(log.directory) if "cleaned" in name or "swap" in name]
 
 
 @pytest.mark.spec("P5")
@@ -272,8 +292,8 @@ def test_more_keys_than_the_map_holds_take_several_passes(open_log: OpenLog, mon
     assert len(pairs(log)) < 60
 
 
-def _remember_recovery_point(log: Log, checkpoint: list[int]) -> None:
-    checkpoint[0] = log.recovery_point
+def _remember_recovery_point(log: Log, checkpoint: list[int]) -> Callable[[], None]:
+    return partial(checkpoint.__setitem__, 0, log.recovery_point)
 
 
 @pytest.mark.parametrize("power", [True, False])
@@ -286,7 +306,7 @@ def test_a_crash_at_any_operation_leaves_the_old_or_the_new_segments(power: bool
         machine = Machine()
         checkpoint = [0]
         log = Log.open(machine.disk, "/t-0", where, config)
-        log._hooks = LogHooks(record_bounds=partial(_remember_recovery_point, log, checkpoint))
+        log._hooks = LogHooks(prepare_bounds=partial(_remember_recovery_point, log, checkpoint))
         machine.disk.fsync_dir("/")
         for at in range(30):
             put(log, b"%d" % (at % 4), b"%d" % at, epoch=at // 4)
@@ -310,12 +330,6 @@ def test_a_crash_at_any_operation_leaves_the_old_or_the_new_segments(power: bool
         offsets = [offset for offset, _, _ in pairs(log)]
         assert offsets == sorted(set(offsets))
     assert budget > 30
-
-
-def run(job: CompactionJob, log: Log) -> bool:
-    while not job.step():
-        pass
-    return log.complete_compaction(job)
 
 
 def written(log: Log, rng: Random) -> None:
@@ -442,7 +456,6 @@ def test_a_step_is_short_whatever_the_batches_are(open_log: OpenLog, monkeypatch
     while not job.step():
         steps += 1
     assert 200 * 5 // 50 <= steps <= 30
-    assert log.complete_compaction(job)
 
 
 class Unreadable(OsDisk):
@@ -474,3 +487,35 @@ def test_a_file_that_cannot_be_read_is_damaged_and_one_that_cannot_be_opened_now
     assert (log.corruption is not None) == (error == errno.EIO)
     assert not log.is_offline
     assert not [name for name in disk.listdir(log.directory) if "cleaned" in name]
+
+
+class CountingDisk(OsDisk):
+    """Counts what is synced."""
+
+    def __init__(self) -> None:
+        self.syncs = 0
+
+    def fsync_path(self, path: str) -> None:
+        self.syncs += 1
+        super().fsync_path(path)
+
+
+def test_only_what_runs_in_threads_syncs(tmp_path: Path) -> None:
+    disk = CountingDisk()
+    log = Log.open(disk, str(tmp_path / "t-0"), TopicPartition("t", 0), LogConfig(**COMPACT))  # type: ignore[arg-type]
+    for at in range(40):
+        put(log, b"%d" % (at % 3), b"%d" % at)
+    log.flush()
+    before = disk.syncs
+    job = log.plan_compaction(log.log_end_offset, NOW_MS)
+    assert job is not None
+    assert disk.syncs == before
+    while not job.step():
+        pass
+    before = disk.syncs
+    assert log.prepare_swap(job)
+    assert disk.syncs == before
+    job.publish()
+    before = disk.syncs
+    assert log.complete_compaction(job)
+    assert disk.syncs == before

@@ -327,6 +327,8 @@ def test_cleaner_progress_is_checkpointed(open_store: OpenStore, tmp_path: Path)
     assert job is not None
     while not job.step():
         pass
+    assert log.prepare_swap(job)
+    job.publish()
     assert log.complete_compaction(job)
     store.close({})
     assert (tmp_path / "d/cleaner-offset-checkpoint").read_text() == "0\n1\na 0 4\n"
