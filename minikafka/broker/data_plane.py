@@ -12,6 +12,7 @@ from minikafka.broker.drivers.moves import DirectoryMoves
 from minikafka.broker.drivers.partitions import PartitionRoles
 from minikafka.broker.drivers.replica import ReplicaDriver
 from minikafka.broker.drivers.replication import ReplicaFetchers
+from minikafka.broker.drivers.strays import Strays
 from minikafka.broker.drivers.synced_topics import SyncedTopics
 from minikafka.broker.log_jobs import LogJobs
 from minikafka.broker.maintenance import Maintenance
@@ -60,6 +61,7 @@ def open_store(ports: Ports, on_failure: Callable[[LogDir, StorageFailure], None
         node_id=ports.config.node_id,
         cluster_id=ports.cluster_id,
         new_uuid=ports.new_uuid,
+        boot_id=ports.boot_id,
         config_for=config_for,
         on_failure=on_failure,
     )
@@ -89,7 +91,8 @@ def build_data_plane(ports: Ports, store: LogStore, control: ControlPlane) -> Da
     isr = IsrProposals(config.node_id, replicas, control.client, clock, broker_epoch, ports.rng)
     driver = ReplicaDriver(replicas, fetchers, jobs, store, assignments, clock, isr.propose)
     moves = DirectoryMoves(store, replicas, move_rate, ports.threads.upkeep)
-    roles = PartitionRoles(config, store, replicas, driver, moves, clock, broker_epoch)
+    strays = Strays(config.node_id, store, config.log_stray_retention_ms, ports.tasks)
+    roles = PartitionRoles(config, store, replicas, driver, moves, strays, clock, broker_epoch)
     jobs.events = driver
     moves.on_moved = driver.on_moved
     replicas.carry_out = driver.carry_out

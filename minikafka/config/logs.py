@@ -37,6 +37,13 @@ class LogSettings(SettingGroup):
     log_retention_check_interval_ms = Setting(
         long(1), 300_000, doc="How often logs are checked for segments to delete."
     )
+    log_stray_retention_ms = Setting(
+        long(0),
+        86_400_000,
+        kafka="none",
+        doc="""How long a log is kept that a start finds here and metadata does not place here, counted from that start.
+        It is renamed to end in -stray. Apache Kafka keeps such logs until somebody removes them.""",
+    )
     log_index_interval_bytes = Setting(
         integer(0), 4096, dynamic=True, doc="Log bytes between two entries of a segment's index."
     )

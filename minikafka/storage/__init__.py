@@ -22,13 +22,15 @@
 ``compaction``       the log cleaner: keeps the last value of each key. ``key_map``: where that is; ``cleaning``: what
                      it leaves of a batch
 ``recovery``         a partition directory -> loaded segments and state; ``leftovers``: what was under way;
-                     ``damage``: torn tail or corruption
-``log_dir``          one log directory: lock, identity, its logs; ``clean_shutdown``: the mark of an orderly stop
+                     ``damage``: torn tail or corruption; ``closed``: do believed segments end as they did
+``log_dir``          one log directory: lock, identity, its logs; ``clean_shutdown``: the mark of an orderly stop;
+                     ``found``: what a start finds in one
 ``log_store``        all logs of a node, in one or several directories
 ``moving``           a log on its way to another directory; ``future_logs``: the copies in one, on their way;
                      ``directory_names``: what they are called
 ``meta``             ``meta.properties`` and ``partition.metadata``
-``registration``     under which registration of its broker a directory was written
+``registration``     what a node may claim when it registers anew; ``registration_file``: under which registration of
+                     its broker a directory was written
 ``dump``             what the files hold, for people
 ===================  ===============================================================================================
 

@@ -5,13 +5,27 @@ The mark is the file ``needs-refetch`` in the partition directory: a restart doe
 
 from __future__ import annotations
 
-from minikafka.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, crc_is_valid, parse_header
+from crc32c import crc32c
+
+from minikafka.records.batch import (
+    ATTRIBUTES_POSITION,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    crc_is_valid,
+    parse_header,
+)
 from minikafka.storage.disk import Disk, File
 from minikafka.storage.errors import Corruption
+from minikafka.storage.meta import PARTITION_METADATA_FILE
 from minikafka.storage.scan import BATCH_CHUNK_BYTES
+from minikafka.storage.segment import LOG_SUFFIX, file_name
 
 CORRUPT_SUFFIX = ".corrupt"
 REFETCH_FILE = "needs-refetch"
+TORN_FILE = "torn-tail"
+"""After a kill the last write was not there as a whole. It was interrupted, or the file was cut: the log does not count
+as whole until its node has registered without it."""
 
 _MAGIC_POSITION = 16
 _MAX_OFFSET_DISTANCE = 2**31  # how far behind the damage a batch is still believed to belong to the segment
@@ -50,6 +64,25 @@ def _find_batch(chunk: bytes, file: File, start: int, end: int, min_offset: int)
     return None
 
 
+def is_cut_off(file: File, position: int, end: int, min_offset: int) -> bool:
+    """Can the bytes in ``[position, end)`` be what an interrupted write leaves: the beginning of a batch, no more?
+
+    False when the batch is there in its whole length, also when its length is what is damaged.
+    """
+    head = file.pread(min(HEADER_SIZE, end - position), position)
+    if len(head) > _MAGIC_POSITION and head[_MAGIC_POSITION] != MAGIC:
+        return False
+    if len(head) < HEADER_SIZE:
+        return True
+    header = parse_header(head, 0)
+    if header.base_offset < min_offset or header.batch_length + LOG_OVERHEAD <= end - position:
+        return False
+    crc = 0
+    for start in range(position + ATTRIBUTES_POSITION, end, BATCH_CHUNK_BYTES):
+        crc = crc32c(file.pread(min(BATCH_CHUNK_BYTES, end - start), start), crc)
+    return crc != header.crc
+
+
 def keep_aside(disk: Disk, path: str, position: int, file_size: int) -> str | None:
     """Copy ``path`` from ``position`` on to a ``.corrupt`` file, durably; its path."""
     if position >= file_size:
@@ -61,6 +94,52 @@ def keep_aside(disk: Disk, path: str, position: int, file_size: int) -> str | No
         copy.append([source.pread(min(BATCH_CHUNK_BYTES, file_size - start), start)])
     copy.fsync()
     return target
+
+
+class DamageFound:
+    """What a load finds in a partition directory. Of several damages the first one in the log counts, and is marked."""
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        self.disk = disk
+        self.directory = directory
+        self.corruption = read_refetch_mark(disk, directory)
+
+    def mark(
+        self, offset: int, why: str, *, path: str | None = None, position: int = 0, aside: str | None = None
+    ) -> None:
+        """The log is intact below ``offset`` only, and must be fetched again from there on; durable on return."""
+        if self.corruption is None or offset < self.corruption.offset:
+            path = path or f"{self.directory}/{file_name(offset)}{LOG_SUFFIX}"
+            self.corruption = Corruption(path, position, offset, why, aside)
+            write_refetch_mark(self.disk, self.directory, self.corruption)
+
+
+def has_topic_id(disk: Disk, directory: str) -> bool:
+    """The partition was made here once: the file of its topic id is the first to be written."""
+    return disk.exists(f"{directory}/{PARTITION_METADATA_FILE}")
+
+
+def write_torn_mark(disk: Disk, directory: str) -> None:
+    """See :data:`TORN_FILE`. Not durable: a power cut is told otherwise."""
+    disk.write_bytes(f"{directory}/{TORN_FILE}", b"")
+
+
+def has_torn_mark(disk: Disk, directory: str) -> bool:
+    """See :data:`TORN_FILE`."""
+    return disk.exists(f"{directory}/{TORN_FILE}")
+
+
+def remove_torn_mark(disk: Disk, directory: str) -> None:
+    """The node has registered without claiming the log."""
+    disk.unlink(f"{directory}/{TORN_FILE}")
+
+
+def mark_unidentified(disk: Disk, directory: str) -> Corruption:
+    """The log does not say of which topic it is: whatever it holds may be another topic's. Record that durably."""
+    path = f"{directory}/{PARTITION_METADATA_FILE}"
+    damage = Corruption(path, 0, 0, "the topic id of the log cannot be read", None)
+    write_refetch_mark(disk, directory, damage)
+    return damage
 
 
 def write_refetch_mark(disk: Disk, directory: str, corruption: Corruption) -> None:

@@ -96,6 +96,10 @@ class DirectoryCheckpoints:
         self.high_watermarks = {where: min(at, ends.get(where, at)) for where, at in self.high_watermarks.items()}
         self._high_watermarks.write(self.high_watermarks)
 
+    def partitions(self) -> set[TopicPartition]:
+        """Those that were here when a recovery point or a high watermark was last written."""
+        return {*self.recovery_points, *self.high_watermarks}
+
     def mentions(self, where: TopicPartition) -> bool:
         """True when something is recorded of the partition."""
         return any(file.mentions(where) for file in self._files)

@@ -11,6 +11,11 @@ PASSING_ERRORS: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 """They say nothing about the file."""
 
 
+def is_passing(error: OSError) -> bool:
+    """The process or the machine is short of something: the error tells nothing about the file."""
+    return error.errno in PASSING_ERRORS
+
+
 class StorageFailure(KafkaError):  # noqa: N818
     """A write, fsync or rename failed: nothing staged became visible and the log stays offline until a restart."""
 

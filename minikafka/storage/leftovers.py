@@ -6,43 +6,77 @@ and synced, and takes its place as Kafka's does.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
+from minikafka.storage.damage import CORRUPT_SUFFIX
 from minikafka.storage.disk import Disk
+from minikafka.storage.errors import BadBatchError
 from minikafka.storage.scan import scan_headers
-from minikafka.storage.segment import DELETED_SUFFIX, LOG_SUFFIX, SUFFIXES, file_name
+from minikafka.storage.segment import DELETED_SUFFIX, INDEX_SUFFIXES, LOG_SUFFIX, SUFFIXES, file_name
 
 CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
 TEMPORARY_SUFFIX = ".tmp"
 
+_OFFSET = re.compile("[0-9]{20}")
+
+
+def rename_impostors(disk: Disk, directory: str) -> None:
+    """A partition directory holds files only: a directory in there is kept under another name, and in nobody's way."""
+    for name in disk.listdir(directory):
+        path = f"{directory}/{name}"
+        if disk.is_dir(path) and not name.endswith(CORRUPT_SUFFIX):
+            while disk.exists(path):
+                path += CORRUPT_SUFFIX
+            disk.rename(f"{directory}/{name}", path)
+
 
 def log_files(disk: Disk, directory: str) -> list[int]:
     """Base offsets of the segments in a partition directory, ascending."""
-    stems = (name.removesuffix(LOG_SUFFIX) for name in disk.listdir(directory) if name.endswith(LOG_SUFFIX))
-    return sorted(int(stem) for stem in stems if stem.isdigit())
+    return _offsets(disk.listdir(directory), LOG_SUFFIX)
 
 
-def remove_leftovers(disk: Disk, directory: str) -> None:
-    """Leave nothing in the directory but segments, snapshots and checkpoints."""
+def missing_log_files(disk: Disk, directory: str) -> list[int]:
+    """Base offsets of segments whose indexes are there and whose batches are not: a log file is the last to go."""
     names = disk.listdir(directory)
+    indexed = {base for suffix in INDEX_SUFFIXES for base in _offsets(names, suffix)}
+    return sorted(indexed.difference(_offsets(names, LOG_SUFFIX)))
+
+
+def _offsets(names: Sequence[str], suffix: str) -> list[int]:
+    stems = (name.removesuffix(suffix) for name in names if name.endswith(suffix))
+    return sorted(int(stem) for stem in stems if _OFFSET.fullmatch(stem))
+
+
+def remove_leftovers(disk: Disk, directory: str) -> list[int]:
+    """Leave nothing in the directory but segments, snapshots and checkpoints.
+
+    Base offsets of compacted segments that are damaged, with nothing left of what they were made of.
+    """
+    names = disk.listdir(directory)
+    swaps = _offsets(names, LOG_SUFFIX + SWAP_SUFFIX)
+    damaged = [base for base in swaps if not _finish_swap(disk, directory, base)]
     for name in names:
-        if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, TEMPORARY_SUFFIX)):
-            disk.unlink(f"{directory}/{name}")
-    swaps = [name for name in names if name.endswith(LOG_SUFFIX + SWAP_SUFFIX)]
-    for name in swaps:
-        _finish_swap(disk, directory, int(name.split(".")[0]))
-    for name in names:
-        if name.endswith(SWAP_SUFFIX):
+        if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, TEMPORARY_SUFFIX, SWAP_SUFFIX)):
             disk.unlink(f"{directory}/{name}")
     if swaps:
         disk.fsync_dir(directory)
+    return [base for base in damaged if not disk.exists(f"{directory}/{file_name(base)}{LOG_SUFFIX}")]
 
 
-def _finish_swap(disk: Disk, directory: str, base_offset: int) -> None:
-    """The compacted segment replaces those whose offsets it covers; one that it misses is merely not compacted."""
+def _finish_swap(disk: Disk, directory: str, base_offset: int) -> bool:
+    """The compacted segment replaces those whose offsets it covers; one that it misses is merely not compacted.
+
+    False, and nothing done, when it is damaged.
+    """
     path = f"{directory}/{file_name(base_offset)}{LOG_SUFFIX}{SWAP_SUFFIX}"
     end_offset = base_offset
-    for _position, header in scan_headers(disk.open_read(path), 0, disk.size(path)):
-        end_offset = header.next_offset
+    try:
+        for _position, header in scan_headers(disk.open_read(path), 0, disk.size(path)):
+            end_offset = header.next_offset
+    except BadBatchError:
+        return False
     for base in log_files(disk, directory):
         if base_offset < base < end_offset:
             for kind in SUFFIXES:
@@ -53,3 +87,4 @@ def _finish_swap(disk: Disk, directory: str, base_offset: int) -> None:
             disk.rename(target + SWAP_SUFFIX, target)
         elif kind != LOG_SUFFIX:
             disk.unlink(target)
+    return True

@@ -44,7 +44,7 @@ from minikafka.storage.errors import PASSING_ERRORS, BadBatchError, Corruption, 
 from minikafka.storage.flush import Flusher, FlushJob
 from minikafka.storage.read_jobs import ReadJob
 from minikafka.storage.reading import Reader
-from minikafka.storage.recovery import LoadedLog, load_log
+from minikafka.storage.recovery import LastStop, LoadedLog, load_log
 from minikafka.storage.segment import LOG_SUFFIX, Segment, SegmentCache
 from minikafka.storage.slice import LogSlice
 from minikafka.storage.snapshots import SnapshotFiles
@@ -107,6 +107,7 @@ class Log:
         self.log_end_offset = loaded.segments.active.next_offset
         self.recovery_point = loaded.recovery_point
         self.corruption: Corruption | None = loaded.corruption
+        self.was_torn = loaded.was_torn  # after a kill its last write was not whole: it is not claimed, this once
         self.durable_end = DurableEnd(disk, directory) if config.notes_durable_end else None
         if self.durable_end is not None:
             self.durable_end.lower(self.log_end_offset)  # what is gone is marked as damage
@@ -166,23 +167,18 @@ class Log:
         topic_id: UUID = ZERO_TOPIC_ID,
         log_start_offset: int = 0,
         recovery_point: int = 0,
+        high_watermark: int = 0,
         is_clean: bool = False,
+        was_killed: bool = False,
         cache: SegmentCache | None = None,
         hooks: LogHooks | None = None,
     ) -> Log:
-        """Load the partition directory, creating it if absent. ``is_clean``: the last stop was orderly."""
+        """Load the partition directory, creating it if absent. How the last stop was: see :mod:`.recovery`."""
         config = config or LogConfig()
         cache = cache or SegmentCache()
         disk.mkdir(directory)
-        loaded = load_log(
-            disk,
-            directory,
-            config,
-            cache,
-            log_start_offset=log_start_offset,
-            recovery_point=recovery_point,
-            is_clean=is_clean,
-        )
+        last_stop = LastStop(log_start_offset, recovery_point, high_watermark, is_clean, was_killed)
+        loaded = load_log(disk, directory, config, cache, last_stop)
         return cls(disk, directory, topic_partition, topic_id, config, loaded, cache, hooks or LogHooks())
 
     # -- what it is -------------------------------------------------------------------------------------------------
@@ -364,6 +360,8 @@ class Log:
 
     def mark_damaged(self, segment: Segment, error: BadBatchError | OSError) -> None:
         """The replica must be fetched again from the segment on; a restart does not forget it."""
+        if self.corruption is not None and self.corruption.offset <= segment.base_offset:
+            return  # it is to be fetched again from there on
         position = error.position if isinstance(error, BadBatchError) else 0
         self.corruption = Corruption(segment.path(LOG_SUFFIX), position, segment.base_offset, str(error), None)
         with self.guard("mark"):

@@ -16,22 +16,22 @@ from functools import partial
 from os.path import dirname
 from uuid import UUID
 
-from minikafka.model import NO_EPOCH, TopicPartition
+from minikafka.model import CLUSTER_METADATA_TOPIC, NO_EPOCH, ZERO_TOPIC_ID, TopicPartition
 from minikafka.storage.clean_shutdown import read_clean_shutdown, remove_clean_shutdown, write_clean_shutdown
 from minikafka.storage.config import LogConfig
+from minikafka.storage.damage import mark_unidentified
 from minikafka.storage.directory_checkpoints import CheckpointJob, DirectoryCheckpoints
-from minikafka.storage.directory_names import (
-    deleted_directory_id,
-    deleted_directory_name,
-    parse_directory_name,
-    parse_future_directory_name,
-)
+from minikafka.storage.directory_names import deleted_directory_name, stray_directory_name
 from minikafka.storage.disk import Disk, DiskSpace, Lock
-from minikafka.storage.errors import StorageFailure
+from minikafka.storage.errors import StorageFailure, is_passing
+from minikafka.storage.found import find_directories
 from minikafka.storage.future_logs import FutureLogs
 from minikafka.storage.log import Log, LogHooks
 from minikafka.storage.meta import (
+    META_FILE,
+    META_REMEDY,
     PARTITION_METADATA_FILE,
+    DamagedMetaError,
     DirectoryMeta,
     MetaError,
     read_meta,
@@ -39,6 +39,7 @@ from minikafka.storage.meta import (
     write_meta,
     write_topic_id,
 )
+from minikafka.storage.registration_file import REGISTRATION_FILE, read_registration
 from minikafka.storage.segment import SegmentCache
 
 _NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EINVAL, errno.ENOTSUP)  # in there this process made nothing
@@ -55,6 +56,9 @@ class LogDir:
         self.logs: dict[TopicPartition, Log] = {}
         self.futures = FutureLogs(disk, self)
         self.deleted_ids: set[UUID] = set()  # of the directories found on their way out
+        self.strays: list[str] = []  # paths of the logs that were set aside
+        self.unusable: dict[TopicPartition, str] = {}  # what has a log's name and cannot be opened as one, and why
+        self.missing: set[TopicPartition] = set()  # partitions that the checkpoints mention, and that are not here
         self.failure: StorageFailure | None = None
         self.was_clean = False
         self.clean_shutdown_broker_epoch = NO_EPOCH
@@ -81,6 +85,7 @@ class LogDir:
         """Refuse another node's or cluster's directory; take possession of an empty one."""
         meta = read_meta(self._disk, self.path)
         if meta is None:
+            self._check_is_new()
             if cluster_id is None:
                 return
             self._sync_names()
@@ -91,6 +96,11 @@ class LogDir:
         if cluster_id is not None and meta.cluster_id != cluster_id:
             raise MetaError(f"the log directory {self.path} belongs to cluster {meta.cluster_id}, not to {cluster_id}")
         self.meta = meta
+
+    def _check_is_new(self) -> None:
+        """Logs in a directory that does not say whose it is may be another node's."""
+        if self._disk.exists(f"{self.path}/{REGISTRATION_FILE}"):
+            raise DamagedMetaError(f"{self.path}/{META_FILE} is missing, but the directory was in use; {META_REMEDY}")
 
     def _sync_names(self) -> None:
         """Make the new directory's own name durable, and those above it, which may be as new."""
@@ -103,35 +113,51 @@ class LogDir:
                     raise
             path, above = above, dirname(above)
 
-    def load(self, config_for: ConfigFor) -> None:
-        """Open every log in the directory."""
+    def load(self, config_for: ConfigFor, boot_id: str | None = None) -> None:
+        """Open every log in the directory. ``boot_id``: see :mod:`minikafka.storage.registration_file`."""
         marked_epoch = read_clean_shutdown(self._disk, self.path)
         self.was_clean = marked_epoch is not None
         self.clean_shutdown_broker_epoch = NO_EPOCH if marked_epoch is None else marked_epoch
-        recorded = self._checkpoints
-        recorded.read()
-        for name in self._disk.listdir(self.path):
-            where = parse_directory_name(name)
-            if where is not None:
-                log = self.logs[where] = self.open_log(
-                    where,
-                    config_for(where),
-                    topic_id=read_topic_id(self._disk, f"{self.path}/{name}"),
-                    is_clean=self.was_clean,
-                    recovery_point=recorded.recovery_points.get(where, 0),
-                    log_start_offset=recorded.log_starts.get(where, 0),
-                )
-                log.first_dirty_offset = min(recorded.first_dirty.get(where, 0), log.log_end_offset)
-                log.flusher.take_along(f"{log.directory}/{PARTITION_METADATA_FILE}")
-            elif (future := parse_future_directory_name(name)) is not None:
-                self.futures.found.append(future)
-            elif (deleted := deleted_directory_id(name)) is not None:
-                self.deleted_ids.add(deleted)
-                self._trash.append(f"{self.path}/{name}")
+        self._checkpoints.read()
+        registration = read_registration(self._disk, self.path)
+        was_killed = not self.was_clean and registration is not None and registration.is_of_boot(boot_id)
+        found = find_directories(self._disk, self.path)
+        self.unusable, self.strays, self.futures.found = found.unusable, found.strays, found.futures
+        self.deleted_ids = found.deleted_ids
+        self._trash += found.deleted
+        for where in found.logs:
+            self._load_log(where, config_for(where), was_killed=was_killed)
+        self.missing = self._checkpoints.partitions().difference(self.logs)
         if self.was_clean:
             remove_clean_shutdown(self._disk, self.path)
         else:
             self._settle()
+
+    def _load_log(self, where: TopicPartition, config: LogConfig, *, was_killed: bool) -> None:
+        """Open one log. Nothing that its files hold keeps the others from being opened."""
+        recorded, directory = self._checkpoints, self.directory_of(where)
+        try:
+            topic_id = read_topic_id(self._disk, directory)
+            log = self.open_log(
+                where,
+                config,
+                topic_id=topic_id,
+                is_clean=self.was_clean,
+                was_killed=was_killed,
+                recovery_point=recorded.recovery_points.get(where, 0),
+                log_start_offset=recorded.log_starts.get(where, 0),
+                high_watermark=recorded.high_watermarks.get(where, 0),
+            )
+        except OSError as error:
+            if is_passing(error):
+                raise
+            self.unusable[where] = str(error)
+            return
+        if topic_id == ZERO_TOPIC_ID and where.topic != CLUSTER_METADATA_TOPIC:
+            log.corruption = mark_unidentified(self._disk, directory)
+        log.first_dirty_offset = min(recorded.first_dirty.get(where, 0), log.log_end_offset)
+        log.flusher.take_along(f"{directory}/{PARTITION_METADATA_FILE}")
+        self.logs[where] = log
 
     def _settle(self) -> None:
         """Make durable what is there: a process that was killed may have left what is seen but not synced.
@@ -153,10 +179,13 @@ class LogDir:
         *,
         topic_id: UUID,
         is_clean: bool,
+        was_killed: bool = False,
         recovery_point: int = 0,
         log_start_offset: int = 0,
+        high_watermark: int = 0,
         directory: str | None = None,
     ) -> Log:
+        """Load a log, or begin one where there are no files. OSError when they cannot be read."""
         return Log.open(
             self._disk,
             directory or self.directory_of(where),
@@ -165,7 +194,9 @@ class LogDir:
             topic_id=topic_id,
             recovery_point=recovery_point,
             log_start_offset=log_start_offset,
+            high_watermark=high_watermark,
             is_clean=is_clean,
+            was_killed=was_killed,
             cache=self._cache,
             hooks=LogHooks(
                 self.fail, self.prepare_bounds, self._trash.extend, partial(self._checkpoints.prepare_cut, where)
@@ -199,7 +230,7 @@ class LogDir:
         try:
             self._disk.mkdir(directory)
             write_topic_id(self._disk, directory, topic_id)
-            log = self.open_log(where, config, topic_id=topic_id, is_clean=True, directory=directory)
+            log = self.open_log(where, config, topic_id=topic_id, is_clean=False, directory=directory)
         except OSError as error:
             failure = StorageFailure(f"could not create the log of {where} in {self.path}: {error}")
             self.fail(failure)
@@ -213,17 +244,44 @@ class LogDir:
         log.go_offline(StorageFailure(f"{where} was deleted"))
         self.throw_away(log.directory, where, unique)
 
+    def identify(self, where: TopicPartition, topic_id: UUID) -> None:
+        """Give a log its topic id back; durable with its next flush. It stays damaged until it was fetched again."""
+        log = self.logs[where]
+        log.topic_id = topic_id
+        path = f"{log.directory}/{PARTITION_METADATA_FILE}"
+        log.flusher.take_along(path)
+        try:
+            log.corruption = mark_unidentified(self._disk, log.directory)
+            write_topic_id(self._disk, log.directory, topic_id)
+        except OSError as error:
+            self.fail(StorageFailure(f"could not write {path}: {error}"))
+
+    def set_aside(self, where: TopicPartition, unique: UUID) -> str | None:
+        """Take what has the log's name out of service, files and all: renamed as a stray. Its path; None: offline."""
+        log = self.logs.pop(where, None)
+        if log is not None:
+            log.go_offline(StorageFailure(f"{where} was set aside"))
+        target = f"{self.path}/{stray_directory_name(where, unique)}"
+        if not self._rename(self.directory_of(where), target, "set aside"):
+            return None
+        self.strays.append(target)
+        return target
+
     def throw_away(self, directory: str, where: TopicPartition, unique: UUID) -> None:
         """Rename the directory of a log, or of a copy of it, as deleted; its files go with the trash."""
-        if self.failure is not None:
-            return
         target = f"{self.path}/{deleted_directory_name(where, unique)}"
+        if self._rename(directory, target, "delete"):
+            self._trash.append(target)
+
+    def _rename(self, source: str, target: str, what: str) -> bool:
+        if self.failure is not None:
+            return False
         try:
-            self._disk.rename(directory, target)
+            self._disk.rename(source, target)
         except OSError as error:
-            self.fail(StorageFailure(f"could not delete {directory}: {error}"))
-            return
-        self._trash.append(target)
+            self.fail(StorageFailure(f"could not {what} {source}: {error}"))
+            return False
+        return True
 
     def fail(self, failure: StorageFailure) -> None:
         """Something under the directory could not be written: all of it goes offline."""

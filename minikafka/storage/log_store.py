@@ -14,6 +14,7 @@ from minikafka.storage.disk import Disk
 from minikafka.storage.errors import StorageFailure
 from minikafka.storage.log import Log
 from minikafka.storage.log_dir import ConfigFor, LogDir, remove_trash
+from minikafka.storage.meta import DamagedMetaError
 from minikafka.storage.moving import ReplicaMove
 
 
@@ -53,6 +54,7 @@ class LogStore:
         node_id: int,
         cluster_id: str | None = None,
         new_uuid: Callable[[], UUID],
+        boot_id: str | None = None,
         config_for: ConfigFor = _default_config,
         on_failure: Callable[[LogDir, StorageFailure], None] = _ignore_failure,
     ) -> LogStore:
@@ -60,7 +62,8 @@ class LogStore:
 
         MetaError when a directory belongs to another process, node or cluster. A directory whose files cannot be read
         is offline from the start; StorageFailure when none is left. ``cluster_id`` None accepts any, and leaves a new
-        directory unmarked until :meth:`claim`.
+        directory unmarked until :meth:`claim`. ``boot_id`` is the machine's (None: not known): after a kill on the same
+        boot what was written is there, so that less is taken for a torn tail and more for damage.
         """
         directories: list[LogDir] = []
         store = cls(disk, directories, new_uuid)
@@ -69,7 +72,7 @@ class LogStore:
                 directories.append(LogDir(disk, path, on_failure))
                 _identify(directories[-1], cluster_id, node_id, new_uuid)
             for directory in store.online:
-                _load(directory, config_for)
+                _load(directory, config_for, boot_id)
             store._settle_moves(config_for)
         except BaseException:
             store.abandon()
@@ -138,6 +141,42 @@ class LogStore:
         assert directory is not None, where
         self.end_move(where)
         directory.delete(where, self._new_uuid())
+
+    # -- strays -----------------------------------------------------------------------------------------------------
+
+    def identify(self, where: TopicPartition, topic_id: UUID) -> None:
+        """A log that did not say of which topic it is belongs to that one. A directory that refuses goes offline."""
+        directory = self.directory_of(where)
+        assert directory is not None, where
+        directory.identify(where, topic_id)
+
+    def set_aside(self, where: TopicPartition) -> list[str]:
+        """Rename what has the partition's name, in whichever directories, as strays; their paths."""
+        self.end_move(where)
+        directories = [one for one in self.online if where in one.logs or where in one.unusable]
+        for directory in directories:
+            directory.unusable.pop(where, None)
+        paths = [directory.set_aside(where, self._new_uuid()) for directory in directories]
+        return [path for path in paths if path is not None]
+
+    def unusable(self) -> dict[TopicPartition, str]:
+        """Partitions whose logs are there and cannot be opened, and why."""
+        return {where: why for directory in self.online for where, why in directory.unusable.items()}
+
+    def missing(self) -> list[TopicPartition]:
+        """Partitions that were here when the checkpoints were last written, and are not now."""
+        return sorted({where for directory in self.online for where in directory.missing if self.get(where) is None})
+
+    def strays(self) -> list[str]:
+        """Paths of everything that was set aside, also by former processes."""
+        return [path for directory in self.online for path in directory.strays]
+
+    def discard_stray(self, path: str) -> None:
+        """Have it removed with the trash."""
+        for directory in self.online:
+            if path in directory.strays:
+                directory.strays.remove(path)
+                directory.discard_later(path)
 
     # -- moving between directories (row A5) -----------------------------------------------------------------------
 
@@ -268,13 +307,15 @@ def _identify(directory: LogDir, cluster_id: str | None, node_id: int, new_uuid:
         return
     try:
         directory.check_identity(cluster_id, node_id, new_uuid)
+    except DamagedMetaError as error:
+        directory.fail(StorageFailure(str(error)))
     except OSError as error:
         directory.fail(StorageFailure(f"could not identify the log directory {directory.path}: {error}"))
 
 
-def _load(directory: LogDir, config_for: ConfigFor) -> None:
+def _load(directory: LogDir, config_for: ConfigFor, boot_id: str | None) -> None:
     try:
-        directory.load(config_for)
+        directory.load(config_for, boot_id)
     except OSError as error:
         directory.fail(StorageFailure(f"could not load the log directory {directory.path}: {error}"))
 

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from minikafka.model import ZERO_TOPIC_ID
 from minikafka.storage.disk import Disk
+from minikafka.storage.errors import is_passing
 
 META_FILE = "meta.properties"
 PARTITION_METADATA_FILE = "partition.metadata"
@@ -21,6 +22,15 @@ PARTITION_METADATA_VERSION = 0
 
 class MetaError(Exception):
     """The directory belongs to another node or cluster, or its ``meta.properties`` cannot be understood."""
+
+
+class DamagedMetaError(MetaError):
+    """``meta.properties`` is missing or makes no sense: nobody can tell whose directory it is."""
+
+
+META_REMEDY = (
+    "put the file back, or move the directory's content away: replicas in it are fetched again from other nodes then"
+)
 
 
 class DirectoryMeta(NamedTuple):
@@ -45,7 +55,7 @@ def parse_uuid(text: str) -> UUID:
 
 
 def read_meta(disk: Disk, directory: str) -> DirectoryMeta | None:
-    """``meta.properties`` of ``directory``, None when it has none; MetaError when it makes no sense."""
+    """``meta.properties`` of ``directory``, None when it has none; DamagedMetaError when it makes no sense."""
     path = f"{directory}/{META_FILE}"
     try:
         data = disk.read_bytes(path)
@@ -57,9 +67,9 @@ def read_meta(disk: Disk, directory: str) -> DirectoryMeta | None:
             raise MetaError(f"{path} has version {rows['version']}; version {META_VERSION} is understood")
         return DirectoryMeta(rows["cluster.id"], int(rows["node.id"]), parse_uuid(rows["directory.id"]))
     except KeyError as error:
-        raise MetaError(f"{path} is incomplete: {error} is missing") from error
+        raise DamagedMetaError(f"{path} is incomplete: {error} is missing; {META_REMEDY}") from error
     except ValueError as error:
-        raise MetaError(f"{path} is damaged: {error}") from error
+        raise DamagedMetaError(f"{path} is damaged: {error}; {META_REMEDY}") from error
 
 
 def write_meta(disk: Disk, directory: str, meta: DirectoryMeta) -> None:
@@ -75,11 +85,15 @@ def write_meta(disk: Disk, directory: str, meta: DirectoryMeta) -> None:
 
 
 def read_topic_id(disk: Disk, directory: str) -> UUID:
-    """The topic id in a partition directory; the zero UUID when it is not recorded."""
+    """The topic id in a partition directory; the zero UUID when it is not recorded, or cannot be read."""
     try:
         rows = _parse_rows(disk.read_bytes(f"{directory}/{PARTITION_METADATA_FILE}"), ":")
         return parse_uuid(rows["topic_id"])
-    except (FileNotFoundError, KeyError, ValueError):
+    except (KeyError, ValueError):
+        return ZERO_TOPIC_ID
+    except OSError as error:
+        if is_passing(error):
+            raise
         return ZERO_TOPIC_ID
 
 

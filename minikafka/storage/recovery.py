@@ -1,16 +1,24 @@
 """A partition directory -> the segments and state of a log, after an orderly stop or a crash.
 
-After an orderly stop the files are believed; only the end of the last segment is walked. After any other stop every
+After an orderly stop the files are believed; only the ends of the segments are walked. After any other stop every
 batch from the segment of the recovery point on is read and its checksum verified, and the indexes, leader epochs and
 producer state that lie there are made again from the batches.
 
-At the first bad batch there are two cases (reliability.md). *A torn tail*: nothing valid lies behind it and it is not
-below the recovery point. A crash cut off what nobody was promised; it is truncated. *Corruption*: anything else. What
-lies behind is kept aside in ``.corrupt`` files, the log ends before the damage, and :class:`Corruption` tells the
-broker that this replica must be fetched again before it may count or lead.
+At the first bad batch there are two cases (reliability.md). *A torn tail*: a crash cut off what nobody was promised; it
+is truncated. *Corruption*: anything else. What lies behind is kept aside in ``.corrupt`` files, the log ends before the
+damage, and :class:`Corruption` tells the broker that this replica must be fetched again before it may count or lead.
+How to tell one from the other depends on the stop:
 
-Where the log noted how far it was synced (``durable_end``) nothing needs to be guessed from what lies behind: damage
-below is corruption, anything else a torn tail.
+* The machine lost power: a torn tail has nothing valid behind it and is not below the recovery point.
+* The process was killed and the machine runs on (``was_killed``): the page cache has everything that was ever written.
+  Only the last write of all may be there in part, so that the file ends in the middle of a batch. A batch that is there
+  in its whole length, or not at the end of the last segment, is corruption; and so is whatever makes the log end below
+  its checkpointed high watermark. A file that was cut looks like an interrupted write, though: such a log is not
+  claimed to be whole in the next registration (``torn-tail``), so that it goes on behind one that is.
+* The log noted how far it was synced (``durable_end``): damage below is corruption, anything else a torn tail.
+
+Nothing that a directory holds keeps a log from being opened, but for a disk that refuses. A directory that has a file's
+name is renamed; a segment that cannot be read is kept aside; one that is missing while its indexes are there is damage.
 """
 
 from __future__ import annotations
@@ -21,19 +29,23 @@ from typing import NamedTuple
 from minikafka.model import NO_EPOCH
 from minikafka.records.batch import LOG_OVERHEAD, BatchHeader
 from minikafka.storage.batch_index import BatchIndex
+from minikafka.storage.closed import check_closed, check_start, damage_of_closed
 from minikafka.storage.config import LogConfig
 from minikafka.storage.damage import (
     CORRUPT_SUFFIX,
+    DamageFound,
+    has_topic_id,
+    has_torn_mark,
     has_valid_batch,
+    is_cut_off,
     keep_aside,
-    read_refetch_mark,
-    write_refetch_mark,
+    write_torn_mark,
 )
 from minikafka.storage.disk import Disk
 from minikafka.storage.durable_end import read_durable_end
 from minikafka.storage.epochs import LeaderEpochCache
 from minikafka.storage.errors import BadBatchError, Corruption
-from minikafka.storage.leftovers import log_files, remove_leftovers
+from minikafka.storage.leftovers import log_files, remove_leftovers, rename_impostors
 from minikafka.storage.producer_state import ProducerState
 from minikafka.storage.scan import scan_batches, scan_headers
 from minikafka.storage.segment import LOG_SUFFIX, SUFFIXES, Segment, SegmentCache, file_name
@@ -50,59 +62,92 @@ class LoadedLog(NamedTuple):
     log_start_offset: int
     recovery_point: int
     corruption: Corruption | None
+    was_torn: bool  # see damage.TORN_FILE
     is_believed: bool  # nothing was made anew: the files are as an orderly stop left them
 
 
-def load_log(
-    disk: Disk,
-    directory: str,
-    config: LogConfig,
-    cache: SegmentCache,
-    *,
-    log_start_offset: int,
-    recovery_point: int,
-    is_clean: bool,
-) -> LoadedLog:
-    """Load a partition directory. ``is_clean``: the last stop was orderly, so nothing needs to be verified."""
-    return _Loader(disk, directory, config, cache, log_start_offset, recovery_point).load(is_clean)
+class LastStop(NamedTuple):
+    """How the last process ended, and what the checkpoints say of the log. Offsets that make no sense are harmless."""
+
+    log_start_offset: int = 0
+    recovery_point: int = 0
+    high_watermark: int = 0
+    is_clean: bool = False
+    """It stopped orderly: nothing needs to be verified."""
+    was_killed: bool = False
+    """It did not, but the machine has run on since. Neither: the machine may have lost power."""
+
+    @property
+    def keeps_writes(self) -> bool:
+        """What was written is there, unless it was damaged."""
+        return self.is_clean or self.was_killed
+
+
+def load_log(disk: Disk, directory: str, config: LogConfig, cache: SegmentCache, last_stop: LastStop) -> LoadedLog:
+    """Load a partition directory; OSError when the disk refuses."""
+    return _Loader(disk, directory, config, cache, last_stop).load()
 
 
 class _Loader:
     """One load; fields are shared by its steps."""
 
-    def __init__(
-        self,
-        disk: Disk,
-        directory: str,
-        config: LogConfig,
-        cache: SegmentCache,
-        log_start_offset: int,
-        recovery_point: int,
-    ) -> None:
+    def __init__(self, disk: Disk, directory: str, config: LogConfig, cache: SegmentCache, last_stop: LastStop) -> None:
         self.disk = disk
         self.directory = directory
         self.config = config
         self.cache = cache
-        self.log_start_offset = log_start_offset
-        self.recovery_point = recovery_point
-        self.durable_end = read_durable_end(disk, directory)
+        self.last_stop = last_stop
+        self.log_start_offset = max(0, last_stop.log_start_offset)
+        self.recovery_point = max(0, last_stop.recovery_point)
         self.snapshots = SnapshotFiles(disk, directory)
-        self.corruption = read_refetch_mark(disk, directory)
         self.epochs = LeaderEpochCache()
         self.scanned_epoch = NO_EPOCH  # of the last batch that was verified
         self.segments: list[Segment] = []
+        self.producers = ProducerState()
 
-    def load(self, is_clean: bool) -> LoadedLog:
-        remove_leftovers(self.disk, self.directory)
+    def load(self) -> LoadedLog:
+        rename_impostors(self.disk, self.directory)
+        self.damage = DamageFound(self.disk, self.directory)
+        self.durable_end = read_durable_end(self.disk, self.directory)
+        for base in remove_leftovers(self.disk, self.directory):
+            self.damage.mark(base, "the segment was damaged while it was compacted")
         self._find_segments()
-        is_believed = bool(self.segments) and is_clean and self._load_epochs() and self._activate_believed()
+        is_believed = (
+            bool(self.segments) and self.last_stop.is_clean and self._load_epochs() and self._activate_believed()
+        )
         if not self.segments:
             self._load_epochs()
+            if self.last_stop.keeps_writes and has_topic_id(self.disk, self.directory):
+                self.damage.mark(self._start(), "no file of the log is there")
             self._begin_anew()
-        elif not is_believed:
+        elif is_believed:
+            check_closed(self.damage, self.segments[:-1])
+        else:
             self._recover()
+        check_start(self.damage, self.segments, self._start(), is_exact=self.last_stop.is_clean)
         self._check_end()
+        while (damage := self._unreadable_headers()) is not None:
+            is_believed = False
+            self._cut(*damage)
+            self.segments[-1].activate()
         return self._loaded(is_believed)
+
+    def _unreadable_headers(self) -> tuple[int, BadBatchError] | None:
+        """Load the producers' state and the age of the log; which segment, and where, cannot be read for that."""
+        segments = Segments(self.segments)
+        end_offset = segments.active.next_offset
+        log_start_offset = max(self.log_start_offset, segments[0].base_offset)
+        self.snapshots.remove(above=end_offset)
+        try:
+            self.producers = self.snapshots.load(segments, log_start_offset, end_offset)
+            _note_first_append(segments.active)
+        except BadBatchError:
+            self.scanned_epoch = NO_EPOCH
+            for at, segment in enumerate(self.segments):
+                if (bad := self._check(segment)) is not None:
+                    return at, bad
+            raise
+        return None
 
     def _loaded(self, is_believed: bool) -> LoadedLog:
         segments = Segments(self.segments)
@@ -110,12 +155,16 @@ class _Loader:
         log_start_offset = max(self.log_start_offset, segments[0].base_offset)
         self.epochs.truncate_from_end(end_offset)
         self.epochs.truncate_from_start(log_start_offset)
-        self.snapshots.remove(above=end_offset)
-        producers = self.snapshots.load(segments, log_start_offset, end_offset)
-        _note_first_append(segments.active)
         recovery_point = min(self.recovery_point, end_offset)
         return LoadedLog(
-            segments, self.epochs, producers, log_start_offset, recovery_point, self.corruption, is_believed
+            segments,
+            self.epochs,
+            self.producers,
+            log_start_offset,
+            recovery_point,
+            self.damage.corruption,
+            has_torn_mark(self.disk, self.directory),
+            is_believed,
         )
 
     # -- segments ---------------------------------------------------------------------------------------------------
@@ -145,17 +194,28 @@ class _Loader:
         segment.create()
         self.segments.append(segment)
 
+    def _start(self) -> int:
+        """Where the log starts, as an orderly stop records it."""
+        entries = self.epochs.entries
+        return max(self.log_start_offset, entries[0].start_offset if entries else 0)
+
     def _check_end(self) -> None:
         """The log must reach the recovery point; one that ends before its start begins anew there."""
         last = self.segments[-1]
-        if max(last.next_offset, self.log_start_offset) < self._must_reach() and self.corruption is None:
-            self._report(last, last.size, "records that were durable are missing", None)
-        if last.next_offset < self.log_start_offset:
-            for segment in reversed(self.segments):
-                for path in segment.detach():
-                    self.disk.unlink(path)
-            self.segments.clear()
-            self._begin_anew()
+        reaches = last.next_offset if self.last_stop.keeps_writes else max(last.next_offset, self.log_start_offset)
+        if reaches < self._must_reach():
+            self._report(last, last.size, f"records up to offset {self._must_reach()} are missing", None)
+        if last.next_offset >= self.log_start_offset:
+            return
+        if self.last_stop.keeps_writes:  # the checkpoint is wrong, or the log was cut
+            self._report(last, last.size, f"the log is to start at offset {self.log_start_offset}", None)
+            self.log_start_offset = self.segments[0].base_offset
+            return
+        for segment in reversed(self.segments):
+            for path in segment.detach():
+                self.disk.unlink(path)
+        self.segments.clear()
+        self._begin_anew()
 
     # -- an orderly stop --------------------------------------------------------------------------------------------
 
@@ -182,6 +242,7 @@ class _Loader:
             first += 1
         self.epochs.truncate_from_end(from_offset)  # the file is right below; compaction may have left less to see
         self.snapshots.remove(above=self.segments[first].base_offset)
+        check_closed(self.damage, self.segments[:first])
         for at in range(first, len(self.segments)):
             bad = self._check(self.segments[at]) or self._check_gap(at)
             if bad is not None:
@@ -219,21 +280,26 @@ class _Loader:
         if at + 1 == len(self.segments):
             return None
         expected, found = segment.next_offset, self.segments[at + 1].base_offset
-        is_compacted = self.config.is_compacted and expected < found <= self.recovery_point
-        if expected != found and not is_compacted:
+        if expected > found or (expected < found and not self._may_be_compacted(segment, found)):
             return BadBatchError(segment.size, f"offset {expected} should follow, but {found} does")
         segment.next_offset = found
         segment.seal()
         return None
 
+    def _may_be_compacted(self, segment: Segment, found: int) -> bool:
+        """The cleaner leaves gaps in what is durable only. What a kill leaves lacks no end of a closed segment."""
+        if found <= self.recovery_point:
+            return True
+        return self.last_stop.keeps_writes and damage_of_closed(self.disk, segment, found) is None
+
     def _cut(self, at: int, bad: BadBatchError) -> None:
         """The log ends at the bad batch; what lies behind it is a torn tail or evidence of corruption."""
         segment, behind = self.segments[at], self.segments[at + 1 :]
-        path, end_offset = segment.path(LOG_SUFFIX), segment.next_offset
+        path = segment.path(LOG_SUFFIX)
         file_size = self.disk.size(path)
-        is_corrupt = end_offset < self._must_reach() or (
-            self.durable_end is None and self._goes_on(segment, bad.position + 1, behind)
-        )
+        is_corrupt = not self._is_torn(segment, bad, behind)
+        if not is_corrupt and self.last_stop.was_killed:
+            write_torn_mark(self.disk, self.directory)
         if is_corrupt:
             self._report(segment, bad.position, bad.why, keep_aside(self.disk, path, bad.position, file_size))
         for later in reversed(behind):
@@ -245,9 +311,24 @@ class _Loader:
             file.fsync()
         self.disk.fsync_dir(self.directory)
 
+    def _is_torn(self, segment: Segment, bad: BadBatchError, behind: list[Segment]) -> bool:
+        """See the module."""
+        if segment.next_offset < self._must_reach():
+            return False
+        if self.durable_end is not None:
+            return True
+        if self._goes_on(segment, bad.position + 1, behind):
+            return False
+        if not self.last_stop.keeps_writes:
+            return True
+        file_size = self.disk.size(segment.path(LOG_SUFFIX))
+        is_last_write = not self.last_stop.is_clean and not behind
+        return is_last_write and is_cut_off(segment.file, bad.position, file_size, segment.next_offset)
+
     def _must_reach(self) -> int:
-        """What is known to have been synced."""
-        return max(self.recovery_point, self.durable_end or 0)
+        """What is known to have been there."""
+        committed = self.last_stop.high_watermark if self.last_stop.keeps_writes else 0
+        return max(self.recovery_point, committed, self.durable_end or 0)
 
     def _goes_on(self, segment: Segment, position: int, behind: list[Segment]) -> bool:
         """True when a batch with a valid checksum lies behind the damage, in the same segment or a later one."""
@@ -257,8 +338,7 @@ class _Loader:
         )
 
     def _report(self, segment: Segment, position: int, why: str, aside: str | None) -> None:
-        self.corruption = Corruption(segment.path(LOG_SUFFIX), position, segment.next_offset, why, aside)
-        write_refetch_mark(self.disk, self.directory, self.corruption)
+        self.damage.mark(segment.next_offset, why, path=segment.path(LOG_SUFFIX), position=position, aside=aside)
 
     def _remove_behind(self, segment: Segment, is_corrupt: bool) -> None:
         self.cache.forget(segment)

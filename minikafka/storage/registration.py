@@ -1,70 +1,42 @@
-"""The ``registration`` file of a log directory: under which registration what is in it was written (KIP-966).
+"""What a node may claim of its former registration when it registers anew (KIP-966).
 
-A broker writes it, durably, between registering and doing anything as that registration. When it starts anew it reads
-it to say which registration it continues. What a process wrote survives when that process is killed, but not when its
-machine loses power; the machine's boot id tells one from the other. And a disk that was taken away, or failed, takes
-what was synced with it; so each file names all the directories there were.
+A broker writes the ``registration`` file, durably, between registering and doing anything as that registration. When it
+starts anew it reads it to say which registration it continues. What a process wrote survives when that process is
+killed, but not when its machine loses power; the machine's boot id tells one from the other. And a disk that was taken
+away, or failed, takes what was synced with it; so each file names all the directories there were.
+
+Beside that it names the replicas whose logs are there and undamaged. Of any other replica nothing is claimed: its log
+may be missing, damaged, or not be told to be its own. So one bad file costs one replica its place, not the node all.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
-from typing import Final, NamedTuple
+from collections.abc import Mapping
+from typing import Final
 from uuid import UUID
 
+import structlog
+
 from minikafka.model import CLUSTER_METADATA_TOPIC, NO_EPOCH
+from minikafka.storage.damage import remove_torn_mark
 from minikafka.storage.disk import Disk
 from minikafka.storage.errors import StorageFailure
+from minikafka.storage.log import Log
 from minikafka.storage.log_dir import LogDir
 from minikafka.storage.log_store import LogStore
-from minikafka.storage.meta import format_uuid, parse_uuid
+from minikafka.storage.registration_file import (
+    REGISTRATION_FILE,
+    Registration,
+    read_registration,
+    write_registration,
+)
 
-REGISTRATION_FILE: Final = "registration"
-REGISTRATION_VERSION: Final = 0
+log = structlog.get_logger(__name__)
+
 ANYTHING_LOST: Final = -2
 """Instead of an epoch: not even what was synced is sure to be there (-1: only that is)."""
-
-
-class Registration(NamedTuple):
-    """Who wrote last, and in which directories; ``boot_id`` is None where the machine does not tell.
-
-    Of the topics ``synced`` the logs hold nothing that counts before it is synced: a power cut takes nothing of them.
-    """
-
-    broker_epoch: int
-    boot_id: str | None
-    directories: tuple[UUID, ...]
-    synced: tuple[UUID, ...] = ()
-
-
-def read_registration(disk: Disk, directory: str) -> Registration | None:
-    """What is recorded in ``directory``; None when nothing is, or nothing that can be understood."""
-    try:
-        text = disk.read_bytes(f"{directory}/{REGISTRATION_FILE}").decode()
-        rows = dict(line.split("=", 1) for line in text.splitlines() if not line.startswith("#"))
-        if int(rows["version"]) != REGISTRATION_VERSION:
-            return None
-        directories, synced = _uuids(rows["directories"]), _uuids(rows.get("synced.topics", ""))
-        return Registration(int(rows["broker.epoch"]), rows["boot.id"] or None, directories, synced)
-    except (FileNotFoundError, KeyError, ValueError):
-        return None
-
-
-def _uuids(text: str) -> tuple[UUID, ...]:
-    return tuple(parse_uuid(one) for one in text.split(",") if one)
-
-
-def write_registration(disk: Disk, directory: str, registration: Registration) -> None:
-    """Record it durably; OSError when the disk refuses."""
-    text = (
-        "#\n"
-        f"boot.id={registration.boot_id or ''}\n"
-        f"broker.epoch={registration.broker_epoch}\n"
-        f"directories={','.join(map(format_uuid, registration.directories))}\n"
-        f"synced.topics={','.join(map(format_uuid, registration.synced))}\n"
-        f"version={REGISTRATION_VERSION}\n"
-    )
-    disk.write_atomic(f"{directory}/{REGISTRATION_FILE}", text.encode())
+NOT_FORGOTTEN: Final = UUID(int=1)
+"""No directory's id, so that a start misses it: a directory failed and kept its registration."""
 
 
 class Registrations:
@@ -88,21 +60,39 @@ class Registrations:
     def _read(self) -> int:
         found = {_id_of(one): read_registration(self._disk, one.path) for one in self._store.online}
         newest = max((one for one in found.values() if one is not None), default=None, key=lambda one: one.broker_epoch)
-        if newest is None or any(found.get(directory) is None for directory in newest.directories):
+        if newest is None:
             return ANYTHING_LOST
-        replicas = (log for log in self._store if log.topic_partition.topic != CLUSTER_METADATA_TOPIC)
-        if any(log.corruption is not None for log in replicas):
+        of_newest = (one for one in found.values() if one is not None and one.broker_epoch == newest.broker_epoch)
+        if any(found.get(directory) is None for one in of_newest for directory in one.directories):
             return ANYTHING_LOST
         self.synced_topics = frozenset(newest.synced)
-        is_same_boot = newest.boot_id is not None and newest.boot_id == self._boot_id
         # A process that stopped orderly before it registered tells nothing of what a power cut took before it began.
         was_clean = self._store.was_clean and self._store.clean_shutdown_broker_epoch == newest.broker_epoch
-        return newest.broker_epoch if is_same_boot or was_clean else NO_EPOCH
+        if newest.is_of_boot(self._boot_id) or was_clean:
+            return newest.broker_epoch
+        if any(log.corruption is not None for log in self._replicas()):
+            return ANYTHING_LOST  # a disk that lost synced bytes with power may have lost others that nothing tells of
+        return NO_EPOCH
+
+    def whole_replicas(self) -> Mapping[UUID, tuple[int, ...]]:
+        """Partitions by topic id: the logs that are here, undamaged, and known to be theirs."""
+        whole: dict[UUID, list[int]] = {}
+        for log_ in self._replicas():
+            if log_.corruption is None and log_.failure is None and not log_.was_torn:
+                whole.setdefault(log_.topic_id, []).append(log_.topic_partition.partition)
+        return {topic_id: tuple(sorted(partitions)) for topic_id, partitions in sorted(whole.items())}
+
+    def _replicas(self) -> list[Log]:
+        return [log_ for log_ in self._store if log_.topic_partition.topic != CLUSTER_METADATA_TOPIC]
 
     def write(self, broker_epoch: int) -> None:
         """The controller has registered this process. Durable on return; a directory that refuses goes offline."""
         self._record(Registration(broker_epoch, self._boot_id, self.online_directories(), self._sorted_topics()))
         self.previous_broker_epoch = broker_epoch
+        for log_ in self._replicas():
+            if log_.was_torn:
+                log_.was_torn = False
+                remove_torn_mark(self._disk, log_.directory)
 
     def claim(self, synced_topics: frozenset[UUID]) -> None:
         """From now on these are the topics of which nothing can be lost with power. Durable on return, as above.
@@ -128,10 +118,23 @@ class Registrations:
                 directory.fail(StorageFailure(f"could not write {REGISTRATION_FILE} in {directory.path}: {error}"))
 
     def forget(self, directory: LogDir) -> None:
-        """The directory failed: what its kernel still shows may not be on its disk, whatever a later start finds."""
-        with suppress(OSError):
-            self._disk.unlink(f"{directory.path}/{REGISTRATION_FILE}")
+        """The directory failed: what its kernel still shows may not be on its disk, whatever a later start finds.
+
+        A directory that does not let its file go is remembered in the others.
+        """
+        path = f"{directory.path}/{REGISTRATION_FILE}"
+        try:
+            self._disk.unlink(path)
             self._disk.fsync_dir(directory.path)
+        except OSError as error:
+            log.error(
+                "registration not removed",
+                path=path,
+                why=str(error),
+                remedy="remove the file before this node is started again: records in this directory may be lost",
+            )
+            if self._written is not None:
+                self._record(self._written._replace(directories=(*self._written.directories, NOT_FORGOTTEN)))
 
     def online_directories(self) -> tuple[UUID, ...]:
         """Ids of the directories that work (KIP-858)."""

@@ -135,8 +135,9 @@ class SnapshotFiles:
     def load(self, segments: Segments, log_start_offset: int, end_offset: int) -> ProducerState:
         """The state just before ``end_offset``: the newest usable snapshot, then the batches behind it."""
         state, offset = self.newest(end_offset)
-        if offset < log_start_offset:
+        if offset == NO_OFFSET:
             offset = log_start_offset
+        offset = max(offset, segments[0].base_offset)  # below the log start, too: it may lie behind the snapshot
         for segment in segments.since(offset):
             if segment.base_offset < end_offset and segment.size:
                 replay_segment(state, segment, offset, end_offset)

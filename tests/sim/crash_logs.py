@@ -100,7 +100,7 @@ class LogLife:
     def restarted(self, disk: MountedDisk, *, lost_power: bool) -> Self:
         life = type(self)(disk, self.rng, self.mix, 6)
         recorded = [OffsetCheckpoint(disk, root, HIGH_WATERMARK_FILE).read().get(WHERE, 0) for root in self.roots]
-        life.store = open_store(disk, self.rng, self.roots)
+        life.store = open_store(disk, self.rng, self.roots, self.boot_id(lost_power=lost_power))
         assert self.is_stopping or not life.store.was_clean, "a crash is never taken for an orderly stop"
         must_end = self.durable if lost_power else self.committed
         log = life.log
@@ -169,6 +169,10 @@ class LogLife:
         self.is_flushed = former.is_flushed
         self.is_damaged = log.corruption is not None
 
+    def boot_id(self, *, lost_power: bool = False) -> str | None:
+        """Of the machine, as it runs or after it has lost power; None: it does not tell."""
+        return None
+
     # -- work ---------------------------------------------------------------------------------------------------------
 
     @property
@@ -188,7 +192,7 @@ class LogLife:
 
     def work(self) -> None:
         if self.store is None:
-            self.store = open_store(self.disk, self.rng, self.roots)
+            self.store = open_store(self.disk, self.rng, self.roots, self.boot_id())
         if self.log is not None and self.log.topic_id != TOPIC_ID:  # the node takes it for another topic's
             self.store.delete(WHERE)
         if self.log is None:
@@ -263,7 +267,9 @@ class LogLife:
         offset = self.log_.log_end_offset + self.rng.randrange(1, 50)
         self.committed = self.durable = self.recorded_start = 0
         self.start = offset
+        self.is_damaged = True  # on the way the log holds nothing, and says so
         self._cut_off_the_loop(self.log_.prepare_restart(offset))
+        self.is_damaged = False
         self._began_at(offset)
 
     def _cut_off_the_loop(self, job: CutJob | None) -> None:
@@ -293,7 +299,9 @@ class LogLife:
         self.recorded_start = min(self.recorded_start, low)
         if restarts:
             self.start = max(self.start, offset)
+        was_damaged, self.is_damaged = self.is_damaged, self.is_damaged or restarts
         self._cut_off_the_loop(log.prepare_truncation(offset))
+        self.is_damaged = was_damaged
         if restarts:
             self._began_at(offset)
         else:
@@ -335,7 +343,7 @@ class LogLife:
         self.store_.close({}, broker_epoch=self.broker_epoch)
         self.durable = self.committed
         self.recorded_start = self.start
-        self.store = open_store(self.disk, self.rng, self.roots)
+        self.store = open_store(self.disk, self.rng, self.roots, self.boot_id())
         self.is_stopping = False
 
     def refetch(self) -> None:
@@ -351,7 +359,7 @@ class LogLife:
         self.is_damaged = False
 
 
-def open_store(disk: MountedDisk, rng: Random, roots: Sequence[str] = (ROOT,)) -> LogStore:
+def open_store(disk: MountedDisk, rng: Random, roots: Sequence[str] = (ROOT,), boot_id: str | None = None) -> LogStore:
     """The store of a node, as its start opens it."""
     return LogStore.open(
         disk,
@@ -360,4 +368,5 @@ def open_store(disk: MountedDisk, rng: Random, roots: Sequence[str] = (ROOT,)) -
         cluster_id="cluster",
         new_uuid=lambda: UUID(int=rng.getrandbits(128)),
         config_for=lambda _where: CONFIG,
+        boot_id=boot_id,
     )

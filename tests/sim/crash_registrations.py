@@ -11,7 +11,22 @@ from crash_logs import LogLife
 from minikafka.storage.registration import Registrations
 from minikafka.testing.disk import MountedDisk
 
-MIXES: dict[str, dict[str, int]] = {"registrations": {"append": 4, "flush": 1, "register": 3, "stop_and_start": 2}}
+MIXES: dict[str, dict[str, int]] = {
+    "registrations": {"append": 4, "flush": 1, "register": 3, "stop_and_start": 2},
+    "registered logs": {
+        "append": 6,
+        "flush": 1,
+        "register": 2,
+        "roll": 2,
+        "checkpoint": 3,
+        "truncate": 2,
+        "start_at": 1,
+        "drop": 1,
+        "clear_away": 1,
+        "new_epoch": 1,
+        "stop_and_start": 1,
+    },
+}
 
 
 class RegisteredLife(LogLife):
@@ -45,7 +60,10 @@ class RegisteredLife(LogLife):
 
     def registrations(self) -> Registrations:
         """As a start reads them."""
-        return Registrations(self.disk, self.store_, f"boot {self.boots}")
+        return Registrations(self.disk, self.store_, self.boot_id())
+
+    def boot_id(self, *, lost_power: bool = False) -> str:
+        return f"boot {self.boots + lost_power}"
 
     def register(self) -> None:
         """The controller has given this process an epoch."""

@@ -8,6 +8,7 @@
 - ``partitions``                  committed metadata as events of the local replicas
 - ``replica``                     the effects of a local replica: led, followed, cut, claimed, deleted
 - ``assignments``                 in which log directories they are, told to the controller
+- ``strays``                      logs that a start finds and metadata does not place here
 - ``moves``                       replicas on their way from one log directory to another
 - ``synced_topics``               which topics lose nothing with power, for the registration to tell
 - ``replication``                 the follower's fetchers

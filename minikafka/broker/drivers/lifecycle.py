@@ -1,7 +1,7 @@
 """This broker's standing with the controller: registration, heartbeats, unfencing, controlled shutdown (row C3).
 
-With its registration it tells which former one it continues (KIP-966), of which topics a power cut takes nothing, and
-which log directories it has, with its heartbeats which of them failed (KIP-858).
+With its registration it tells which former one it continues (KIP-966), of which topics a power cut takes nothing,
+which replicas are whole, and which log directories it has, with its heartbeats which of them failed (KIP-858).
 """
 
 from __future__ import annotations
@@ -18,7 +18,12 @@ from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.logs import one_line
 from minikafka.config import BrokerConfig
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.metadata.controller.commands import BrokerHeartbeat, BrokerHeartbeatResponse, RegisterBroker
+from minikafka.metadata.controller.commands import (
+    BrokerHeartbeat,
+    BrokerHeartbeatResponse,
+    RegisterBroker,
+    TopicReplicas,
+)
 from minikafka.model import Endpoint
 from minikafka.net.channel import ChannelClosedError
 from minikafka.storage.registration import Registrations
@@ -100,6 +105,7 @@ class Lifecycle:
             log_dirs=self._registrations.online_directories(),
             previous_broker_epoch=self._registrations.previous_broker_epoch,
             synced_topics=tuple(sorted(self._registrations.synced_topics)),
+            whole=tuple(TopicReplicas(*one) for one in self._registrations.whole_replicas().items()),
         )
         backoff = Backoff(self._rng, first_ms=20, last_ms=500)
         while True:

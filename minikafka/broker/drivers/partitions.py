@@ -15,13 +15,14 @@ import structlog
 from minikafka.broker.clock import Clock
 from minikafka.broker.drivers.moves import DirectoryMoves
 from minikafka.broker.drivers.replica import ReplicaDriver
+from minikafka.broker.drivers.strays import Strays
 from minikafka.broker.partition import Partition, log_config
 from minikafka.broker.replicas import Replicas
 from minikafka.config import BrokerConfig, TopicConfig
 from minikafka.metadata.delta import MetadataDelta, difference
 from minikafka.metadata.image import EMPTY_IMAGE, ConfigResource, MetadataImage, PartitionImage
 from minikafka.metadata.records import ConfigResourceType
-from minikafka.model import CLUSTER_METADATA_TOPIC, LOST_DIRECTORY, UNASSIGNED_DIRECTORY, TopicPartition
+from minikafka.model import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, TopicPartition
 from minikafka.replication.local_replica import CommittedPartition, LocalReplica, ReplicaSettings, Surroundings
 from minikafka.storage.config import LogConfig
 from minikafka.storage.errors import StorageFailure
@@ -42,6 +43,7 @@ class PartitionRoles:
         replicas: Replicas,
         driver: ReplicaDriver,
         moves: DirectoryMoves,
+        strays: Strays,
         clock: Clock,
         broker_epoch: Callable[[], int],
     ) -> None:
@@ -52,6 +54,7 @@ class PartitionRoles:
         self._replicas = replicas
         self._driver = driver
         self._moves = moves
+        self._strays = strays
         self._clock = clock
         self._broker_epoch = broker_epoch
         self._image: MetadataImage | None = None  # None until this node acts on metadata
@@ -63,7 +66,7 @@ class PartitionRoles:
 
     def begin(self, image: MetadataImage) -> None:
         """This incarnation's registration was replayed: take up the roles that the image gives this node."""
-        self._remove_strays(image)
+        self._strays.begin(image)
         self._act(difference(EMPTY_IMAGE, image))
         self._moves.resume()
 
@@ -84,18 +87,6 @@ class PartitionRoles:
             self._apply_partition(where, state, delta.after)
         if self._node_id in delta.brokers:
             self._on_registered()
-
-    def _remove_strays(self, image: MetadataImage) -> None:
-        """Logs of topics deleted, or moved away, while this node was down."""
-        for log_ in list(self._store):
-            where = log_.topic_partition
-            if where.topic == CLUSTER_METADATA_TOPIC:
-                continue
-            topic = image.topic(where.topic)
-            state = image.partition(where)
-            if topic is None or topic.topic_id != log_.topic_id or state is None or self._node_id not in state.replicas:
-                log.info("removing a log that is no longer placed here", partition=str(where))
-                self._store.delete(where)
 
     def is_eligible(self, replica_id: int, broker_epoch: int) -> bool:
         """Would committed metadata let that process into an ISR now (rows R18, R20; KIP-903)?"""

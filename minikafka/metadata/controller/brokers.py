@@ -16,12 +16,14 @@ older epoch comes from a process that has been replaced, and is refused (KIP-903
 Each registration says which one it continues (KIP-966). When that is the one before, or the one that the one before
 continued (the broker died before it could write down its last epoch, and with it before it did anything), nothing that
 was written under it is lost: ISRs and ELRs count on it as before. Otherwise its machine may have lost power, or its
-disks were changed: it has no place in them until it has caught up with a leader.
+disks were changed: it has no place in them until it has caught up with a leader. The same holds for each replica that
+the registration does not name as whole: a log that is missing or damaged is not believed before it was fetched again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from uuid import UUID
 
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.controller.commands import (
@@ -35,7 +37,8 @@ from minikafka.metadata.controller.commands import (
     UnregisterBrokerResponse,
 )
 from minikafka.metadata.controller.directories import check_directories, fail_directories, have_all_failed
-from minikafka.metadata.controller.partitions import settle
+from minikafka.metadata.controller.partition_change import NOBODY
+from minikafka.metadata.controller.partitions import LostOf, settle
 from minikafka.metadata.controller.sessions import Session
 from minikafka.metadata.controller.state import ControllerState
 from minikafka.metadata.image import BrokerImage
@@ -66,13 +69,23 @@ def register(state: ControllerState, command: RegisterBroker, now_ms: int) -> Re
         )
     )
     state.sessions.start(command.broker_id, now_ms)
-    if continues:
-        settle(state, [command.broker_id])
-    elif command.previous_broker_epoch < NO_EPOCH:
-        settle(state, [command.broker_id], lost=[command.broker_id])
-    else:
-        settle(state, [command.broker_id], lost=[command.broker_id], but_for=command.synced_topics)
+    settle(state, [command.broker_id], lost=_lost(command, continues=continues))
     return RegisterBrokerResponse(broker_epoch)
+
+
+def _lost(command: RegisterBroker, *, continues: bool) -> LostOf:
+    """Of which partitions the broker may lack records, by what it says of its disks."""
+    whole = None
+    if command.whole is not None:
+        whole = {(topic.topic_id, index) for topic in command.whole for index in topic.partitions}
+    synced = frozenset(command.synced_topics if command.previous_broker_epoch >= NO_EPOCH else ())
+    broker = frozenset([command.broker_id])
+
+    def lost(topic_id: UUID, partition: int) -> Collection[int]:
+        is_there = whole is None or (topic_id, partition) in whole
+        return NOBODY if is_there and (continues or topic_id in synced) else broker
+
+    return lost
 
 
 def _check_registration(state: ControllerState, command: RegisterBroker) -> None:
@@ -126,7 +139,7 @@ def heartbeat(state: ControllerState, command: BrokerHeartbeat, now_ms: int) -> 
         may_stop = _stop(state, broker, session)
     elif have_all_failed(broker, command.offline_log_dirs):
         fence(state, [broker])
-        settle(state, [broker.broker_id], lost=[broker.broker_id])
+        settle(state, [broker.broker_id], lost=lambda *_: [broker.broker_id])
     elif command.want_fence:
         fence(state, [broker])
     elif broker.fenced and is_caught_up:

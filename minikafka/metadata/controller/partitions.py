@@ -8,7 +8,7 @@ a new leader epoch, which fences everything the leader before may still send.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from uuid import UUID
 
@@ -33,6 +33,14 @@ from minikafka.metadata.records import PartitionChangeRecord
 from minikafka.model import NO_EPOCH
 
 FoundPartition = tuple[TopicImage, int, PartitionImage]
+LostOf = Callable[[UUID, int], Collection[int]]
+"""Of a topic id and a partition: which replicas may have lost committed records."""
+
+
+def nobody(_topic_id: UUID, _partition: int) -> Collection[int]:
+    """No replica has lost anything."""
+    return NOBODY
+
 
 # -- the controller's own changes -------------------------------------------------------------------------------------
 
@@ -41,17 +49,16 @@ def settle(
     state: ControllerState,
     brokers: Iterable[int],
     *,
-    lost: Collection[int] = NOBODY,
-    but_for: Collection[UUID] = (),
+    lost: LostOf = nobody,
     gone: Collection[int] = NOBODY,
 ) -> None:
     """The standing of ``brokers`` changed: give every partition they have a replica of its leader, ISR and ELR.
 
-    Those that are ``lost`` may have lost records, but for those of some topics; those that are ``gone`` have none left.
+    ``lost`` tells who may have lost records of a partition; those that are ``gone`` have none left.
     """
     changed = frozenset(brokers)
     affected = (found for found in state.image.partitions() if not changed.isdisjoint(found[2].replicas))
-    _settle_all(state, affected, lost, frozenset(but_for), gone)
+    _settle_all(state, affected, lost, gone)
 
 
 def settle_topics(state: ControllerState, topics: Iterable[TopicImage]) -> None:
@@ -62,13 +69,12 @@ def settle_topics(state: ControllerState, topics: Iterable[TopicImage]) -> None:
 def _settle_all(
     state: ControllerState,
     found: Iterable[FoundPartition],
-    lost: Collection[int] = NOBODY,
-    but_for: Collection[UUID] = (),
+    lost: LostOf = nobody,
     gone: Collection[int] = NOBODY,
 ) -> None:
     records: list[PartitionChangeRecord] = []
     for topic, index, partition in found:
-        around = state.circumstances(topic, partition, lost=() if topic.topic_id in but_for else lost, gone=gone)
+        around = state.circumstances(topic, partition, lost=lost(topic.topic_id, index), gone=gone)
         records += change_records(topic, index, partition, partition, around)
     state.write(*records)
 

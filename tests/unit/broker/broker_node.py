@@ -63,6 +63,7 @@ def make_node(
     wall_s: Callable[[], float] | None = None,
     secret: bytes = SECRET,
     cluster_id: str = CLUSTER_ID,
+    boot_id: str | None = None,
     **settings: object,
 ) -> Node:
     """A node that is not started."""
@@ -76,6 +77,7 @@ def make_node(
         disk=disk or HastyDisk(),
         clock=Clock(loop) if wall_s is None else Clock(loop, wall_s),
         rng=random.Random(next(SEEDS)),
+        boot_id=boot_id,
     )
 
 

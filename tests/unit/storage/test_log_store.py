@@ -11,9 +11,10 @@ from storage_batches import NOW_MS, all_values, append
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import TopicPartition
 from minikafka.storage.config import LogConfig
+from minikafka.storage.directory_names import deleted_directory_name, parse_directory_name
 from minikafka.storage.disk import OsDisk, OsFile
 from minikafka.storage.log import StorageFailure
-from minikafka.storage.log_dir import LogDir, deleted_directory_name, parse_directory_name
+from minikafka.storage.log_dir import LogDir
 from minikafka.storage.log_store import LogStore
 from minikafka.storage.meta import MetaError
 
@@ -279,8 +280,8 @@ def test_a_directory_that_cannot_be_loaded_leaves_the_others(
     store.create(A, TOPIC_ID, LogConfig(), store.directories[0])
     store.create(B, TOPIC_ID, LogConfig(), store.directories[1])
     store.abandon()
-    (tmp_path / "d/a-0/00000000000000000000.log").unlink()
-    (tmp_path / "d/a-0/00000000000000000000.log").mkdir()
+    (tmp_path / "d/cleaner-offset-checkpoint").unlink(missing_ok=True)
+    (tmp_path / "d/cleaner-offset-checkpoint").mkdir()
     store = open_store("d", "e")
     assert [directory.failure is None for directory in store.directories] == [False, True]
     assert store.get(B) is not None

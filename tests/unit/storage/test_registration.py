@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from shutil import rmtree
 from uuid import UUID
 
 import pytest
+from structlog.testing import capture_logs
 
 from minikafka.model import TopicPartition
 from minikafka.storage.config import LogConfig
@@ -14,11 +16,10 @@ from minikafka.storage.damage import Corruption
 from minikafka.storage.disk import OsDisk
 from minikafka.storage.errors import StorageFailure
 from minikafka.storage.log_store import LogStore
-from minikafka.storage.registration import (
-    ANYTHING_LOST,
+from minikafka.storage.registration import ANYTHING_LOST, Registrations
+from minikafka.storage.registration_file import (
     REGISTRATION_FILE,
     Registration,
-    Registrations,
     read_registration,
     write_registration,
 )
@@ -32,11 +33,16 @@ class Machine:
     def __init__(self, path: Path, directories: int = 1) -> None:
         self.paths = [str(path / f"d{number}") for number in range(directories)]
         self.boot_id: str | None = "boot-1"
-        self.ids = iter(range(1, 99))
+        self.ids = iter(range(11, 99))
 
     def start(self) -> Registrations:
         self.store = LogStore.open(
-            DISK, self.paths, node_id=1, cluster_id="c", new_uuid=lambda: UUID(int=next(self.ids))
+            DISK,
+            self.paths,
+            node_id=1,
+            cluster_id="c",
+            new_uuid=lambda: UUID(int=next(self.ids)),
+            boot_id=self.boot_id,
         )
         return Registrations(DISK, self.store, self.boot_id)
 
@@ -95,13 +101,29 @@ def test_the_same_process_continues_itself(machine: Machine) -> None:
 
 
 @pytest.mark.spec("P5")
-def test_damaged_bytes_are_lost_records(machine: Machine) -> None:
+def test_only_whole_logs_are_claimed(machine: Machine) -> None:
+    """One damaged log costs one replica its place, not the node all of its replicas."""
+    machine.start().write(41)
+    for partition in (2, 0, 1):
+        machine.store.create(TopicPartition("t", partition), UUID(int=7), LogConfig())
+    machine.store.create(TopicPartition("u", 5), UUID(int=8), LogConfig())
+    machine.store.create(TopicPartition("__cluster_metadata", 0), UUID(int=1), LogConfig())
+    machine.kill()
+    (Path(machine.paths[0]) / "t-1" / "partition.metadata").write_bytes(b"")
+    rmtree(Path(machine.paths[0]) / "t-2")
+    registrations = machine.start()
+    assert registrations.previous_broker_epoch == 41
+    assert registrations.whole_replicas() == {UUID(int=7): (0,), UUID(int=8): (5,)}
+
+
+@pytest.mark.spec("P2")
+@pytest.mark.spec("P5")
+def test_a_disk_that_loses_synced_bytes_with_power_is_not_believed_at_all(machine: Machine) -> None:
     machine.start().write(41)
     log = machine.store.create(TopicPartition("t", 0), UUID(int=7), LogConfig())
     log.corruption = Corruption("x", 0, 0, "bad checksum", None)
-    assert Registrations(DISK, machine.store, machine.boot_id).previous_broker_epoch == ANYTHING_LOST
-    log.corruption = None
     assert Registrations(DISK, machine.store, machine.boot_id).previous_broker_epoch == 41
+    assert Registrations(DISK, machine.store, "boot-2").previous_broker_epoch == ANYTHING_LOST
 
 
 def test_of_several_directories_the_newest_tells(tmp_path: Path) -> None:
@@ -142,6 +164,29 @@ def test_topics_that_lose_nothing_with_power_are_remembered(machine: Machine) ->
     registrations.write(42)
     machine.kill()
     assert machine.start().synced_topics == {UUID(int=8)}
+
+
+class Stubborn(OsDisk):
+    """Does not remove the registration of a directory that failed."""
+
+    def unlink(self, path: str) -> None:
+        if path.endswith(REGISTRATION_FILE):
+            raise OSError(errno.EIO, "stubborn")
+        super().unlink(path)
+
+
+def test_a_directory_that_keeps_its_registration_is_remembered_in_the_others(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, directories=2)
+    machine.start()
+    registrations = Registrations(Stubborn(), machine.store, machine.boot_id)
+    registrations.write(41)
+    failed = machine.store.directories[1]
+    failed.fail(StorageFailure("gone"))
+    with capture_logs() as said:
+        registrations.forget(failed)
+    assert [(line["event"], line["log_level"]) for line in said] == [("registration not removed", "error")]
+    machine.kill()
+    assert machine.start().previous_broker_epoch == ANYTHING_LOST
 
 
 def test_a_claim_does_not_forget_a_directory_that_failed(tmp_path: Path) -> None:

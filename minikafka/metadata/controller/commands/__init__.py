@@ -23,6 +23,7 @@ from minikafka.metadata.controller.commands.brokers import (
     FenceBrokerResponse,
     RegisterBroker,
     RegisterBrokerResponse,
+    TopicReplicas,
     UnregisterBroker,
     UnregisterBrokerResponse,
 )
@@ -122,6 +123,7 @@ __all__ = [
     "ReplicaAssignment",
     "Response",
     "TopicReference",
+    "TopicReplicas",
     "UnregisterBroker",
     "UnregisterBrokerResponse",
     "decode_command",

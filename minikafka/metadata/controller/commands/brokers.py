@@ -20,6 +20,14 @@ class RegisterBrokerResponse(Response):
 
 
 @dataclass(frozen=True, slots=True)
+class TopicReplicas:
+    """Some replicas of a broker, by topic."""
+
+    topic_id: UUID
+    partitions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RegisterBroker(Command[RegisterBrokerResponse]):
     """A broker process introduces itself; ``incarnation_id`` is new for each process, ``log_dirs`` are the ids of its
     online log directories (KIP-858).
@@ -27,7 +35,10 @@ class RegisterBroker(Command[RegisterBrokerResponse]):
     ``previous_broker_epoch`` names the registration under which what is on its disks was written, if nothing of it can
     be lost: its process was stopped in order, or killed while the machine ran on. -1 when what was not synced may be
     lost, by a power cut: it leaves ISRs and ELRs then, but of ``synced_topics``, of which its logs hold nothing that
-    was not synced (KIP-966). Less when anything may be lost: disks were changed, or are damaged.
+    was not synced (KIP-966). Less when anything may be lost: a disk was changed.
+
+    ``whole`` names the replicas whose logs are there and undamaged. Every other replica of the broker leaves ISR and
+    ELR with the registration: its log is missing, damaged, or cannot be told to be its own. None: not told.
 
     Errors: INCONSISTENT_CLUSTER_ID; DUPLICATE_BROKER_REGISTRATION while another incarnation's session lives.
     """
@@ -42,6 +53,7 @@ class RegisterBroker(Command[RegisterBrokerResponse]):
     log_dirs: tuple[UUID, ...] = ()
     previous_broker_epoch: int = NO_EPOCH
     synced_topics: tuple[UUID, ...] = ()
+    whole: tuple[TopicReplicas, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from minikafka.metadata.controller.commands import (
     BrokerHeartbeatResponse,
     RegisterBroker,
     RegisterBrokerResponse,
+    TopicReplicas,
 )
 from minikafka.model import Endpoint
 from minikafka.net.channel import ChannelClosedError
@@ -70,6 +71,9 @@ class Files:
 
     def failed_directories(self) -> tuple[UUID, ...]:
         return self.failed
+
+    def whole_replicas(self) -> dict[UUID, tuple[int, ...]]:
+        return {UUID(int=9): (0, 2)}
 
 
 class Broker:
@@ -147,6 +151,7 @@ async def test_it_says_which_registration_it_continues(script: Script, start: St
     await eventually(lambda: len(script.registrations) == 2 and len(script.heartbeats) >= 2, "registered anew")
     assert [one.previous_broker_epoch for one in script.registrations] == [55, 101]
     assert script.registrations[0].synced_topics == (UUID(int=9),)
+    assert script.registrations[0].whole == (TopicReplicas(UUID(int=9), (0, 2)),)
     assert script.registrations[0].log_dirs == (UUID(int=5), UUID(int=6))
     assert script.heartbeats[-1].offline_log_dirs == ()
     files.failed = (UUID(int=6),)

@@ -11,6 +11,7 @@ from broker_client import Client, values_in
 from broker_node import Cluster, create_topic, eventually, in_time, led, make_node
 
 from minikafka.broker.drivers.partitions import PartitionRoles
+from minikafka.broker.drivers.strays import Strays
 from minikafka.broker.node import Node
 from minikafka.metadata.controller.commands import (
     ConfigAlteration,
@@ -233,6 +234,7 @@ async def test_before_anything_is_known_nothing_is_done(node: Node) -> None:
         node.replicas,
         node.data_plane.driver,
         node.data_plane.moves,
+        Strays(node.config.node_id, node.store, 1000, node.tasks),
         node.clock,
         lambda: node.control_plane.lifecycle.broker_epoch,
     )

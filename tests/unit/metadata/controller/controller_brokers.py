@@ -44,6 +44,7 @@ class Broker:
     log: list[Entry] = field(default_factory=list)
     synced: int = 0
     lost: bool = False  # records, of which its next registration will tell
+    damaged: bool = False  # its log, while nothing was running; a start finds it
 
     # While it leads.
     led_epoch: int = -1

@@ -132,6 +132,13 @@ def a_registration_that_was_not_written_down_is_held_against_it(
     return existing is not None and previous_broker_epoch == existing.broker_epoch
 
 
+@SUITE.plants()
+def damaged_logs_are_believed(patch: MonkeyPatch) -> None:
+    """A replica whose log is damaged or missing keeps its places in ISR and ELR."""
+    original = brokers_module._lost
+    patch.setattr(brokers_module, "_lost", lambda command, **how: original(replace(command, whole=None), **how))
+
+
 @SUITE.replaces(brokers_module, "fail_directories", seed=68)
 def failed_directories_are_ignored(_state: Any, broker: BrokerImage, _failed: Any) -> BrokerImage:
     """A replica whose directory failed leads on."""

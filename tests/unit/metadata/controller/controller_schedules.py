@@ -1,11 +1,11 @@
 """The controller under random schedules, with a small model of replication around it.
 
 One partition on brokers 1 to 4. Brokers are killed (their logs stay), lose power (what they had not synced goes) and
-return; log directories fail, are repaired or replaced; brokers replay metadata late, fetch, and propose ISRs whose
-messages are delivered late or never; the partition is reassigned; ``min.insync.replicas`` changes; controllers are
-replaced; time passes. ``controller_invariants`` says what must hold after every step. Above all, *whoever is in ISR or
-ELR has every acknowledged record*, so whoever is elected from them loses nothing; and who is elected from outside of
-them is so only when all of them lost theirs, or uncleanly by request.
+return; logs go bad between two starts; log directories fail, are repaired or replaced; brokers replay metadata late,
+fetch, and propose ISRs whose messages are delivered late or never; the partition is reassigned; ``min.insync.replicas``
+changes; controllers are replaced; time passes. ``controller_invariants`` says what must hold after every step. Above
+all, *whoever is in ISR or ELR has every acknowledged record*, so whoever is elected from them loses nothing; and who is
+elected from outside of them is so only when all of them lost theirs, or uncleanly by request.
 
 In the end all processes are killed. Either one that has everything returns alone, and must lead; or all return, and the
 partition must have a leader again.
@@ -56,6 +56,7 @@ class Model:
         self.cluster.is_encoding = seed % 16 == 0
         self.is_calm = seed % 3 == 0  # nothing is ever lost: long lives without an election that loses records
         self.syncs = seed % 5 == 4  # flush.messages=1: what is acknowledged is synced
+        self.is_damaging = seed % 4 == 1 and not self.is_calm  # logs go bad between two starts
         self.brokers = {broker_id: Broker(broker_id) for broker_id in IDS}
         self.images: list[MetadataImage] = []
         self.network: list[tuple[Broker, Proposal]] = []
@@ -371,12 +372,17 @@ class Model:
 
     def _start(self, broker: Broker) -> None:
         """A new process with the log and the copy of the metadata log that the old one left."""
+        if self.is_damaging and broker.log and self.rng.random() < 0.2:
+            broker.cut(self.rng.randrange(len(broker.log)))
+            broker.lost = broker.damaged = True
         if broker.online and self._register(broker):
             broker.synced = len(broker.log)
             broker.up, broker.begins = True, len(self.images)
 
     def _register(self, broker: Broker) -> bool:
         self.cluster.incarnations += 1
+        is_whole = broker.placed in broker.online and not broker.damaged
+        topics = self.cluster.image.topics() if is_whole else ()
         command = ask.RegisterBroker(
             broker.broker_id,
             "cluster",
@@ -385,12 +391,14 @@ class Model:
             log_dirs=tuple(broker.online),
             previous_broker_epoch=broker.memory,
             synced_topics=tuple(one.topic_id for one in self.cluster.image.topics()) if self.syncs else (),
+            whole=tuple(ask.TopicReplicas(topic.topic_id, (0,)) for topic in topics),
         )
         if not self._ask(command):
             return False
         self.cluster.epochs[broker.broker_id] = self.answer.broker_epoch
-        if broker.memory < 0:
+        if broker.memory < 0 or not is_whole:
             self.told.add(broker.broker_id)
+        broker.damaged = False
         broker.lost = broker.placed in broker.failed
         if self.rng.random() < 0.1 and len(self.images) > 1:
             return False  # killed before it wrote its registration down
@@ -482,6 +490,7 @@ class Model:
     def end(self) -> None:
         """All are killed; one with everything returns, or all do."""
         self.step(self.kill_all)
+        self.is_damaging = False
         partition = self.current()
         complete = [one for one in (*partition.isr, *partition.elr) if self._is_whole(self.brokers[one])]
         alone = [self.rng.choice(complete)] if complete and self.rng.random() < 0.7 else []

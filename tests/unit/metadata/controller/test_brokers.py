@@ -200,6 +200,34 @@ def test_what_is_synced_survives_a_power_cut_but_not_a_changed_disk(
     assert cluster.partition(topic="u").elr == ()
 
 
+@pytest.mark.spec("P5")
+def test_a_replica_that_is_not_named_as_whole_leaves_isr_and_elr(cluster: Any) -> None:
+    """Its log is missing or damaged: the others have everything, and it is fetched again before it counts."""
+    cluster.create("t", (1, 2, 3))
+    cluster.create("u", (1, 2, 3))
+    topic_id = cluster.image.topic("u").topic_id
+    for broker_id in (3, 2, 1):
+        cluster.fence(broker_id)
+    assert cluster.partition().elr == (1,)
+    cluster.register(1, whole=(ask.TopicReplicas(topic_id, (0,)),))
+    assert (cluster.partition().isr, cluster.partition().elr) == ((), ())
+    assert cluster.partition(topic="u").elr == (1,)
+
+
+@pytest.mark.spec("P5")
+def test_when_no_replica_is_whole_who_led_last_leads_what_is_left(cluster: Any) -> None:
+    cluster.create("t", (1, 2))
+    for broker_id in (1, 2):
+        cluster.fence(broker_id)
+    for broker_id in (2, 1):
+        cluster.register(broker_id, whole=())
+    assert (cluster.partition().isr, cluster.partition().elr) == ((), ())
+    (led_last,) = cluster.partition().last_known_elr
+    cluster.heartbeat(2)
+    cluster.heartbeat(1)
+    assert cluster.partition().leader == led_last
+
+
 def test_unregistering(cluster: Any) -> None:
     cluster.create("t", (1, 2))
     with pytest.raises(KafkaError, match="broker 1 is alive"):

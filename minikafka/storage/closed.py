@@ -1,0 +1,110 @@
+"""Does a closed segment still end as it did when it was closed?
+
+A start believes what lies below the recovery point. It looks at the end of each segment there all the same: a file that
+is empty, cut, or cannot be read would otherwise be found when somebody reads that far, after the node has led with it.
+What is in the middle of a segment is verified when it is first read.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Final
+
+from minikafka.storage.damage import DamageFound
+from minikafka.storage.disk import Disk, File
+from minikafka.storage.errors import BadBatchError, is_passing
+from minikafka.storage.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
+from minikafka.storage.leftovers import missing_log_files
+from minikafka.storage.scan import scan_headers
+from minikafka.storage.segment import (
+    INDEX_SUFFIXES,
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    WALK_CHUNK_BYTES,
+    Segment,
+    file_name,
+)
+
+_OFFSET_ENTRY: Final = struct.Struct(">ii")
+_TIME_ENTRY: Final = struct.Struct(">qi")
+
+
+def check_start(damage: DamageFound, segments: Sequence[Segment], start_offset: int, *, is_exact: bool) -> None:
+    """The first segments go when the log start has passed them; ``is_exact``: an orderly stop has recorded that.
+
+    A segment of which nothing but the indexes is there is missing wherever it was.
+    """
+    first = segments[0].base_offset
+    if is_exact and first > start_offset:
+        damage.mark(start_offset, f"offsets {start_offset} to {first - 1} are missing")
+    for base in missing_log_files(damage.disk, damage.directory):
+        damage.mark(base, "the file is missing, its index is there")
+        for suffix in INDEX_SUFFIXES:  # the mark says it from now on
+            damage.disk.unlink(f"{damage.directory}/{file_name(base)}{suffix}")
+
+
+def check_closed(damage: DamageFound, segments: Sequence[Segment]) -> None:
+    """Segments that are believed must end as they did. What is behind damage stays, until it is fetched again."""
+    for segment in segments:
+        bad = damage_of_closed(damage.disk, segment, segment.next_offset)
+        if bad is not None:
+            path = segment.path(LOG_SUFFIX)
+            damage.mark(segment.base_offset, bad.why, path=path, position=bad.position)
+
+
+def damage_of_closed(disk: Disk, segment: Segment, next_base_offset: int) -> BadBatchError | None:
+    """What is wrong with the end of ``segment``, behind which another one begins. Costs a few small reads.
+
+    Its indexes tell more than the batches when these are gone; an index that is damaged itself tells nothing.
+    """
+    try:
+        position, end_offset = _end(disk, segment)
+        last_indexed = _last_indexed(disk, segment)
+    except BadBatchError as error:
+        return error
+    except OSError as error:
+        if is_passing(error):
+            raise
+        return BadBatchError(0, f"the file cannot be read ({error})")
+    if end_offset > next_base_offset:
+        return BadBatchError(position, f"offset {next_base_offset} should follow, but {end_offset} does")
+    if last_indexed is not None and end_offset <= last_indexed < next_base_offset:
+        return BadBatchError(position, f"the file ends before offset {last_indexed}, which its index has")
+    return None
+
+
+def _end(disk: Disk, segment: Segment) -> tuple[int, int]:
+    """Where the file ends, and the offset that follows its last batch."""
+    file = disk.open_read(segment.path(LOG_SUFFIX))
+    tail = _last_entry(disk, segment.path(OFFSET_INDEX_SUFFIX), OFFSET_ENTRY_BYTES)
+    start = 0 if tail is None else _OFFSET_ENTRY.unpack(tail)[1]
+    try:
+        return segment.size, _walk(file, start, segment)
+    except BadBatchError:
+        return segment.size, _walk(file, 0, segment)  # the index may be what is damaged
+
+
+def _walk(file: File, start: int, segment: Segment) -> int:
+    end_offset = segment.base_offset
+    if not 0 <= start <= segment.size:
+        raise BadBatchError(segment.size, f"the file ends before byte {start}, which its index has")
+    for _position, header in scan_headers(file, start, segment.size, WALK_CHUNK_BYTES):
+        end_offset = header.next_offset
+    return end_offset
+
+
+def _last_indexed(disk: Disk, segment: Segment) -> int | None:
+    """An offset that the segment had, by its time index: of the batch with the largest timestamp."""
+    tail = _last_entry(disk, segment.path(TIME_INDEX_SUFFIX), TIME_ENTRY_BYTES)
+    return None if tail is None else segment.base_offset + int(_TIME_ENTRY.unpack(tail)[1])
+
+
+def _last_entry(disk: Disk, path: str, size: int) -> bytes | None:
+    """The last entry of an index file; None when there is none, or no whole one."""
+    if not disk.exists(path):
+        return None
+    file_size = disk.size(path)
+    entry = disk.open_read(path).pread(size, file_size - size) if file_size >= size else b""
+    return entry if len(entry) == size and file_size % size == 0 else None

@@ -1,0 +1,50 @@
+"""What a start finds in a log directory, by the names in it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from uuid import UUID
+
+from minikafka.model import TopicPartition
+from minikafka.storage.directory_names import (
+    deleted_directory_id,
+    is_stray_name,
+    parse_directory_name,
+    parse_future_directory_name,
+)
+from minikafka.storage.disk import Disk
+
+
+class FoundDirectories(NamedTuple):
+    """Paths and partitions, in the order of names."""
+
+    logs: list[TopicPartition]
+    unusable: dict[TopicPartition, str]
+    """What has a log's name and is none, and why."""
+    futures: list[tuple[TopicPartition, UUID]]
+    deleted: list[str]
+    deleted_ids: set[UUID]
+    strays: list[str]
+
+
+def find_directories(disk: Disk, path: str) -> FoundDirectories:
+    """Look at the names in a log directory; OSError when it cannot be read."""
+    found = FoundDirectories([], {}, [], [], set(), [])
+    for name in disk.listdir(path):
+        where, future, deleted = (
+            parse_directory_name(name),
+            parse_future_directory_name(name),
+            deleted_directory_id(name),
+        )
+        if where is not None and disk.is_dir(f"{path}/{name}"):
+            found.logs.append(where)
+        elif where is not None:
+            found.unusable[where] = "it is a file"
+        elif future is not None:
+            found.futures.append(future)
+        elif deleted is not None:
+            found.deleted_ids.add(deleted)
+            found.deleted.append(f"{path}/{name}")
+        elif is_stray_name(name):
+            found.strays.append(f"{path}/{name}")
+    return found

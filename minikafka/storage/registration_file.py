@@ -1,0 +1,62 @@
+"""The ``registration`` file of a log directory: under which registration what is in it was written (KIP-966).
+
+It also tells a start whether what the former process wrote can only have been lost by damage: a process that is killed
+leaves its writes in the page cache, and they are there as long as the machine runs on (the same boot id).
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from minikafka.storage.disk import Disk
+from minikafka.storage.meta import format_uuid, parse_uuid
+
+REGISTRATION_FILE: Final = "registration"
+REGISTRATION_VERSION: Final = 0
+
+
+class Registration(NamedTuple):
+    """Who wrote last, and in which directories; ``boot_id`` is None where the machine does not tell.
+
+    Of the topics ``synced`` the logs hold nothing that counts before it is synced: a power cut takes nothing of them.
+    """
+
+    broker_epoch: int
+    boot_id: str | None
+    directories: tuple[UUID, ...]
+    synced: tuple[UUID, ...] = ()
+
+    def is_of_boot(self, boot_id: str | None) -> bool:
+        """Has the machine run on since? False when that is not known."""
+        return self.boot_id is not None and self.boot_id == boot_id
+
+
+def read_registration(disk: Disk, directory: str) -> Registration | None:
+    """What is recorded in ``directory``; None when nothing is, or nothing that can be understood."""
+    try:
+        text = disk.read_bytes(f"{directory}/{REGISTRATION_FILE}").decode()
+        rows = dict(line.split("=", 1) for line in text.splitlines() if not line.startswith("#"))
+        if int(rows["version"]) != REGISTRATION_VERSION:
+            return None
+        directories, synced = _uuids(rows["directories"]), _uuids(rows.get("synced.topics", ""))
+        return Registration(int(rows["broker.epoch"]), rows["boot.id"] or None, directories, synced)
+    except (FileNotFoundError, KeyError, ValueError):
+        return None
+
+
+def _uuids(text: str) -> tuple[UUID, ...]:
+    return tuple(parse_uuid(one) for one in text.split(",") if one)
+
+
+def write_registration(disk: Disk, directory: str, registration: Registration) -> None:
+    """Record it durably; OSError when the disk refuses."""
+    text = (
+        "#\n"
+        f"boot.id={registration.boot_id or ''}\n"
+        f"broker.epoch={registration.broker_epoch}\n"
+        f"directories={','.join(map(format_uuid, registration.directories))}\n"
+        f"synced.topics={','.join(map(format_uuid, registration.synced))}\n"
+        f"version={REGISTRATION_VERSION}\n"
+    )
+    disk.write_atomic(f"{directory}/{REGISTRATION_FILE}", text.encode())

@@ -1,0 +1,192 @@
+"""Logs that are damaged, missing, or not placed here, while all nodes were killed: no acknowledged record is lost."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from broker_client import Client, values_in
+from broker_node import Cluster, create_topic, eventually, led
+from structlog.testing import capture_logs
+
+from minikafka.broker.node import Node
+from minikafka.metadata.controller.commands import DeleteTopics, TopicReference
+from minikafka.model import TopicPartition
+
+Dial = Callable[..., Awaitable[Client]]
+StartNode = Callable[..., Awaitable[Node]]
+
+ORDERS = TopicPartition("orders", 0)
+VALUES = [b"%d" % number for number in range(20)]
+BOOT = {"boot_id": "one"}
+LOG = f"{0:020d}.log"
+
+
+def empty_identity(directory: Path) -> None:
+    (directory / "partition.metadata").write_bytes(b"")
+
+
+def remove_identity(directory: Path) -> None:
+    (directory / "partition.metadata").unlink()
+
+
+def garble_identity(directory: Path) -> None:
+    path = directory / "partition.metadata"
+    data = bytearray(path.read_bytes())
+    data[-5] = ord("A") if data[-5] != ord("A") else ord("B")
+    path.write_bytes(data)
+
+
+def flip_last_batch(directory: Path) -> None:
+    data = bytearray((directory / LOG).read_bytes())
+    data[-1] ^= 1
+    (directory / LOG).write_bytes(data)
+
+
+def cut_last_batch(directory: Path) -> None:
+    data = (directory / LOG).read_bytes()
+    (directory / LOG).write_bytes(data[:-7])
+
+
+def remove_log(directory: Path) -> None:
+    (directory / LOG).unlink()
+
+
+def replace_by_file(directory: Path) -> None:
+    shutil.rmtree(directory)
+    directory.write_bytes(b"x")
+
+
+DAMAGES = [
+    empty_identity,
+    remove_identity,
+    garble_identity,
+    flip_last_batch,
+    cut_last_batch,
+    remove_log,
+    replace_by_file,
+    shutil.rmtree,
+]
+
+
+@pytest.mark.spec("P1")
+@pytest.mark.spec("P5")
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
+async def test_all_are_killed_and_the_leaders_log_is_damaged(
+    tmp_path: Path, dial: Dial, damage: Callable[[Path], None]
+) -> None:
+    """Rows 1 and 2 of issue 11. The others have everything: one of them leads, and the damaged one is made whole."""
+    cluster = Cluster(tmp_path, 3, **BOOT)
+    try:
+        await cluster.start()
+        await cluster.ready()
+        await create_topic(cluster.controller, "orders", replicas=[[1, 2, 3]], min_insync_replicas=2)
+        await eventually(lambda: leader_of(cluster), "a leader")
+        client = await dial(cluster.nodes[1])
+        for value in VALUES:
+            assert not (await client.produce("orders", value)).error_code
+        for node_id in cluster.node_ids:
+            await cluster.kill(node_id)
+        damage(tmp_path / "node-1" / "orders-0")
+        await cluster.start()
+        await cluster.ready()
+        await eventually(lambda: leader_of(cluster), "a leader")
+        await eventually(lambda: is_whole(cluster), "all replicas to have everything, and to be in sync")
+        for node_id in cluster.node_ids:
+            path = tmp_path / f"node-{node_id}" / "orders-0"
+            assert path.is_dir()
+        leader = cluster.nodes[leader_of(cluster)]
+        assert values_in((await (await dial(leader)).fetch("orders")).records) == VALUES
+    finally:
+        await cluster.stop()
+
+
+def leader_of(cluster: Cluster) -> int:
+    for node in cluster.nodes.values():
+        partition = node.replicas.get(ORDERS)
+        if partition is not None and partition.leader is not None:
+            return node.config.node_id
+    return 0
+
+
+def is_whole(cluster: Cluster) -> bool:
+    replicas = [node.replicas.get(ORDERS) for node in cluster.nodes.values()]
+    image = cluster.nodes[1].image.partition(ORDERS)
+    assert image is not None
+    return len(image.isr) == 3 and all(
+        one is not None and one.log.log_end_offset == len(VALUES) and one.log.corruption is None for one in replicas
+    )
+
+
+@pytest.mark.spec("P5")
+@pytest.mark.parametrize("damage", [empty_identity, remove_identity, garble_identity])
+async def test_the_only_replica_stays_when_its_topic_id_cannot_be_read(
+    start_node: StartNode, tmp_path: Path, dial: Dial, damage: Callable[[Path], None]
+) -> None:
+    """Decision 0008: metadata places it here, and nobody else has anything."""
+    node = await start_node(**BOOT)
+    await create_topic(node, "orders")
+    client = await dial(node)
+    for value in VALUES:
+        await client.produce("orders", value)
+    await node.stop()
+    damage(tmp_path / "data/orders-0")
+    for _start in range(2):
+        node = await start_node(**BOOT)
+        await eventually(lambda node=node: node.replicas.get(ORDERS), "the replica")  # type: ignore[misc]
+        await eventually(lambda node=node: node.replicas.get(ORDERS).leader, "its leader")  # type: ignore[misc]
+        client = await dial(node)
+        assert values_in((await client.fetch("orders")).records) == VALUES
+        assert led(node, ORDERS).log.topic_id == node.image.topic("orders").topic_id  # type: ignore[union-attr]
+        await node.stop()
+
+
+@pytest.mark.spec("C2")
+async def test_a_stray_is_set_aside_and_kept_for_a_while(start_node: StartNode, tmp_path: Path) -> None:
+    node = await start_node()
+    await create_topic(node, "orders")
+    await node.stop()
+    stray = tmp_path / "data/stray-0"
+    shutil.copytree(tmp_path / "data/orders-0", stray)
+    with capture_logs() as said:
+        node = await start_node()
+    await node.stop()
+    (kept,) = (tmp_path / "data").glob("stray-0.*-stray")
+    assert sorted(path.name for path in kept.iterdir()) == sorted(
+        path.name for path in (tmp_path / "data/orders-0").iterdir()
+    )
+    assert not stray.exists()
+    assert [line["path"] for line in said if line["event"] == "log set aside"] == [str(kept)]
+    node = await start_node(log_stray_retention_ms=1)
+    await eventually(lambda: not kept.exists(), "the stray to go")
+
+
+async def test_a_log_of_the_topic_that_had_the_name_before_is_not_given_to_this_one(
+    start_node: StartNode, tmp_path: Path, dial: Dial
+) -> None:
+    """Its leader epochs are later than any that the topic has had."""
+    node = await start_node(**BOOT)
+    await create_topic(node, "orders")
+    for _restart in range(2):
+        await node.stop()
+        node = await start_node(**BOOT)
+        await eventually(lambda node=node: node.replicas.get(ORDERS), "the replica")  # type: ignore[misc]
+        await eventually(lambda node=node: node.replicas.get(ORDERS).leader, "its leader")  # type: ignore[misc]
+    await (await dial(node)).produce("orders", b"old")
+    old = led(node, ORDERS).log
+    assert old.latest_epoch == 4
+    kept = tmp_path / "kept"
+    shutil.copytree(old.directory, kept)
+    await node.controller.call(DeleteTopics((TopicReference("orders"),)), timeout_s=10)
+    await eventually(lambda: node.image.topic("orders") is None, "the topic to go")
+    await create_topic(node, "orders")
+    await node.stop()
+    shutil.rmtree(tmp_path / "data/orders-0")
+    shutil.copytree(kept, tmp_path / "data/orders-0")
+    remove_identity(tmp_path / "data/orders-0")
+    node = await start_node(**BOOT)
+    await eventually(lambda: node.replicas.get(ORDERS), "the replica")
+    assert led(node, ORDERS).log.log_end_offset == 0
+    assert len(list((tmp_path / "data").glob("orders-0.*-stray"))) == 1
