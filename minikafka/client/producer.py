@@ -139,17 +139,22 @@ class Producer:
     async def close(self, timeout_ms: int | None = None) -> None:
         """Deliver what is buffered, then disconnect. After ``timeout_ms`` (default: the delivery time-out) what is
         left fails with REQUEST_TIMED_OUT; nothing hangs."""
+        await self._close(self._delivery_timeout_ms if timeout_ms is None else timeout_ms)
+
+    async def _close(self, timeout_ms: int, *, is_left: bool = False) -> None:
         if not self._is_running:
             return
-        timeout_ms = self._delivery_timeout_ms if timeout_ms is None else timeout_ms
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 await self.flush()
         except TimeoutError:
             pass
+        except BaseException:
+            is_left = True
+            raise
         finally:
             self._is_running = False
-            self._sender.abort(self._failure or _closed())
+            self._sender.abort(self._failure or _closed(), is_told=is_left)
             await self._tasks.close()
             await self._connections.close()
 
@@ -160,7 +165,11 @@ class Producer:
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        await self.close(None if exc is None else LEAVING_TIMEOUT_MS)
+        """Like :meth:`close`. An exception is not held up for long, and says by itself that records may be missing."""
+        if exc is None:
+            await self.close()
+        else:
+            await self._close(LEAVING_TIMEOUT_MS, is_left=True)
 
     # -- sending ----------------------------------------------------------------------------------------------------
 

@@ -108,11 +108,16 @@ class Sender:
         """Look again: there is something to send, or something changed."""
         self._work.set()
 
-    def abort(self, error: KafkaError) -> None:
-        """Fail everything that was not delivered, for good; what is in flight may still be written."""
+    def abort(self, error: KafkaError, *, is_told: bool = False) -> None:
+        """Fail everything that was not delivered, for good; what is in flight may still be written.
+
+        ``is_told``: the caller knows, so asyncio need not report futures that nobody looks at.
+        """
         self._aborted = True
         for batch in self._accumulator.clear():
             _fail(batch, error)
+            for delivery in batch.tokens if is_told else ():
+                delivery.cancelled() or delivery.exception()
         self._on_progress()
 
     # -- the loop ---------------------------------------------------------------------------------------------------

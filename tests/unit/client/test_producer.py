@@ -369,6 +369,38 @@ async def test_an_exception_in_the_block_is_not_held_up(
     assert await settled(*deliveries) == [ErrorCode.REQUEST_TIMED_OUT]
 
 
+async def test_leaving_by_an_exception_says_enough(cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """asyncio reports no future that nobody looks at."""
+    monkeypatch.setattr("minikafka.client.producer.LEAVING_TIMEOUT_MS", 10)
+    cluster.on(ApiKey.PRODUCE, lambda node_id, request: HANG)
+    deliveries = []
+
+    async def fail() -> None:
+        async with Producer(cluster.servers) as producer:
+            deliveries.extend([await producer.send("t", value) for value in (b"a", b"b")])
+            deliveries[1].cancel()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await fail()
+    assert all(delivery.done() for delivery in deliveries)
+    assert not any(delivery._log_traceback for delivery in deliveries)
+
+
+async def test_a_close_that_is_cancelled_says_enough(cluster: ScriptedCluster) -> None:
+    cluster.on(ApiKey.PRODUCE, lambda node_id, request: HANG)
+    producer = Producer(cluster.servers)
+    await producer.start()
+    delivery = await producer.send("t", b"a")
+    closing = asyncio.ensure_future(producer.close())
+    await until(lambda: batches(cluster))
+    closing.cancel()
+    await asyncio.wait((closing,))
+    assert closing.cancelled()
+    assert delivery.done()
+    assert not delivery._log_traceback
+
+
 async def test_flushing_waits_only_for_what_was_there(cluster: ScriptedCluster) -> None:
     async with Producer(cluster.servers) as producer:
         first = await producer.send("t", b"a", partition=1)
