@@ -34,8 +34,8 @@ from minikafka.metadata.delta import MetadataDelta
 from minikafka.metadata.effective import broker_config
 from minikafka.metadata.image import MetadataImage
 from minikafka.model import Endpoint
-from minikafka.net.control import is_refused
 from minikafka.net.identity import Identity
+from minikafka.net.probe import is_refused
 from minikafka.net.tasks import TaskOwner
 from minikafka.storage.disk import Disk
 from minikafka.storage.errors import StorageFailure

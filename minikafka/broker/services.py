@@ -21,9 +21,10 @@ from minikafka.broker.quorum import METHOD as QUORUM_METHOD
 from minikafka.broker.quorum import Quorum
 from minikafka.broker.topic_creation import TopicCreation
 from minikafka.config.node import CLIENT, CONTROLLER, REPLICATION
-from minikafka.net.control import ControlServer, is_refused
+from minikafka.net.control import ControlServer
 from minikafka.net.duplicates import Duplicates
 from minikafka.net.listener import Listener, ListenerLimits
+from minikafka.net.probe import is_refused
 from minikafka.replication.session_cache import FetchSessionCache
 from minikafka.wire.control import CONTROL_FRAME_SIZE_MAX
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import re
 import struct
-from typing import Protocol, Self, cast
+from typing import Final, Protocol, Self, cast
 
 from minikafka.model import Endpoint
 from minikafka.net.outbox import Chunk, Outbox
@@ -15,6 +16,9 @@ from minikafka.wire.framing import FrameError, ReceiveBuffer
 
 _CORRELATION_ID = struct.Struct(">i")
 _ERROR_NUMBER = re.compile(r"\[Errno (\d+)\]")
+
+NO_WAY_THERE: Final = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.ENETUNREACH, errno.EHOSTUNREACH})
+"""What connecting to one address of several fails with on a host that does not speak its protocol, IPv6 for example."""
 
 
 class ChannelClosedError(ConnectionError):
@@ -148,10 +152,12 @@ def _with_its_number(error: OSError) -> OSError:
     """The same, as ConnectionRefusedError if that is what it is.
 
     A name may have several addresses (``localhost``: ::1 and 127.0.0.1). When all of them fail, asyncio raises a plain
-    OSError that has their numbers in its text alone.
+    OSError that has their numbers in its text alone. Addresses to which this host has no way say nothing.
     """
-    numbers = [int(number) for number in _ERROR_NUMBER.findall(str(error))]
-    if not numbers or len(set(numbers)) > 1:
+    numbers = {int(number) for number in _ERROR_NUMBER.findall(str(error))}
+    if len(numbers) > 1:
+        numbers -= NO_WAY_THERE
+    if len(numbers) != 1:
         return OSError(str(error))
-    number = numbers[0]
+    (number,) = numbers
     return OSError(number, os.strerror(number))

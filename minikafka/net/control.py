@@ -8,7 +8,6 @@ accepted connection is known from the handshake and never taken from a message.
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
@@ -195,18 +194,3 @@ async def _call(channel: Channel, method: str, body: Any) -> Any:
 
 def _correlation_id(frame: memoryview) -> int:
     return decode_frame(frame).correlation_id
-
-
-async def is_refused(endpoint: Endpoint, *, timeout_s: float = 0.5) -> bool:
-    """True when nobody listens there any more: the port refuses, or the name no longer resolves.
-
-    A peer that is paused or cut off does not refuse, and for that one only a session time-out speaks.
-    """
-    try:
-        channel = await Channel.open(endpoint, timeout_s=timeout_s)
-    except TimeoutError:
-        return False
-    except OSError as error:
-        return isinstance(error, (ConnectionRefusedError, socket.gaierror))
-    channel.close()
-    return False

@@ -24,7 +24,7 @@ from minikafka.metadata.controller.commands import Command, FenceBroker, Unregis
 from minikafka.metadata.controller.controller import Controller
 from minikafka.metadata.delta import MetadataDelta
 from minikafka.metadata.records import Record, encode_record
-from minikafka.net.control import is_refused
+from minikafka.net.probe import is_refused
 from minikafka.net.tasks import TaskOwner
 
 log = structlog.get_logger(__name__)

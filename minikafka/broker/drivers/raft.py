@@ -19,7 +19,8 @@ from minikafka.broker.drivers.metadata_log import MetadataLog
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import OffsetAndEpoch
 from minikafka.net.channel import ChannelClosedError
-from minikafka.net.control import ControlLink, is_refused
+from minikafka.net.control import ControlLink
+from minikafka.net.probe import is_refused
 from minikafka.net.tasks import TaskOwner
 from minikafka.raft import ElectionState, RaftNode, Snapshot, message_from_wire
 from minikafka.raft import effects as do

@@ -176,7 +176,14 @@ async def test_nobody_listening_is_refused(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize(
-    ("numbers", "expected"), [((111, 111), ConnectionRefusedError), ((101, 111), OSError), ((), OSError)]
+    ("numbers", "expected"),
+    [
+        ((111, 111), ConnectionRefusedError),
+        ((101, 111), ConnectionRefusedError),  # no way to one, and the other refuses
+        ((110, 111), OSError),  # one may be there
+        ((99, 101), OSError),
+        ((), OSError),
+    ],
 )
 async def test_a_name_whose_addresses_are_all_refused_is_refused(
     monkeypatch: pytest.MonkeyPatch, numbers: tuple[int, ...], expected: type[OSError]

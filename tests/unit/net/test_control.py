@@ -15,7 +15,7 @@ from minikafka.model import Endpoint
 from minikafka.net import control as control_module
 from minikafka.net.channel import ChannelClosedError
 from minikafka.net.connection import Connection
-from minikafka.net.control import AUTHENTICATE, LISTENER, ControlLink, ControlServer, is_refused
+from minikafka.net.control import AUTHENTICATE, LISTENER, ControlLink, ControlServer
 from minikafka.net.identity import Identity, PeerCheck
 from minikafka.net.listener import Listener, ListenerLimits
 from minikafka.net.tasks import TaskOwner
@@ -353,11 +353,3 @@ async def test_an_answer_that_is_none_breaks_the_connection(
         await calling
     await turns()
     assert not unhandled
-
-
-async def test_only_a_port_that_refuses_is_gone(listener: Listener, deaf: Endpoint) -> None:
-    assert not await is_refused(listener.endpoint)
-    assert not await is_refused(deaf, timeout_s=0.02)
-    await listener.close()
-    assert await is_refused(listener.endpoint)
-    assert await is_refused(Endpoint("no-such-name.invalid", 9092))
