@@ -13,6 +13,8 @@
 - ``log_jobs``            syncs and cuts of logs off the loop, for each log one at a time
 - ``maintenance``         checkpoints, ISR checks, retention, flushing, compaction
 - ``absences``            brokers that have just gone, as clients should hear of them
+- ``liveness``            whether other nodes' processes are still there
+- ``threads``             threads for what blocks, by purpose
 - ``topic_creation``      topics that are created on first use
 - ``producer_ids``, ``quorum``   ids from the controller; what the metadata quorum looks like
 - ``quotas``, ``descriptors``    bounds: bytes a second of replication, open files

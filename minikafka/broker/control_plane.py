@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from minikafka.broker.drivers.controller import ControllerDriver
@@ -12,11 +13,14 @@ from minikafka.broker.drivers.lifecycle import Lifecycle
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.drivers.metadata_log import MetadataLog, batch_spans
 from minikafka.broker.drivers.raft import RaftDriver
+from minikafka.broker.liveness import Liveness
 from minikafka.broker.ports import Ports
 from minikafka.config import BrokerConfig
+from minikafka.config.node import REPLICATION
 from minikafka.metadata.controller.controller import Controller
 from minikafka.model import CLUSTER_METADATA_TOPIC, CLUSTER_METADATA_TOPIC_ID, Endpoint, TopicPartition
 from minikafka.net.control import ControlLink
+from minikafka.net.probe import is_refused
 from minikafka.raft import RaftConfig, RaftNode, VoterSet
 from minikafka.storage.config import NEVER, UNLIMITED, LogConfig
 from minikafka.storage.errors import StorageFailure
@@ -45,6 +49,8 @@ class ControlPlane:
     lifecycle: Lifecycle
     registrations: Registrations
     """What the log directories know of it."""
+    liveness: Liveness
+    """Whether other nodes' processes are there."""
 
 
 def build_control_plane(ports: Ports, store: LogStore, advertised: Callable[[], dict[str, Endpoint]]) -> ControlPlane:
@@ -74,7 +80,15 @@ def build_control_plane(ports: Ports, store: LogStore, advertised: Callable[[], 
         ports.rng,
         registrations,
     )
-    return ControlPlane(links, raft, metadata, controller, client, lifecycle, registrations)
+    liveness = Liveness(partial(_endpoint_of, config, metadata), ports.tasks, is_refused)
+    return ControlPlane(links, raft, metadata, controller, client, lifecycle, registrations, liveness)
+
+
+def _endpoint_of(config: BrokerConfig, metadata: Metadata, node_id: int) -> Endpoint | None:
+    """Where to look for a node's process: at the port that opens first, as far as it is known."""
+    broker = metadata.image.broker(node_id)
+    registered = None if broker is None else broker.listeners.get(REPLICATION)
+    return config.voters.get(node_id, registered)
 
 
 def _open_metadata_log(ports: Ports, store: LogStore) -> MetadataLog:

@@ -35,7 +35,6 @@ from minikafka.metadata.effective import broker_config
 from minikafka.metadata.image import MetadataImage
 from minikafka.model import Endpoint
 from minikafka.net.identity import Identity
-from minikafka.net.probe import is_refused
 from minikafka.net.tasks import TaskOwner
 from minikafka.storage.disk import Disk
 from minikafka.storage.errors import StorageFailure
@@ -124,7 +123,9 @@ class Node:
         lifecycle.on_fatal = self._on_fatal
         lifecycle.on_registered = self._maybe_take_up_roles
         self.replicas.is_known = lambda where: self.image.partition(where) is not None
-        data.fetchers.on_connection_lost = self.absences.on_connection_lost
+        data.fetchers.on_connection_lost = raft.doubt = controller.doubt = control.liveness.doubt
+        for on_gone in (raft.on_gone, controller.on_gone, self.absences.on_gone):
+            control.liveness.subscribe(on_gone)
         data.driver.on_leading = self.groups.on_leading
         data.driver.on_leading_no_more = self.groups.on_leading_no_more
         for subscriber in (
@@ -231,7 +232,7 @@ class Node:
         """Nobody can give leave once most of the quorum is gone: the whole cluster is being stopped."""
         majority = len(self.config.voters) // 2 + 1
         while True:
-            gone = [await is_refused(link.endpoint) for link in self.control_plane.links.values()]
+            gone = [await self.control_plane.liveness.look(peer_id) for peer_id in self.control_plane.links]
             if len(self.config.voters) - sum(gone) < majority:
                 log.info("leaving: most of the quorum is gone")
                 self.control_plane.lifecycle.may_shut_down.set()

@@ -24,7 +24,6 @@ from minikafka.config.node import CLIENT, CONTROLLER, REPLICATION
 from minikafka.net.control import ControlServer
 from minikafka.net.duplicates import Duplicates
 from minikafka.net.listener import Listener, ListenerLimits
-from minikafka.net.probe import is_refused
 from minikafka.replication.session_cache import FetchSessionCache
 from minikafka.wire.control import CONTROL_FRAME_SIZE_MAX
 
@@ -53,7 +52,7 @@ def build_services(ports: Ports, control: ControlPlane, data: DataPlane) -> Serv
         return None if topic is None else topic.name
 
     return Services(
-        Absences(config.node_id, ports.tasks, is_refused),
+        Absences(config.node_id, control.liveness.look),
         Groups(ports, data.replicas, lambda: metadata.image),
         FetchSessionCache(ports.rng, topic_name, max_slots=config.max_incremental_fetch_session_cache_slots),
         TopicCreation(config, control.client, metadata),
@@ -94,7 +93,7 @@ def build_listeners(ports: Ports, control: ControlPlane, quorum: Quorum, node: N
             QUORUM_METHOD: quorum.handle_call,
         },
         ports.tasks,
-        control.controller.on_peer_lost,
+        control.liveness.doubt,
     )
     followers = Dispatcher(
         node, tables.REPLICATION_HANDLERS, tables.REPLICATION_DIRECT, open_to_strangers=tables.REPLICATION_OPEN

@@ -3,8 +3,8 @@
 A command's records go to the quorum at once and its response waits until they are committed. The machine's own image
 runs ahead by what is not committed yet; when leadership is lost it is thrown away with everything that waits.
 
-A broker whose control connection breaks is looked at: if its port refuses, its process is gone and it is fenced now,
-not when its session ends. A new controller looks at every broker it has not heard of.
+A broker whose process is gone (``minikafka.broker.liveness`` knows) is fenced now, not when its session ends. A new
+controller has every broker looked at: one may have gone with the old controller.
 """
 
 from __future__ import annotations
@@ -18,19 +18,16 @@ import structlog
 from minikafka.broker.clock import Clock
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.drivers.raft import RaftDriver
-from minikafka.config.node import REPLICATION
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.controller.commands import Command, FenceBroker, UnregisterBroker, decode_command
 from minikafka.metadata.controller.controller import Controller
 from minikafka.metadata.delta import MetadataDelta
 from minikafka.metadata.records import Record, encode_record
-from minikafka.net.probe import is_refused
 from minikafka.net.tasks import TaskOwner
 
 log = structlog.get_logger(__name__)
 
 NOT_LEADING: Final = -1
-PROBES_AFTER_LOSS_S: Final = (0.0, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 1.0)  # a dying process may hold its port
 
 
 class ControllerDriver:
@@ -57,6 +54,7 @@ class ControllerDriver:
         self._nudge = asyncio.Event()
         self.is_active = False
         self.on_active: Callable[[], None] = lambda: None
+        self.doubt: Callable[[int], None] = lambda _broker_id: None  # have it looked at
 
     # -- leadership -------------------------------------------------------------------------------------------------
 
@@ -96,7 +94,7 @@ class ControllerDriver:
         self.on_active()
         for broker in self._metadata.image.live_brokers():
             if broker.broker_id != self._node_id:
-                self.on_peer_lost(broker.broker_id)
+                self.doubt(broker.broker_id)
 
     # -- commands ---------------------------------------------------------------------------------------------------
 
@@ -163,27 +161,17 @@ class ControllerDriver:
 
     # -- brokers that are gone --------------------------------------------------------------------------------------
 
-    def on_peer_lost(self, broker_id: int) -> None:
-        """A broker's control connection broke (or was never there): see whether its process is."""
-        if self.is_active and not self._tasks.is_closed:
-            self._tasks.start(self._fence_if_gone(broker_id), f"look-at-{broker_id}")
-
-    async def _fence_if_gone(self, broker_id: int) -> None:
+    def on_gone(self, broker_id: int) -> None:
+        """A broker's process is gone: fence it."""
         broker = self._metadata.image.broker(broker_id)
-        if broker is None or broker.fenced or REPLICATION not in broker.listeners:
-            return
-        for delay_s in PROBES_AFTER_LOSS_S:
-            await asyncio.sleep(delay_s)
-            if not self.is_active:
-                return
-            if await is_refused(broker.listeners[REPLICATION]):
-                break
-        else:
-            return
-        command = FenceBroker(broker_id, broker.broker_epoch, "its connection broke and its port refuses")
+        if self.is_active and broker is not None and not broker.fenced and not self._tasks.is_closed:
+            command = FenceBroker(broker_id, broker.broker_epoch, "nobody listens at its port")
+            self._tasks.start(self._fence(command), f"fence-{broker_id}")
+
+    async def _fence(self, command: FenceBroker) -> None:
         try:
             await self.handle(command)
         except KafkaError as error:
-            log.info("broker not fenced", broker=broker_id, why=str(error))
+            log.info("broker not fenced", broker=command.broker_id, why=str(error))
         else:
-            log.info("broker fenced: its process is gone", broker=broker_id)
+            log.info("broker fenced: its process is gone", broker=command.broker_id)

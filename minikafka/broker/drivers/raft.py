@@ -20,7 +20,6 @@ from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import OffsetAndEpoch
 from minikafka.net.channel import ChannelClosedError
 from minikafka.net.control import ControlLink
-from minikafka.net.probe import is_refused
 from minikafka.net.tasks import TaskOwner
 from minikafka.raft import ElectionState, RaftNode, Snapshot, message_from_wire
 from minikafka.raft import effects as do
@@ -72,13 +71,14 @@ class RaftDriver:
         self.on_leader_changed: Callable[[], None] = lambda: None
         self.on_became_leader: Callable[[int, int], None] = lambda _epoch, _offset: None
         self.on_lost_leadership: Callable[[], None] = lambda: None
+        self.doubt: Callable[[int], None] = lambda _peer_id: None  # have it looked at
 
     # -- life -------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Begin to take part."""
         for peer_id, link in self._links.items():
-            link.on_lost = partial(self._start_looking_at, peer_id)
+            link.on_lost = partial(self._on_connection_lost, peer_id)
         self._tasks.start(self._fatally(self._work()), "effects")
         self._tasks.start(self._fatally(self._persist_elections()), "votes")
         self._tasks.start(self._fatally(self._flush_forever()), "flush")
@@ -312,8 +312,7 @@ class RaftDriver:
         except (OSError, ChannelClosedError, TimeoutError, KafkaError, MalformedMessageError) as error:
             if isinstance(error, (TimeoutError, KafkaError, MalformedMessageError)):
                 link.close()
-            refused = isinstance(error, ConnectionRefusedError) or await is_refused(link.endpoint)
-            self._do(self.machine.on_connection_lost(effect.to, refused, self._now()))
+            self._on_connection_lost(effect.to, refused=isinstance(error, ConnectionRefusedError))
             return
         if not isinstance(answer, RESPONSES):
             log.warning("a peer answered with a request", peer=effect.to)
@@ -321,15 +320,16 @@ class RaftDriver:
             return
         self._do(self.machine.on_response(effect.to, effect.request_id, answer, self._now()))
 
-    def _start_looking_at(self, peer_id: int) -> None:
-        if self._tasks.is_closed:
-            return
-        self._tasks.start(self._look_at(peer_id), f"look-at-{peer_id}")
-
-    async def _look_at(self, peer_id: int) -> None:
-        """A connection broke: whether its port still answers decides how fast the quorum moves on."""
-        refused = await is_refused(self._links[peer_id].endpoint)
+    def _on_connection_lost(self, peer_id: int, *, refused: bool = False) -> None:
+        """What was asked is not answered. Whether the peer's port refuses decides how fast the quorum moves on."""
         self._do(self.machine.on_connection_lost(peer_id, refused, self._now()))
+        if not refused:
+            self.doubt(peer_id)
+
+    def on_gone(self, peer_id: int) -> None:
+        """A peer's process is gone."""
+        if peer_id in self._links:
+            self._do(self.machine.on_connection_lost(peer_id, True, self._now()))
 
     # -- the clock --------------------------------------------------------------------------------------------------
 

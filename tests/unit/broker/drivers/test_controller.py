@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 from broker_node import CLUSTER_ID, Cluster, create_topic, eventually, in_time, make_node, turns, wait_until_ready
 
+from minikafka.broker import liveness as liveness_module
 from minikafka.broker.drivers import controller as controller_module
 from minikafka.broker.drivers.controller_client import METHOD
 from minikafka.broker.node import Node
@@ -258,13 +259,12 @@ async def test_a_new_controller_looks_for_brokers_that_went_with_the_old(cluster
 
 @pytest.mark.spec("C3")
 async def test_a_broken_connection_alone_fences_nobody(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(controller_module, "PROBES_AFTER_LOSS_S", (0.0, 0.001))
+    monkeypatch.setattr(liveness_module, "PAUSES_S", (0.001,))
     await cluster.start()
     await cluster.ready()
     controller = cluster.controller
-    for node_id in cluster.node_ids:
-        controller.control_plane.controller.on_peer_lost(node_id)
-    controller.control_plane.controller.on_peer_lost(99)
+    for node_id in (*cluster.node_ids, 99):
+        controller.control_plane.liveness.doubt(node_id)
     await eventually(
         lambda: not [task for task in controller.tasks._tasks if "look-at" in task.get_name()], "all to be looked at"
     )
