@@ -11,6 +11,7 @@ from minikafka.broker.absences import Absences
 from minikafka.broker.control_plane import ControlPlane
 from minikafka.broker.data_plane import DataPlane
 from minikafka.broker.dispatch import Dispatcher
+from minikafka.broker.drivers.controller_client import BROKER_METHOD
 from minikafka.broker.drivers.controller_client import METHOD as CONTROLLER_METHOD
 from minikafka.broker.drivers.groups import Groups
 from minikafka.broker.drivers.raft import METHOD as RAFT_METHOD
@@ -90,6 +91,7 @@ def build_listeners(ports: Ports, control: ControlPlane, quorum: Quorum, node: N
         {
             RAFT_METHOD: control.raft.handle_call,
             CONTROLLER_METHOD: control.controller.handle_call,
+            BROKER_METHOD: control.controller.handle_call,
             QUORUM_METHOD: quorum.handle_call,
         },
         ports.tasks,

@@ -8,6 +8,7 @@ accepted connection is known from the handshake and never taken from a message.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
@@ -34,14 +35,18 @@ log = structlog.get_logger(__name__)
 
 LISTENER: Final = "CONTROLLER"
 AUTHENTICATE: Final = "authenticate"
-MAX_CALLS_IN_FLIGHT: Final = 512
+CALLS_AT_ONCE_MAX: Final = 128
 CONNECT_TIMEOUT_S: Final = 1.0
 
 CallHandler = Callable[[int, Any], Awaitable[Any]]
 
 
 class ControlServer:
-    """Frame handler of the CONTROLLER listener. ``methods`` maps a name to ``async (peer_id, body) -> body``."""
+    """Frame handler of the CONTROLLER listener. ``methods`` maps a name to ``async (peer_id, body) -> body``.
+
+    Each peer may have so many calls of each method wait for their answers, and more are refused: the quorum's fetches
+    and brokers' heartbeats are never too many because of what clients ask.
+    """
 
     def __init__(
         self,
@@ -54,7 +59,7 @@ class ControlServer:
         self._methods = methods
         self._tasks = tasks
         self._on_peer_lost = on_peer_lost
-        self._in_flight = 0
+        self._in_flight: Counter[tuple[int, str]] = Counter()
 
     def on_connection_made(self, connection: Connection) -> None:
         connection.session = PeerCheck(self._identity, LISTENER)
@@ -77,11 +82,15 @@ class ControlServer:
             raise FrameError(f"a control frame of kind {kind.name} where a request is expected")
         if connection.principal is None:
             self._authenticate(connection, correlation_id, method, body)
-        elif self._in_flight >= MAX_CALLS_IN_FLIGHT:
-            raise FrameError(f"more than {MAX_CALLS_IN_FLIGHT} control calls wait for an answer")
-        else:
-            self._in_flight += 1
-            self._tasks.start(self._answer(connection, connection.principal, correlation_id, method, body), method)
+            return
+        caller = connection.principal, method
+        if self._in_flight[caller] >= CALLS_AT_ONCE_MAX:
+            message = f"{CALLS_AT_ONCE_MAX} calls of {method!r} by node {connection.principal} wait for their answers"
+            refusal = KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, message)
+            connection.open_reply().send([encode_error(correlation_id, method, refusal)])
+            return
+        self._in_flight[caller] += 1
+        self._tasks.start(self._answer(connection, connection.principal, correlation_id, method, body), method)
 
     def _authenticate(self, connection: Connection, correlation_id: int, method: str, body: Any) -> None:
         check = connection.session
@@ -113,7 +122,9 @@ class ControlServer:
             connection.open_reply().send([frame])
             raise
         finally:
-            self._in_flight -= 1
+            self._in_flight[peer_id, method] -= 1
+            if not self._in_flight[peer_id, method]:
+                del self._in_flight[peer_id, method]
         connection.open_reply().send([frame])
 
     async def _call(self, peer_id: int, method: str, body: Any) -> Any:

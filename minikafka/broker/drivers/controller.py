@@ -19,7 +19,7 @@ from minikafka.broker.clock import Clock
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.drivers.raft import RaftDriver
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.metadata.controller.commands import Command, FenceBroker, UnregisterBroker, decode_command
+from minikafka.metadata.controller.commands import Command, FenceBroker, decode_command
 from minikafka.metadata.controller.controller import Controller
 from minikafka.metadata.delta import MetadataDelta
 from minikafka.metadata.records import Record, encode_record
@@ -28,6 +28,8 @@ from minikafka.net.tasks import TaskOwner
 log = structlog.get_logger(__name__)
 
 NOT_LEADING: Final = -1
+UNCOMMITTED_MAX: Final = 20_000
+"""More metadata records than this that are not committed let clients' commands be refused."""
 
 
 class ControllerDriver:
@@ -101,18 +103,23 @@ class ControllerDriver:
     async def handle_call(self, peer_id: int, body: Any) -> Any:
         """A command from another node, which speaks for no other broker than itself."""
         command = decode_command(body)
-        # Unregistering is what a client asks of any node: it forwards the id of a broker that is gone.
-        is_forwarded = isinstance(command, UnregisterBroker)
-        speaks_for = peer_id if is_forwarded else getattr(command, "broker_id", peer_id)
+        speaks_for = getattr(command, "broker_id", None) if command.IS_BROKERS_OWN else peer_id
         if isinstance(command, FenceBroker) or speaks_for != peer_id:
             name = type(command).__name__
             raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, f"node {peer_id} sent a {name} it may not send")
         return (await self.handle(command)).to_wire()
 
     async def handle(self, command: Command[Any]) -> Any:
-        """Carry a command out; its response once it is committed. KafkaError, its own or NOT_CONTROLLER."""
+        """Carry a command out; its response once it is committed.
+
+        KafkaError: its own, NOT_CONTROLLER, or THROTTLING_QUOTA_EXCEEDED while too much waits to be committed.
+        """
         if not self.is_active:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, f"node {self._node_id} is not the active controller")
+        if not command.IS_BROKERS_OWN and self._raft.uncommitted > UNCOMMITTED_MAX:
+            # The log refuses what is far beyond, and a controller whose records it refused must go.
+            message = f"{self._raft.uncommitted} metadata records wait for a majority of the voters; try again later"
+            raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, message)
         outcome = self._controller.handle(command, self._clock.monotonic_ms())
         self._nudge.set()
         if outcome.records:

@@ -109,6 +109,11 @@ class RaftDriver:
         """The active controller's node, as far as known."""
         return self.machine.leader
 
+    @property
+    def uncommitted(self) -> int:
+        """How many records of the log are not known to be committed."""
+        return self.machine.log.log_end_offset - self.machine.high_watermark
+
     def append(self, values: Sequence[bytes]) -> int:
         """Append one atomic batch as leader; the offset after it. KafkaError(NOT_CONTROLLER) on any other node."""
         end_offset, effects = self.machine.propose(values, self._now())

@@ -124,7 +124,7 @@ async def test_a_call_is_answered_and_knows_who_calls(link: ControlLink, node: N
 async def test_a_call_is_answered_before_an_earlier_one_that_waits_for_it(link: ControlLink, node: Node) -> None:
     # A registration waits for the commit that the same peer's next fetch brings about, on the same connection.
     waiting = node.tasks.start(link.call("wait", "registered", timeout_s=20), "waiting")
-    await eventually(lambda: node.server._in_flight == 1, "the first call")
+    await eventually(lambda: node.server._in_flight.total() == 1, "the first call")
     assert await link.call("open", "records", timeout_s=20) is None
     assert await waiting == "registered"
 
@@ -148,19 +148,23 @@ async def test_a_bug_in_a_method_is_told_to_both_sides(link: ControlLink, node: 
     await eventually(lambda: node.failures, "the task's owner to hear of it")
     assert [type(error) for error in node.failures] == [ZeroDivisionError]
     assert await link.call("echo", 1) == 1
-    assert node.server._in_flight == 0
+    assert not node.server._in_flight
 
 
-async def test_more_calls_than_may_wait_close_the_connection(
+async def test_more_calls_than_may_wait_are_refused_and_others_are_not(
     link: ControlLink, node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(control_module, "MAX_CALLS_IN_FLIGHT", 2)
-    calls = [node.tasks.start(link.call("wait", n, timeout_s=20), f"call-{n}") for n in range(3)]
-    results = await asyncio.gather(*calls, return_exceptions=True)
-    assert [type(result) for result in results] == [ChannelClosedError] * 3
-    node.gate.set()
-    await eventually(lambda: node.server._in_flight == 0, "the calls to end")
+    """Else what clients ask would break the connection by which the quorum fetches."""
+    monkeypatch.setattr(control_module, "CALLS_AT_ONCE_MAX", 2)
+    loop = asyncio.get_running_loop()
+    calls = [loop.create_task(link.call("wait", n, timeout_s=20)) for n in range(3)]
+    with pytest.raises(KafkaError, match="2 calls of 'wait' by node") as refused:
+        await calls[2]
+    assert refused.value.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
     assert await link.call("echo", 1) == 1
+    node.gate.set()
+    assert await asyncio.gather(*calls[:2]) == [0, 1]
+    assert not node.server._in_flight
 
 
 async def test_a_call_that_takes_too_long_times_out(link: ControlLink, node: Node) -> None:
@@ -300,7 +304,7 @@ async def test_after_a_break_the_next_call_dials_again(
     link.on_lost = lambda: lost.append("link")
     await link.call("echo", 1)
     waiting = node.tasks.start(link.call("wait", 1, timeout_s=20), "waiting")
-    await eventually(lambda: node.server._in_flight == 1, "the call")
+    await eventually(lambda: node.server._in_flight.total() == 1, "the call")
     await listener.close()
     with pytest.raises(ChannelClosedError):
         await waiting

@@ -28,6 +28,8 @@ class Command(Generic[R]):
 
     TYPE: ClassVar[int]
     RESPONSE: ClassVar[type[Response]]
+    IS_BROKERS_OWN: ClassVar[bool] = False
+    """True for what a broker asks on its own behalf (as ``broker_id``), and not for a client."""
 
     def to_wire(self) -> list[Any]:
         """The command as msgpack values."""

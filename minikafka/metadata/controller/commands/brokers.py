@@ -45,6 +45,7 @@ class RegisterBroker(Command[RegisterBrokerResponse]):
 
     TYPE: ClassVar[int] = 1
     RESPONSE: ClassVar[type[Response]] = RegisterBrokerResponse
+    IS_BROKERS_OWN: ClassVar[bool] = True
     broker_id: int
     cluster_id: str
     incarnation_id: UUID
@@ -77,6 +78,7 @@ class BrokerHeartbeat(Command[BrokerHeartbeatResponse]):
 
     TYPE: ClassVar[int] = 2
     RESPONSE: ClassVar[type[Response]] = BrokerHeartbeatResponse
+    IS_BROKERS_OWN: ClassVar[bool] = True
     broker_id: int
     broker_epoch: int
     current_metadata_offset: int
@@ -164,6 +166,7 @@ class AssignReplicasToDirs(Command[AssignReplicasToDirsResponse]):
 
     TYPE: ClassVar[int] = 13
     RESPONSE: ClassVar[type[Response]] = AssignReplicasToDirsResponse
+    IS_BROKERS_OWN: ClassVar[bool] = True
     broker_id: int
     broker_epoch: int
     assignments: tuple[DirectoryAssignment, ...]

@@ -84,5 +84,6 @@ class AllocateProducerIds(Command[AllocateProducerIdsResponse]):
 
     TYPE: ClassVar[int] = 10
     RESPONSE: ClassVar[type[Response]] = AllocateProducerIdsResponse
+    IS_BROKERS_OWN: ClassVar[bool] = True
     broker_id: int
     broker_epoch: int

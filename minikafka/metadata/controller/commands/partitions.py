@@ -64,6 +64,7 @@ class AlterPartition(Command[AlterPartitionResponse]):
 
     TYPE: ClassVar[int] = 4
     RESPONSE: ClassVar[type[Response]] = AlterPartitionResponse
+    IS_BROKERS_OWN: ClassVar[bool] = True
     broker_id: int
     broker_epoch: int
     partitions: tuple[IsrChange, ...]

@@ -1,16 +1,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from uuid import UUID
 
 import pytest
+from broker_client import Client
 from broker_node import CLUSTER_ID, Cluster, create_topic, eventually, in_time, make_node, turns, wait_until_ready
 
 from minikafka.broker import liveness as liveness_module
 from minikafka.broker.drivers import controller as controller_module
-from minikafka.broker.drivers.controller_client import METHOD
+from minikafka.broker.drivers.controller_client import COMMANDS_MAX, METHOD
 from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.controller.commands import (
@@ -23,6 +25,11 @@ from minikafka.metadata.controller.commands import (
     UnregisterBroker,
 )
 from minikafka.model import Endpoint
+from minikafka.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 
 StartNode = Callable[..., Awaitable[Node]]
 
@@ -245,6 +252,47 @@ async def test_a_broker_whose_process_is_gone_is_fenced_at_once(cluster: Cluster
     dead = next(node_id for node_id in cluster.node_ids if node_id != controller.config.node_id)
     await cluster.kill(dead)
     await eventually(lambda: not controller.image.is_live(dead), "the broker to be fenced")
+
+
+@pytest.mark.spec("P6")
+async def test_commands_by_the_thousand_depose_no_controller(
+    cluster: Cluster, dial: Callable[..., Awaitable[Client]]
+) -> None:
+    """They shared a bound with the quorum's fetches and the heartbeats, and broke the connection of these."""
+    await cluster.start()
+    await cluster.ready()
+    controller = cluster.controller
+    epoch = controller.control_plane.raft.machine.epoch
+    await create_topic(controller, "orders")
+    forwarding = next(node for node in cluster.nodes.values() if node is not controller)
+    client = await dial(forwarding)
+    answers = await in_time(asyncio.gather(*(client.send(set_retention(1_000_000 + n)) for n in range(1_500))))
+    errors = Counter(response.error_code for answer in answers for response in answer.responses)
+    assert set(errors) <= {ErrorCode.NONE, ErrorCode.THROTTLING_QUOTA_EXCEEDED}
+    assert errors[ErrorCode.NONE] >= COMMANDS_MAX
+    assert errors.total() == 1_500
+    assert controller.control_plane.raft.machine.epoch == epoch
+    assert len(controller.image.live_brokers()) == 3
+
+
+async def test_commands_are_refused_while_too_much_waits_to_be_committed(
+    start_node: StartNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the log itself would refuse ends the controller: its image would be ahead of the log."""
+    node = await start_node(controlled_shutdown_enable="false")
+    monkeypatch.setattr(controller_module, "UNCOMMITTED_MAX", -1)
+    with pytest.raises(KafkaError, match="0 metadata records wait for a majority of the voters") as refused:
+        await node.control_plane.controller.handle(ORDERS)
+    assert refused.value.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert await node.control_plane.controller.handle(AllocateProducerIds(1, node.control_plane.lifecycle.broker_epoch))
+    assert node.control_plane.controller.is_active
+
+
+def set_retention(retention_ms: int) -> IncrementalAlterConfigsRequest:
+    """A request that changes a setting of the topic ``orders``."""
+    config = AlterableConfig(name="retention.ms", config_operation=0, value=str(retention_ms))
+    resource = AlterConfigsResource(resource_type=2, resource_name="orders", configs=[config])
+    return IncrementalAlterConfigsRequest(resources=[resource])
 
 
 @pytest.mark.spec("C3")
