@@ -15,6 +15,7 @@
 - ``absences``            brokers that have just gone, as clients should hear of them
 - ``liveness``            whether other nodes' processes are still there
 - ``threads``             threads for what blocks, by purpose
+- ``supervision``         loops that outlive what the world does to them
 - ``topic_creation``      topics that are created on first use
 - ``producer_ids``, ``quorum``   ids from the controller; what the metadata quorum looks like
 - ``quotas``, ``descriptors``    bounds: bytes a second of replication, open files

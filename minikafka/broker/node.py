@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import structlog
@@ -25,6 +25,7 @@ from minikafka.broker.handlers.produce import PendingProduce
 from minikafka.broker.logs import one_line
 from minikafka.broker.ports import Ports
 from minikafka.broker.services import build_listeners, build_services
+from minikafka.broker.supervision import supervised
 from minikafka.broker.threads import Threads
 from minikafka.broker.timers import Timers
 from minikafka.config import BrokerConfig
@@ -150,15 +151,18 @@ class Node:
         await self.listeners.controller.serve()
         await self.listeners.replication.serve()
         control.raft.start()
-        self.tasks.start(control.controller.run(), "controller")
-        self.tasks.start(data.isr.run(), "isr")
-        self.tasks.start(data.assignments.run(), "directories")
-        self.tasks.start(data.moves.run(), "moves")
-        self.tasks.start(data.synced_topics.run(), "synced topics")
-        self.tasks.start(self._snapshot_forever(), "snapshots")
+        self._start_supervised(control.controller.run, "controller")
+        self._start_supervised(data.isr.run, "isr")
+        self._start_supervised(data.assignments.run, "directories")
+        self._start_supervised(data.moves.run, "moves")
+        self._start_supervised(data.synced_topics.run, "synced topics")
+        self._start_supervised(self._snapshot_forever, "snapshots")
         data.maintenance.start(self.tasks)
-        self.tasks.start(control.lifecycle.run(), "lifecycle")
+        self._start_supervised(control.lifecycle.run, "lifecycle")
         log.info("started", listeners={listener.name: str(listener.endpoint) for listener in self.listeners})
+
+    def _start_supervised(self, run: Callable[[], Awaitable[None]], name: str) -> None:
+        self.tasks.start(supervised(run, name), name)
 
     def _on_metadata(self, delta: MetadataDelta) -> None:
         self._maybe_take_up_roles()
@@ -172,7 +176,7 @@ class Node:
             self.data_plane.synced_topics.begin(self.image)
             roles.begin(self.image)
             # Not before: what this node would tell clients of the cluster may be long out of date.
-            self.tasks.start(self.listeners.client.serve(), "serve-clients")
+            self._start_supervised(self.listeners.client.serve, "serve-clients")
 
     def _advertised(self) -> dict[str, Endpoint]:
         """Where others reach this broker; a listener that took any free port is reached at the one it was given."""

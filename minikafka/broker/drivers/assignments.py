@@ -57,6 +57,7 @@ class DirectoryAssignments:
 
     async def run(self) -> None:
         """Tell, for ever."""
+        self._wake.set()
         while True:
             await self._wake.wait()
             self._wake.clear()

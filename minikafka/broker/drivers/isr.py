@@ -62,7 +62,13 @@ class IsrProposals:
             await self._wake.wait()
             self._wake.clear()
             batch, self._pending = self._pending, {}
-            if batch and not await self._send(batch):
+            try:
+                is_settled = not batch or await self._send(batch)
+            except (KafkaError, OSError):
+                self._pending = batch | self._pending
+                self._wake.set()
+                raise
+            if not is_settled:
                 await asyncio.sleep(self._backoff.next_s())
 
     async def _send(self, batch: dict[TopicPartition, tuple[Partition, IsrProposal]]) -> bool:

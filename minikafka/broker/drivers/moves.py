@@ -108,6 +108,7 @@ class DirectoryMoves:
 
     async def run(self) -> None:
         """Move what is to be moved, for ever."""
+        self._wake.set()
         while True:
             await self._wake.wait()
             self._wake.clear()

@@ -18,6 +18,7 @@ from minikafka.broker.log_jobs import LogJobs
 from minikafka.broker.partition import Partition
 from minikafka.broker.quotas import ReplicationQuotas
 from minikafka.broker.replicas import Replicas
+from minikafka.broker.supervision import supervised
 from minikafka.config import BrokerConfig
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import Endpoint, TopicPartition
@@ -139,7 +140,8 @@ class _Fetcher:
         self._is_abandoning = False
         self._is_throttling = False  # some partitions are left out of fetches
         self._unsynced: dict[TopicPartition, None] = {}  # to be looked at before the next fetch
-        owner._tasks.start(self._run(), f"fetcher-{key.source_id}-{key.fetcher_id}")
+        self._name = f"fetcher-{key.source_id}-{key.fetcher_id}"
+        owner._tasks.start(self._fetch_while_needed(), self._name)
 
     def add(self, partition: Partition) -> None:
         self._machine.add_partitions(
@@ -165,21 +167,24 @@ class _Fetcher:
         self._machine.on_cut(where)
         self._wake.set()
 
-    async def _run(self) -> None:
+    async def _fetch_while_needed(self) -> None:
         try:
-            while True:
-                if self._machine.is_idle:
-                    await self._linger()
-                    if self._machine.is_idle:
-                        return
-                await self._sync_unsynced()
-                self._machine.broker_epoch = self._owner._broker_epoch()
-                self._apply_quota()
-                await self._carry_out(self._machine.next(self._now()))
+            await supervised(self._fetch_until_idle, self._name)
         finally:
             del self._owner._fetchers[self._key]
             if self._connection is not None:
                 self._connection.close()
+
+    async def _fetch_until_idle(self) -> None:
+        while True:
+            if self._machine.is_idle:
+                await self._linger()
+                if self._machine.is_idle:
+                    return
+            await self._sync_unsynced()
+            self._machine.broker_epoch = self._owner._broker_epoch()
+            self._apply_quota()
+            await self._carry_out(self._machine.next(self._now()))
 
     async def _linger(self) -> None:
         """An idle fetcher is shut down, after a while in which partitions may come back (row R9)."""

@@ -52,8 +52,12 @@ class SyncedTopics:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            synced = await self._synced(self._wanted - self._registrations.synced_topics)
-            self._registrations.claim(self._registrations.synced_topics | (synced & self._wanted))
+            try:
+                synced = await self._synced(self._wanted - self._registrations.synced_topics)
+                self._registrations.claim(self._registrations.synced_topics | (synced & self._wanted))
+            except OSError:
+                self._changed.set()
+                raise
 
     async def _synced(self, topics: frozenset[UUID]) -> frozenset[UUID]:
         """Those of ``topics`` whose logs could be synced."""
