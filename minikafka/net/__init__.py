@@ -10,6 +10,7 @@
 - ``duplicates``  the share of descriptors that sendfile may use
 - ``channel``     the dialling side: one outgoing connection, requests matched to responses by correlation id
 - ``control``     both sides of the msgpack control plane over those
+- ``probe``       whether anybody listens at an endpoint
 - ``peer``        a connection to another node's REPLICATION listener
 - ``identity``    who this node is to its peers, and how both prove it
 - ``tasks``       every task has an owner that sees its exception
