@@ -11,7 +11,7 @@ from minikafka.broker.drivers.controller import ControllerDriver
 from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.drivers.lifecycle import Lifecycle
 from minikafka.broker.drivers.metadata import Metadata
-from minikafka.broker.drivers.metadata_log import MetadataLog, batch_spans
+from minikafka.broker.drivers.metadata_log import MetadataLog, batch_spans, mark_missing
 from minikafka.broker.drivers.raft import RaftDriver
 from minikafka.broker.liveness import Liveness
 from minikafka.broker.ports import Ports
@@ -61,9 +61,14 @@ def build_control_plane(ports: Ports, store: LogStore, advertised: Callable[[], 
         for peer_id, endpoint in config.voters.items()
         if peer_id != config.node_id
     }
-    metadata_log = _open_metadata_log(ports, store)
+    try:
+        metadata_log = _open_metadata_log(ports, store)
+        raft_node = _raft_node(ports, metadata_log)
+    except StorageFailure:
+        store.abandon()
+        raise
     metadata = Metadata(metadata_log)
-    raft = RaftDriver(_raft_node(ports, metadata_log), metadata_log, links, ports.clock, ports.tasks, ports.on_fatal)
+    raft = RaftDriver(raft_node, metadata_log, links, ports.clock, ports.tasks, ports.on_fatal)
     machine = Controller(
         config.node_id, ports.cluster_id, config, ports.rng, replicas_per_broker_max=ports.descriptors.replicas
     )
@@ -98,6 +103,9 @@ def _open_metadata_log(ports: Ports, store: LogStore) -> MetadataLog:
         failures = [directory.failure for directory in store.directories if directory.failure is not None]
         if failures:
             raise StorageFailure(f"the metadata log may be in a log directory that is offline: {failures[0].message}")
+        store.set_aside(METADATA_PARTITION)
+        if store.has_registered or METADATA_PARTITION in store.missing():
+            mark_missing(ports.disk, first.directory_of(METADATA_PARTITION))
         log = store.create(METADATA_PARTITION, CLUSTER_METADATA_TOPIC_ID, METADATA_LOG_CONFIG, first)
     if log.failure is not None:
         raise log.failure
@@ -106,7 +114,8 @@ def _open_metadata_log(ports: Ports, store: LogStore) -> MetadataLog:
 
 
 def _raft_node(ports: Ports, metadata_log: MetadataLog) -> RaftNode:
-    summary, election, must_repair = metadata_log.recover()
+    is_alone = set(ports.config.voters) == {ports.config.node_id}
+    summary, election, must_repair = metadata_log.recover(is_alone=is_alone)
     return RaftNode(
         node_id=ports.config.node_id,
         cluster_id=ports.cluster_id,

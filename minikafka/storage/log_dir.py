@@ -61,6 +61,7 @@ class LogDir:
         self.missing: set[TopicPartition] = set()  # partitions that the checkpoints mention, and that are not here
         self.failure: StorageFailure | None = None
         self.was_clean = False
+        self.has_registered = False
         self.clean_shutdown_broker_epoch = NO_EPOCH
         self.meta: DirectoryMeta | None = None
         self._disk = disk
@@ -120,6 +121,7 @@ class LogDir:
         self.clean_shutdown_broker_epoch = NO_EPOCH if marked_epoch is None else marked_epoch
         self._checkpoints.read()
         registration = read_registration(self._disk, self.path)
+        self.has_registered = registration is not None
         was_killed = not self.was_clean and registration is not None and registration.is_of_boot(boot_id)
         found = find_directories(self._disk, self.path)
         self.unusable, self.strays, self.futures.found = found.unusable, found.strays, found.futures

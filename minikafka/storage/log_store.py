@@ -98,6 +98,11 @@ class LogStore:
         return all(directory.was_clean for directory in self.directories)
 
     @property
+    def has_registered(self) -> bool:
+        """True when a process that used one of the directories was registered with the controller."""
+        return any(directory.has_registered for directory in self.online)
+
+    @property
     def clean_shutdown_broker_epoch(self) -> int:
         """The broker epoch of the last orderly stop, for registration (KIP-966); -1 when it was not orderly."""
         epochs = {directory.clean_shutdown_broker_epoch for directory in self.directories}

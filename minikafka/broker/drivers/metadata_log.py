@@ -23,7 +23,9 @@ from minikafka.records.build import build_batch
 from minikafka.records.control import build_leader_change
 from minikafka.records.read import iter_records
 from minikafka.records.record import Record
+from minikafka.storage.damage import REFETCH_FILE
 from minikafka.storage.disk import Disk
+from minikafka.storage.errors import Corruption, StorageFailure
 from minikafka.storage.log import Log
 
 log = structlog.get_logger(__name__)
@@ -57,25 +59,53 @@ class MetadataLog:
 
     # -- recovery ---------------------------------------------------------------------------------------------------
 
-    def recover(self) -> tuple[LogSummary, ElectionState, bool]:
-        """What the machine starts from, and whether this node must not vote until its log is repaired."""
+    def recover(self, *, is_alone: bool = False) -> tuple[LogSummary, ElectionState, bool]:
+        """What the machine starts from, and whether this node must not vote until its log is repaired.
+
+        ``is_alone``: it is the only voter, and nobody can repair its log; StorageFailure, with what to do, when it is
+        damaged.
+        """
         self._log.flush()  # the name of the directory too: a vote in a directory that is lost was not given
         damage = self._log.corruption
+        if is_alone:
+            self._check_alone(damage)
         if damage is not None:
             log.error("the metadata log is damaged; it is fetched again from there on", why=str(damage))
             self._log.truncate_to(damage.offset)
         summary = self._summary(self._sound_snapshots())
         is_broken = summary is None
         if summary is None:
+            if is_alone:
+                raise self._beyond_repair("its snapshots and its log contradict each other")
             self._log.truncate_fully_and_start_at(0)
             summary = LogSummary()
         election = self._read_election()
         is_lost = summary.log_end_offset > 0 and (election is None or election.epoch < summary.last_epoch)
-        must_repair = self._disk.exists(self._path(REPAIR_MARK)) or damage is not None or is_broken or is_lost
-        if must_repair:
-            log.error("this node does not vote until the quorum's leader has repaired its metadata log")
+        if is_lost and is_alone:  # nobody else was promised anything
+            election, is_lost = ElectionState(summary.last_epoch), False
+        must_repair = self._disk.exists(self._path(REPAIR_MARK)) or damage is not None
+        if must_repair or is_broken or is_lost:
+            log.error(
+                "this node does not vote until the quorum's leader has repaired its metadata log",
+                directory=self._directory,
+                remedy="if most voters say so, none can be elected: see 'No controller' in docs/operations.md",
+            )
             self._disk.write_atomic(self._path(REPAIR_MARK), b"")
-        return summary, election or ElectionState(), must_repair
+            return summary, election or ElectionState(), True
+        return summary, election or ElectionState(), False
+
+    def _check_alone(self, damage: Corruption | None) -> None:
+        if damage is not None:
+            raise self._beyond_repair(str(damage))
+        if self._disk.exists(self._path(REPAIR_MARK)):
+            raise self._beyond_repair(f"it is missing, or was found damaged before ({REPAIR_MARK})")
+
+    def _beyond_repair(self, why: str) -> StorageFailure:
+        return StorageFailure(
+            f"the metadata log of the only voter is damaged, and no other voter can repair it: {why}. Restore "
+            f"{self._directory} from a backup. Or remove the files {REFETCH_FILE} and {REPAIR_MARK} in it, and start "
+            "the node again: it goes on with what is left, and later changes of topics and settings are lost"
+        )
 
     def _summary(self, snapshots: Sequence[Snapshot]) -> LogSummary | None:
         """What log and snapshots are together; None when they contradict each other."""
@@ -266,6 +296,12 @@ class MetadataLog:
 
     def _path(self, name: str) -> str:
         return f"{self._directory}/{name}"
+
+
+def mark_missing(disk: Disk, directory: str) -> None:
+    """There was a metadata log in ``directory``: one made anew does not vote before it was repaired. Durable."""
+    disk.mkdir(directory)
+    disk.write_atomic(f"{directory}/{REPAIR_MARK}", b"")
 
 
 def batch_spans(data: bytes) -> list[BatchSpan]:

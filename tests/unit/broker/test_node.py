@@ -8,7 +8,17 @@ from pathlib import Path
 
 import pytest
 from broker_client import Client, values_in
-from broker_node import PATIENCE_S, Cluster, FailingDisk, create_topic, eventually, listener_of, make_node, turns
+from broker_node import (
+    PATIENCE_S,
+    SECRET,
+    Cluster,
+    FailingDisk,
+    create_topic,
+    eventually,
+    listener_of,
+    make_node,
+    turns,
+)
 from structlog.testing import capture_logs
 
 from minikafka.broker import node as node_module
@@ -259,3 +269,22 @@ async def test_a_snapshot_that_could_not_be_written_is_tried_again(
     disk.allow()
     await eventually(lambda: node.control_plane.raft.machine.log.snapshot is not None, "a snapshot")
     assert node.failure is None
+
+
+@pytest.mark.spec("P5")
+async def test_a_metadata_log_that_is_missing_is_not_made_anew_as_if_nothing_had_been(
+    start_node: StartNode, tmp_path: Path
+) -> None:
+    """The only voter would begin a cluster without topics; one of several would vote for whoever lacks records."""
+    node = await start_node()
+    await create_topic(node, "orders")
+    await node.stop()
+    shutil.rmtree(tmp_path / "data/__cluster_metadata-0")
+    for _start in range(2):
+        with pytest.raises(StorageFailure, match="only voter is damaged"):
+            make_node(tmp_path / "data")
+    assert (tmp_path / "data/orders-0").exists()
+    voters = "1@127.0.0.1:1,2@127.0.0.1:2,3@127.0.0.1:3"
+    of_several = make_node(tmp_path / "data", controller_quorum_voters=voters, cluster_secret=SECRET.decode())
+    assert of_several.control_plane.raft.machine.vote_disabled
+    await of_several.stop()

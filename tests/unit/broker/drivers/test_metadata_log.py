@@ -17,6 +17,7 @@ from minikafka.records.batch import parse_header
 from minikafka.records.build import build_batch
 from minikafka.records.record import Record
 from minikafka.storage.config import NEVER, UNLIMITED, LogConfig
+from minikafka.storage.errors import StorageFailure
 from minikafka.storage.log import Log
 
 CONFIG = LogConfig(retention_ms=UNLIMITED, retention_bytes=UNLIMITED, segment_ms=NEVER, segment_bytes=2000)
@@ -339,3 +340,29 @@ async def test_a_damaged_snapshot_is_put_aside(files: Files) -> None:
     path.write_bytes(path.read_bytes()[:-5])
     _, summary, _, must_repair = files.recovered(log_start_offset=4)
     assert (summary.log_end_offset, must_repair) == (0, True), "without it the log begins nowhere"
+
+
+@pytest.mark.spec("P5")
+async def test_an_only_voter_with_a_damaged_log_is_refused_until_somebody_decides(files: Files) -> None:
+    """Row 26 of issue 11: nobody can repair it, and it would wait for ever."""
+    metadata_log = await filled(files)
+    end = metadata_log._log.log_end_offset
+    data = bytearray(files.segment().read_bytes())
+    data[-1] ^= 1
+    files.segment().write_bytes(data)
+    for _start in range(2):
+        with pytest.raises(StorageFailure, match=r"only voter is damaged.*remove.*needs-refetch") as refused:
+            files.open(recovery_point=end).recover(is_alone=True)
+        assert str(files.directory) in refused.value.message
+    (files.directory / "needs-refetch").unlink()
+    summary, _election, must_repair = files.open().recover(is_alone=True)
+    assert (summary.log_end_offset, must_repair) == (end - 2, False), "the last batch holds two records"
+
+
+async def test_an_only_voter_that_forgot_its_vote_goes_on(files: Files) -> None:
+    """Nobody else was promised anything."""
+    metadata_log = await filled(files)
+    epoch = metadata_log._log.latest_epoch
+    (files.directory / QUORUM_STATE).write_bytes(b"{")
+    _summary, election, must_repair = files.open().recover(is_alone=True)
+    assert (election, must_repair) == (ElectionState(epoch), False)
