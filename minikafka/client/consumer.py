@@ -18,6 +18,7 @@ from minikafka.client.consuming.membership import GroupSettings, Membership
 from minikafka.client.consuming.positions import EARLIEST, LATEST, NO_END, PositionState
 from minikafka.client.consuming.resolver import Resolver
 from minikafka.client.consuming.share import Share
+from minikafka.client.consuming.subscription import Subscription
 from minikafka.client.metadata import Metadata
 from minikafka.client.records import ConsumerRecord, FetchedBatches
 from minikafka.errors import ErrorCode, KafkaError
@@ -103,7 +104,6 @@ class Consumer:
         self._max_block_s = max_block_ms / 1000
         self._changed = asyncio.Event()  # records arrived, or an answer, or an error
         self._failure: BaseException | None = None
-        self._is_subscribed = False
         self._is_running = False
         connections = self._connections = Connections(
             bootstrap_servers, client_id=client_id, rng=rng, request_timeout_s=request_timeout_ms / 1000
@@ -147,6 +147,9 @@ class Consumer:
             settings = GroupSettings(session_timeout_ms, max_poll_interval_ms, heartbeat_interval_ms, group_instance_id)
             self._membership = Membership(connections, metadata, self._coordinator, tasks, rng, settings, share)
             self._commits = Commits(self._coordinator, self._membership, rng, share, timeout_s=self._max_block_s)
+        self._subscription = Subscription(
+            connections, metadata, share, self._membership, self._commits, timeout_s=self._max_block_s
+        )
 
     # -- life -------------------------------------------------------------------------------------------------------
 
@@ -192,32 +195,12 @@ class Consumer:
         A group's topic may be created later; without a group a missing topic raises UNKNOWN_TOPIC_OR_PARTITION.
         """
         self._check_running()
-        if not topics:
-            raise ValueError("name at least one topic to subscribe to")
-        for topic in topics:
-            check_text("a topic", topic)
-        if self._share.positions and not self._is_subscribed:
-            raise RuntimeError("this consumer has partitions assigned by hand; it cannot subscribe as well")
-        self._topics = topics
-        if self._membership is not None and self._commits is not None:
-            self._is_subscribed = self._commits.is_subscribed = True
-            self._metadata.topics |= set(topics)
-            self._metadata.request_refresh()
-            self._membership.subscribe(topics)
-            return
-        for topic in topics:
-            await self._metadata.topic(topic, timeout_s=self._max_block_s, may_create=False)
-        self._is_subscribed = True
-        self._share.assign(where for topic in topics for where in self._connections.cluster.partitions_of(topic))
+        await self._subscription.subscribe(topics)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read exactly these partitions from now on, whatever others of the group do."""
         self._check_running()
-        if self._is_subscribed:
-            raise RuntimeError("this consumer is subscribed; it cannot be assigned partitions by hand as well")
-        wanted = list(partitions)
-        self._metadata.topics |= {where.topic for where in wanted}
-        self._share.assign(wanted)
+        self._subscription.assign(partitions)
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
@@ -401,21 +384,8 @@ class Consumer:
         self._changed.set()
 
     def _on_metadata(self) -> None:
-        if self._is_subscribed:
-            self._follow_topics()
+        self._subscription.on_metadata()
         self._fetcher.wake()
-
-    def _follow_topics(self) -> None:
-        cluster = self._connections.cluster
-        if any(topic not in cluster.topics or not cluster.topics[topic].is_usable for topic in self._topics):
-            self._metadata.request_refresh()  # until it is created, at the pace that metadata keeps
-        if self._membership is not None:
-            self._membership.on_metadata()
-        else:
-            known = self._share.positions
-            grown = [where for topic in self._topics for where in cluster.partitions_of(topic) if where not in known]
-            if grown:
-                self._share.add(grown, reset_to=EARLIEST)
 
     def _on_task_failure(self, name: str, error: BaseException) -> None:
         self._failure = self._failure or error
