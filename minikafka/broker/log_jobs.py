@@ -11,7 +11,7 @@ sync sees a log whose files are being cut.
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
+from typing import Final, Protocol
 
 from minikafka.broker.clock import Clock
 from minikafka.broker.partition import Partition
@@ -19,6 +19,10 @@ from minikafka.broker.threads import RunInThread
 from minikafka.net.tasks import TaskOwner
 from minikafka.replication.replica_effects import Cut, Restart
 from minikafka.storage.errors import StorageFailure
+from minikafka.storage.log import CutJob, FlushJob
+
+FIRST_PAUSE_S: Final = 0.1
+LAST_PAUSE_S: Final = 5.0
 
 
 class JobEvents(Protocol):
@@ -128,7 +132,7 @@ class LogJobs:
         log = partition.log
         try:
             job = log.prepare_flush()
-            await self._run_in_thread(job.run)
+            await self._run_job(job)
             log.complete_flush(job, wall_ms=self._clock.wall_ms())
         except StorageFailure:
             queue.waiters += waiters
@@ -137,6 +141,15 @@ class LogJobs:
             if not waiter.done():
                 waiter.set_result(None)
         self.events.on_synced(partition)
+
+    async def _run_job(self, job: FlushJob | CutJob) -> None:
+        """Again, in growing pauses, while the process is short of descriptors or memory: that is no broken disk."""
+        await self._run_in_thread(job.run)
+        pause_s = FIRST_PAUSE_S
+        while job.must_repeat and not self._is_closed:
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LAST_PAUSE_S)
+            await self._run_in_thread(job.run)
 
     @staticmethod
     def _is_trivial(partition: Partition, cut: Cut | Restart) -> bool:
@@ -151,7 +164,7 @@ class LogJobs:
         log = partition.log
         job = log.prepare_restart(cut.offset) if isinstance(cut, Restart) else log.prepare_truncation(cut.offset)
         if job is not None:
-            await self._run_in_thread(job.run)
+            await self._run_job(job)
             log.complete_cut(job)
         self.events.on_cut(partition)
 

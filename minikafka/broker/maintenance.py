@@ -17,6 +17,7 @@ from minikafka.config import BrokerConfig
 from minikafka.errors import KafkaError
 from minikafka.net.tasks import TaskOwner
 from minikafka.storage.log_store import LogStore
+from minikafka.storage.retention import RetentionClock
 
 log = structlog.get_logger(__name__)
 
@@ -38,6 +39,7 @@ class Maintenance:
         run_in_thread: RunInThread,
     ) -> None:
         self._config = config
+        self._retention_clock = RetentionClock()
         self._replicas = replicas
         self._driver = driver
         self._jobs = jobs
@@ -78,7 +80,8 @@ class Maintenance:
         self._driver.check_lagging()
 
     async def _apply_retention(self) -> None:
-        wall_ms, now_ms = self._clock.wall_ms(), self._clock.monotonic_ms()
+        now_ms = self._clock.monotonic_ms()
+        wall_ms = self._retention_clock.read(self._clock.wall_ms(), now_ms)
         for partition in self._replicas:
             if partition.replica.is_offline or partition.replica.cut is not None:
                 continue

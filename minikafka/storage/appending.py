@@ -160,7 +160,10 @@ class Appender:
         log.epochs.assign(epoch, self._next_offset)
 
     def roll(self, base_offset: int | None = None) -> None:
-        """Close the active segment and begin another at ``base_offset`` (the log's end); nothing if it is empty."""
+        """Close the active segment and begin another at ``base_offset`` (the log's end); nothing if it is empty.
+
+        A KafkaError that is no StorageFailure leaves everything as it was: the process is short of descriptors.
+        """
         log = self._log
         self.commit()
         assert log.cut_floor is None, "the log is being cut"
@@ -168,15 +171,17 @@ class Appender:
         base_offset = log.log_end_offset if base_offset is None else base_offset
         if active.size == 0 and active.base_offset == base_offset:
             return
-        with log.guard("roll"):
-            active.seal()
-            active.next_offset = base_offset
+        with log.guard("roll", is_repeatable=True):
+            active.write_indexes()
             if base_offset <= log.recovery_point:
                 # No flush and no recovery will look at that segment again: its new indexes are synced here, and before
                 # the next segment exists, for until then it is the last one and a restart rebuilds them.
                 active.sync_indexes()
-            log.segments.add(log.new_segment(base_offset))
             log.snapshots.take(log.producers, base_offset)
+            segment = log.new_segment(base_offset)
+        active.deactivate()
+        active.next_offset = base_offset
+        log.segments.add(segment)
 
     def _roll_for(self, header: BatchHeader) -> None:
         """Let the batch begin a segment. Named by the log's end, so that a gap is not taken for a loss."""

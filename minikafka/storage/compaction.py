@@ -50,7 +50,7 @@ def plan(log: Log, high_watermark: int, wall_ms: int) -> CompactionJob | None:
     total = sum(segment.size for segment in segments)
     if not dirty or not total:
         return None
-    overdue = wall_ms - dirty[0].max_timestamp.timestamp > log.config.max_compaction_lag_ms
+    overdue = wall_ms - log.newest_timestamp(dirty[0]) > log.config.max_compaction_lag_ms
     if not overdue and sum(segment.size for segment in dirty) < log.config.min_cleanable_dirty_ratio * total:
         return None
     return CompactionJob(log, segments, wall_ms)
@@ -63,7 +63,7 @@ def _cleanable(log: Log, high_watermark: int, wall_ms: int) -> list[Segment]:
     lag_ms = log.config.min_compaction_lag_ms
     found = []
     for segment in log.segments.closed:
-        if segment.next_offset > limit or (lag_ms and wall_ms - segment.max_timestamp.timestamp < lag_ms):
+        if segment.next_offset > limit or (lag_ms and wall_ms - log.newest_timestamp(segment) < lag_ms):
             break
         found.append(segment)
     return found
@@ -236,7 +236,7 @@ def _groups(segments: Sequence[Segment], config: LogConfig) -> Iterator[list[Seg
 
 def prepare_swap(log: Log, job: CompactionJob) -> bool:
     """May the new segments take the place of the old? False: they are removed, another pass may do better."""
-    if job.damaged is not None:
+    if job.damaged is not None and job.generation == log.generation:  # else it was cut under the job
         log.mark_damaged(*job.damaged)
     if job.damaged or job.error or not _is_current(log, job):
         job.discard()

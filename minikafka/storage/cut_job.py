@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from minikafka.storage.damage import write_refetch_mark
-from minikafka.storage.errors import PASSING_ERRORS, BadBatchError, Corruption
+from minikafka.storage.errors import BadBatchError, Corruption, is_passing
 from minikafka.storage.producer_state import ProducerEntry, ProducerState
 from minikafka.storage.rewinding import Rewound, rewound
 from minikafka.storage.segment import DELETED_SUFFIX, LOG_SUFFIX, SUFFIXES, Segment
@@ -27,7 +27,8 @@ EVERYTHING: Final = -1
 class CutJob:
     """One cut. The segments are copies, for the thread alone; nothing that it changes belongs to the loop.
 
-    After :meth:`run`: ``error`` when the disk refused, ``corruption`` when damage lay before the cut.
+    After :meth:`run`: ``error`` when the disk refused, ``corruption`` when damage lay before the cut. ``must_repeat``
+    when the process was merely short of something: run it again, some time later.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class CutJob:
         self._log_start_offset = log.log_start_offset
         self._needs_replay = log.producers.has_transactions
         self._offset = offset
+        self._position: int | None = None  # of the cut in the last segment, once it is found
         self._kept = kept  # those before the last
         self._dropped = dropped  # oldest first
         self._touched = touched
@@ -63,6 +65,7 @@ class CutJob:
 
     def run(self) -> None:
         """Cut, in any thread. Nothing is raised: ``complete_cut`` looks at ``error``."""
+        self.error = None
         try:
             if self._offset == EVERYTHING:
                 self._restart()
@@ -71,6 +74,11 @@ class CutJob:
         except OSError as error:
             self.error = error
         self.is_done = True
+
+    @property
+    def must_repeat(self) -> bool:
+        """True when it ran into a limit of the process or the machine, which says nothing about the disk."""
+        return self.error is not None and is_passing(self.error)
 
     def _restart(self) -> None:
         self._lower_recorded()  # a crash on the way may leave the directory empty
@@ -102,15 +110,18 @@ class CutJob:
         """Where the last segment is cut; what cannot be read before the cut is cut off, too."""
         if self._offset == self.last.base_offset:
             return 0  # the file is not read: it may be what is damaged
+        if self._position is not None:
+            return self._position
         try:
             self.last.reopen()
             position, self.end_offset, bad = self.last.boundary(self._offset)
         except OSError as error:
-            if error.errno in PASSING_ERRORS:
+            if is_passing(error):
                 raise
             position, self.end_offset, bad = 0, self.last.base_offset, BadBatchError(0, str(error))
         if bad is not None:
             self.corruption = Corruption(self.last.path(LOG_SUFFIX), position, self.end_offset, str(bad), None)
+        self._position = position
         return position
 
     def _drop(self) -> None:

@@ -199,14 +199,17 @@ class Cutter:
         log.commit()
         if log.is_cutting:
             return 0
+        count = retention.deletable(
+            log.segments,
+            log.config,
+            log.newest_timestamp,
+            log_start_offset=log.log_start_offset,
+            high_watermark=high_watermark,
+            wall_ms=wall_ms,
+        )
+        if count == len(log.segments):
+            log.roll()
         with log.guard("delete segments of"):
-            count = retention.deletable(
-                log.segments,
-                log.config,
-                log_start_offset=log.log_start_offset,
-                high_watermark=high_watermark,
-                wall_ms=wall_ms,
-            )
             if count:
                 self.maybe_increment_log_start_offset(log.segments[count].base_offset)
                 for segment in log.segments.drop_first(count):

@@ -34,6 +34,7 @@ class CheckpointJob:
 
     def run(self) -> None:
         """Sync what changed, in any thread."""
+        self.error = None
         try:
             self._store()
         except OSError as error:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from minikafka.model import NO_TIMESTAMP
 from minikafka.storage.disk import Disk, File
 from minikafka.storage.durable_end import DurableEnd
-from minikafka.storage.errors import StorageFailure
-from minikafka.storage.segment import INDEX_SUFFIXES
+from minikafka.storage.errors import StorageFailure, is_passing
+from minikafka.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX
 
 if TYPE_CHECKING:
     from minikafka.storage.log import Log
@@ -51,7 +51,7 @@ class FlushJob:
         names_version: int,
         files: Sequence[File],
         small_files: Sequence[str],
-        indexes: Sequence[str],
+        paths: Sequence[str],
         directories: Sequence[str],
         store_epochs: Callable[[], None],
         durable_end: DurableEnd | None,
@@ -64,16 +64,18 @@ class FlushJob:
         self.error: OSError | None = None
         self._disk = disk
         self._files = files
-        self._paths = [*small_files, *indexes]
+        self._paths = [*small_files, *paths]
         self._directories = directories
         self._store_epochs = store_epochs
         self._durable_end = durable_end
 
     def run(self) -> None:
         """Sync, in any thread. Nothing is raised: :meth:`Flusher.complete_flush` looks at ``error``."""
+        self.error = None
         try:
             for file in self._files:
                 file.fsync()
+            self._files = ()  # once: a sync that failed would say "ok" the next time
             for path in self._paths:
                 self._sync(path)
             for directory in self._directories:
@@ -84,6 +86,11 @@ class FlushJob:
         except OSError as error:
             self.error = error
         self.is_done = True
+
+    @property
+    def must_repeat(self) -> bool:
+        """True when it ran into a limit of the process or the machine: run it again, some time later."""
+        return self.error is not None and is_passing(self.error) and not self._files
 
     def _sync(self, path: str) -> None:
         try:
@@ -193,15 +200,17 @@ class Flusher:
         assert not log.is_cutting, "the log is being cut"
         is_stale = log.recovery_point < log.log_end_offset or self._has_new_names
         segments = log.segments.since(log.recovery_point) if is_stale else []
+        files = [(segment.open_file, segment.path(LOG_SUFFIX)) for segment in segments]
         sealed = (segment for segment in segments if not segment.is_active)
+        indexes = [segment.path(kind) for segment in sealed for kind in INDEX_SUFFIXES]
         return FlushJob(
             log.disk,
             up_to_offset=log.log_end_offset,
             generation=log.generation,
             names_version=self._names_version,
-            files=[segment.file for segment in segments],
+            files=[file for file, _path in files if file is not None],
             small_files=self._unsynced.copy(),
-            indexes=[segment.path(kind) for segment in sealed for kind in INDEX_SUFFIXES],
+            paths=[path for file, path in files if file is None] + indexes,
             directories=[log.directory, dirname(log.directory)] if syncs_names else [],
             store_epochs=log.epochs.prepare_store(log.disk, log.directory),
             durable_end=log.durable_end,

@@ -40,7 +40,7 @@ from minikafka.storage.damage import remove_refetch_mark, write_refetch_mark
 from minikafka.storage.disk import Disk
 from minikafka.storage.durable_end import DurableEnd
 from minikafka.storage.epochs import EpochEntry
-from minikafka.storage.errors import PASSING_ERRORS, BadBatchError, Corruption, IllegalLogState, StorageFailure
+from minikafka.storage.errors import BadBatchError, Corruption, IllegalLogState, StorageFailure, is_passing
 from minikafka.storage.flush import Flusher, FlushJob
 from minikafka.storage.read_jobs import ReadJob
 from minikafka.storage.reading import Reader
@@ -341,20 +341,33 @@ class Log:
         raise failure from error
 
     @contextmanager
-    def guard(self, what: str) -> Iterator[None]:
-        """Around everything that changes files: an OSError inside takes the log offline."""
+    def guard(self, what: str, *, is_repeatable: bool = False) -> Iterator[None]:
+        """Around everything that changes files: an OSError inside takes the log offline.
+
+        Not when the process is merely short of something, and what is inside can be done again: a retriable error.
+        """
         if self.failure is not None:
             raise self.failure
         try:
             yield
         except OSError as error:
+            if is_repeatable and is_passing(error):
+                message = f"could not {what} the log of {self.topic_partition}: {error}; try again"
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, message) from error
             self.fail(what, error)
 
     # -- damage -----------------------------------------------------------------------------------------------------
 
+    def newest_timestamp(self, segment: Segment) -> int:
+        """The largest timestamp (ms) in a segment, -1 without one. KAFKA_STORAGE_ERROR where it cannot be read."""
+        try:
+            return segment.max_timestamp.timestamp
+        except (BadBatchError, OSError) as error:
+            self.unreadable(segment, error)
+
     def unreadable(self, segment: Segment, error: BadBatchError | OSError) -> NoReturn:
         """Damaged bytes are not served and the replica is marked; the rest of the log, and other logs, go on."""
-        if isinstance(error, BadBatchError) or error.errno not in PASSING_ERRORS:
+        if isinstance(error, BadBatchError) or not is_passing(error):
             self.mark_damaged(segment, error)
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition} cannot be read: {error}") from error
 
@@ -364,11 +377,11 @@ class Log:
             return  # it is to be fetched again from there on
         position = error.position if isinstance(error, BadBatchError) else 0
         self.corruption = Corruption(segment.path(LOG_SUFFIX), position, segment.base_offset, str(error), None)
-        with self.guard("mark"):
+        with self.guard("mark", is_repeatable=True):
             write_refetch_mark(self.disk, self.directory, self.corruption)
 
     def refetched(self) -> None:
         """The damaged part was cut off and fetched again from the leader: the replica counts again."""
-        with self.guard("unmark"):
+        with self.guard("unmark", is_repeatable=True):
             remove_refetch_mark(self.disk, self.directory)
         self.corruption = None

@@ -235,7 +235,8 @@ class LogDir:
             log = self.open_log(where, config, topic_id=topic_id, is_clean=False, directory=directory)
         except OSError as error:
             failure = StorageFailure(f"could not create the log of {where} in {self.path}: {error}")
-            self.fail(failure)
+            if not is_passing(error):
+                self.fail(failure)
             raise failure from error
         log.flusher.take_along(f"{directory}/{PARTITION_METADATA_FILE}")
         return log
@@ -368,8 +369,8 @@ class LogDir:
         return self._checkpoints.prepare(self.logs, high_watermarks) if self.failure is None else None
 
     def complete_checkpoints(self, job: CheckpointJob) -> None:
-        """Go offline if the job failed."""
-        if job.error is not None:
+        """Go offline if the job failed, unless the process was merely short of something: the next one will do."""
+        if job.error is not None and not is_passing(job.error):
             self.fail(StorageFailure(f"could not write checkpoints in {self.path}: {job.error}"))
 
     def _forget_checkpoints(self, where: TopicPartition) -> None:

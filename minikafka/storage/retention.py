@@ -1,11 +1,16 @@
 """Which of the oldest segments may go (``retention.ms``, ``retention.bytes``, the log start offset).
 
-Only whole segments, oldest first, without a gap, only below the high watermark, and never the active one. Age is that
-of the newest record in the segment against the wall clock, so a clock that jumps ahead can at worst delete what the
-operator's retention would delete at that time, and never the segment that is being written.
+Only whole segments, oldest first, without a gap, and only below the high watermark. Age is that of the newest record
+in the segment. The active segment goes, too, when all of it is that old: it is closed then, so that a topic that nobody
+writes to does not keep its last records for ever. A segment without a timestamp is as old as the next one that has one;
+one that compaction emptied goes at once.
+
+The wall clock is not believed when it jumps ahead: see :class:`RetentionClock` (docs/decisions/0009).
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from minikafka.model import NO_TIMESTAMP
 from minikafka.storage.config import UNLIMITED, LogConfig
@@ -13,23 +18,57 @@ from minikafka.storage.segment import Segment
 from minikafka.storage.segments import Segments
 
 
+class RetentionClock:
+    """Wall time (ms) that runs at most twice as fast as the monotonic clock.
+
+    A wall clock that jumps a year ahead would expire everything at once, and nobody could bring the records back. Here
+    a jump is made up for as slowly as time passes: by each hour that records go early, somebody had an hour to set the
+    clock right. A jump back is followed at once. The first reading is believed: a node that starts after a long time is
+    to expire what became old meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._read: tuple[int, int] | None = None  # (what was told, monotonic) last time
+
+    def read(self, wall_ms: int, monotonic_ms: int) -> int:
+        """The time to compare records with."""
+        if self._read is not None:
+            told_ms, before_ms = self._read
+            wall_ms = min(wall_ms, told_ms + 2 * (monotonic_ms - before_ms))
+        self._read = wall_ms, monotonic_ms
+        return wall_ms
+
+
 def deletable(
-    segments: Segments, config: LogConfig, *, log_start_offset: int, high_watermark: int, wall_ms: int
+    segments: Segments,
+    config: LogConfig,
+    newest_timestamp: Callable[[Segment], int],
+    *,
+    log_start_offset: int,
+    high_watermark: int,
+    wall_ms: int,
 ) -> int:
-    """How many of the oldest segments may be deleted now."""
+    """How many of the oldest segments may be deleted now; as many as there are: the active one has to be closed."""
     excess = _excess_bytes(segments, config)
     count = 0
-    for segment in segments.closed:
-        if segment.next_offset > high_watermark:
+    for at, segment in enumerate(segments, 1):
+        is_active = segment is segments.active
+        if segment.next_offset > high_watermark or (is_active and not segment.size):
             break
-        fits_excess = segment.size <= excess
-        if not (
-            segment.next_offset <= log_start_offset
-            or (config.deletes_old_segments and (fits_excess or _is_expired(segment, config, wall_ms)))
-        ):
+        is_told = segment.next_offset <= log_start_offset and not is_active
+        if is_told or (config.deletes_old_segments and segment.size <= excess):
+            count = at
+        elif not config.deletes_old_segments or config.retention_ms == UNLIMITED:
             break
+        elif segment.size:
+            newest = newest_timestamp(segment)
+            if newest != NO_TIMESTAMP:
+                if wall_ms - newest <= config.retention_ms:
+                    break
+                count = at
+        elif count == at - 1:
+            count = at
         excess -= segment.size
-        count += 1
     return count
 
 
@@ -38,10 +77,3 @@ def _excess_bytes(segments: Segments, config: LogConfig) -> int:
     if config.retention_bytes == UNLIMITED:
         return -1
     return segments.size_in_bytes - config.retention_bytes
-
-
-def _is_expired(segment: Segment, config: LogConfig, wall_ms: int) -> bool:
-    if config.retention_ms == UNLIMITED:
-        return False
-    newest = segment.max_timestamp.timestamp
-    return newest != NO_TIMESTAMP and wall_ms - newest > config.retention_ms

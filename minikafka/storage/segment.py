@@ -19,7 +19,7 @@ from minikafka.model import NO_TIMESTAMP
 from minikafka.records.batch import LOG_OVERHEAD, BatchHeader, Buffer
 from minikafka.storage.batch_index import BatchIndex
 from minikafka.storage.disk import Disk, File
-from minikafka.storage.errors import PASSING_ERRORS, BadBatchError
+from minikafka.storage.errors import BadBatchError, is_passing
 from minikafka.storage.index import DamagedIndexError, TimeEntry
 from minikafka.storage.scan import scan_batches, scan_headers
 from minikafka.storage.tail import Tail
@@ -141,6 +141,11 @@ class Segment:
             self._cache.touch(self)
         return file
 
+    @property
+    def open_file(self) -> File | None:
+        """The log file if it is open."""
+        return self._file
+
     def touch(self) -> None:
         """Keep this closed segment warm: it is being read."""
         if self._tail is None:
@@ -195,13 +200,21 @@ class Segment:
 
     def seal(self) -> None:
         """Write the indexes and stop being active. The index files are durable after the next flush."""
+        self.write_indexes()
+        self.deactivate()
+
+    def deactivate(self) -> None:
+        """Stop being active; the index files are written."""
+        self._max_timestamp = self.index.max_timestamp
+        self._tail = None
+        self._cache.touch(self)
+
+    def write_indexes(self) -> None:
+        """Write the index files, as the segment is now."""
         index = self.index
         index.seal()
         self._disk.write_bytes(self.path(OFFSET_INDEX_SUFFIX), index.offsets.encode())
         self._disk.write_bytes(self.path(TIME_INDEX_SUFFIX), index.times.encode())
-        self._max_timestamp = index.max_timestamp
-        self._tail = None
-        self._cache.touch(self)
 
     def sync_indexes(self) -> None:
         """Make the index files of a sealed segment durable."""
@@ -465,7 +478,7 @@ class Segment:
         except DamagedIndexError:
             return self._rebuilt_index()
         except OSError as error:
-            if error.errno in PASSING_ERRORS:
+            if is_passing(error):
                 raise
             return self._rebuilt_index()
 

@@ -37,7 +37,7 @@ MIXES: dict[str, dict[str, int]] = {
     "truncation": {"append": 6, "flush": 2, "truncate": 3, "new_epoch": 1, "checkpoint": 1, "flush_while_cut": 2},
     "restarts of the log": {"append": 5, "flush": 2, "start_at": 2, "checkpoint": 1, "new_epoch": 1},
     "checkpoints": {"append": 4, "flush": 2, "checkpoint": 4, "drop": 1, "new_epoch": 1, "truncate": 1},
-    "retention": {"append": 6, "flush": 2, "roll": 2, "drop": 4, "checkpoint": 1, "clear_away": 2, "truncate": 1},
+    "retention": {"append": 6, "flush": 2, "roll": 2, "drop": 3, "expire": 1, "checkpoint": 1, "clear_away": 2},
     "orderly stops": {"append": 5, "flush": 1, "stop_and_start": 3, "roll": 1, "drop": 1, "truncate": 1},
 }
 
@@ -324,6 +324,13 @@ class LogLife:
         self.start = max(self.start, offset)
         log.maybe_increment_log_start_offset(offset)
         log.delete_old_segments(log.log_end_offset, NOW_MS)
+
+    def expire(self) -> None:
+        """Everything is old: the segment that is written is closed, and all go."""
+        log = self.log_
+        self.start = log.log_end_offset
+        log.delete_old_segments(log.log_end_offset, NOW_MS + 2 * CONFIG.retention_ms)
+        assert log.log_start_offset == log.log_end_offset
 
     def clear_away(self) -> None:
         trash = self.store_.take_trash()

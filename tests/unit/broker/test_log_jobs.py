@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Callable, Sequence
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from broker_node import FailingDisk, eventually, turns
 from broker_replicas import FOLLOWER, ME, Rig
 
+from minikafka.broker import log_jobs
 from minikafka.broker.log_jobs import LogJobs
 from minikafka.broker.partition import Partition
 from minikafka.errors import ErrorCode
@@ -125,6 +127,26 @@ async def test_nobody_is_acknowledged_when_the_sync_fails(rig: Rig, disk: Failin
     rig.replicas.commit_staged()
     await turns()
     assert thread.runs == 1, "a failed sync is never tried again"
+
+
+@pytest.mark.usefixtures("jobs")
+async def test_a_shortage_of_descriptors_is_waited_for(
+    rig: Rig, disk: FailingDisk, thread: SlowThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_jobs, "FIRST_PAUSE_S", 0.001)
+    partition = rig.led(flush_messages=1)
+    result = rig.stage(partition, b"x")
+    rig.replicas.commit_staged()
+    acks = rig.await_acks(result)
+    monkeypatch.setattr(FailingDisk, "fsync_dir", partialmethod(FailingDisk.check, "fsync_dir"))
+    disk.refuse("fsync_dir", "orders-0", errno.EMFILE)
+    thread.gate.set()
+    await eventually(lambda: thread.runs == 3, "the sync to be tried again")
+    assert not acks.times
+    disk.allow()
+    await eventually(lambda: acks.times, "the answer")
+    assert acks.results == [(ErrorCode.NONE, 0)]
+    assert not rig.failures
 
 
 @pytest.mark.usefixtures("jobs")

@@ -1,9 +1,15 @@
 from __future__ import annotations
 
+import errno
+from pathlib import Path
+
 import pytest
 from storage_batches import NOW_MS, OpenLog, all_values, append
 
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.storage.disk import OsDisk
 from minikafka.storage.log import Log
+from minikafka.storage.retention import RetentionClock
 
 DAY_MS = 24 * 3600 * 1000
 NEVER = {"retention_ms": -1}
@@ -37,9 +43,104 @@ def test_nothing_at_or_above_the_high_watermark_goes(daily: Log) -> None:
     assert daily.log_start_offset == 1
 
 
-def test_a_clock_that_jumps_ahead_leaves_the_active_segment(daily: Log) -> None:
-    assert daily.delete_old_segments(6, NOW_MS + 10_000 * DAY_MS) == 5
-    assert all_values(daily) == {5: b"5"}
+def test_the_active_segment_goes_when_all_of_it_is_old(daily: Log) -> None:
+    assert daily.delete_old_segments(5, NOW_MS + 100 * DAY_MS) == 5, "its end is not committed"
+    assert daily.delete_old_segments(6, NOW_MS + 100 * DAY_MS) == 1
+    assert (daily.log_start_offset, daily.log_end_offset, daily.size_in_bytes) == (6, 6, 0)
+    assert daily.delete_old_segments(6, NOW_MS + 100 * DAY_MS) == 0
+    append(daily, b"6", timestamp=NOW_MS + 100 * DAY_MS)
+    assert all_values(daily) == {6: b"6"}
+
+
+def test_an_emptied_segment_goes_and_holds_nothing_back(daily: Log) -> None:
+    for at in (0, 1):
+        with open(daily.segments[at].path(".log"), "wb"):
+            daily.segments[at].size = 0
+    assert daily.delete_old_segments(6, NOW_MS) == 2
+    assert daily.delete_old_segments(6, NOW_MS + 5 * DAY_MS + 1) == 1
+
+
+def test_a_segment_without_times_is_as_old_as_the_next_with_one(open_log: OpenLog) -> None:
+    log = open_log(retention_ms=DAY_MS)
+    for timestamp in (-1, -1, NOW_MS, -1, NOW_MS + 5 * DAY_MS):
+        append(log, b"x", timestamp=timestamp)
+        log.roll()
+    assert log.delete_old_segments(5, NOW_MS) == 0
+    assert log.delete_old_segments(5, NOW_MS + 2 * DAY_MS) == 3
+    assert log.delete_old_segments(5, NOW_MS + 7 * DAY_MS) == 2
+
+
+def test_a_wall_clock_that_jumps_ahead_is_followed_slowly() -> None:
+    clock = RetentionClock()
+    assert clock.read(NOW_MS, 0) == NOW_MS
+    assert clock.read(NOW_MS + 1000, 1000) == NOW_MS + 1000
+    year = NOW_MS + 365 * DAY_MS
+    assert clock.read(year, 2000) == NOW_MS + 3000
+    assert clock.read(year, 62_000) == NOW_MS + 123_000
+    assert clock.read(NOW_MS + 63_000, 63_000) == NOW_MS + 63_000, "the clock was set right"
+    assert clock.read(0, 64_000) == 0
+
+
+def test_damage_met_by_retention_marks_the_replica(daily: Log, open_log: OpenLog) -> None:
+    daily.close()
+    log = open_log(retention_ms=3 * DAY_MS)
+    for kind in (".log", ".timeindex"):
+        path = Path(log.segments[0].path(kind))
+        path.write_bytes(b"\xff" * path.stat().st_size)
+    with pytest.raises(KafkaError) as caught:
+        log.delete_old_segments(6, NOW_MS + 5 * DAY_MS)
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert log.corruption is not None
+    assert not log.is_offline
+
+
+def test_an_index_that_cannot_be_read_is_made_again(
+    daily: Log, open_log: OpenLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    daily.close()
+    log = open_log(retention_ms=3 * DAY_MS)
+
+    def fail(_disk: OsDisk, path: str) -> bytes:
+        raise OSError(errno.EIO, "gone", path)
+
+    monkeypatch.setattr(OsDisk, "read_bytes", fail)
+    assert log.delete_old_segments(6, NOW_MS + 5 * DAY_MS) == 2
+    assert log.offset_for_timestamp(NOW_MS + 3 * DAY_MS) == (NOW_MS + 3 * DAY_MS, 3, 0)
+    assert log.corruption is None
+
+
+@pytest.mark.parametrize("error", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+def test_a_shortage_is_not_taken_for_damage(
+    daily: Log, open_log: OpenLog, monkeypatch: pytest.MonkeyPatch, error: int
+) -> None:
+    daily.close()
+    log = open_log(retention_ms=3 * DAY_MS)
+
+    def fail(_disk: OsDisk, path: str, _data: object = None) -> bytes:
+        raise OSError(error, "short of something", path)
+
+    with monkeypatch.context() as short:
+        for name in ("read_bytes", "open_read", "write_bytes", "open_append"):
+            short.setattr(OsDisk, name, fail)
+        for act in (lambda: log.delete_old_segments(6, NOW_MS + 5 * DAY_MS), lambda: log.read(0, 100), log.roll):
+            with pytest.raises(KafkaError) as caught:
+                act()
+            assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        short.setattr(OsDisk, "fsync_path", fail)
+        flush = log.prepare_flush()
+        cut = log.prepare_truncation(3)
+        assert cut is not None
+        cut.run()
+        assert cut.must_repeat
+        flush.run()
+    assert (log.corruption, log.failure) == (None, None)
+    cut.run()
+    assert not cut.must_repeat
+    log.complete_cut(cut)
+    append(log, b"new", leader_epoch=1)
+    assert list(all_values(log)) == [0, 1, 2, 3]
+    log.roll()
+    log.flush()
 
 
 def test_a_clock_that_jumps_back_deletes_nothing(daily: Log) -> None:
@@ -62,7 +163,8 @@ def test_the_log_is_kept_at_least_as_large_as_asked_for(daily: Log) -> None:
     configure(daily, retention_ms=-1, retention_bytes=2 * size + 1)
     assert daily.delete_old_segments(6, NOW_MS) == 0
     configure(daily, retention_ms=-1, retention_bytes=0)
-    assert daily.delete_old_segments(6, NOW_MS) == 2
+    assert daily.delete_old_segments(6, NOW_MS) == 3
+    assert daily.log_start_offset == 6
 
 
 def test_what_lies_below_the_log_start_goes_whatever_the_policy(daily: Log) -> None:
