@@ -184,7 +184,10 @@ class MetadataLog:
 
     async def truncate_to(self, offset: int) -> None:
         """Drop records at and above ``offset``, durably."""
-        self._log.truncate_to(offset)
+        job = self._log.prepare_truncation(offset)
+        if job is not None:
+            await self._run_in_thread(job.run)
+            self._log.complete_cut(job)
         await self.flush()
 
     def advance_log_start(self, offset: int) -> None:
@@ -266,7 +269,9 @@ class MetadataLog:
         path, data = self._snapshot_path(snapshot_id), bytes(self._part)
         await self._run_in_thread(lambda: self._disk.write_atomic(path, data))
         self._part = bytearray()
-        self._log.truncate_fully_and_start_at(snapshot_id.offset)
+        job = self._log.prepare_restart(snapshot_id.offset)
+        await self._run_in_thread(job.run)
+        self._log.complete_cut(job)
         await self.flush()
         return values
 
