@@ -37,6 +37,7 @@ WEIGHTS: Final = {
     "clock jump": 1,
     "disk full or failing": 1,
     "power loss": 2,
+    "power loss after a failover": 1,
 }
 """How often each fault comes, relative to the others."""
 EXTRA: Final = {
@@ -69,6 +70,7 @@ class Faults:
         self.media = Media(cluster)
         self._shortages = Shortages(cluster, self._later, self._short)
         self._strike_at_exit: Callable[[], None] = lambda: None
+        self._is_power_at_stake = False  # it goes at the next election
         self._mean_pause_s = mean_pause_s
         self._lost_power = False
         self._is_active = False
@@ -103,6 +105,7 @@ class Faults:
             "clock jump": self.jump_clock,
             "disk full or failing": self.fill_disk,
             "power loss": self.lose_power,
+            "power loss after a failover": self.lose_power_after_failover,
             "media": lambda: self.damage_media("media", WRONG),
             "bad sectors": lambda: self.damage_media("bad sectors", UNREADABLE),
             "slow disk": self._counted("slow disk", self._shortages.slow_disk),
@@ -191,6 +194,9 @@ class Faults:
 
     def on_election(self, machine: Machine) -> None:
         """A node just began to lead something: now and then it dies of it."""
+        if self._is_power_at_stake:
+            self._is_power_at_stake = False
+            self._later(0.05 + self._cluster.rng.random(), self._lose_all_power)
         if self._is_active and self._cluster.rng.random() < 0.03:
             self._count("kill at election")
             self._later(0.005 * self._cluster.rng.random(), machine.kill)
@@ -263,6 +269,27 @@ class Faults:
         for machine in rng.sample(machines, rng.randrange(1, 1 + len(machines)) if self._is_flushed else 1):
             machine.lose_power()
             self._restart_later(machine, self._short())
+
+    def lose_power_after_failover(self) -> None:
+        """Of all, while a new leader's disk has not taken yet what it leads with. Where every write is synced."""
+        machines = list(self._cluster.machines.values())
+        if not self._is_flushed or self.media.machine is not None or any(one.disk.has_failed_sync for one in machines):
+            return
+        self._count("power loss after a failover")
+        rng = self._cluster.rng
+        for machine in machines:
+            self._shortages.slow(machine, rng.choice((0.3, 1.0, 3.0)), 8.0)
+        self._later(1.0 + 2.0 * rng.random(), self._kill_leader_and_power)
+
+    def _kill_leader_and_power(self) -> None:
+        self.kill_leader()
+        self._is_power_at_stake = True
+
+    def _lose_all_power(self) -> None:
+        for machine in self._cluster.machines.values():
+            if not machine.disk.has_failed_sync:
+                machine.lose_power()
+                self._restart_later(machine, self._short())
 
     # -- media --------------------------------------------------------------------------------------------------------
 

@@ -22,12 +22,13 @@ class Shortages:
         self._duration_s = duration_s
 
     def slow_disk(self) -> None:
-        self._slow(self._cluster.rng.choice(list(self._cluster.machines.values())))
+        rng = self._cluster.rng
+        self.slow(rng.choice(list(self._cluster.machines.values())), rng.choice(SYNC_S), 2 * self._duration_s())
 
     def slow_disks(self) -> None:
         """Every one, as where all are on one overloaded array."""
         for machine in self._cluster.machines.values():
-            self._slow(machine)
+            self.slow(machine, self._cluster.rng.choice(SYNC_S), 2 * self._duration_s())
 
     def no_descriptors(self) -> None:
         machine = self._cluster.rng.choice(list(self._cluster.machines.values()))
@@ -49,6 +50,7 @@ class Shortages:
             if machine.process is not None:
                 machine.process.is_out_of_descriptors = False
 
-    def _slow(self, machine: Machine) -> None:
-        machine.sync_s = self._cluster.rng.choice(SYNC_S)
-        self._later(2 * self._duration_s(), lambda: setattr(machine, "sync_s", 0.0))
+    def slow(self, machine: Machine, sync_s: float, duration_s: float) -> None:
+        """Let its syncs take about so long, for a while."""
+        machine.sync_s = sync_s
+        self._later(duration_s, lambda: setattr(machine, "sync_s", 0.0))
