@@ -211,7 +211,7 @@ class Invariants:
         for path in self._cluster.log_dirs:
             entries = machine.disk.directory(path).entries
             there += [name for name, entry in entries.items() if isinstance(entry, Directory)]
-        there = [name for name in there if not name.endswith("-delete")]  # those go when there is time
+        there = [name for name in there if not name.endswith(("-delete", "-stray"))]  # those go when there is time
         there.remove(METADATA_DIRECTORY.rpartition("/")[2])
         if sorted(there) != sorted(placed):
             raise InvariantViolatedError(f"{machine.host} has {sorted(there)}, and should have {sorted(placed)}")

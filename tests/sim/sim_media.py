@@ -14,7 +14,7 @@ from typing import Final
 from sim_cluster import Machine, SimulatedCluster
 from sim_invariants import METADATA_DIRECTORY, METADATA_NAME, bytes_of, segments, unequal
 
-from minikafka.storage.meta import META_FILE, MetaError
+from minikafka.storage.meta import META_FILE
 from minikafka.testing.disk.damage import HOWS, Damage, How, damage
 from minikafka.testing.disk.inodes import Directory, Inode
 
@@ -84,10 +84,9 @@ class Media:
 
     def replace_disk(self, machine: Machine) -> None:
         """What a person does when a node says that it does not start because of its ``meta.properties``."""
-        is_refused = isinstance(machine.failure, MetaError) and machine is self.machine
         spoiled = {one.path for one in self.damages if basename(one.path) == META_FILE}
-        for path in spoiled if is_refused else ():
-            if dirname(path) in str(machine.failure):
+        for path in sorted(spoiled) if machine is self.machine else ():
+            if path in str(machine.failure):
                 damage(machine.disk, dirname(path), "lost", self._cluster.rng)
                 self.damages.append(Damage(dirname(path), "lost"))
                 self.damages = [one for one in self.damages if one.path != path]
@@ -131,8 +130,8 @@ class Media:
                 log = next((one for one in node.store if one.topic_partition == (topic.name, number)), None)
                 if log is None or log.is_offline or log.corruption is not None or machine.node_id not in state.isr:
                     return False
-                if sum(len(file.content) for file in segments(machine, log.directory).values()) < log.size_in_bytes:
-                    return False
+        if any(len(bytes_of(machine, log.directory)) < log.size_in_bytes for log in node.store):
+            return False
         return not any(_is_unreadable(machine, path) for path in self._logs(machine))
 
     def differences(self, machine: Machine) -> dict[str, list[int]]:
