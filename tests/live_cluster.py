@@ -24,6 +24,7 @@ from minikafka.storage.disk import OsDisk
 from minikafka.storage.dump import DumpedBatch, dump_log
 
 PATIENCE_S: Final = 60.0
+TURN_MAX_MS: Final = 100
 FIRST_PORT: Final = 11_000
 PORTS_OF_A_PROCESS: Final = 300  # three kinds, of which each has a hundred
 BASE_PORTS_APART: Final = 6
@@ -73,16 +74,18 @@ def running_cluster(directory: Path, brokers: int = 3, **settings: str) -> Itera
     """A cluster that is ready, with settings by Kafka's names, dots written as underscores.
 
     At the end every node gets SIGKILL, paused or not. A broker that reported an unhandled exception fails the test
-    whatever the clients saw.
+    whatever the clients saw, and so does one whose loop was busy for more than TURN_MAX_MS of CPU time in one turn.
     """
-    named = {name.replace("_", "."): value for name, value in settings.items()}
+    named = {"loop.turn.warn.ms": str(TURN_MAX_MS)} | {
+        name.replace("_", "."): value for name, value in settings.items()
+    }
     cluster = LocalCluster.create(directory, brokers=brokers, base_port=free_base_port(brokers), settings=named)
     try:
         cluster.start(PATIENCE_S)
         yield cluster
     finally:
         cluster.kill_all()
-    assert not (complaints := list(unhandled_exceptions(cluster))), "\n".join(complaints)
+    assert not (complaints := [*unhandled_exceptions(cluster), *slow_turns(cluster)]), "\n".join(complaints)
 
 
 def unhandled_exceptions(cluster: LocalCluster) -> Iterator[str]:
@@ -92,6 +95,14 @@ def unhandled_exceptions(cluster: LocalCluster) -> Iterator[str]:
         for number, line in enumerate(lines):
             if "Traceback" in line or "[critical" in line:
                 yield f"node {node_id}: " + "\n".join(lines[max(0, number - 3) : number + 30])
+
+
+def slow_turns(cluster: LocalCluster) -> Iterator[str]:
+    """What the nodes' logs say of turns of the loop that took too long, and what they were busy with."""
+    for node_id in cluster.node_ids:
+        for line in cluster.layout.log_file(node_id).read_text().splitlines():
+            if "slow turn of the loop" in line:
+                yield f"node {node_id}: {line}"
 
 
 def partition_view(cluster: LocalCluster, topic: str, partition: int = 0) -> PartitionView:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from minikafka.net.connection import Connection
 from minikafka.net.reply import Reply
 from minikafka.wire.codec import encode
 from minikafka.wire.headers import encode_response
+from minikafka.wire.primitives import ELEMENTS_MAX
 from minikafka.wire.schema import Message
 
 if TYPE_CHECKING:
     from minikafka.broker.node import Node
+
+
+CLIENT_ELEMENTS_MAX: Final = 10_000
+"""Some 40 ms of work. Nodes, which fetch each other's partitions, may name more."""
 
 
 class RequestContext:
@@ -42,6 +47,11 @@ class RequestContext:
     def is_replica(self) -> bool:
         """True when the peer is a node that proved the cluster secret on the replication listener."""
         return self.connection.principal is not None
+
+    @property
+    def elements_max(self) -> int:
+        """How many elements all arrays of the request may have together."""
+        return ELEMENTS_MAX if self.is_replica else CLIENT_ELEMENTS_MAX
 
     def send(self, response: Message) -> None:
         """Encode ``response`` at the request's version and put it in the connection's order of answers."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
@@ -38,6 +38,12 @@ log = structlog.get_logger(__name__)
 Direct = Callable[[memoryview, int, RequestContext], None]
 Handler = Callable[..., Any]
 MAX_WAITING_REQUESTS = 2_000
+PLAIN_COST: Final = 16 * 1024
+PLAIN_COST_PER_BYTE: Final = 30
+"""What a request of a plain or waiting handler costs the turn (``net.turns``), beside what any costs."""
+WAITING_BYTES: Final = 32 * 1024
+"""What a request of a waiting handler holds; with it a connection has about a hundred of them under way."""
+WAITING_BYTES_PER_BYTE: Final = 8
 
 
 class Dispatcher:
@@ -100,7 +106,8 @@ class Dispatcher:
 
     def _call(self, key: ApiKey, frame: memoryview, position: int, context: RequestContext) -> None:
         # Bytes behind the message are let pass, as Apache Kafka does: librdkafka leaves some behind Metadata v13.
-        request, _ = decode(request_class(key), context.version, frame, position)
+        request, _ = decode(request_class(key), context.version, frame, position, context.elements_max)
+        context.connection.spend(PLAIN_COST + PLAIN_COST_PER_BYTE * len(frame))
         plain = self._plain.get(key)
         if plain is not None:
             response = plain(request, context)
@@ -110,6 +117,7 @@ class Dispatcher:
         if self._waiting_count >= MAX_WAITING_REQUESTS:
             raise FrameError(f"more than {MAX_WAITING_REQUESTS} requests wait for the controller")
         self._waiting_count += 1
+        context.reply.hold(WAITING_BYTES + WAITING_BYTES_PER_BYTE * len(frame))
         self._node.tasks.start(self._wait(self._waiting[key], request, context), key.camel_name)
 
     async def _wait(self, handler: Handler, request: Message, context: RequestContext) -> None:

@@ -18,6 +18,7 @@ import uvloop
 from minikafka.broker.clock import Clock
 from minikafka.broker.descriptors import raise_limit
 from minikafka.broker.logs import configure_logging, one_line
+from minikafka.broker.loop_watch import LoopWatch
 from minikafka.broker.node import Node
 from minikafka.config import BrokerConfig, ConfigError, environment_settings, parse_properties, parse_toml
 from minikafka.errors import KafkaError
@@ -83,11 +84,16 @@ async def _run(config: BrokerConfig, secret: bytes) -> int:
     loop.set_exception_handler(_log_unhandled)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, node.stopped.set)
+    watch = LoopWatch(config.loop_turn_warn_ms) if config.loop_turn_warn_ms else None
     try:
         await node.start()
         _calm_garbage_collector()
+        if watch is not None:
+            watch.start()
         await node.stopped.wait()
     finally:
+        if watch is not None:
+            watch.stop()
         await node.stop()
     return 0 if node.failure is None else 1
 

@@ -94,6 +94,13 @@ class NodeSettings(SettingGroup):
         doc="Connections the node accepts; the limit of open files, less what logs need, bounds it too.",
     )
     connections_max_idle_ms = Setting(long(1), 600_000, doc="A connection without a request for so long is closed.")
+    loop_turn_warn_ms = Setting(
+        integer(),
+        0,
+        kafka="none",
+        doc="""Log each turn of the event loop that takes more CPU time than this, and what it was busy with; 0: do not
+        watch.""",
+    )
     fetch_max_bytes = Setting(
         integer(1024), 57_671_680, doc="Most bytes one fetch answer carries, whatever the client asked for."
     )

@@ -13,6 +13,7 @@ from typing import TypeVar
 from minikafka.wire.decoder import Decoder, compile_decoder
 from minikafka.wire.encoder import Encoder, compile_encoder
 from minikafka.wire.errors import WireError
+from minikafka.wire.primitives import ELEMENTS_MAX
 from minikafka.wire.schema import Buffer, Message
 
 M = TypeVar("M", bound=Message)
@@ -21,15 +22,17 @@ _decoders: dict[tuple[type[Message], int], Decoder] = {}
 _encoders: dict[tuple[type[Message], int], Encoder] = {}
 
 
-def decode(cls: type[M], version: int, buf: Buffer, pos: int = 0) -> tuple[M, int]:
+def decode(cls: type[M], version: int, buf: Buffer, pos: int = 0, elements_max: int = ELEMENTS_MAX) -> tuple[M, int]:
     """Read a message of `cls` in `version` at `pos`; returns it with the position behind it.
+
+    All its arrays together may have `elements_max` elements.
 
     Fields that the version does not have keep their defaults. Values of ``records`` fields are slices of `buf`.
     Raises WireError, and nothing else, for bytes that are not such a message. Whether bytes remain behind the
     message is for the caller to check (:func:`decode_exactly`).
     """
     view = buf if type(buf) is memoryview else memoryview(buf)
-    message, end = decoder(cls, version)(view, pos)
+    message, end = decoder(cls, version)(view, pos, elements_max)
     return message, end
 
 

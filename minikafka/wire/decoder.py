@@ -6,16 +6,15 @@ fields of fixed size, together with the length in front of the next field, becom
 Bad input raises :class:`WireError` and nothing else:
 
 - a length is compared with the bytes that are left before anything is sliced or allocated;
-- the elements of all arrays together are limited (``ELEMENTS_MAX``);
+- the elements of all arrays together are limited (``ELEMENTS_MAX``, or less: the third argument);
 - ``unpack_from`` and indexing check the rest: the whole body stands in one ``try``, which costs nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from struct import Struct
 from struct import error as struct_error
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 from minikafka.wire.errors import WireError
 from minikafka.wire.layout import (
@@ -41,7 +40,11 @@ from minikafka.wire.primitives import (
 )
 from minikafka.wire.schema import Buffer, Message
 
-Decoder = Callable[[Buffer, int], tuple[Any, int]]
+
+class Decoder(Protocol):
+    """Reads a message at a position; returns it with the position behind it. ``left``: elements its arrays may have."""
+
+    def __call__(self, buf: Buffer, pos: int, left: int = ELEMENTS_MAX, /) -> tuple[Any, int]: ...
 
 
 def refuse_length(field: str, length: int) -> NoReturn:
@@ -258,7 +261,7 @@ def decoder_source(cls: type[Message], version: int) -> tuple[str, dict[str, Any
     """The source of ``decode(buf, pos)`` and the globals it needs."""
     source = DecoderSource(cls, version)
     value = source.struct(cls, 0)
-    head = ["def decode(buf, pos):", "    end = len(buf)", "    left = ELEMENTS_MAX", "    try:"]
+    head = ["def decode(buf, pos, left=ELEMENTS_MAX):", "    end = len(buf)", "    try:"]
     tail = [
         f"        return {value}, pos",
         "    except (struct_error, IndexError):",

@@ -6,6 +6,9 @@ them for granted.
 
 from __future__ import annotations
 
+import asyncio
+from typing import Final
+
 from minikafka.broker.context import RequestContext
 from minikafka.broker.handlers.admin import controller_timeout_s, wait_until_seen
 from minikafka.config import BrokerConfig, TopicConfig
@@ -25,6 +28,8 @@ from minikafka.wire.messages.create_topics import (
     CreateTopicsResponse,
 )
 
+TOPICS_IN_ONE_TURN: Final = 100
+
 
 async def handle(request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
     """One result per topic; the others proceed when one is refused."""
@@ -43,7 +48,12 @@ async def handle(request: CreateTopicsRequest, context: RequestContext) -> Creat
         await wait_until_seen(context.node, lambda image: all(image.topic(name) is not None for name in created))
     overrides = {topic.name: {row.name: row.value for row in topic.configs if row.value} for topic in request.topics}
     broker = context.node.effective_config()
-    return CreateTopicsResponse(topics=[_result(result, overrides[result.name], broker) for result in answer.topics])
+    topics = []
+    for count, result in enumerate(answer.topics):
+        if count and count % TOPICS_IN_ONE_TURN == 0:
+            await asyncio.sleep(0)
+        topics.append(_result(result, overrides[result.name], broker))
+    return CreateTopicsResponse(topics=topics)
 
 
 def _new_topic(topic: CreatableTopic) -> NewTopic:

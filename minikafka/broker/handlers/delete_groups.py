@@ -10,7 +10,9 @@ from minikafka.wire.schema import Message
 
 async def handle(request: DeleteGroupsRequest, context: RequestContext) -> DeleteGroupsResponse:
     """One after the other; each is answered when its tombstones are committed."""
-    return DeleteGroupsResponse(results=[await _delete(group_id, context) for group_id in request.groups_names])
+    return DeleteGroupsResponse(
+        results=[await _delete(group_id, context) for group_id in dict.fromkeys(request.groups_names)]
+    )
 
 
 async def _delete(group_id: str, context: RequestContext) -> DeletableGroupResult:

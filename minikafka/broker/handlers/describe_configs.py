@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
+from typing import Final
 
 from minikafka.broker.context import RequestContext
 from minikafka.config import ConfigEntry, TopicConfig
@@ -17,10 +19,18 @@ from minikafka.wire.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 
+RESOURCES_IN_ONE_TURN: Final = 100
 
-def handle(request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
-    """One result per resource."""
-    return DescribeConfigsResponse(results=[_describe(resource, request, context) for resource in request.resources])
+
+async def handle(request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
+    """One result per resource, however often it is named."""
+    wanted = {(resource.resource_type, resource.resource_name): resource for resource in request.resources}
+    results = []
+    for count, resource in enumerate(wanted.values()):
+        if count and count % RESOURCES_IN_ONE_TURN == 0:
+            await asyncio.sleep(0)
+        results.append(_describe(resource, request, context))
+    return DescribeConfigsResponse(results=results)
 
 
 def _describe(
@@ -32,7 +42,7 @@ def _describe(
     except KafkaError as error:
         result.error_code, result.error_message = error.code, error.message
         return result
-    keys = resource.configuration_keys
+    keys = None if resource.configuration_keys is None else set(resource.configuration_keys)
     wanted = [entry for entry in entries if keys is None or entry.name in keys]
     result.configs = [_row(entry, request) for entry in wanted]
     return result

@@ -8,8 +8,8 @@ from minikafka.wire.messages.describe_groups import DescribedGroup, DescribeGrou
 
 
 def handle(request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
-    """Ask each group's coordinator."""
-    return DescribeGroupsResponse(groups=[_describe(group_id, context) for group_id in request.groups])
+    """Ask each group's coordinator, once."""
+    return DescribeGroupsResponse(groups=[_describe(group_id, context) for group_id in dict.fromkeys(request.groups)])
 
 
 def _describe(group_id: str, context: RequestContext) -> DescribedGroup:

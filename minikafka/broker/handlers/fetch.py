@@ -20,6 +20,7 @@ from minikafka.config.topics import RACK_AWARE_SELECTOR
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import NO_NODE, NO_OFFSET, ZERO_TOPIC_ID, Isolation, TopicPartition
 from minikafka.net.outbox import Chunk
+from minikafka.net.turns import REQUEST_COST
 from minikafka.replication.session_cache import CachedPartition, FetchContext, FetchResult
 from minikafka.timing.purgatory import Purgatory
 from minikafka.wire.codec import decoder
@@ -46,7 +47,7 @@ WAITING_PARTITION_BYTES: Final = 512
 
 def handle(frame: memoryview, position: int, context: RequestContext) -> None:
     """Answer at once, or park the request until there is enough to answer with."""
-    request, _ = decoder(FetchRequest, context.version)(frame, position)
+    request, _ = decoder(FetchRequest, context.version)(frame, position, context.elements_max)
     node = context.node
     replica_id, broker_epoch = request.replica_id, -1
     if context.version >= FIRST_VERSION_WITH_REPLICA_STATE and request.replica_state is not None:
@@ -62,6 +63,8 @@ def handle(frame: memoryview, position: int, context: RequestContext) -> None:
     except KafkaError as error:
         _send(context, FetchResponse(error_code=error.code))
         return
+    if len(session.partitions) > 1:
+        context.connection.spend(REQUEST_COST * len(session.partitions))
     if replica_id >= 0:
         _FollowerFetch(request, session, context, replica_id, broker_epoch).begin()
     else:

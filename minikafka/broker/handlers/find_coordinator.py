@@ -16,8 +16,8 @@ GROUP, BATCHED_FROM_VERSION = 0, 4
 
 
 async def handle(request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
-    """One coordinator per key; from version 4 the keys come in a list and each has its own error."""
-    keys = request.coordinator_keys if context.version >= BATCHED_FROM_VERSION else [request.key]
+    """One coordinator per key; from version 4 the keys come in a list, each once, and each has its own error."""
+    keys = dict.fromkeys(request.coordinator_keys) if context.version >= BATCHED_FROM_VERSION else [request.key]
     found = [await _find(key, request.key_type, context) for key in keys]
     if context.version >= BATCHED_FROM_VERSION:
         return FindCoordinatorResponse(coordinators=found)

@@ -43,11 +43,11 @@ def _take_unknown(request: OffsetCommitRequest, context: RequestContext) -> list
     image = context.node.image
     unknown, known = [], []
     for topic in request.topics:
-        missing = [
-            partition.partition_index
+        missing = {
+            partition.partition_index: None
             for partition in topic.partitions
             if image.partition(TopicPartition(topic.name, partition.partition_index)) is None
-        ]
+        }
         if missing:
             unknown.append(
                 OffsetCommitResponseTopic(

@@ -15,6 +15,7 @@ from minikafka.broker.delayed import ProduceResult
 from minikafka.broker.handlers.new_leaders import NewLeader, new_leader, reached_at
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import TopicPartition
+from minikafka.net.turns import REQUEST_COST
 from minikafka.wire.codec import decoder
 from minikafka.wire.messages.produce import (
     LeaderIdAndEpoch,
@@ -32,7 +33,7 @@ LONGEST_WAIT_MS: Final = 300_000
 
 def handle(frame: memoryview, position: int, context: RequestContext) -> None:
     """Stage what the request brings; it is answered from :class:`PendingProduce` after the write."""
-    request, _ = decoder(ProduceRequest, context.version)(frame, position)
+    request, _ = decoder(ProduceRequest, context.version)(frame, position, context.elements_max)
     node, acks, version = context.node, request.acks, context.version
     refusal = _refusal(request)
     results = []
@@ -43,6 +44,8 @@ def handle(frame: memoryview, position: int, context: RequestContext) -> None:
                 results.append(node.replicas.stage_produced(where, data.records, acks, version))
             else:
                 results.append(ProduceResult.failed(where, refusal))
+    if len(results) > 1:
+        context.connection.spend(REQUEST_COST * len(results))
     node.produced.append(PendingProduce(context, acks, request.timeout_ms, results))
 
 

@@ -13,7 +13,7 @@ from minikafka.wire.messages.api_versions import ApiVersionsRequest
 from minikafka.wire.messages.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest
 from minikafka.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from minikafka.wire.messages.heartbeat import HeartbeatRequest
-from minikafka.wire.messages.metadata import MetadataRequest
+from minikafka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from minikafka.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from minikafka.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from minikafka.wire.primitives import ELEMENTS_MAX, encode_uvarint
@@ -127,6 +127,13 @@ def test_the_elements_of_a_message_are_limited() -> None:
     count = ELEMENTS_MAX + 1
     with pytest.raises(WireError, match="than is allowed"):
         decode(MetadataRequest, 1, count.to_bytes(4, "big") + bytes(2 * count))
+
+
+def test_a_caller_may_limit_elements_further() -> None:
+    request = MetadataRequest(topics=[MetadataRequestTopic(name="a")] * 10)
+    assert decode(MetadataRequest, 1, encode(request, 1), 0, 10)[0] == request
+    with pytest.raises(WireError, match="than is allowed"):
+        decode(MetadataRequest, 1, encode(request, 1), 0, 9)
 
 
 def test_text_that_is_not_utf8_and_varints_without_end() -> None:

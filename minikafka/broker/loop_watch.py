@@ -1,0 +1,89 @@
+"""Finds turns of the event loop that take long, and says what they were busy with.
+
+A turn is what the loop runs between two looks at its timers: every callback that was ready, every socket that had
+bytes. :class:`LoopWatch` has a timer go off as often as the loop lets it, and adds up the CPU time of the loop's thread
+between two times: on a busy machine a turn may stand still for long without any fault of its own. A thread beside
+looks, while a turn lasts too long already, where the loop's thread is; the log line ``slow turn of the loop`` says so.
+
+For tests and for whoever looks for what stalls a node (``loop.turn.warn.ms``): it costs a few wake-ups per interval.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import time
+import traceback
+from types import FrameType
+from typing import Final
+
+import structlog
+
+log = structlog.get_logger(__name__)
+
+BEAT_S: Final = 0.01
+FRAMES_SHOWN: Final = 6
+
+
+class LoopWatch:
+    """Watches the loop of the thread that makes it, from :meth:`start` to :meth:`stop`."""
+
+    def __init__(self, limit_ms: int) -> None:
+        """``limit_ms``: CPU time of a turn from which it is logged."""
+        self._limit_s = limit_ms / 1000
+        self._loop = asyncio.get_running_loop()
+        self._thread_id = threading.get_ident()
+        self._timer: asyncio.TimerHandle | None = None
+        self._ended = threading.Event()
+        self._watcher = threading.Thread(target=self._look, name="loop watch", daemon=True)
+        self._beats = 0
+        self._beat_at_s = 0.0
+        self._cpu_s = 0.0
+        self._seen: tuple[int, str] = (-1, "")  # in which turn, and where the thread was
+        self.longest_s = 0.0
+        """CPU time of the longest turn so far, in seconds."""
+
+    def start(self) -> None:
+        """From the next turn on."""
+        self._cpu_s, self._beat_at_s = time.thread_time(), time.monotonic()
+        self._timer = self._loop.call_later(BEAT_S, self._beat)
+        self._watcher.start()
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._ended.set()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _beat(self) -> None:
+        cpu_s, now_s = time.thread_time(), time.monotonic()
+        spent_s, lasted_s = cpu_s - self._cpu_s, now_s - self._beat_at_s
+        if spent_s > self._limit_s:
+            turn, where = self._seen
+            log.warning(
+                "slow turn of the loop",
+                cpu_ms=round(spent_s * 1000),
+                wall_ms=round(lasted_s * 1000),
+                where=where if turn == self._beats else "not seen",
+            )
+        self.longest_s = max(self.longest_s, spent_s)
+        self._beats += 1
+        self._beat_at_s, self._cpu_s = now_s, cpu_s
+        self._timer = self._loop.call_later(BEAT_S, self._beat)
+
+    def _look(self) -> None:
+        """In the thread beside: once per turn that lasts long, note where the loop's thread is."""
+        while not self._ended.wait(self._limit_s / 4):
+            beats, began_s = self._beats, self._beat_at_s
+            if self._seen[0] == beats or time.monotonic() - began_s < self._limit_s / 2:
+                continue
+            frame = sys._current_frames().get(self._thread_id)
+            if frame is not None and beats == self._beats:
+                self._seen = (beats, _place(frame))
+
+
+def _place(frame: FrameType) -> str:
+    """Where a thread is: innermost function last."""
+    frames = traceback.extract_stack(frame)[-FRAMES_SHOWN:]
+    return " > ".join(f"{each.filename.rpartition('minikafka/')[2]}:{each.lineno} {each.name}" for each in frames)
