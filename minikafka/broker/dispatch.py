@@ -118,7 +118,12 @@ class Dispatcher:
             raise FrameError(f"more than {MAX_WAITING_REQUESTS} requests wait for the controller")
         self._waiting_count += 1
         context.reply.hold(WAITING_BYTES + WAITING_BYTES_PER_BYTE * len(frame))
-        self._node.tasks.start(self._wait(self._waiting[key], request, context), key.camel_name)
+        task = self._node.tasks.start(self._wait(self._waiting[key], request, context), key.camel_name)
+        task.add_done_callback(self._on_wait_over)  # one that is cancelled before it began runs no ``finally``
+        context.reply.cancel_with_connection(task.cancel)
+
+    def _on_wait_over(self, _task: object) -> None:
+        self._waiting_count -= 1
 
     async def _wait(self, handler: Handler, request: Message, context: RequestContext) -> None:
         try:
@@ -128,7 +133,6 @@ class Dispatcher:
         except Exception as error:  # a bug, and what one client asks must not stop the node for all others
             log.error("a request failed", api=ApiKey(context.api_key).camel_name, why=one_line(error), exc_info=error)
         finally:
-            self._waiting_count -= 1
             if not context.reply.is_ready:  # the handler failed: better no connection than no answer
                 context.connection.close()
 

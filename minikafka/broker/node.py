@@ -23,6 +23,7 @@ from minikafka.broker.data_plane import build_data_plane, open_store
 from minikafka.broker.handlers.metadata import TopicEncodings
 from minikafka.broker.handlers.produce import PendingProduce
 from minikafka.broker.logs import one_line
+from minikafka.broker.lookups import Lookups
 from minikafka.broker.ports import Ports
 from minikafka.broker.services import build_listeners, build_services
 from minikafka.broker.supervision import supervised
@@ -105,6 +106,7 @@ class Node:
         self.absences, self.groups = services.absences, services.groups
         self.fetch_sessions, self.producer_ids = services.fetch_sessions, services.producer_ids
         self.topic_creation, self.quorum = services.topic_creation, services.quorum
+        self.lookups = Lookups(self.threads.read)
         self.produced: list[PendingProduce] = []
         self.produce_responses = ProduceResponses()
         self.topic_encodings = TopicEncodings()

@@ -9,7 +9,7 @@ fetch once.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 import structlog
@@ -21,8 +21,8 @@ from minikafka.broker.timers import Timers
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.topic_names import check_topic_name
 from minikafka.model import INTERNAL_TOPICS, NO_EPOCH, TopicPartition
-from minikafka.records.batch import TRANSACTIONAL_FLAG, BatchHeader
-from minikafka.records.validate import validate_keys, validate_produce
+from minikafka.records.batch import HEADER_SIZE, TRANSACTIONAL_FLAG, BatchHeader, parse_header
+from minikafka.records.validate import is_costly_inside, validate_keys, validate_produce
 from minikafka.replication import replica_effects as do
 from minikafka.replication.local_replica import HIGH_WATERMARK_MOVED, SYNC_DUE
 from minikafka.storage.log import AppendInfo, StorageFailure
@@ -106,10 +106,25 @@ class Replicas:
 
     # -- appends ----------------------------------------------------------------------------------------------------
 
-    def stage_produced(self, where: TopicPartition, records: Buffer | None, acks: int, version: int) -> ProduceResult:
+    def must_look_inside(self, where: TopicPartition, records: Buffer | None) -> bool:
+        """Does the batch need a look at its keys that takes too long for the loop?"""
+        partition = self._partitions.get(where)
+        if partition is None or not partition.needs_keys or records is None or len(records) < HEADER_SIZE:
+            return False
+        return is_costly_inside(parse_header(records))
+
+    def stage_produced(
+        self,
+        where: TopicPartition,
+        records: Buffer | None,
+        acks: int,
+        version: int,
+        key_errors: Mapping[TopicPartition, KafkaError | None] | None = None,
+    ) -> ProduceResult:
         """Check a producer's batch and stage it (row R1); the result says what to answer after :meth:`commit_staged`.
 
-        ``records`` is a view of the receive buffer: the offsets are written into it.
+        ``records`` is a view of the receive buffer: the offsets are written into it. ``key_errors``: what became of
+        batches that had to be looked into (:meth:`must_look_inside`), which is done already.
         """
         result = ProduceResult(where)
         view = memoryview(b"") if records is None else memoryview(records)
@@ -123,7 +138,7 @@ class Replicas:
             if header.attributes & TRANSACTIONAL_FLAG:  # nobody would end it, and read_committed would wait for ever
                 raise KafkaError(ErrorCode.INVALID_TXN_STATE, "transactions are not offered by this cluster")
             if partition.needs_keys:
-                validate_keys(view, header)
+                _check_keys(view, header, where, key_errors)
             appended = self.stage(partition, view, header)
         except KafkaError as error:
             result.fail(error)
@@ -285,3 +300,16 @@ class Replicas:
                 listener(partition.high_watermark)
             self.produces.check_and_complete(where)
             self.consumer_fetches.check_and_complete(where)
+
+
+def _check_keys(
+    batch: memoryview,
+    header: BatchHeader,
+    where: TopicPartition,
+    key_errors: Mapping[TopicPartition, KafkaError | None] | None,
+) -> None:
+    """KafkaError when a record of a batch for a compacted topic has no key."""
+    if key_errors is None or where not in key_errors:
+        validate_keys(batch, header)
+    elif (error := key_errors[where]) is not None:
+        raise error

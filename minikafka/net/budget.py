@@ -2,16 +2,14 @@
 
 Each connection has ALLOWANCE_BYTES of its own, which nobody asks about: small requests and small answers always pass.
 What a connection holds beyond (a receive buffer that grew, requests that wait, answers that are ready or unsent) it
-reports here. States::
+reports here, and whoever holds something may hold twice as much next: buffers double. So who asks to go on
 
-    roomy --reports add up to more than the limit--> tight --what is held falls to the limit--> roomy
+- goes on while there is room for twice what it holds;
+- else it is *served*: one connection goes on all the same, so that there is always one that completes its request;
+- else it waits in line, first come, first served, until others let go.
 
-- *tight*: a connection beyond its allowance is not read from. It waits in line until others let go. One of those who
-  wait is *served* all the same, so that there is always one that completes its request and lets go.
-- beyond ``hard_limit``: the connection that holds most has to go, at once.
-
-No clock, no socket: the listener closes connections that hold memory, and make no progress, while it is tight, and
-lets the next be served (:meth:`Budget.serve_next`).
+Beyond ``hard_limit`` the connection that holds most has to go, at once. No clock, no socket: the listener closes
+connections that hold memory and make no progress while others wait.
 """
 
 from __future__ import annotations
@@ -47,8 +45,8 @@ class Budget:
 
     @property
     def is_tight(self) -> bool:
-        """More is held than there should be."""
-        return self.held > self.limit
+        """More is held than there should be, or somebody waits."""
+        return self.held > self.limit or bool(self._waiting)
 
     @property
     def waiting(self) -> int:
@@ -57,32 +55,29 @@ class Budget:
 
     def report(self, holder: Holder, excess: int) -> None:
         """``holder`` holds so many bytes beyond its allowance now."""
-        self.held += excess - self._holders.get(holder, 0)
+        before = self._holders.get(holder, 0)
+        self.held += excess - before
         if excess:
             self._holders[holder] = excess
         else:
             self._holders.pop(holder, None)
-            if holder is self._served:
-                self._served = None
+        if excess < before and holder is self._served:
+            self._served = None
         if self.held > self.hard_limit:
             max(self._holders, key=self._excess_of).give_up()
-        if self._waiting and not self.is_tight:
+        if excess < before and self._waiting:
             self._wake()
 
     def may_go_on(self, holder: Holder) -> bool:
         """May it take more? If not, it waits in line, and ``on_room`` is called when its turn comes."""
-        if self.is_tight and holder in self._holders and holder is not self._served:
-            self._waiting[holder] = None
-            return False
+        excess = self._holders.get(holder, 0)
+        if excess and holder is not self._served and self.held + excess > self.limit:
+            if self._served is not None:
+                self._waiting[holder] = None
+                return False
+            self._served = holder
         self._waiting.pop(holder, None)
         return True
-
-    def serve_next(self) -> None:
-        """Called now and then: somebody has to go on, for those who wait may hold everything."""
-        if self._served is None and self._waiting:
-            self._served = next(iter(self._waiting))
-            del self._waiting[self._served]
-            self._served.on_room()
 
     def forget(self, holder: Holder) -> None:
         """The connection is gone."""
@@ -97,10 +92,15 @@ class Budget:
         return self._holders[holder]
 
     def _wake(self) -> None:
-        """Let so many of those who wait go on as there is room for."""
+        """Let those who wait go on, in their order, as far as there is room for what they may take."""
         room = self.limit - self.held
-        while self._waiting and room >= 0:
+        while self._waiting:
             holder = next(iter(self._waiting))
+            excess = self._holders.get(holder, 0)
+            if self._served is None:
+                self._served = holder
+            elif excess > room:
+                return
+            room -= max(excess, ALLOWANCE_BYTES)
             del self._waiting[holder]
-            room -= ALLOWANCE_BYTES
             holder.on_room()

@@ -9,7 +9,8 @@ A connection is read from unless (:meth:`Connection._is_held_up`)
 - it is *owed* enough: MAX_REPLIES_IN_FLIGHT requests, or MAX_HELD_BYTES of requests that wait, answers that are ready
   and bytes that its peer has not taken;
 - the connections of the listener hold too much together, and it is beyond its own allowance (``budget``);
-- it *stands in line*: this turn of the loop has handled enough (``turns``).
+- it *stands in line*: this turn of the loop has handled enough (``turns``);
+- it is *suspended*: a request has to be looked at beside the loop before those behind it may be handled.
 
 What arrived already waits in the receive buffer meanwhile, and is handled before the socket is read again.
 """
@@ -85,6 +86,7 @@ class Connection(asyncio.BufferedProtocol):
         self._reading_paused = False
         self._writing_paused = False
         self._in_line = False
+        self._suspended = False
         self._received_bytes = 0
         self._moved_before = 0
         self.opened_at_s = self.last_active_s = self._loop.time()
@@ -133,6 +135,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             while (
                 turns.left > 0
+                and not self._suspended
                 and len(replies) < MAX_REPLIES_IN_FLIGHT
                 and self.replies_held <= MAX_HELD_BYTES
                 and (frame := self._buffer.next_frame()) is not None
@@ -179,6 +182,15 @@ class Connection(asyncio.BufferedProtocol):
     def spend(self, cost: int) -> None:
         """The request at hand costs the turn so much more than its bytes do (see ``turns``)."""
         self._turns.left -= cost
+
+    def suspend(self) -> None:
+        """Handle no further request until :meth:`resume`: the one at hand must come before them."""
+        self._suspended = True
+
+    def resume(self) -> None:
+        """The request is handled: go on with those behind it."""
+        self._suspended = False
+        self._go_on()
 
     def schedule_flush(self) -> None:
         """Send what is ready once the current event is over: one write for everything that became ready in it."""
@@ -266,6 +278,10 @@ class Connection(asyncio.BufferedProtocol):
         """There is memory for it again (``Budget``)."""
         self._loop.call_soon(self._go_on)
 
+    def trim(self) -> None:
+        """Others wait for memory: give back what an earlier request made the receive buffer grow to."""
+        self._settle()
+
     def give_up(self) -> None:
         """It holds more than any other of what is far too much (``Budget``)."""
         self.close(f"its {self._excess} bytes are the most of {self._budget.held} that wait; the limit is for all")
@@ -282,6 +298,7 @@ class Connection(asyncio.BufferedProtocol):
             or held > MAX_HELD_BYTES
             or len(self._replies) >= MAX_REPLIES_IN_FLIGHT
             or self._in_line
+            or self._suspended
             or (excess > 0 and not self._budget.may_go_on(self))
         )
 

@@ -155,20 +155,20 @@ class Listener:
         self._sweep_timer = loop.call_later(SWEEP_INTERVAL_S, self._sweep)
 
     def _relieve(self) -> None:
-        """While memory is short: close who holds some and makes no progress, and let the next be served."""
+        """While memory is short: close who holds some and makes no progress."""
         loop = asyncio.get_running_loop()
         now_s = loop.time()
         budget = self.shared.budget
         moved: dict[Connection, tuple[int, float]] = {}
         for holder in budget.by_size() if budget.is_tight else ():
             assert isinstance(holder, Connection)
+            holder.trim()
             before, since_s = self._moved.get(holder, (-1, now_s))
             moved[holder] = (holder.moved_bytes, since_s if before == holder.moved_bytes else now_s)
             stalled_since_s = moved[holder][1] if holder.owed_bytes else holder.partial_since_s or now_s
             if budget.is_tight and now_s - stalled_since_s > STALL_S:
                 holder.close(f"others wait for the memory that it holds, and it made no progress for {STALL_S:.0f} s")
         self._moved = moved
-        budget.serve_next()
         self._relief_timer = loop.call_later(RELIEF_INTERVAL_S, self._relieve)
 
 

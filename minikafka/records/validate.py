@@ -30,9 +30,14 @@ from minikafka.records.record import MIN_RECORD_SIZE
 
 ZSTD_MIN_PRODUCE_VERSION: Final = 7
 
+MAX_KEYED_BYTES: Final = 32 * 1024 * 1024
+"""What a batch for a compacted topic may decompress to: a broker looks inside."""
+RECORDS_LOOKED_AT_ONCE: Final = 1_000
+
 _CODEC_MAX: Final = int(Compression.ZSTD)
 _CODEC_ZSTD: Final = int(Compression.ZSTD)
 _FORBIDDEN_FLAGS: Final = CONTROL_FLAG | DELETE_HORIZON_FLAG
+_RECORDS_MAX: Final = MAX_DECOMPRESSED_BYTES // MIN_RECORD_SIZE
 _INT64_MAX: Final = (1 << 63) - 1
 
 
@@ -83,6 +88,8 @@ def validate_produce(records: Buffer | None, limits: BatchLimits, produce_versio
     if not codec:
         if header.record_count * MIN_RECORD_SIZE > size - HEADER_SIZE:
             _refuse(ErrorCode.INVALID_RECORD, f"{header.record_count} records do not fit into {size} bytes")
+    elif header.record_count > _RECORDS_MAX:
+        _refuse(ErrorCode.INVALID_RECORD, f"{header.record_count} records, which nobody could decompress")
     elif codec > _CODEC_MAX or (codec == _CODEC_ZSTD and produce_version < ZSTD_MIN_PRODUCE_VERSION):
         _refuse_codec(codec, produce_version)
     if header.producer_id != NO_PRODUCER_ID or attributes & TRANSACTIONAL_FLAG:
@@ -90,6 +97,11 @@ def validate_produce(records: Buffer | None, limits: BatchLimits, produce_versio
     if limits.timestamp_type == TimestampType.CREATE_TIME:
         if attributes & TIMESTAMP_TYPE_FLAG:
             _refuse(ErrorCode.INVALID_TIMESTAMP, "timestamp type LogAppendTime, which only a broker may set")
+        if max_timestamp < base_timestamp:
+            _refuse(
+                ErrorCode.INVALID_TIMESTAMP,
+                f"its largest timestamp, {max_timestamp}, is before that of its first record, {base_timestamp}",
+            )
         if max_timestamp > now_ms + limits.timestamp_after_max_ms:
             _refuse_timestamp(max_timestamp, now_ms, "message.timestamp.after.max.ms", limits.timestamp_after_max_ms)
         if 0 <= base_timestamp < now_ms - limits.timestamp_before_max_ms:
@@ -97,10 +109,15 @@ def validate_produce(records: Buffer | None, limits: BatchLimits, produce_versio
     return header
 
 
-def validate_keys(records: Buffer, header: BatchHeader, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> None:
+def is_costly_inside(header: BatchHeader) -> bool:
+    """True when :func:`validate_keys` may take longer than an event loop should: run it beside the loop."""
+    return bool(header.attributes & COMPRESSION_MASK) or header.record_count > RECORDS_LOOKED_AT_ONCE
+
+
+def validate_keys(records: Buffer, header: BatchHeader, max_bytes: int = MAX_KEYED_BYTES) -> None:
     """KafkaError(INVALID_RECORD) if a record has no key, as none may lack one in a compacted topic.
 
-    The only check that looks inside a batch (and may decompress it: then run it off the event loop).
+    The only check that looks inside a batch. MESSAGE_TOO_LARGE when more than ``max_bytes`` come out of decompression.
     """
     for record in iter_records(records, 0, header, max_bytes=max_bytes):
         if record.key is None:

@@ -37,6 +37,13 @@ COMPOSITION_ROOTS = {
     "broker/run.py": {"random.Random()", "uuid.uuid4", "os.urandom"},
     "broker/node.py": {"os.urandom"},  # the default nonce
     "broker/clock.py": {"time.time"},  # the default wall clock
+    "broker/loop_watch.py": {  # watches a process's loop; run.py starts it, no simulation does
+        "threading.Event",
+        "threading.Thread",
+        "threading.get_ident",
+        "time.monotonic",
+        "time.thread_time",
+    },
     "client/producer.py": {"random.Random()", "time.time"},
     "client/consumer.py": {"random.Random()"},
     "client/admin/base.py": {"random.Random()"},

@@ -4,9 +4,16 @@ Special timestamps: -1 latest, -2 earliest, -3 the record with the largest times
 A consumer never learns of an offset beyond the high watermark; a follower asks over the replication listener and is
 told the log's own ends. A new leader does not know yet how far its predecessor's high watermark was: until its own has
 reached the start of its epoch, the end is not known, lest it go back under a consumer (KIP-207).
+
+A partition that is named twice gets INVALID_REQUEST, as in Kafka. Times are looked up beside the loop
+(``broker/lookups.py``).
 """
 
 from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Final
 
 from minikafka.broker.context import RequestContext
 from minikafka.broker.partition import Partition
@@ -22,64 +29,94 @@ from minikafka.wire.messages.list_offsets import (
 
 FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE = 5
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL = -1, -2, -3, -4
+PARTITIONS_IN_ONE_TURN: Final = 500
+
+Answer = tuple[int, int, int]
+"""Timestamp, offset, leader epoch; offset -1 when no record is that young."""
 
 
-def handle(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
+async def handle(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
     """Answer per partition, errors included."""
-    isolation = Isolation.READ_COMMITTED if request.isolation_level else Isolation.READ_UNCOMMITTED
-    return ListOffsetsResponse(
-        topics=[
-            ListOffsetsTopicResponse(
-                name=topic.name,
-                partitions=[_answer(topic.name, wanted, isolation, context) for wanted in topic.partitions],
-            )
-            for topic in request.topics
-        ]
-    )
+    named = Counter((topic.name, wanted.partition_index) for topic in request.topics for wanted in topic.partitions)
+    answer = ListOffsetsResponse()
+    done = 0
+    for topic in request.topics:
+        answers: list[ListOffsetsPartitionResponse] = []
+        answer.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+        for wanted in topic.partitions:
+            is_repeated = named[topic.name, wanted.partition_index] > 1
+            answers.append(await _answer(topic.name, wanted, request.isolation_level, context, is_repeated=is_repeated))
+            done += 1
+            if done % PARTITIONS_IN_ONE_TURN == 0:
+                await asyncio.sleep(0)
+    return answer
 
 
-def _answer(
-    topic: str, wanted: ListOffsetsPartition, isolation: Isolation, context: RequestContext
+async def _answer(
+    topic: str, wanted: ListOffsetsPartition, isolation_level: int, context: RequestContext, *, is_repeated: bool
 ) -> ListOffsetsPartitionResponse:
     index = wanted.partition_index
     try:
+        if is_repeated:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{topic}-{index} is named twice")
         partition = context.node.replicas.leader_of(
             TopicPartition(topic, index), current_leader_epoch=wanted.current_leader_epoch
         )
-        if context.is_replica:
-            timestamp, offset, epoch = _find(partition, wanted.timestamp, partition.log.log_end_offset)
-        else:
-            timestamp, offset, epoch = _find(partition, wanted.timestamp, partition.read_limit(isolation))
-            if offset == NO_OFFSET or wanted.timestamp == LATEST:
-                _check_end_is_known(partition, context.version)
+        timestamp, offset, epoch = await _find(partition, wanted.timestamp, isolation_level, context)
     except KafkaError as error:
-        return ListOffsetsPartitionResponse(partition_index=index, error_code=error.code)
+        return ListOffsetsPartitionResponse(partition_index=index, error_code=_told(error.code, context.version))
     return ListOffsetsPartitionResponse(partition_index=index, timestamp=timestamp, offset=offset, leader_epoch=epoch)
 
 
-def _check_end_is_known(partition: Partition, version: int) -> None:
-    leader = partition.leader
-    if leader is not None and leader.high_watermark < leader.leader_epoch_start_offset:
-        is_known_error = version >= FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE
-        raise KafkaError(
-            ErrorCode.OFFSET_NOT_AVAILABLE if is_known_error else ErrorCode.LEADER_NOT_AVAILABLE,
-            f"{partition.topic_partition}: the high watermark has not reached the start of this leader's epoch yet",
-        )
+async def _find(partition: Partition, timestamp: int, isolation_level: int, context: RequestContext) -> Answer:
+    epoch = partition.leader_epoch
+    found = await _by_time(partition, timestamp, context) if _is_time(timestamp) else None
+    if partition.leader is None or partition.leader_epoch != epoch:
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition's leader moved during the look-up")
+    if context.is_replica:
+        return _within(partition, timestamp, found, partition.log.log_end_offset)
+    isolation = Isolation.READ_COMMITTED if isolation_level else Isolation.READ_UNCOMMITTED
+    answer = _within(partition, timestamp, found, partition.read_limit(isolation))
+    if answer[1] == NO_OFFSET or timestamp == LATEST:
+        _check_end_is_known(partition)
+    return answer
 
 
-def _find(partition: Partition, timestamp: int, limit: int) -> tuple[int, int, int]:
-    """(timestamp, offset, leader epoch); offset -1 when no record is that young."""
+def _is_time(timestamp: int) -> bool:
+    return timestamp == MAX_TIMESTAMP or timestamp >= 0
+
+
+async def _by_time(partition: Partition, timestamp: int, context: RequestContext) -> Answer | None:
+    log = partition.log
+    is_newest = timestamp == MAX_TIMESTAMP
+    job = log.prepare_max_timestamp_lookup() if is_newest else log.prepare_timestamp_lookup(timestamp)
+    return await context.node.lookups.run(log, job)
+
+
+def _within(partition: Partition, timestamp: int, found: Answer | None, limit: int) -> Answer:
+    """The answer to a caller who may read up to ``limit``."""
     log = partition.log
     if timestamp == LATEST:
         return NO_TIMESTAMP, limit, partition.leader_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return NO_TIMESTAMP, log.log_start_offset, log.epoch_for_offset(log.log_start_offset)
-    if timestamp == MAX_TIMESTAMP:
-        found = log.offset_of_max_timestamp()
-    elif timestamp >= 0:
-        found = log.offset_for_timestamp(timestamp)
-    else:
+    if not _is_time(timestamp):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"timestamp {timestamp} has no meaning; use -1, -2, -3 or a time")
-    if found is None or found.offset >= limit:
+    if found is None or found[1] >= limit:
         return NO_TIMESTAMP, NO_OFFSET, NO_EPOCH
-    return found.timestamp, found.offset, found.leader_epoch
+    return found
+
+
+def _told(error: ErrorCode, version: int) -> ErrorCode:
+    """An older client does not know OFFSET_NOT_AVAILABLE; it asks again after LEADER_NOT_AVAILABLE, too."""
+    is_new = error is ErrorCode.OFFSET_NOT_AVAILABLE and version < FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE
+    return ErrorCode.LEADER_NOT_AVAILABLE if is_new else error
+
+
+def _check_end_is_known(partition: Partition) -> None:
+    leader = partition.leader
+    if leader is not None and leader.high_watermark < leader.leader_epoch_start_offset:
+        raise KafkaError(
+            ErrorCode.OFFSET_NOT_AVAILABLE,
+            f"{partition.topic_partition}: the high watermark has not reached the start of this leader's epoch yet",
+        )

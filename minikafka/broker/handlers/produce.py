@@ -7,12 +7,15 @@ connection; acks=1 is answered after the write; acks=all waits in the purgatory 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
+
+import structlog
 
 from minikafka.broker.context import RequestContext
 from minikafka.broker.delayed import ProduceResult
 from minikafka.broker.handlers.new_leaders import NewLeader, new_leader, reached_at
+from minikafka.broker.logs import one_line
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import TopicPartition
 from minikafka.net.turns import REQUEST_COST
@@ -26,6 +29,8 @@ from minikafka.wire.messages.produce import (
     TopicProduceResponse,
 )
 
+log = structlog.get_logger(__name__)
+
 ALL_IN_SYNC, LEADER, NONE = -1, 1, 0
 LONGEST_WAIT_MS: Final = 300_000
 """Whoever allows more gets REQUEST_TIMED_OUT then, which producers retry."""
@@ -34,6 +39,22 @@ LONGEST_WAIT_MS: Final = 300_000
 def handle(frame: memoryview, position: int, context: RequestContext) -> None:
     """Stage what the request brings; it is answered from :class:`PendingProduce` after the write."""
     request, _ = decoder(ProduceRequest, context.version)(frame, position, context.elements_max)
+    if _must_look_inside(request, context):
+        # In its own copy: the frame is a view of the receive buffer.
+        copy = memoryview(bytearray(frame))
+        request, _ = decoder(ProduceRequest, context.version)(copy, position, context.elements_max)
+        context.reply.hold(len(frame))
+        context.connection.suspend()
+        context.node.tasks.start(_look_inside(request, context), "keys")
+        return
+    _stage(request, context, {})
+
+
+KeyChecks = Mapping[TopicPartition, KafkaError | None]
+"""What came of the looks into batches that got one."""
+
+
+def _stage(request: ProduceRequest, context: RequestContext, checked: KeyChecks) -> None:
     node, acks, version = context.node, request.acks, context.version
     refusal = _refusal(request)
     results = []
@@ -41,12 +62,42 @@ def handle(frame: memoryview, position: int, context: RequestContext) -> None:
         for data in topic.partition_data:
             where = TopicPartition(topic.name, data.index)
             if refusal is None:
-                results.append(node.replicas.stage_produced(where, data.records, acks, version))
+                results.append(node.replicas.stage_produced(where, data.records, acks, version, checked))
             else:
                 results.append(ProduceResult.failed(where, refusal))
     if len(results) > 1:
         context.connection.spend(REQUEST_COST * len(results))
     node.produced.append(PendingProduce(context, acks, request.timeout_ms, results))
+
+
+def _must_look_inside(request: ProduceRequest, context: RequestContext) -> bool:
+    must_look_inside = context.node.replicas.must_look_inside
+    return any(
+        must_look_inside(TopicPartition(topic.name, data.index), data.records)
+        for topic in request.topic_data
+        for data in topic.partition_data
+    )
+
+
+async def _look_inside(request: ProduceRequest, context: RequestContext) -> None:
+    """Check the keys of costly batches for compacted topics in a thread, one batch at a time, then stage the request.
+
+    Meanwhile the connection handles nothing: the order of its requests is that of its producer's batches.
+    """
+    node, checked = context.node, dict[TopicPartition, KafkaError | None]()
+    try:
+        for topic in request.topic_data:
+            for data in topic.partition_data:
+                where = TopicPartition(topic.name, data.index)
+                if data.records is not None and node.replicas.must_look_inside(where, data.records):
+                    checked[where] = checked.get(where) or await node.lookups.check_keys(data.records)
+        _stage(request, context, checked)
+        node.on_read_event_end()
+    except Exception as error:  # a bug, and what one client sends must not stop the node for all others
+        log.error("a batch could not be looked at", why=one_line(error), exc_info=error)
+        context.connection.close()
+    finally:
+        context.connection.resume()
 
 
 class PendingProduce:

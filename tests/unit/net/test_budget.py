@@ -20,10 +20,10 @@ class Sink:
 
 
 def test_while_it_is_roomy_everybody_goes_on() -> None:
-    budget = Budget(1000, 100)
+    budget = Budget(2000, 100)
     one, two = Sink(budget), Sink(budget)
     budget.report(one, 600)
-    budget.report(two, 400)
+    budget.report(two, 700)
     assert budget.may_go_on(one)
     assert budget.may_go_on(two)
     assert not budget.is_tight
@@ -31,19 +31,23 @@ def test_while_it_is_roomy_everybody_goes_on() -> None:
 
 def test_who_waits_goes_on_in_the_order_of_asking() -> None:
     budget = Budget(10 * ALLOWANCE_BYTES, 100)
-    holders = [Sink(budget) for _ in range(4)]
+    holders = [Sink(budget) for _ in range(5)]
     for holder in holders:
-        budget.report(holder, 3 * ALLOWANCE_BYTES)
-    assert [budget.may_go_on(holder) for holder in holders] == [False] * 4
-    budget.report(holders[2], 0)  # 9 of 10 are held: two may go on, for each will take an allowance
-    assert [holder.calls for holder in holders] == [1, 1, 0, 0]
-    assert budget.may_go_on(holders[3])
+        budget.report(holder, 2 * ALLOWANCE_BYTES)
+    assert [budget.may_go_on(holder) for holder in holders] == [True, False, False, False, False], "one is served"
+    budget.report(holders[0], 0)
+    assert [holder.calls for holder in holders] == [0, 1, 0, 0, 0], "the next is served, and may take all room"
+    budget.report(holders[4], 0)
+    assert [holder.calls for holder in holders] == [0, 1, 1, 1, 1]
 
 
 def test_nobody_waits_for_less_than_the_allowance() -> None:
     budget = Budget(1000, 100)
-    greedy, modest = Sink(budget), Sink(budget)
-    budget.report(greedy, 2000)
+    greedy, other, modest = Sink(budget), Sink(budget), Sink(budget)
+    budget.report(greedy, 1000)
+    budget.report(other, 900)
+    assert budget.may_go_on(greedy)
+    assert not budget.may_go_on(other)
     assert budget.is_tight
     assert budget.may_go_on(modest)
 
@@ -51,18 +55,18 @@ def test_nobody_waits_for_less_than_the_allowance() -> None:
 def test_one_of_those_who_wait_is_served_until_it_lets_go() -> None:
     """All that is held is held by those who wait: without this nobody would ever go on."""
     budget = Budget(1000, 100)
-    one, two = Sink(budget), Sink(budget)
-    for holder in (one, two):
-        budget.report(holder, 700)
-    assert not budget.may_go_on(one)
-    assert not budget.may_go_on(two)
-    budget.serve_next()
-    budget.serve_next()
-    assert (one.calls, two.calls) == (1, 0)
+    one, two, three = Sink(budget), Sink(budget), Sink(budget)
+    for holder in (one, two, three):
+        budget.report(holder, 600)
     assert budget.may_go_on(one)
     assert not budget.may_go_on(two)
-    budget.report(one, 0)
-    assert two.calls == 1, "there is room again"
+    assert not budget.may_go_on(three)
+    budget.report(one, 700)
+    assert budget.may_go_on(one), "it is served, whatever it takes"
+    budget.report(one, 500)
+    assert (two.calls, three.calls) == (1, 0), "it let go of some: the next is served"
+    assert budget.may_go_on(two)
+    assert not budget.may_go_on(one)
 
 
 def test_who_was_served_and_left_makes_room_for_the_next() -> None:
@@ -70,12 +74,13 @@ def test_who_was_served_and_left_makes_room_for_the_next() -> None:
     holders = [Sink(budget) for _ in range(4)]
     for holder in holders:
         budget.report(holder, 500)
-    for holder in holders:
-        assert not budget.may_go_on(holder)
-    budget.serve_next()
+    assert [budget.may_go_on(holder) for holder in holders] == [True, False, False, False]
     budget.forget(holders[0])
-    budget.serve_next()
-    assert [holder.calls for holder in holders] == [1, 1, 0, 0]
+    assert [holder.calls for holder in holders] == [0, 1, 0, 0]
+    budget.forget(holders[2])
+    assert [holder.calls for holder in holders] == [0, 1, 0, 0], "one that waited is gone; one is served still"
+    budget.forget(holders[1])
+    assert [holder.calls for holder in holders] == [0, 1, 0, 1]
 
 
 def test_far_beyond_the_limit_the_largest_goes() -> None:

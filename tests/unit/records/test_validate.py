@@ -182,6 +182,17 @@ def test_keys_are_demanded_where_a_topic_is_compacted() -> None:
 
 
 @pytest.mark.spec("P6")
+def test_what_a_header_cannot_mean_is_refused() -> None:
+    """Cheap to see: more records than anyone may decompress, a largest timestamp before the first."""
+    batch = build_batch([Record(0, NOW_MS, b"k", b"v" * 500)], compression=Compression.ZSTD)
+    write_header(batch, parse_header(batch)._replace(record_count=1 << 30, last_offset_delta=(1 << 30) - 1))
+    assert refusal(batch)[0] is ErrorCode.INVALID_RECORD
+    batch = a_batch()
+    write_header(batch, parse_header(batch)._replace(max_timestamp=NOW_MS - 1))
+    assert refusal(batch)[0] is ErrorCode.INVALID_TIMESTAMP
+
+
+@pytest.mark.spec("P6")
 @settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_answered_with_a_kafka_error(data: bytes) -> None:

@@ -1,15 +1,19 @@
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 
 import pytest
 from broker_client import NOW_MS, Client
-from broker_node import create_topic, led
+from broker_node import create_topic, eventually, led
 from broker_replicas import told
 
+from minikafka.broker.lookups import JOBS_AT_ONCE
 from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode
 from minikafka.model import TopicPartition
+from minikafka.storage.read_jobs import ReadJob
 from minikafka.wire.api import SUPPORTED, ApiKey
 from minikafka.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
@@ -125,3 +129,52 @@ async def test_the_epoch_of_the_offset_comes_with_it(node: Node, client: Client)
     wanted = ListOffsetsPartition(partition_index=0, timestamp=-1)
     request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="orders", partitions=[wanted])])
     assert (await client.ask(request)).topics[0].partitions[0].leader_epoch == 0
+
+
+# -- beside the loop --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("P6")
+@pytest.mark.usefixtures("orders")
+async def test_batches_are_looked_into_beside_the_loop(node: Node, client: Client) -> None:
+    """A batch of 1.4 KB that holds two million records kept the loop for 2.65 s at each question."""
+    threads: list[str] = []
+    run = ReadJob.run
+
+    def noted(job: ReadJob[object]) -> None:
+        threads.append(threading.current_thread().name)
+        run(job)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(ReadJob, "run", noted)
+        assert await ask(client, NOW_MS + 1000) == (0, NOW_MS + 2000, 1)
+        assert await ask(client, -3) == (0, NOW_MS + 2000, 1)
+    assert len(threads) >= 2
+    assert threading.current_thread().name not in threads
+
+
+@pytest.mark.spec("P6")
+@pytest.mark.usefixtures("orders")
+async def test_a_log_that_is_cut_during_a_look_up_is_asked_again(node: Node, client: Client) -> None:
+    gate = threading.Event()
+    run = ReadJob.run
+
+    def held_up(job: ReadJob[object]) -> None:
+        gate.wait(20)
+        run(job)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(ReadJob, "run", held_up)
+        asked = asyncio.get_running_loop().create_task(ask(client, NOW_MS + 1000))
+        await eventually(lambda: node.lookups._places._value < JOBS_AT_ONCE, "the look-up to begin")
+        led(node, ORDERS).log.truncate_to(1)
+        gate.set()
+        assert (await asked)[0] == ErrorCode.OFFSET_NOT_AVAILABLE
+
+
+@pytest.mark.usefixtures("orders")
+async def test_a_partition_that_is_named_twice_is_refused(client: Client) -> None:
+    wanted = ListOffsetsPartition(partition_index=0, timestamp=-1, current_leader_epoch=-1)
+    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="orders", partitions=[wanted, wanted])])
+    answers = (await client.ask(request)).topics[0].partitions
+    assert [answer.error_code for answer in answers] == [ErrorCode.INVALID_REQUEST] * 2

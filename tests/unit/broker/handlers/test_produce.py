@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 from broker_client import NOW_MS, Client, batch, produce_request, values_in
-from broker_node import create_topic, led
+from broker_node import create_topic, eventually, led, listener_of
 
 from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode
@@ -242,6 +242,35 @@ async def test_damage_inside_a_batch_is_found_where_it_is_looked_into(
         ErrorCode.INVALID_RECORD,
     )
     assert (await client.produce("table", b"fine")).base_offset == 0
+
+
+@pytest.mark.spec("P6")
+async def test_requests_behind_a_look_into_a_batch_keep_their_order(node: Node, client: Client) -> None:
+    """The look is taken beside the loop; nothing of the connection overtakes it, and other connections go on."""
+    where = await create_topic(node, "table", cleanup_policy="compact")
+    await create_topic(node, "orders")
+    costly = batch(*[b"value"] * 5_000, keys=tuple(b"key %d" % number for number in range(5_000)))
+    asked = [
+        client.send(produce_request("table", costly)),
+        client.send(produce_request("table", batch(b"small"))),
+        client.send(produce_request("orders", batch(b"elsewhere"))),
+        client.send(produce_request("table", batch(b"x" * 5_000, compression=Compression.GZIP))),
+    ]
+    offsets = [(await answer).responses[0].partition_responses[0].base_offset for answer in asked]
+    assert offsets == [0, 5_000, 0, 5_001]
+    assert led(node, where).log.log_end_offset == 5_002
+
+
+@pytest.mark.spec("P6")
+async def test_a_client_that_leaves_during_a_look_harms_nobody(node: Node, client: Client, dial: Dial) -> None:
+    where = await create_topic(node, "table", cleanup_policy="compact")
+    leaving = await dial(node)
+    leaving.send(produce_request("table", batch(b"x" * 5_000, compression=Compression.GZIP)))
+    await eventually(lambda: listener_of(node).connection_count == 2, "both to be connected")
+    leaving.close()
+    await eventually(lambda: listener_of(node).connection_count == 1, "one to be gone")
+    await client.produce("table", b"y")
+    assert led(node, where).log.log_end_offset in (1, 2)
 
 
 @pytest.mark.spec("P6")

@@ -1,0 +1,52 @@
+"""What lies inside batches, and what is not in memory, is looked at in threads: times, keys, old segments.
+
+A batch of 1.4 KB may hold millions of records, and any client may ask for a time, again and again. So jobs have
+budgets (``storage.timestamps``, ``records.validate``), and few of them run at once, in the order asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Final, TypeVar
+
+from minikafka.broker.threads import RunInThread
+from minikafka.errors import KafkaError
+from minikafka.records.batch import Buffer, parse_header
+from minikafka.records.validate import validate_keys
+from minikafka.storage.log import Log
+from minikafka.storage.read_jobs import ReadJob
+
+T = TypeVar("T")
+
+JOBS_AT_ONCE: Final = 2
+
+
+class Lookups:
+    """Runs them."""
+
+    def __init__(self, read: RunInThread) -> None:
+        self._read = read
+        self._places = asyncio.Semaphore(JOBS_AT_ONCE)
+        self._key_check = asyncio.Lock()  # each may take 100 MiB for a moment
+
+    async def run(self, log: Log, job: ReadJob[T]) -> T:
+        """What the job finds. KafkaError when the log cannot be read, or changed meanwhile."""
+        async with self._places:
+            await self._read(job.run)
+        return log.complete_read(job)
+
+    async def check_keys(self, batch: Buffer) -> KafkaError | None:
+        """Why a batch is none for a compacted topic, if it is none: a record lacks a key, or it is too large inside."""
+        error: KafkaError | None
+        async with self._key_check:
+            error = await self._read(partial(_key_error, batch))
+        return error
+
+
+def _key_error(batch: Buffer) -> KafkaError | None:
+    try:
+        validate_keys(batch, parse_header(batch))
+    except KafkaError as error:
+        return error
+    return None
