@@ -10,7 +10,7 @@ CLASSES := .venv/prepared-classes
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo demo-spark test planted schedules check sim up down lint types bench
+.PHONY: help install demo demo-spark test hostile planted schedules check sim up down lint types bench
 
 help:  ## list these verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ demo-spark: $(SPARK)  ## archive, aggregate and audit a topic with Spark while i
 
 test: $(DEV) $(CLASSES)  ## run every test, three at a time (ARGS='-k fetch' narrows it)
 	@$(BIN)/pytest -n 3 $(ARGS)
+
+hostile: $(DEV)  ## attack a node with a million changed frames at its decoders and 50,000 through sockets
+	@HOSTILE_DECODED=$(or $(DECODED),1000000) HOSTILE_SENT=$(or $(SENT),50000) $(BIN)/pytest tests/hostile $(ARGS)
 
 planted: $(DEV)  ## plant bugs one by one, show which suite catches each and how soon (SUITE='raft groups' narrows it)
 	@$(BIN)/python tests/planted $(SUITE)

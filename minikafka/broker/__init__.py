@@ -20,6 +20,7 @@
 - ``producer_ids``, ``quorum``   ids from the controller; what the metadata quorum looks like
 - ``quotas``, ``descriptors``    bounds: bytes a second of replication, open files
 - ``lookups``             what lies inside batches, looked at in threads
+- ``pacing``              long lists in small portions
 - ``loop_watch``          finds turns of the loop that take long
 - ``timers``, ``clock``, ``backoff``, ``logs``   time, retries, logging
 """

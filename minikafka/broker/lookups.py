@@ -48,5 +48,5 @@ def _key_error(batch: Buffer) -> KafkaError | None:
     try:
         validate_keys(batch, parse_header(batch))
     except KafkaError as error:
-        return error
+        return KafkaError(error.code, error.message)  # ``error`` refers to all that was decompressed
     return None

@@ -312,4 +312,4 @@ def _check_keys(
     if key_errors is None or where not in key_errors:
         validate_keys(batch, header)
     elif (error := key_errors[where]) is not None:
-        raise error
+        raise KafkaError(error.code, error.message)  # raising ``error`` would make it refer to itself

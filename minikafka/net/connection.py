@@ -315,7 +315,7 @@ class Connection(asyncio.BufferedProtocol):
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        if self._turns.left <= 0 and not self._in_line:
+        if (self._turns.left <= 0 or self._buffer.must_grow_much) and not self._in_line:
             self._in_line = True
             self._turns.stand_in_line(self._take_turn)
         if not self._is_held_up():
@@ -337,4 +337,6 @@ class Connection(asyncio.BufferedProtocol):
 
     def _take_turn(self) -> None:
         self._in_line = False
+        if self._buffer.must_grow_much and not self._is_held_up():
+            self.spend(self._buffer.grow())  # what is there is copied: 64 MiB take 30 ms
         self._go_on()

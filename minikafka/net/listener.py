@@ -14,6 +14,7 @@ from minikafka.net.budget import Budget
 from minikafka.net.connection import Connection, FrameHandler, Shared
 from minikafka.net.duplicates import Duplicates
 from minikafka.net.turns import Turns
+from minikafka.wire.framing import ReceiveBuffer
 
 log = structlog.get_logger(__name__)
 
@@ -122,7 +123,7 @@ class Listener:
         """What its connections share."""
         if self._shared is None:
             limits = self._limits
-            budget = Budget(limits.held_bytes, limits.max_frame_bytes)
+            budget = Budget(limits.held_bytes, limits.max_frame_bytes + ReceiveBuffer.LARGE_SIZE)
             self._shared = Shared(budget, Turns(asyncio.get_running_loop()), self._duplicates)
         return self._shared
 

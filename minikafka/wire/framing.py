@@ -86,6 +86,16 @@ class ReceiveBuffer:
         """How many received bytes have not been taken yet."""
         return self._filled - self._start
 
+    @property
+    def must_grow_much(self) -> bool:
+        """The buffer is full of one frame, and so large that growing takes long: :meth:`grow` when there is time."""
+        return self._filled == len(self._buffer) >= self.READ_SIZE_MAX and self._start == 0
+
+    def grow(self) -> int:
+        """Make room for more of the frame; how many bytes there are now."""
+        self._replace(self._grown(self._filled - self._start))
+        return len(self._buffer)
+
     def writable(self, hint: int = -1) -> memoryview:
         """The free end of the buffer, never empty; `hint` is ignored: what arrived says more about what will.
 

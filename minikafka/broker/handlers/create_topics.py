@@ -6,11 +6,11 @@ them for granted.
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final
 
 from minikafka.broker.context import RequestContext
 from minikafka.broker.handlers.admin import controller_timeout_s, wait_until_seen
+from minikafka.broker.pacing import paced
 from minikafka.config import BrokerConfig, TopicConfig
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.controller.commands import (
@@ -28,7 +28,7 @@ from minikafka.wire.messages.create_topics import (
     CreateTopicsResponse,
 )
 
-TOPICS_IN_ONE_TURN: Final = 100
+TOPICS_AT_ONCE: Final = 100
 
 
 async def handle(request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
@@ -48,12 +48,8 @@ async def handle(request: CreateTopicsRequest, context: RequestContext) -> Creat
         await wait_until_seen(context.node, lambda image: all(image.topic(name) is not None for name in created))
     overrides = {topic.name: {row.name: row.value for row in topic.configs if row.value} for topic in request.topics}
     broker = context.node.effective_config()
-    topics = []
-    for count, result in enumerate(answer.topics):
-        if count and count % TOPICS_IN_ONE_TURN == 0:
-            await asyncio.sleep(0)
-        topics.append(_result(result, overrides[result.name], broker))
-    return CreateTopicsResponse(topics=topics)
+    results = paced(answer.topics, TOPICS_AT_ONCE)
+    return CreateTopicsResponse(topics=[_result(each, overrides[each.name], broker) async for each in results])
 
 
 def _new_topic(topic: CreatableTopic) -> NewTopic:

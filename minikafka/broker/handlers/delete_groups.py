@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from minikafka.broker.context import RequestContext
 from minikafka.broker.handlers.groups import why_not_here
+from minikafka.broker.pacing import paced
 from minikafka.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from minikafka.wire.schema import Message
+
+GROUPS_AT_ONCE = 500
 
 
 async def handle(request: DeleteGroupsRequest, context: RequestContext) -> DeleteGroupsResponse:
     """One after the other; each is answered when its tombstones are committed."""
+    groups = dict.fromkeys(request.groups_names)
     return DeleteGroupsResponse(
-        results=[await _delete(group_id, context) for group_id in dict.fromkeys(request.groups_names)]
+        results=[await _delete(group_id, context) async for group_id in paced(groups, GROUPS_AT_ONCE)]
     )
 
 

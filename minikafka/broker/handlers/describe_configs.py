@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from typing import Final
 
 from minikafka.broker.context import RequestContext
+from minikafka.broker.pacing import paced
 from minikafka.config import ConfigEntry, TopicConfig
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.records import ConfigResourceType
@@ -19,18 +19,14 @@ from minikafka.wire.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 
-RESOURCES_IN_ONE_TURN: Final = 100
+RESOURCES_AT_ONCE: Final = 100
 
 
 async def handle(request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
     """One result per resource, however often it is named."""
     wanted = {(resource.resource_type, resource.resource_name): resource for resource in request.resources}
-    results = []
-    for count, resource in enumerate(wanted.values()):
-        if count and count % RESOURCES_IN_ONE_TURN == 0:
-            await asyncio.sleep(0)
-        results.append(_describe(resource, request, context))
-    return DescribeConfigsResponse(results=results)
+    resources = paced(wanted.values(), RESOURCES_AT_ONCE)
+    return DescribeConfigsResponse(results=[_describe(resource, request, context) async for resource in resources])
 
 
 def _describe(

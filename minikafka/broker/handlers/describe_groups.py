@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from minikafka.broker.context import RequestContext
 from minikafka.broker.handlers.groups import why_not_here
+from minikafka.broker.pacing import paced
 from minikafka.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 
+GROUPS_AT_ONCE = 100
 
-def handle(request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
+
+async def handle(request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
     """Ask each group's coordinator, once."""
-    return DescribeGroupsResponse(groups=[_describe(group_id, context) for group_id in dict.fromkeys(request.groups)])
+    groups = paced(dict.fromkeys(request.groups), GROUPS_AT_ONCE)
+    return DescribeGroupsResponse(groups=[_describe(group_id, context) async for group_id in groups])
 
 
 def _describe(group_id: str, context: RequestContext) -> DescribedGroup:

@@ -7,18 +7,20 @@ TRANSACTIONAL_ID_NOT_FOUND with a message, because the transaction APIs are not 
 from __future__ import annotations
 
 from minikafka.broker.context import RequestContext
+from minikafka.broker.pacing import paced
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.groups.partitioning import partition_for
 from minikafka.model import CONSUMER_OFFSETS_TOPIC
 from minikafka.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 GROUP, BATCHED_FROM_VERSION = 0, 4
+KEYS_AT_ONCE = 500
 
 
 async def handle(request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
     """One coordinator per key; from version 4 the keys come in a list, each once, and each has its own error."""
     keys = dict.fromkeys(request.coordinator_keys) if context.version >= BATCHED_FROM_VERSION else [request.key]
-    found = [await _find(key, request.key_type, context) for key in keys]
+    found = [await _find(key, request.key_type, context) async for key in paced(keys, KEYS_AT_ONCE)]
     if context.version >= BATCHED_FROM_VERSION:
         return FindCoordinatorResponse(coordinators=found)
     one = found[0]

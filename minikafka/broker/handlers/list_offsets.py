@@ -11,11 +11,11 @@ A partition that is named twice gets INVALID_REQUEST, as in Kafka. Times are loo
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from typing import Final
 
 from minikafka.broker.context import RequestContext
+from minikafka.broker.pacing import paced
 from minikafka.broker.partition import Partition
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP, Isolation, TopicPartition
@@ -29,7 +29,7 @@ from minikafka.wire.messages.list_offsets import (
 
 FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE = 5
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL = -1, -2, -3, -4
-PARTITIONS_IN_ONE_TURN: Final = 500
+PARTITIONS_AT_ONCE: Final = 500
 
 Answer = tuple[int, int, int]
 """Timestamp, offset, leader epoch; offset -1 when no record is that young."""
@@ -38,18 +38,14 @@ Answer = tuple[int, int, int]
 async def handle(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
     """Answer per partition, errors included."""
     named = Counter((topic.name, wanted.partition_index) for topic in request.topics for wanted in topic.partitions)
-    answer = ListOffsetsResponse()
-    done = 0
-    for topic in request.topics:
-        answers: list[ListOffsetsPartitionResponse] = []
-        answer.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
-        for wanted in topic.partitions:
-            is_repeated = named[topic.name, wanted.partition_index] > 1
-            answers.append(await _answer(topic.name, wanted, request.isolation_level, context, is_repeated=is_repeated))
-            done += 1
-            if done % PARTITIONS_IN_ONE_TURN == 0:
-                await asyncio.sleep(0)
-    return answer
+    answers = [ListOffsetsTopicResponse(name=topic.name) for topic in request.topics]
+    by_topic = zip(answers, request.topics, strict=True)
+    pairs = ((topic, wanted) for topic, asked in by_topic for wanted in asked.partitions)
+    async for topic, wanted in paced(pairs, PARTITIONS_AT_ONCE):
+        is_repeated = named[topic.name, wanted.partition_index] > 1
+        found = await _answer(topic.name, wanted, request.isolation_level, context, is_repeated=is_repeated)
+        topic.partitions.append(found)
+    return ListOffsetsResponse(topics=answers)
 
 
 async def _answer(

@@ -7,6 +7,7 @@ alive and this node otherwise: both accept or forward admin requests. Authorized
 from __future__ import annotations
 
 from minikafka.broker.context import RequestContext
+from minikafka.broker.pacing import paced
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.image import MetadataImage, PartitionImage, TopicImage
 from minikafka.metadata.topic_names import check_topic_name
@@ -23,6 +24,7 @@ from minikafka.wire.messages.metadata import (
 )
 
 FIRST_VERSION_WITHOUT_NAMES = 12  # from 10 on a topic may be named by its id, from 12 on the answer may lack its name
+TOPICS_AT_ONCE = 500
 
 
 class TopicEncodings:
@@ -57,7 +59,7 @@ async def handle(request: MetadataRequest, context: RequestContext) -> None:
         errors: dict[str, ErrorCode] = {}
         if missing and may_create:
             errors = await node.topic_creation.create_missing(missing)
-        topics = [_wanted_topic(topic, errors, context) for topic in wanted]
+        topics = [_wanted_topic(topic, errors, context) async for topic in paced(wanted, TOPICS_AT_ONCE)]
     response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack)

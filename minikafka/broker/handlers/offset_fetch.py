@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final
 
 from minikafka.broker.context import RequestContext
 from minikafka.broker.handlers.groups import why_not_here
+from minikafka.broker.pacing import paced
 from minikafka.groups import offset_fetch
 from minikafka.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -15,17 +15,13 @@ from minikafka.wire.messages.offset_fetch import (
     OffsetFetchResponseGroup,
 )
 
-GROUPS_IN_ONE_TURN: Final = 10
+GROUPS_AT_ONCE: Final = 10
 
 
 async def handle(request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
     """Ask each group's coordinator, once; others have their turn in between."""
     wanted = {group.group_id: group for group in offset_fetch.requested_groups(request, context.version)}
-    groups = []
-    for count, group in enumerate(wanted.values()):
-        if count and count % GROUPS_IN_ONE_TURN == 0:
-            await asyncio.sleep(0)
-        groups.append(_fetch(group, context))
+    groups = [_fetch(group, context) async for group in paced(wanted.values(), GROUPS_AT_ONCE)]
     return offset_fetch.response(request, groups, context.version)
 
 

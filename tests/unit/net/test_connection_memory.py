@@ -167,11 +167,11 @@ async def test_far_beyond_the_limit_the_largest_is_closed_at_once(serve: Serve, 
             self.replies[-1].send([framed(bytes(3 * MIB))])
 
     handler = Generous()
-    listener = await serve(handler, held_bytes=MIB, max_frame_bytes=MIB)
-    for _ in range(8):
+    listener = await serve(handler, held_bytes=9 * MIB, max_frame_bytes=1000)
+    for _ in range(14):
         peer = await dial(listener, receive_buffer=8192)
         await peer.send(framed(b"ask"))
-    await eventually(lambda: len(handler.frames) == 8, "the questions")
+    await eventually(lambda: len(handler.frames) == 14, "the questions")
     await eventually(lambda: len(handler.lost) >= 6, "most to be closed")
     assert listener.shared.budget.held <= listener.shared.budget.hard_limit
 

@@ -1,0 +1,87 @@
+"""As large as requests may be, again and again: no turn of the loop gets long."""
+
+from __future__ import annotations
+
+import pytest
+from hostile_node import MIB, Target
+from hostile_requests import LARGEST, MOST, metadata, names
+from live_wire import ClosedError, Wire, api_key, batch, produce_request
+
+from minikafka.wire.codec import encode
+
+pytestmark = pytest.mark.spec("P6")
+
+
+@pytest.mark.parametrize("name", LARGEST)
+def test_the_largest_request_of_each_kind(target: Target, name: str) -> None:
+    make, version = LARGEST[name]
+    request = make()
+    body = encode(request, version)
+    with target.wire() as wire:
+        for _ in range(3):
+            wire.send_body(api_key(request), version, body)
+        for _ in range(3):
+            wire.receive_frame()
+
+
+def test_one_element_more_closes_the_connection(target: Target) -> None:
+    with target.wire() as wire:
+        wire.send(metadata(names(MOST + 1)), 9)
+        assert wire.is_closed_by_node()
+
+
+def test_frames_that_are_never_completed(target: Target) -> None:
+    """Each announces 100 MiB and sends as much of it as is taken."""
+    wires = [target.wire() for _ in range(20)]
+    piece = memoryview(bytes(MIB))
+    for wire in wires:
+        wire.send_bytes((100 * MIB).to_bytes(4))
+        wire.socket.setblocking(False)
+    for _ in range(40):
+        for wire in wires:
+            send_what_is_taken(wire, piece)
+    assert target.peak_memory() < 200 * MIB
+    for wire in wires:
+        wire.socket.close()
+
+
+def send_what_is_taken(wire: Wire, data: memoryview) -> int:
+    """So much of ``data`` as the node's kernel takes now; 0 when the connection is gone."""
+    try:
+        return wire.socket.send(data)
+    except (BlockingIOError, ConnectionError):
+        return 0
+
+
+def test_batches_of_a_mebibyte_pipelined(target: Target) -> None:
+    """The loop read on while there was something to read: 32 MiB in one turn."""
+    target.create_topic("heavy", max_message_bytes=str(2 * MIB))
+    request = produce_request("heavy", batch(b"x" * (MIB - 200)), acks=1)
+    body = encode(request, 9)
+    wires = [target.wire() for _ in range(4)]
+    for wire in wires:
+        wire.socket.setblocking(True)
+    for _ in range(6):
+        for wire in wires:
+            wire.send_body(api_key(request), 9, body)
+    for wire in wires:
+        for _ in range(6):
+            wire.receive_frame()
+        wire.socket.close()
+
+
+def test_small_requests_pipelined(target: Target) -> None:
+    make, version = metadata(["honest"]), 9
+    body = encode(make, version)
+    with target.wire() as wire:
+        for _ in range(3_000):
+            wire.send_body(api_key(make), version, body)
+        for _ in range(3_000):
+            wire.receive_frame()
+
+
+def test_a_request_of_no_bytes_closes(target: Target) -> None:
+    with target.wire() as wire:
+        wire.send_bytes(bytes(4) * 1000)
+        with pytest.raises(ClosedError):
+            wire.receive_frame()
