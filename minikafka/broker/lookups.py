@@ -28,6 +28,7 @@ class Lookups:
     def __init__(self, read: RunInThread) -> None:
         self._read = read
         self._places = asyncio.Semaphore(JOBS_AT_ONCE)
+        self._cold_reads = asyncio.Semaphore(JOBS_AT_ONCE)  # consumers do not wait for those who ask for times
         self._key_check = asyncio.Lock()  # each may take 100 MiB for a moment
 
     async def run(self, log: Log, job: ReadJob[T]) -> T:
@@ -35,6 +36,12 @@ class Lookups:
         async with self._places:
             await self._read(job.run)
         return log.complete_read(job)
+
+    async def warm(self, log: Log, job: ReadJob[None]) -> None:
+        """Let the job verify and load what a fetch is about to read. KafkaError as for :meth:`run`."""
+        async with self._cold_reads:
+            await self._read(job.run)
+        log.complete_read(job)
 
     async def check_keys(self, batch: Buffer) -> KafkaError | None:
         """Why a batch is none for a compacted topic, if it is none: a record lacks a key, or it is too large inside."""

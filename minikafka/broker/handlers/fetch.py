@@ -14,7 +14,9 @@ import structlog
 
 from minikafka.broker.context import RequestContext
 from minikafka.broker.delayed import DelayedFetch
+from minikafka.broker.handlers.cold_reads import ColdRead, cold_reads, read_beside_the_loop
 from minikafka.broker.handlers.new_leaders import TELLING, NewLeader, new_leader, reached_at
+from minikafka.broker.logs import one_line
 from minikafka.broker.partition import Partition
 from minikafka.config.topics import RACK_AWARE_SELECTOR
 from minikafka.errors import ErrorCode, KafkaError
@@ -22,6 +24,7 @@ from minikafka.model import NO_NODE, NO_OFFSET, ZERO_TOPIC_ID, Isolation, TopicP
 from minikafka.net.outbox import Chunk
 from minikafka.net.turns import REQUEST_COST
 from minikafka.replication.session_cache import CachedPartition, FetchContext, FetchResult
+from minikafka.storage.reading import COLD_READ_BYTES
 from minikafka.timing.purgatory import Purgatory
 from minikafka.wire.codec import decoder
 from minikafka.wire.hot import encode_fetch_response, records_slot
@@ -85,6 +88,24 @@ class _Fetch(ABC):
         self._node = context.node
 
     def begin(self) -> None:
+        """Answer, park, or first have read beside the loop what nobody read lately."""
+        reads = cold_reads(self._session.partitions, self._room, self._node)
+        if reads:
+            task = self._node.tasks.start(self._begin_later(reads), "cold reads")
+            self._context.reply.hold(COLD_READ_BYTES)
+            self._context.reply.cancel_with_connection(task.cancel)
+        else:
+            self._begin()
+
+    async def _begin_later(self, reads: list[ColdRead]) -> None:
+        try:
+            await read_beside_the_loop(reads, self._node)
+            self._begin()
+        except Exception as error:  # a bug, and what one client asks must not stop the node for all others
+            log.error("a fetch failed", why=one_line(error), exc_info=error)
+            self._context.connection.close()
+
+    def _begin(self) -> None:
         """Row R16: read, and answer if that is enough."""
         request, partitions = self._request, self._session.partitions
         results, size, must_answer = self._read(self._refusals())
@@ -129,10 +150,15 @@ class _Fetch(ABC):
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
+    @property
+    def _room(self) -> int:
+        """Bytes of records that the answer may have."""
+        return min(self._request.max_bytes, self._node.config.fetch_max_bytes)
+
     def _read(self, refused: dict[CachedPartition, KafkaError]) -> tuple[list[FetchResult], int, bool]:
         """Results in order, their bytes, and whether one of them must be answered without waiting."""
         results: list[FetchResult] = []
-        room = min(self._request.max_bytes, self._node.config.fetch_max_bytes)
+        room = self._room
         total = 0
         must_answer = False
         for cached in self._session.partitions:

@@ -164,7 +164,7 @@ async def test_far_beyond_the_limit_the_largest_is_closed_at_once(serve: Serve, 
     class Generous(Recorder):
         def on_frame(self, connection: Connection, frame: memoryview) -> None:
             super().on_frame(connection, frame)
-            self.replies[-1].send([framed(bytes(3 * MIB))])
+            self.replies[-1].send([framed(bytes(8 * MIB))])
 
     handler = Generous()
     listener = await serve(handler, held_bytes=9 * MIB, max_frame_bytes=1000)

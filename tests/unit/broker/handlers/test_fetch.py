@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from uuid import UUID
@@ -14,6 +15,7 @@ from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode
 from minikafka.metadata.controller.commands import DeleteTopics, TopicReference
 from minikafka.model import TopicPartition
+from minikafka.storage.read_jobs import ReadJob
 from minikafka.wire.api import SUPPORTED, ApiKey
 from minikafka.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
 
@@ -403,3 +405,30 @@ async def test_times_are_bounded_by_the_loop_not_by_the_wall(start_node: StartNo
     assert not waiting.done()
     await (await dial(node)).ask(produce_request("orders", batch(b"x")))
     await in_time(waiting)
+
+
+@pytest.mark.spec("P5")
+async def test_what_nobody_read_lately_is_verified_beside_the_loop(start_node: StartNode, dial: Dial) -> None:
+    node = await start_node()
+    client = await dial(node)
+    await create_topic(node, "orders", segment_bytes=4_000)
+    for number in range(20):
+        await client.produce("orders", b"%d" % number * 500)
+    await node.stop()
+    node = await start_node()
+    client = await dial(node)
+    threads: list[str] = []
+    run = ReadJob.run
+
+    def noted(job: ReadJob[object]) -> None:
+        threads.append(threading.current_thread().name)
+        run(job)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(ReadJob, "run", noted)
+        first = await client.fetch("orders", 0)
+        again = await client.fetch("orders", 0)
+    assert values_in(first.records)[0] == b"0" * 500
+    assert values_in(again.records) == values_in(first.records)
+    assert len(threads) == 1, "the second time it is known to be good"
+    assert threading.current_thread().name not in threads
