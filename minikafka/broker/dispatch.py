@@ -13,6 +13,7 @@ API at a version that is not served, except ApiVersions, which is how a client f
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -37,7 +38,8 @@ log = structlog.get_logger(__name__)
 
 Direct = Callable[[memoryview, int, RequestContext], None]
 Handler = Callable[..., Any]
-MAX_WAITING_REQUESTS = 2_000
+WAITING_AT_ONCE: Final = 500
+"""Requests of one API; others wait for these, in the order in which they came."""
 PLAIN_COST: Final = 16 * 1024
 PLAIN_COST_PER_BYTE: Final = 30
 """What a request of a plain or waiting handler costs the turn (``net.turns``), beside what any costs."""
@@ -66,7 +68,7 @@ class Dispatcher:
         self._first: dict[int, int] = {key: SUPPORTED[key].first for key in (*handlers, *direct)}
         self._last: dict[int, int] = {key: SUPPORTED[key].last for key in (*handlers, *direct)}
         self._api_versions = api_versions.Responses((*handlers, *direct, ApiKey.API_VERSIONS))
-        self._waiting_count = 0
+        self._places = {key: asyncio.Semaphore(WAITING_AT_ONCE) for key in self._waiting}
 
     # -- FrameHandler -----------------------------------------------------------------------------------------------
 
@@ -114,20 +116,14 @@ class Dispatcher:
             if response is not None:
                 context.send(response)
             return
-        if self._waiting_count >= MAX_WAITING_REQUESTS:
-            raise FrameError(f"more than {MAX_WAITING_REQUESTS} requests wait for the controller")
-        self._waiting_count += 1
         context.reply.hold(WAITING_BYTES + WAITING_BYTES_PER_BYTE * len(frame))
         task = self._node.tasks.start(self._wait(self._waiting[key], request, context), key.camel_name)
-        task.add_done_callback(self._on_wait_over)  # one that is cancelled before it began runs no ``finally``
         context.reply.cancel_with_connection(task.cancel)
-
-    def _on_wait_over(self, _task: object) -> None:
-        self._waiting_count -= 1
 
     async def _wait(self, handler: Handler, request: Message, context: RequestContext) -> None:
         try:
-            response = await handler(request, context)
+            async with self._places[ApiKey(context.api_key)]:
+                response = await handler(request, context)
             if response is not None:
                 context.send(response)
         except Exception as error:  # a bug, and what one client asks must not stop the node for all others

@@ -74,6 +74,7 @@ class Connection(asyncio.BufferedProtocol):
         self.session: object | None = None  # what the handler keeps per connection
         self.peer_host = ""
         self.replies_held = 0  # bytes; each reply adds its own
+        self.replies_in_files = 0  # of these, what takes no memory
         self._buffer = ReceiveBuffer(max_frame_bytes)
         self._replies: deque[Reply] = deque()
         self._loop = asyncio.get_running_loop()
@@ -224,6 +225,7 @@ class Connection(asyncio.BufferedProtocol):
         while replies and replies[0].is_ready:
             reply = replies.popleft()
             self.replies_held -= reply.held
+            self.replies_in_files -= reply.in_files
             chunks.extend(reply.take())
         if chunks:
             self._outbox.write(chunks)
@@ -292,7 +294,7 @@ class Connection(asyncio.BufferedProtocol):
             held += self._outbox.pending_bytes
         excess = held + self._buffer.capacity - ALLOWANCE_BYTES
         if excess > 0 or self._excess:
-            excess = self._report(held)
+            excess = self._report(held - self.replies_in_files - (self._outbox.in_files if self._outbox else 0))
         return (
             self._writing_paused
             or held > MAX_HELD_BYTES

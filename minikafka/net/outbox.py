@@ -88,6 +88,7 @@ class Outbox:
         self._closed = False
         self._is_reading = False  # the queue goes through the transport, because there is no duplicate for it
         self.queued_bytes = 0
+        self.in_files = 0  # of these, what takes no memory
         self.accepted_bytes = 0
 
     def write(self, chunks: Sequence[Chunk]) -> None:
@@ -102,6 +103,7 @@ class Outbox:
             elif chunk.size >= SENDFILE_MIN_BYTES and chunk.fileno() is not None:
                 self._flush_plain(plain, more=True)
                 plain = []
+                self.in_files += chunk.size
                 self._enqueue(_RegionInFlight(chunk), chunk.size)
             else:
                 try:
@@ -135,7 +137,7 @@ class Outbox:
             if isinstance(item, _RegionInFlight):
                 item.region.release()
         self._queue.clear()
-        self.queued_bytes = 0
+        self.queued_bytes = self.in_files = 0
         self.give_back()
 
     def give_back(self) -> None:
@@ -230,6 +232,7 @@ class Outbox:
             sent = os.sendfile(raw.fileno(), source, item.position, min(item.remaining, SENDFILE_CHUNK_BYTES))
             if sent == 0:
                 raise EOFError(_CUT)
+            self.in_files -= sent
             done = item.advance(sent)
         self.queued_bytes -= sent
         if done:
@@ -278,6 +281,7 @@ class Outbox:
         piece = os.pread(source, min(item.remaining, PIECE_BYTES), item.position)
         if not piece:
             raise EOFError(_CUT)
+        self.in_files -= len(piece)
         if item.advance(len(piece)):
             self._queue.popleft()
         self.queued_bytes -= len(piece)

@@ -17,7 +17,7 @@ WAITING_BYTES: Final = 1024
 class Reply:
     """Answered once by :meth:`send` or :meth:`skip`, unless the connection ends first."""
 
-    __slots__ = ("_cancel", "_chunks", "_connection", "held", "is_ready")
+    __slots__ = ("_cancel", "_chunks", "_connection", "held", "in_files", "is_ready")
 
     def __init__(self, connection: Connection) -> None:
         self._connection: Connection | None = connection
@@ -25,6 +25,7 @@ class Reply:
         self._cancel: Callable[[], object] | None = None
         self.is_ready = False
         self.held = WAITING_BYTES  # bytes, for the connection's account
+        self.in_files = 0  # of these, what takes no memory
 
     def hold(self, size: int) -> None:
         """The request keeps ``size`` bytes more until it is answered."""
@@ -49,9 +50,16 @@ class Reply:
         if connection is None:
             self._release()
             return
-        size = sum(map(_size, chunks))
-        connection.replies_held += size - self.held
-        self.held = size
+        size = in_files = 0
+        for chunk in chunks:
+            if isinstance(chunk, (bytes, bytearray, memoryview)):
+                size += len(chunk)
+            else:
+                in_files += chunk.size
+        self.in_files = in_files
+        connection.replies_in_files += in_files
+        connection.replies_held += size + in_files - self.held
+        self.held = size + in_files
         connection.schedule_flush()
 
     def skip(self) -> None:
@@ -77,7 +85,3 @@ class Reply:
             if not isinstance(chunk, (bytes, bytearray, memoryview)):
                 chunk.release()
         self._chunks = ()
-
-
-def _size(chunk: Chunk) -> int:
-    return len(chunk) if isinstance(chunk, (bytes, bytearray, memoryview)) else chunk.size

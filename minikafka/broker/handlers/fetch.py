@@ -44,8 +44,10 @@ FIRST_VERSION_WITH_RACK: Final = 11
 FIRST_VERSION_WITH_REPLICA_STATE: Final = 15
 LONGEST_WAIT_MS: Final = 60_000
 """Whoever asks to wait longer is answered with nothing then, as after any wait, and asks again."""
+WAITING_BYTES: Final = 16 * 1024
+"""What a fetch that waits is said to hold, so that 250 of a connection do: each write to its partition looks at it."""
 WAITING_PARTITION_BYTES: Final = 512
-"""What a fetch that waits holds for each of its partitions."""
+"""What it holds for each of its partitions."""
 
 
 def handle(frame: memoryview, position: int, context: RequestContext) -> None:
@@ -119,7 +121,7 @@ class _Fetch(ABC):
         wait_ms = min(request.max_wait_ms, LONGEST_WAIT_MS)
         operation = DelayedFetch(wait_ms, self._is_satisfied, self._answer_anew)
         if not self._purgatory().try_complete_else_watch(operation, keys, self._node.clock.monotonic_ms()):
-            self._context.reply.hold(WAITING_PARTITION_BYTES * len(partitions))
+            self._context.reply.hold(WAITING_BYTES + WAITING_PARTITION_BYTES * len(partitions))
             self._context.reply.cancel_with_connection(operation.cancel)
 
     # -- what consumers and followers differ in ---------------------------------------------------------------------

@@ -8,7 +8,6 @@ import pytest
 from broker_client import Client
 from broker_node import eventually, in_time, listener_of
 
-from minikafka.broker import dispatch
 from minikafka.broker.dispatch import Dispatcher
 from minikafka.broker.node import Node
 from minikafka.net.channel import ChannelClosedError
@@ -101,47 +100,54 @@ async def test_an_answer_that_cannot_be_encoded_closes(node: Node, dial: Dial) -
     assert node.failure is None
 
 
-async def test_so_many_requests_may_wait_and_no_more(node: Node, dial: Dial, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatch, "MAX_WAITING_REQUESTS", 2)
+async def test_so_many_requests_of_an_api_are_at_work_and_the_others_wait(node: Node, dial: Dial) -> None:
+    """They were refused, and their connections closed, which hit those who had asked for nothing yet."""
     gate = asyncio.Event()
+    begun: list[object] = []
 
-    async def handle(_request: object, _context: object) -> FindCoordinatorResponse:
+    async def handle(request: object, _context: object) -> FindCoordinatorResponse:
+        begun.append(request)
         await gate.wait()
         return FindCoordinatorResponse()
 
     dispatcher = listener_of(node)._handler
     assert isinstance(dispatcher, Dispatcher)
     dispatcher._waiting[ApiKey.FIND_COORDINATOR] = handle
-    patient, refused = await dial(node), await dial(node)
-    waiting = [patient.send(FindCoordinatorRequest(key="group")) for _ in range(2)]
-    await eventually(lambda: dispatcher._waiting_count == 2, "two to wait")
-    with pytest.raises(ChannelClosedError):
-        await refused.ask(FindCoordinatorRequest(key="group"))
+    dispatcher._places[ApiKey.FIND_COORDINATOR] = asyncio.Semaphore(2)
+    first, late, other = await dial(node), await dial(node), await dial(node)
+    waiting = [first.send(FindCoordinatorRequest(key="group")) for _ in range(2)]
+    await eventually(lambda: len(begun) == 2, "two to be at work")
+    waiting.append(late.send(FindCoordinatorRequest(key="group")))
+    assert (await other.ask(MetadataRequest(topics=[]))).brokers, "those of other APIs go on"
+    assert len(begun) == 2
     gate.set()
     for each in waiting:
         await in_time(each)
-    assert dispatcher._waiting_count == 0
-    assert not (await (await dial(node)).ask(FindCoordinatorRequest(key="group"))).error_code
+    assert len(begun) == 3
 
 
-async def test_whoever_leaves_while_waiting_costs_nothing(node: Node, dial: Dial) -> None:
-    gate = asyncio.Event()
+async def test_what_waits_for_whoever_left_is_cancelled(node: Node, dial: Dial) -> None:
+    begun: list[object] = []
+    cancelled: list[object] = []
 
-    async def handle(_request: object, _context: object) -> FindCoordinatorResponse:
-        await gate.wait()
-        return FindCoordinatorResponse()
+    async def handle(request: object, _context: object) -> None:
+        begun.append(request)
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.append(request)
+            raise
 
     dispatcher = listener_of(node)._handler
     assert isinstance(dispatcher, Dispatcher)
     dispatcher._waiting[ApiKey.FIND_COORDINATOR] = handle
     client = await dial(node)
     waiting = client.send(FindCoordinatorRequest(key="group"))
-    await eventually(lambda: dispatcher._waiting_count == 1, "it to wait")
+    await eventually(lambda: begun, "it to wait")
     client.close()
     with pytest.raises(ChannelClosedError):
         await waiting
-    gate.set()
-    await eventually(lambda: dispatcher._waiting_count == 0, "the handler to end")
+    await eventually(lambda: cancelled, "the handler to be cancelled")
     assert node.failure is None
 
 

@@ -176,6 +176,33 @@ async def test_far_beyond_the_limit_the_largest_is_closed_at_once(serve: Serve, 
     assert listener.shared.budget.held <= listener.shared.budget.hard_limit
 
 
+async def test_what_is_in_files_takes_no_memory(serve: Serve, dial: Dial, tmp_path: Path) -> None:
+    """Slow consumers of large answers are no danger, and must not be closed for them."""
+    path = tmp_path / "segment"
+    path.write_bytes(bytes(8 * MIB))
+
+    class Serving(Recorder):
+        def on_frame(self, connection: Connection, frame: memoryview) -> None:
+            super().on_frame(connection, frame)
+            self.replies[-1].send([(8 * MIB).to_bytes(4), Region(path, 0, 8 * MIB)])
+
+    handler = Serving()
+    listener = await serve(handler, held_bytes=MIB, max_frame_bytes=1000)
+    peers = [await dial(listener, receive_buffer=8192) for _ in range(6)]
+    for peer in peers:
+        await peer.send(framed(b"ask"))
+    await eventually(
+        lambda: len(handler.connections) == 6 and all(c.owed_bytes for c in handler.connections), "answers"
+    )
+    await turns(10)
+    assert not handler.lost
+    assert listener.shared.budget.held <= 6 * MIB // 2, "what the transport was handed may count, no region"
+    for peer in peers:
+        peer.close()
+    await eventually(lambda: len(handler.lost) == 6, "all to be gone")
+    assert all(connection.replies_in_files == 0 for connection in handler.connections)
+
+
 async def test_an_empty_buffer_is_given_back_while_memory_is_short(serve: Serve, dial: Dial) -> None:
     handler = Echo()
     listener = await serve(handler, held_bytes=1, max_frame_bytes=MIB)

@@ -1,0 +1,71 @@
+"""A node that may open few files: whatever connects to it, its logs go on."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+from hostile_node import Target
+from live_cluster import running_cluster
+from live_wire import ClosedError, Wire, api_key, batch, fetch_request, produce_request
+
+from minikafka.wire.codec import encode
+
+pytestmark = pytest.mark.spec("P6")
+
+LIMIT: Final = 700
+CONSUMERS: Final = 400
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="the system does not tell how many files are open")
+def test_consumers_never_take_the_descriptors_of_logs(tmp_path: Path) -> None:
+    """In a process of its own, for a limit cannot be raised again."""
+    folders = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
+    program = f"import sys; sys.path[:0] = {folders!r}; import test_descriptors; test_descriptors.attack(sys.argv[1])"
+    ended = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "cluster")], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def attack(directory: str) -> None:
+    """Consumers served by sendfile, as many as are let in, each with an answer under way; and writes beside them."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (LIMIT, LIMIT))
+    with running_cluster(Path(directory), 1) as cluster:
+        target = Target(cluster)
+        target.create_topic("full", segment_bytes=str(1 << 20))
+        with target.wire() as wire:
+            for _ in range(8):
+                wire.ask(produce_request("full", batch(b"x" * 900_000)), 9)
+        request = fetch_request("full", 0)
+        body = encode(request, 11)
+        consumers: list[Wire] = []
+        for _ in range(CONSUMERS):
+            try:
+                consumers.append(target.wire())
+                for _ in range(4):
+                    consumers[-1].send_body(api_key(request), 11, body)
+            except (ClosedError, OSError):
+                break
+        assert len(consumers) > 100
+        assert target.descriptors() < LIMIT
+        with consumers.pop(0) as wire:
+            drain(wire, 4)
+            for number in range(30):  # more segments, each of which takes a descriptor
+                offset = wire.produce("full", b"%d" % number * 100_000)
+                assert offset >= 0
+        assert target.descriptors() < LIMIT
+        for wire in consumers:
+            wire.socket.close()
+        said = target.log()
+        assert "offline" not in said
+        assert "Too many open files" not in said
+
+
+def drain(wire: Wire, answers: int) -> None:
+    for _ in range(answers):
+        wire.receive_frame()
