@@ -1,0 +1,54 @@
+"""All nodes are killed, and then files go bad: in each partition the leader's. Nothing acknowledged is lost."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from cluster_load import PARTITIONS, TOPIC, Load
+from live_cluster import PATIENCE_S, leader_of
+
+from minikafka.chaos.local_cluster import LocalCluster
+
+
+def flip_last_byte(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-10])
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+DAMAGES: dict[str, tuple[str, Callable[[Path], None]]] = {
+    "topic id empty": ("partition.metadata", empty),
+    "topic id missing": ("partition.metadata", Path.unlink),
+    "last batch damaged": ("{segment}", flip_last_byte),
+    "log cut": ("{segment}", cut),
+    "log missing": ("{segment}", Path.unlink),
+    "directory missing": ("", shutil.rmtree),
+}
+
+
+@pytest.mark.spec("P1", "P5", "P6")
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_damaged_replica_of_each_partition_costs_nothing(cluster: LocalCluster, load: Load, name: str) -> None:
+    """Rows 1 and 2 of issue 11. Each node has one that is damaged, and the others' whole copies of it."""
+    load.wait_for_more()
+    leaders = {partition: leader_of(cluster, TOPIC, partition) for partition in range(PARTITIONS)}
+    cluster.kill_all()
+    file, damage = DAMAGES[name]
+    for partition, leader in leaders.items():
+        directory = cluster.layout.data_directory(leader) / f"{TOPIC}-{partition}"
+        damage(directory / file.format(segment=max(path.name for path in directory.glob("*.log"))))
+    cluster.start(PATIENCE_S)
+    cluster.wait_in_sync(PATIENCE_S)
+    load.wait_for_more()
+    load.finish()
