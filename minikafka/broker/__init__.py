@@ -12,6 +12,7 @@
 - ``drivers``             asyncio around the pure machines
 - ``log_jobs``            syncs and cuts of logs off the loop, for each log one at a time
 - ``maintenance``         checkpoints, ISR checks, retention, flushing, compaction
+- ``losses``              acknowledged records that are gone, written down for people
 - ``absences``            brokers that have just gone, as clients should hear of them
 - ``liveness``            whether other nodes' processes are still there
 - ``threads``             threads for what blocks, by purpose

@@ -15,6 +15,7 @@ from minikafka.broker.drivers.replication import ReplicaFetchers
 from minikafka.broker.drivers.strays import Strays
 from minikafka.broker.drivers.synced_topics import SyncedTopics
 from minikafka.broker.log_jobs import LogJobs
+from minikafka.broker.losses import Losses
 from minikafka.broker.maintenance import Maintenance
 from minikafka.broker.partition import log_config
 from minikafka.broker.ports import Ports
@@ -89,9 +90,10 @@ def build_data_plane(ports: Ports, store: LogStore, control: ControlPlane) -> Da
     )
     assignments = DirectoryAssignments(config.node_id, control.client, broker_epoch, ports.rng)
     isr = IsrProposals(config.node_id, replicas, control.client, clock, broker_epoch, ports.rng)
-    driver = ReplicaDriver(replicas, fetchers, jobs, store, assignments, clock, isr.propose)
+    losses = Losses(ports.disk, store, clock, ports.tasks, ports.threads.upkeep)
+    driver = ReplicaDriver(replicas, fetchers, jobs, store, assignments, clock, isr.propose, losses)
     moves = DirectoryMoves(store, replicas, move_rate, ports.threads.upkeep)
-    strays = Strays(config.node_id, store, config.log_stray_retention_ms, ports.tasks)
+    strays = Strays(config.node_id, store, config.log_stray_retention_ms, ports.tasks, losses)
     roles = PartitionRoles(config, store, replicas, driver, moves, strays, clock, broker_epoch)
     jobs.events = driver
     moves.on_moved = driver.on_moved

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from minikafka.chaos.local_cluster import LocalCluster
@@ -26,6 +27,7 @@ class NodeStatus:
     rss_bytes: int
     leaders: int
     under_replicated: int  # of the partitions that it leads
+    losses: int  # that it has written down (broker/losses.py)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,4 +76,17 @@ def _node_status(
         process.rss_bytes if process else 0,
         leaders[node_id],
         under_replicated[node_id],
+        _losses(cluster, node_id),
     )
+
+
+def _losses(cluster: LocalCluster, node_id: int) -> int:
+    try:
+        return len(losses_file(cluster, node_id).read_bytes().splitlines())
+    except FileNotFoundError:
+        return 0
+
+
+def losses_file(cluster: LocalCluster, node_id: int) -> Path:
+    """Where a node writes down which acknowledged records may be gone."""
+    return cluster.layout.data_directory(node_id) / "losses"

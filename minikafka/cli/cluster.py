@@ -67,7 +67,7 @@ def start(
 @app.command()
 def status(directory: Directory = None, as_json: AsJson = False) -> None:
     """Show every node: its process, ports and memory, what it leads, and what is under-replicated or has no leader."""
-    from minikafka.chaos.cluster_status import cluster_status
+    from minikafka.chaos.cluster_status import cluster_status, losses_file
 
     cluster = open_cluster(directory)
     seen = cluster_status(cluster)
@@ -87,6 +87,10 @@ def status(directory: Directory = None, as_json: AsJson = False) -> None:
     if seen.controller_id is not None:
         print_line("* active controller")
     print_line(f"bootstrap.servers={cluster.bootstrap_servers}")
+    for node in seen.nodes:
+        if node.losses:
+            print_line(f"[red]node {node.node_id} reports losses of records: {node.losses}[/]")
+            print_line(f"read {losses_file(cluster, node.node_id)}, and remove it when that is dealt with")
     if seen.view is None:
         print_line("no node answers; start the cluster with: minikafka cluster start")
     elif seen.controller_id is None:

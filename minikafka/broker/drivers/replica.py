@@ -16,6 +16,7 @@ from minikafka.broker.clock import Clock
 from minikafka.broker.drivers.assignments import DirectoryAssignments
 from minikafka.broker.drivers.replication import ReplicaFetchers
 from minikafka.broker.log_jobs import LogJobs
+from minikafka.broker.losses import Losses
 from minikafka.broker.partition import Partition
 from minikafka.broker.replicas import Replicas
 from minikafka.model import NO_NODE, TopicPartition
@@ -41,6 +42,7 @@ class ReplicaDriver:
         assignments: DirectoryAssignments,
         clock: Clock,
         propose: Callable[[Partition, IsrProposal], None],
+        losses: Losses,
     ) -> None:
         self._replicas = replicas
         self._fetchers = fetchers
@@ -49,6 +51,7 @@ class ReplicaDriver:
         self._assignments = assignments
         self._clock = clock
         self._propose = propose
+        self._losses = losses
         self._damage: dict[TopicPartition, Corruption] = {}  # what the machines were told of
         self.on_leading: Callable[[Partition], None] = lambda _partition: None
         self.on_leading_no_more: Callable[[TopicPartition], None] = lambda _where: None
@@ -150,6 +153,8 @@ class ReplicaDriver:
                     self._mark_whole(partition)
                 case do.Delete():
                     self._store.delete(where)
+                case do.Say(do.Saying.LOSS_BY_TRUNCATION as what, at, expected):
+                    self._losses.note(where, f"{what.value}; to offset {at}, high watermark {expected}")
                 case do.Say(what, at, expected):
                     log.error(what.value, partition=str(where), at=at, expected=expected)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from minikafka.chaos.cluster_status import cluster_status
+from minikafka.chaos.cluster_status import cluster_status, losses_file
 from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.chaos.probe import ClusterView, PartitionView
 from minikafka.chaos.processes import RunningProcess
@@ -69,3 +69,13 @@ def test_partitions_without_a_leader_are_named(cluster: StagedCluster, monkeypat
     cluster.staged_view = cluster.staged_view._replace(partitions=gone)
     said = CliRunner().invoke(cluster_verbs.app, ["status"]).output
     assert "partitions without a leader: 6 (t-0, t-1, t-2, t-3, t-4, ...)" in said
+
+
+def test_losses_that_a_node_wrote_down_are_shown(cluster: StagedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = losses_file(cluster, 2)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("1 t-0 one\n2 t-1 another\n")
+    assert [node.losses for node in cluster_status(cluster).nodes] == [0, 2, 0]
+    monkeypatch.setattr(cluster_verbs, "open_cluster", lambda _directory: cluster)
+    shown = CliRunner().invoke(cluster_verbs.app, ["status"]).output
+    assert "node 2 reports losses of records: 2" in shown

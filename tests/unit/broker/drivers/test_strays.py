@@ -143,6 +143,29 @@ async def test_the_only_replica_stays_when_its_topic_id_cannot_be_read(
         await node.stop()
 
 
+@pytest.mark.spec("P5")
+@pytest.mark.parametrize("damage", [shutil.rmtree, flip_last_batch])
+async def test_a_loss_beyond_the_promise_is_said(
+    start_node: StartNode, tmp_path: Path, dial: Dial, damage: Callable[[Path], None]
+) -> None:
+    """With one replica there is nobody to fetch from: the node leads with what is left."""
+    node = await start_node(**BOOT)
+    await create_topic(node, "orders")
+    client = await dial(node)
+    for value in VALUES:
+        await client.produce("orders", value)
+    node._on_fatal(RuntimeError("killed by the test"))
+    await node.stop()
+    node.store.directories[0].write_checkpoints({ORDERS: len(VALUES)})
+    damage(tmp_path / "data/orders-0")
+    with capture_logs() as said:
+        node = await start_node(**BOOT)
+        await eventually(lambda: node.replicas.get(ORDERS), "the replica")
+        await eventually(lambda: node.replicas.get(ORDERS).leader, "its leader")  # type: ignore[union-attr]
+    assert [line["partition"] for line in said if line["event"] == "records lost"] == ["orders-0"]
+    await eventually((tmp_path / "data/losses").exists, "it to be written down")
+
+
 @pytest.mark.spec("C2")
 async def test_a_stray_is_set_aside_and_kept_for_a_while(start_node: StartNode, tmp_path: Path) -> None:
     node = await start_node()

@@ -1,0 +1,64 @@
+"""Acknowledged records that are gone, as far as this node can tell: said in its log, and kept for people to see.
+
+Each loss is a line of the file ``losses`` in the first log directory, beside the event ``records lost``. The file stays
+until somebody removes it; ``minikafka cluster status`` counts its lines. What replication mends is no loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import structlog
+
+from minikafka.broker.clock import Clock
+from minikafka.broker.logs import one_line
+from minikafka.model import TopicPartition
+from minikafka.net.tasks import TaskOwner
+from minikafka.storage.disk import Disk
+from minikafka.storage.log_store import LogStore
+
+log = structlog.get_logger(__name__)
+
+LOSSES_FILE: Final = "losses"
+SIZE_MAX: Final = 256 * 1024  # bytes; later losses are in the node's log only
+
+
+class Losses:
+    """See the module."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        store: LogStore,
+        clock: Clock,
+        tasks: TaskOwner,
+        run_in_thread: Callable[[Callable[[], None]], Awaitable[Any]],
+    ) -> None:
+        self._disk = disk
+        self._store = store
+        self._clock = clock
+        self._tasks = tasks
+        self._run_in_thread = run_in_thread
+
+    def note(self, where: TopicPartition, what: str) -> None:
+        """Records of the partition that were acknowledged may be gone on every replica."""
+        log.error("records lost", partition=str(where), what=what)
+        if self._store.online:
+            path = f"{self._store.online[0].path}/{LOSSES_FILE}"
+            line = f"{self._clock.wall_ms()} {where} {what}\n".encode()
+            self._tasks.start(self._write(path, line), "note a loss")
+
+    async def _write(self, path: str, line: bytes) -> None:
+        try:
+            await self._run_in_thread(lambda: self._append(path, line))
+        except OSError as error:
+            log.warning("a loss was not written down", path=path, why=one_line(error))
+
+    def _append(self, path: str, line: bytes) -> None:
+        file = self._disk.open_append(path)
+        try:
+            if file.size() < SIZE_MAX:
+                file.append([line])
+        finally:
+            file.close()
