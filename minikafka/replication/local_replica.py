@@ -13,14 +13,16 @@ Role::
 
 Condition of the log::
 
-    WHOLE ------ damage found ----------------------------> DAMAGED (from an offset on)
-    DAMAGED ---- out of ISR and ELR, and somebody leads --> REFETCHING: cut there, fetched again
+    WHOLE ------ damage found ----------------------------> DAMAGED (from an offset on): claims to be lost
+    DAMAGED ---- the claim is committed, somebody leads --> REFETCHING: cut there, fetched again
     REFETCHING - in the ISR again, or leading ------------> WHOLE
     REFETCHING - damage found ----------------------------> DAMAGED
 
 A damaged replica must neither lead nor vouch for anything while others can: it claims to be in a lost directory, which
-the controller answers by taking it out of ISR and ELR (KIP-858, KIP-966). The last complete replica claims nothing:
-what is left of it is better than nothing.
+the controller answers by taking it out of ISR and ELR (KIP-858, KIP-966). Nothing is cut before metadata says so: what
+this node knows of the ISR may be old, and it may have been let in meanwhile for what it had. Once it is cut it claims
+to be where it is. So an ISR with it in metadata that comes later was proposed for what it fetched again. The last
+complete replica claims nothing: what is left of it is better than nothing.
 
 A **cut** is one job on the disk. While it is under way the role stands still: what metadata says meanwhile is acted on
 when the cut is done, in the order in which it matters (the last word). So nothing is appended to, led from or fetched
@@ -493,11 +495,8 @@ class LocalReplica:
         """Where the cluster shall take the replica to be."""
         claimed = self.directory_id
         if self.condition is Condition.DAMAGED:
-            complete = {*committed.isr, *committed.elr}
-            if self._local_id not in complete:
-                return []  # not before it is cut
-            if len(complete) > 1:
-                claimed = LOST_DIRECTORY
+            is_last = {*committed.isr, *committed.elr} == {self._local_id}
+            claimed = self.directory_id if is_last else LOST_DIRECTORY
         known = committed.directory_id
         if known == claimed or claimed == UNASSIGNED_DIRECTORY:
             return []
@@ -506,7 +505,8 @@ class LocalReplica:
 
     def _must_refetch(self, committed: CommittedPartition) -> bool:
         """Not while others may count on this copy."""
-        return self.condition is Condition.DAMAGED and self._local_id not in (*committed.isr, *committed.elr)
+        is_out = self._local_id not in (*committed.isr, *committed.elr)
+        return self.condition is Condition.DAMAGED and is_out and committed.directory_id == LOST_DIRECTORY
 
     def _end_refetch(self, committed: CommittedPartition) -> Effects:
         """In the ISR again, or elected all the same: whatever was damaged has been replaced, or given up."""

@@ -208,15 +208,17 @@ def directories_of(directories: Iterable[UUID]) -> tuple[UUID, ...]:
 
 
 def change_record(
-    topic_id: UUID, index: int, before: PartitionImage, after: PartitionImage
+    topic_id: UUID, index: int, before: PartitionImage, after: PartitionImage, gone: Collection[int] = NOBODY
 ) -> PartitionChangeRecord | None:
     """The record that makes one of the other; None when they are the same.
 
-    Where a replica goes the leader is named anew, for the sake of a new leader epoch. A removed replica that comes back
-    may not have heard of either yet: what it still fetches from the log that it is about to delete must not count, or
-    it joins the ISR with nothing.
+    Where a replica goes, or begins anew because what it had is ``gone``, the leader is named anew, for the sake of a
+    new leader epoch. A removed replica that comes back may not have heard of either yet: what it still fetches from the
+    log that it is about to delete must not count, or it joins the ISR with nothing. Likewise a fetch that a damaged
+    replica sent before it was cut, or one whose directory failed, may be on its way to the leader still.
     """
     changed = {name: value for name in CHANGEABLE if (value := getattr(after, name)) != getattr(before, name)}
-    if not set(before.replicas) <= set(after.replicas):
+    begins_anew = bool(changed) and not set(gone).isdisjoint(after.replicas)
+    if begins_anew or not set(before.replicas) <= set(after.replicas):
         changed["leader"] = after.leader
     return PartitionChangeRecord(topic_id, index, **changed) if changed else None

@@ -89,7 +89,7 @@ def change_records(
 ) -> Iterator[PartitionChangeRecord]:
     """What makes ``wanted`` of ``before`` as far as the rule allows, and completes a reassignment that this ends."""
     after = settled(before, wanted, around)
-    change = change_record(topic.topic_id, index, before, after)
+    change = change_record(topic.topic_id, index, before, after, around.gone)
     if change is not None:
         yield change
     complete = completed(after, around)

@@ -59,11 +59,11 @@ class View:
         return {broker_id for broker_id, broker in self.brokers.items() if broker.fenced}
 
 
-def _first_images():
+def first_images(controller_type):
     """What every schedule begins with, by ``min.insync.replicas``: four live brokers, and a partition on three."""
     images = {}
     for minimum in (1, 2):
-        controller = RealController(EMPTY_IMAGE)
+        controller = controller_type(EMPTY_IMAGE)
         for broker_id in BROKERS:
             controller.register(broker_id, NO_EPOCH)
             controller.heartbeat(broker_id, controller.image.broker(broker_id).broker_epoch, controller.image.offset)
@@ -115,9 +115,18 @@ class RealController:
         self.incarnations += 1
         incarnation = UUID(int=self.incarnations)
         command = ask.RegisterBroker(
-            broker_id, "c", incarnation, LISTENERS, previous_broker_epoch=previous_broker_epoch
+            broker_id,
+            "c",
+            incarnation,
+            LISTENERS,
+            previous_broker_epoch=previous_broker_epoch,
+            **self.registration_of(broker_id),
         )
         return self.ask(command).broker_epoch
+
+    def registration_of(self, _broker_id):
+        """What a broker says besides."""
+        return {}
 
     def heartbeat(self, broker_id, broker_epoch, offset, **wishes):
         return self.ask(ask.BrokerHeartbeat(broker_id, broker_epoch, offset, **wishes))
@@ -145,7 +154,7 @@ class RealController:
         return result.error, result.isr, result.partition_epoch
 
 
-FIRST_IMAGES = _first_images()
+FIRST_IMAGES = first_images(RealController)
 
 
 class PartitionCluster(Cluster):
@@ -246,9 +255,8 @@ class PartitionCluster(Cluster):
 
     def start(self, node):
         """It registers, if its former process is not believed alive, and acts on metadata from its registration on."""
-        previous = NO_EPOCH if node.id in self.powerless else node.broker_epoch
         try:
-            node.broker_epoch = self.controller.register(node.id, previous)
+            node.broker_epoch = self.controller.register(node.id, self.previous_broker_epoch(node))
         except KafkaError as error:
             if error.code is not ErrorCode.DUPLICATE_BROKER_REGISTRATION:
                 raise
@@ -258,6 +266,10 @@ class PartitionCluster(Cluster):
         node.applied = len(self.controller.log) - 1
         self.say("n{} starts, epoch {}", node.id, node.broker_epoch)
         self.apply_metadata(node)
+
+    def previous_broker_epoch(self, node):
+        """Whose records are all there."""
+        return NO_EPOCH if node.id in self.powerless else node.broker_epoch
 
     # -- roles ------------------------------------------------------------------------------------------------------
 

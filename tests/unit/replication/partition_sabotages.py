@@ -19,8 +19,8 @@ def removal_keeps_the_leader_epoch(monkeypatch):
     """A replica that is removed and added again may fetch meanwhile from a log that it is about to delete."""
     change_record = partition_change.change_record
 
-    def with_the_old_leader(topic_id, index, before, after):
-        record = change_record(topic_id, index, before, after)
+    def with_the_old_leader(topic_id, index, before, after, gone=()):
+        record = change_record(topic_id, index, before, after, gone)
         if record is not None and record.leader == before.leader:
             object.__setattr__(record, "leader", None)
         return record

@@ -440,7 +440,7 @@ class Cluster:
                     set(state.isr),
                 )
                 self.on_high_watermark(node)
-            elif kind is do.StopFollowing:
+            elif kind is do.StopFollowing and node.fetcher is not None:
                 node.fetcher.remove_partitions([WHERE])
             elif kind is do.Follow:
                 self.follow(node, effect.leader_id, effect.leader_epoch)

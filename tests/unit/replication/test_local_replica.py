@@ -276,6 +276,15 @@ def test_nothing_is_cut_while_others_may_count_on_the_copy():
 
 
 @pytest.mark.spec("P5")
+def test_nothing_is_cut_before_metadata_says_that_the_replica_is_lost():
+    """What is known here of the ISR may be old: it may have been let in meanwhile, for what it had."""
+    rig = Rig(damage_offset=2)
+    assert rig.told(OTHER, isr=(OTHER,)) == [do.Claim(LOST_DIRECTORY), do.AnswerWaiting(), do.Follow(OTHER, 2)]
+    cut = [do.StopFollowing(), do.Cut(2, is_refetch=True)]
+    assert rig.told(OTHER, isr=(OTHER,), version=1, directory=LOST_DIRECTORY) == cut
+
+
+@pytest.mark.spec("P5")
 def test_the_last_complete_replica_claims_nothing_and_goes_on():
     rig = Rig(damage_offset=2)
     assert do.Claim not in kinds(rig.told(isr=(ME,)))
@@ -285,14 +294,13 @@ def test_the_last_complete_replica_claims_nothing_and_goes_on():
 
 def test_damage_found_while_refetching_begins_anew():
     rig = Rig(damage_offset=2)
-    rig.told(OTHER, isr=(OTHER,))
+    rig.told(OTHER, isr=(OTHER,), directory=LOST_DIRECTORY)
     rig.log.truncate_to(2)
     rig.replica.on_cut(0)
-    effects = rig.replica.on_damage(1, 0)
+    rig.told(OTHER, isr=(OTHER,), version=1)
+    assert rig.replica.on_damage(1, 0) == [do.Claim(LOST_DIRECTORY)]
+    effects = rig.told(OTHER, isr=(OTHER,), version=2, directory=LOST_DIRECTORY)
     assert effects == [do.StopFollowing(), do.Cut(1, is_refetch=True)]
-    rig.log.truncate_to(1)
-    rig.replica.on_cut(0)
-    assert rig.replica.on_damage(0, 0) == [do.StopFollowing(), do.Cut(0, is_refetch=True)]
 
 
 def test_damage_found_during_a_cut_is_acted_on_after_it():
@@ -300,12 +308,12 @@ def test_damage_found_during_a_cut_is_acted_on_after_it():
     rig.told(OTHER, isr=(OTHER,))
     rig.replica.truncate(4)
     assert rig.replica.on_damage(1, 0) == []
-    assert rig.replica.on_cut(0) == [do.StopFollowing(), do.Cut(1, is_refetch=True)]
+    assert rig.replica.on_cut(0) == [do.Claim(LOST_DIRECTORY)]
 
 
 def test_an_unclean_election_ends_a_refetch():
     rig = Rig(damage_offset=2)
-    rig.told(OTHER, isr=(OTHER,))
+    rig.told(OTHER, isr=(OTHER,), directory=LOST_DIRECTORY)
     rig.log.truncate_to(2)
     rig.replica.on_cut(0)
     assert do.MarkWhole() in rig.told(ME, 3, isr=(ME,))
