@@ -19,11 +19,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from minikafka.errors import KafkaError
 from minikafka.records.batch import BatchHeader, Buffer
 from minikafka.storage.cleaning import Cleaner, Kept
 from minikafka.storage.config import LogConfig
 from minikafka.storage.disk import Disk
-from minikafka.storage.errors import PASSING_ERRORS, BadBatchError
+from minikafka.storage.errors import BadBatchError, is_passing
 from minikafka.storage.index import MAX_RELATIVE_OFFSET
 from minikafka.storage.key_map import KeyMap
 from minikafka.storage.leftovers import CLEANED_SUFFIX, SWAP_SUFFIX
@@ -42,9 +43,16 @@ SYNC_WORK: Final = STEP_WORK
 
 
 def plan(log: Log, high_watermark: int, wall_ms: int) -> CompactionJob | None:
-    """A job, if enough of the log is dirty (``min.cleanable.dirty.ratio``); None otherwise."""
-    if log.is_cutting:
+    """A job, if enough of the log is dirty (``min.cleanable.dirty.ratio``); None otherwise, and for a damaged log."""
+    if log.is_cutting or log.corruption is not None:
         return None
+    try:
+        return _plan(log, high_watermark, wall_ms)
+    except KafkaError:  # it cannot be read; if that is damage, it is marked
+        return None
+
+
+def _plan(log: Log, high_watermark: int, wall_ms: int) -> CompactionJob | None:
     segments = _cleanable(log, high_watermark, wall_ms)
     dirty = [segment for segment in segments if segment.next_offset > log.first_dirty_offset]
     total = sum(segment.size for segment in segments)
@@ -189,7 +197,7 @@ class CompactionJob:
         except BadBatchError as error:
             self.damaged = (segment, error)
         except OSError as error:
-            if error.errno in PASSING_ERRORS or not self._disk.exists(segment.path(LOG_SUFFIX)):
+            if is_passing(error) or not self._disk.exists(segment.path(LOG_SUFFIX)):
                 raise  # it says nothing about the file, or retention took the segment away
             self.damaged = (segment, error)
 
@@ -247,7 +255,7 @@ def prepare_swap(log: Log, job: CompactionJob) -> bool:
 
 def complete(log: Log, job: CompactionJob) -> bool:
     """Let them. False if the log was cut meanwhile, or has failed. StorageFailure if what was published may be lost."""
-    if job.error is not None and job.error.errno not in PASSING_ERRORS:
+    if job.error is not None and not is_passing(job.error):
         with log.guard("compact"):
             raise job.error
     if job.error or not _is_current(log, job):

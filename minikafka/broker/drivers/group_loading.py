@@ -34,7 +34,13 @@ async def replay_log(
     """
     offset, count = partition.log.log_start_offset, 0
     while is_wanted() and offset < partition.log.log_end_offset:
-        region = partition.log.read(offset, LOAD_CHUNK_BYTES)  # each time of the log as it is: directories change
+        log = partition.log  # each time as it is: directories change
+        if (job := log.prepare_read(offset, LOAD_CHUNK_BYTES)) is not None:
+            await read(job.run)
+            log.complete_read(job)
+            if log is not partition.log:
+                continue
+        region = log.read(offset, LOAD_CHUNK_BYTES)
         data: bytes = await read(region.read)
         region.release()
         if not data:

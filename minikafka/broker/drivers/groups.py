@@ -147,7 +147,7 @@ class GroupShard:
 
         A log that cannot be read now is tried again from its start, in growing pauses and for as long as this node
         leads: descriptors become free. One that is damaged was marked so, and another replica is made the leader
-        (:meth:`~minikafka.broker.drivers.partitions.PartitionRoles.look_for_damage`).
+        (:mod:`minikafka.broker.drivers.replica`).
         """
         started_ms = self._clock.monotonic_ms()
         await self._replay_log()

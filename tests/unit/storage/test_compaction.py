@@ -519,3 +519,23 @@ def test_only_what_runs_in_threads_syncs(tmp_path: Path) -> None:
     before = disk.syncs
     assert log.complete_compaction(job)
     assert disk.syncs == before
+
+
+@pytest.mark.spec("P5")
+def test_a_segment_that_cannot_even_be_indexed_is_damaged_and_no_pass_begins(open_log: OpenLog, disk: OsDisk) -> None:
+    """Nothing that a file holds ends a node, and a damaged log is refetched, not cleaned again and again."""
+    log = open_log(**COMPACT)
+    for at in range(40):
+        put(log, b"%d" % (at % 3), b"%d" % at)
+    first = log.segments[0]
+    log.close()
+    for kind in (".index", ".timeindex"):
+        disk.unlink(first.path(kind))
+    data = bytearray(disk.read_bytes(first.path(".log")))
+    data[16] = 9  # no such magic
+    disk.write_bytes(first.path(".log"), data)
+    log = open_log(clean=True, recovery_point=40, **COMPACT)
+    assert log.plan_compaction(40, NOW_MS) is None
+    assert log.corruption is not None
+    assert log.plan_compaction(40, NOW_MS) is None
+    assert not log.is_offline
