@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from minikafka.ledger.events import Event, HistoryError
 
@@ -114,13 +114,22 @@ def gather(events: Iterable[Event]) -> dict[str, PartitionHistory]:
     partitions: dict[str, PartitionHistory] = defaultdict(PartitionHistory)
     for event in events:
         if take := _TAKERS.get(f"{event.function} {event.type}"):
-            for item in event.value:
-                name, *rest = item if isinstance(item, list | tuple) else (item,)
-                try:
-                    take(partitions[name], event, *rest)
-                except TypeError as error:
-                    raise HistoryError(f"event {event.number} is no {event.function}: {item!r}") from error
+            for name, fields in _items(event):
+                take(partitions[name], event, *fields)
     return dict(partitions)
+
+
+def _items(event: Event) -> Iterator[tuple[str, Sequence[Any]]]:
+    """(partition, what is told of it) for each item of an event."""
+    if not isinstance(event.value, list | tuple):
+        raise HistoryError(f"event {event.number} is no {event.function}: {event.value!r} is no list")
+    types = _FIELDS_OK[event.function] if event.type == "ok" else _FIELDS[event.function]
+    for item in event.value:
+        name, *fields = item if isinstance(item, list | tuple) and item else (item,)
+        has_no_start = event.function == "assign" and fields in ([], [None])
+        if not isinstance(name, str) or ([*map(type, fields)] != types and not has_no_start):
+            raise HistoryError(f"event {event.number} is no {event.function}: {item!r}")
+        yield name, [] if has_no_start else fields
 
 
 def _take_send(history: PartitionHistory, event: Event, record: str) -> None:
@@ -142,6 +151,8 @@ def _take_failed(history: PartitionHistory, event: Event, record: str) -> None:
 
 
 def _take_poll(history: PartitionHistory, event: Event, record: str, offset: int) -> None:
+    if offset < 0:
+        raise HistoryError(f"event {event.number} is no poll: {record!r} cannot have been read at offset {offset}")
     history.offsets_of.setdefault(record, set()).add(offset)
     history.run(event.process).handed.append((offset, record))
 
@@ -161,6 +172,18 @@ def _take_end_offset(history: PartitionHistory, event: Event, offset: int) -> No
 def _take_log_start(history: PartitionHistory, event: Event, offset: int) -> None:
     history.log_start = max(history.log_start, offset)
 
+
+_FIELDS: Final[dict[str, list[type]]] = {"send": [str]}
+"""Of an item, behind the partition, as long as nobody knows an offset."""
+
+_FIELDS_OK: Final[dict[str, list[type]]] = {
+    "send": [str, int],
+    "poll": [str, int],
+    "assign": [int],  # which may be missing
+    "drained": [],
+    "end_offset": [int],
+    "log_start": [int],
+}
 
 _TAKERS: Final[dict[str, Callable[..., None]]] = {
     "send invoke": _take_send,

@@ -353,6 +353,10 @@ SECOND = GOOD.replace('"i":0', '"i":1').replace('"a"', '"b"')
         (GOOD + GOOD, r"history.jsonl: it holds 2 events, and the last is number 0: lines are missing or there twice"),
         (GOOD + SECOND.replace('"b"', '"a"'), r"a was sent 2 times to t-0: a history must send each id once"),
         (GOOD.replace("invoke", "ok"), r'history.jsonl: event 0 cannot be judged: \["t-0","a"\]'),
+        (
+            GOOD.replace("invoke", "ok").replace("send", "poll").replace('"a"', '"a",-1'),
+            r'history.jsonl: event 0 cannot be judged: \["t-0","a","-1"\]',
+        ),
         (GOOD.replace("t-0", "t"), r'history.jsonl: event 0 cannot be judged: \["t","a"\]'),
         (GOOD.replace('[["t-0","a"]]', '"a word"'), r"history.jsonl: event 0 cannot be judged: "),
     ],

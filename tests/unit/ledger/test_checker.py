@@ -144,9 +144,41 @@ def test_offsets_without_records_may_be_passed_over() -> None:
     assert story.verdict().ok
 
 
-def test_an_event_without_what_its_function_needs_is_refused_by_number() -> None:
-    with pytest.raises(HistoryError, match=r"event 7 is no poll: \['t-0', 'a'\]"):
-        check([Event(7, 0, "c", "ok", "poll", [["t-0", "a"]])])
+@pytest.mark.parametrize(
+    ("function", "value"),
+    [
+        ("poll", [["t-0", "a"]]),
+        ("poll", [["t-0", "a", "0"]]),
+        ("poll", [["t-0", "a", True]]),
+        ("poll", [["t-0", 7, 0]]),
+        ("poll", {"t-0": 0}),
+        ("poll", None),
+        ("poll", [[]]),
+        ("poll", [["t-0", "a", -1]]),
+        ("send", [["t-0", "a", None]]),
+        ("send", [["t-0", "a", 0, 0]]),
+        ("assign", [["t-0", "a"]]),
+        ("assign", [0]),
+        ("drained", "t-0"),
+        ("drained", [["t-0", 0]]),
+        ("end_offset", ["t-0"]),
+        ("log_start", [["t-0", 1.5]]),
+    ],
+)
+def test_an_event_without_what_its_function_needs_is_refused_by_number(function: str, value: object) -> None:
+    with pytest.raises(HistoryError, match=f"event 7 is no {function}: "):
+        check([Event(7, 0, "c", "ok", function, value)])
+
+
+def test_an_assignment_may_leave_its_start_out() -> None:
+    for start in ("t-0", ["t-0"], ["t-0", None], ["t-0", 0]):
+        story = Story()
+        story.send("a")
+        story.acknowledge(a=0)
+        story.add("c", "ok", "assign", [start])
+        story.read(("a", 0))
+        story.drained()
+        assert story.verdict().ok
 
 
 def test_partitions_are_judged_apart() -> None:

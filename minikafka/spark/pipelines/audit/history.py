@@ -129,6 +129,7 @@ def marks(events: DataFrame, kinds: Sequence[Kind]) -> DataFrame:
     is_whole = partition.rlike("-[0-9]+$")
     is_whole &= ~_is(*_WITH_ID) | second.isNotNull()
     is_whole &= fn.when(_is(*_WITH_OFFSET), offset.isNotNull()).otherwise(told.isNull() | offset.isNotNull())
+    is_whole &= ~_is(Kind.READ) | (offset >= 0)
     is_placed = _is(*_WITH_OFFSET) & (~_is(Kind.ACKNOWLEDGED) | (offset >= 0)) | _is(Kind.ASSIGNED)
     return exploded.select(
         _or_refuse(is_whole, partition, fn.to_json(item)).alias("partition"),
