@@ -1,10 +1,12 @@
 """One node: everything assembled.
 
 - ``run``, ``__main__``   the process: configuration, signals, exit status
-- ``node``                the composition root: one node's parts, wiring, life, and what handlers ask of it
+- ``node``                the composition root: one node's parts, wiring and life
 - ``ports``               what it stands on: settings, time, randomness, disk, threads
 - ``control_plane``, ``data_plane``, ``services``   its parts in three groups, and how they are built
+- ``listeners``           the three ways in
 - ``dispatch``            frame -> handler -> reply; ``context`` is what a handler is given
+- ``serving``             what handlers may ask of their node; ``topic_encodings`` are answers kept for the next request
 - ``handlers``            one module per API
 - ``partition``           one local replica: its log, settings and machine
 - ``replicas``            all of them, with the purgatories

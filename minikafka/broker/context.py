@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from minikafka.broker.serving import Serving
 from minikafka.net.connection import Connection
 from minikafka.net.reply import Reply
 from minikafka.wire.codec import encode
 from minikafka.wire.headers import encode_response
 from minikafka.wire.primitives import ELEMENTS_MAX
 from minikafka.wire.schema import Message
-
-if TYPE_CHECKING:
-    from minikafka.broker.node import Node
-
 
 CLIENT_ELEMENTS_MAX: Final = 10_000
 """Some 40 ms of work. Nodes, which fetch each other's partitions, may name more."""
@@ -26,7 +23,7 @@ class RequestContext:
 
     def __init__(
         self,
-        node: Node,
+        node: Serving,
         connection: Connection,
         reply: Reply,
         api_key: int,

@@ -16,13 +16,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import structlog
 
 from minikafka.broker.context import RequestContext
 from minikafka.broker.handlers import api_versions
 from minikafka.broker.logs import one_line
+from minikafka.broker.serving import Serving
 from minikafka.net.connection import Connection
 from minikafka.wire.api import SUPPORTED, ApiKey, request_class
 from minikafka.wire.codec import decode
@@ -30,9 +31,6 @@ from minikafka.wire.errors import WireError
 from minikafka.wire.framing import FrameError
 from minikafka.wire.headers import decode_request_header
 from minikafka.wire.schema import Message
-
-if TYPE_CHECKING:
-    from minikafka.broker.node import Node
 
 log = structlog.get_logger(__name__)
 
@@ -53,7 +51,7 @@ class Dispatcher:
 
     def __init__(
         self,
-        node: Node,
+        node: Serving,
         handlers: Mapping[ApiKey, Handler],
         direct: Mapping[ApiKey, Direct],
         *,

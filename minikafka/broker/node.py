@@ -12,7 +12,7 @@ import asyncio
 import os
 import random
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
@@ -20,12 +20,11 @@ from minikafka.broker import descriptors
 from minikafka.broker.clock import Clock
 from minikafka.broker.control_plane import METADATA_PARTITION, build_control_plane
 from minikafka.broker.data_plane import build_data_plane, open_store
-from minikafka.broker.handlers.metadata import TopicEncodings
-from minikafka.broker.handlers.produce import PendingProduce
+from minikafka.broker.listeners import build_listeners
 from minikafka.broker.logs import one_line
-from minikafka.broker.lookups import Lookups
 from minikafka.broker.ports import Ports
-from minikafka.broker.services import build_listeners, build_services
+from minikafka.broker.services import build_services
+from minikafka.broker.serving import Serving
 from minikafka.broker.supervision import supervised
 from minikafka.broker.threads import Threads
 from minikafka.broker.timers import Timers
@@ -33,7 +32,6 @@ from minikafka.config import BrokerConfig
 from minikafka.config.node import CONTROLLER
 from minikafka.errors import KafkaError
 from minikafka.metadata.delta import MetadataDelta
-from minikafka.metadata.effective import broker_config
 from minikafka.metadata.image import MetadataImage
 from minikafka.model import Endpoint
 from minikafka.net.identity import Identity
@@ -42,7 +40,6 @@ from minikafka.storage.disk import Disk
 from minikafka.storage.errors import StorageFailure
 from minikafka.storage.log_dir import LogDir
 from minikafka.storage.meta import MetaError
-from minikafka.wire.hot import ProduceResponses
 
 log = structlog.get_logger(__name__)
 
@@ -98,24 +95,16 @@ class Node:
         self.store = open_store(ports, self._on_directory_failure)
         self.control_plane = control = build_control_plane(ports, self.store, self._advertised)
         self.data_plane = data = build_data_plane(ports, self.store, control)
-        services = build_services(ports, control, data)
-        self.listeners = build_listeners(ports, control, services.quorum, self)
-        # What handlers ask for, each by its name.
+        self.services = services = build_services(ports, control, data)
+        self.listeners = build_listeners(ports, control, Serving(ports, control, data, services))
         self.metadata, self.controller = control.metadata, control.client
-        self.replicas, self.quotas = data.replicas, data.quotas
-        self.absences, self.groups = services.absences, services.groups
-        self.fetch_sessions, self.producer_ids = services.fetch_sessions, services.producer_ids
-        self.topic_creation, self.quorum = services.topic_creation, services.quorum
-        self.lookups = Lookups(self.threads.read)
-        self.produced: list[PendingProduce] = []
-        self.produce_responses = ProduceResponses()
-        self.topic_encodings = TopicEncodings()
+        self.replicas, self.groups = data.replicas, services.groups
         self._wire()
         self._is_made = True
 
     def _wire(self) -> None:
         """Who hears of what."""
-        control, data = self.control_plane, self.data_plane
+        control, data, services = self.control_plane, self.data_plane, self.services
         raft, controller, lifecycle = control.raft, control.controller, control.lifecycle
         raft.on_high_watermark = self.metadata.advance
         raft.on_snapshot_installed = self.metadata.install
@@ -127,12 +116,12 @@ class Node:
         lifecycle.on_registered = self._maybe_take_up_roles
         self.replicas.is_known = lambda where: self.image.partition(where) is not None
         data.fetchers.on_connection_lost = raft.doubt = controller.doubt = control.liveness.doubt
-        for on_gone in (raft.on_gone, controller.on_gone, self.absences.on_gone):
+        for on_gone in (raft.on_gone, controller.on_gone, services.absences.on_gone):
             control.liveness.subscribe(on_gone)
         data.driver.on_leading = self.groups.on_leading
         data.driver.on_leading_no_more = self.groups.on_leading_no_more
         for subscriber in (
-            self.absences.on_metadata,
+            services.absences.on_metadata,
             data.synced_topics.on_metadata,
             data.roles.apply,
             data.quotas.on_metadata,
@@ -278,35 +267,10 @@ class Node:
             log.critical("the node stops", why=one_line(error))
             self.stopped.set()
 
-    # -- what handlers ask ------------------------------------------------------------------------------------------
-
     @property
     def image(self) -> MetadataImage:
         """The cluster as this node has applied it."""
         return self.metadata.image
-
-    def effective_config(self) -> BrokerConfig:
-        """This node's settings with the dynamic ones on top."""
-        return broker_config(self.image, self.config)
-
-    def controller_id_for_clients(self) -> int:
-        """A live node that carries out or forwards admin requests: the active controller if it is live, else this."""
-        leader_id = self.control_plane.raft.leader_id
-        if leader_id is not None and self.image.is_live(leader_id):
-            return leader_id
-        return self.config.node_id
-
-    def new_future(self) -> asyncio.Future[Any]:
-        """A future of this node's loop."""
-        return self._loop.create_future()
-
-    def on_read_event_end(self) -> None:
-        """A connection's frames were handled: write what they staged, then answer."""
-        self.replicas.commit_staged()
-        if self.produced:
-            produced, self.produced = self.produced, []
-            for pending in produced:
-                pending.on_written()
 
 
 __all__ = ["MetaError", "Node"]

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from minikafka.broker.serving import Serving
 from minikafka.metadata.image import MetadataImage
-
-if TYPE_CHECKING:
-    from minikafka.broker.node import Node
 
 LONGEST_TIMEOUT_S: Final = 60.0
 SEEN_TIMEOUT_S: Final = 2.0
@@ -20,7 +18,7 @@ def controller_timeout_s(timeout_ms: int) -> float:
     return min(max(timeout_ms / 1000, 0.5), LONGEST_TIMEOUT_S)
 
 
-async def wait_until_seen(node: Node, is_seen: Callable[[MetadataImage], bool]) -> None:
+async def wait_until_seen(node: Serving, is_seen: Callable[[MetadataImage], bool]) -> None:
     """Wait, but not for ever, until this node's own image shows a committed change: whoever asked will look here."""
     try:
         async with asyncio.timeout(SEEN_TIMEOUT_S):

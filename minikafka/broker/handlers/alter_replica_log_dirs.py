@@ -23,7 +23,7 @@ def handle(request: AlterReplicaLogDirsRequest, context: RequestContext) -> Alte
     for directory in request.dirs:
         for topic in directory.topics:
             for index in topic.partitions:
-                code = _begin(context.node.data_plane.moves, TopicPartition(topic.name, index), directory.path)
+                code = _begin(context.node.moves, TopicPartition(topic.name, index), directory.path)
                 results.setdefault(topic.name, []).append(
                     AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
                 )

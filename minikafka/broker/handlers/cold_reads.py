@@ -7,21 +7,18 @@ topic from its start does that again and again, and so do several at once.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
+from minikafka.broker.serving import Serving
 from minikafka.errors import KafkaError
 from minikafka.replication.session_cache import CachedPartition
 from minikafka.storage.log import Log
 from minikafka.storage.read_jobs import ReadJob
 from minikafka.storage.reading import COLD_READ_BYTES
 
-if TYPE_CHECKING:
-    from minikafka.broker.node import Node
-
 ColdRead = tuple[Log, ReadJob[None]]
 
 
-def cold_reads(partitions: Iterable[CachedPartition], room: int, node: Node) -> list[ColdRead]:
+def cold_reads(partitions: Iterable[CachedPartition], room: int, node: Serving) -> list[ColdRead]:
     """What has to be read beside the loop before a fetch of ``partitions``, of at most ``room`` bytes, is answered."""
     found: list[ColdRead] = []
     for cached in partitions:
@@ -44,7 +41,7 @@ def cold_reads(partitions: Iterable[CachedPartition], room: int, node: Node) -> 
     return found
 
 
-async def read_beside_the_loop(reads: Iterable[ColdRead], node: Node) -> None:
+async def read_beside_the_loop(reads: Iterable[ColdRead], node: Serving) -> None:
     """Run the jobs one after the other. What cannot be read is told by the read that follows."""
     for log, job in reads:
         try:

@@ -13,7 +13,7 @@ from minikafka.metadata.image import MetadataImage, PartitionImage, TopicImage
 from minikafka.metadata.topic_names import check_topic_name
 from minikafka.model import INTERNAL_TOPICS, ZERO_TOPIC_ID
 from minikafka.wire.codec import encode
-from minikafka.wire.hot import EncodedTopics, encode_metadata_response
+from minikafka.wire.hot import encode_metadata_response
 from minikafka.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -25,21 +25,6 @@ from minikafka.wire.messages.metadata import (
 
 FIRST_VERSION_WITHOUT_NAMES = 12  # from 10 on a topic may be named by its id, from 12 on the answer may lack its name
 TOPICS_AT_ONCE = 500
-
-
-class TopicEncodings:
-    """Topics as they were encoded last. What is said of a topic also depends on which brokers are alive."""
-
-    def __init__(self) -> None:
-        self._brokers: object = None
-        self._encoded = EncodedTopics()
-
-    def encoded(self, image: MetadataImage, topic: TopicImage, version: int, listener: str) -> bytes:
-        """The topic's part of a response."""
-        if image.brokers is not self._brokers:
-            self._brokers = image.brokers
-            self._encoded = EncodedTopics()
-        return self._encoded.encoded(version, (topic.name, listener), topic, lambda: _topic(image, topic, listener))
 
 
 async def handle(request: MetadataRequest, context: RequestContext) -> None:
@@ -92,7 +77,8 @@ def _find(wanted: MetadataRequestTopic, image: MetadataImage) -> TopicImage | No
 
 def _encoded(topic: TopicImage, context: RequestContext) -> bytes:
     node = context.node
-    return node.topic_encodings.encoded(node.image, topic, context.version, context.listener)
+    image, listener = node.image, context.listener
+    return node.topic_encodings.encoded(image, topic, context.version, listener, lambda: _topic(image, topic, listener))
 
 
 def _wanted_topic(wanted: MetadataRequestTopic, errors: dict[str, ErrorCode], context: RequestContext) -> bytes:

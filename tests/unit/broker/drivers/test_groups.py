@@ -45,7 +45,7 @@ SETTINGS = {
 
 async def with_groups(node: Node) -> Node:
     """The node, once its groups are loaded."""
-    await node.topic_creation.create_offsets_topic()
+    await node.services.topic_creation.create_offsets_topic()
     await loaded(node)
     return node
 

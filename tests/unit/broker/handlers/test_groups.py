@@ -53,7 +53,7 @@ async def node(start_node: StartNode) -> Node:
         group_initial_rebalance_delay_ms=0,
         group_min_session_timeout_ms=1,
     )
-    await node.topic_creation.create_offsets_topic()
+    await node.services.topic_creation.create_offsets_topic()
     await eventually(lambda: is_loaded(node), "the groups to be loaded")
     return node
 

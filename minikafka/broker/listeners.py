@@ -1,0 +1,68 @@
+"""The listeners through which all is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from minikafka.broker.control_plane import ControlPlane
+from minikafka.broker.dispatch import Dispatcher
+from minikafka.broker.drivers.controller_client import BROKER_METHOD
+from minikafka.broker.drivers.controller_client import METHOD as CONTROLLER_METHOD
+from minikafka.broker.drivers.raft import METHOD as RAFT_METHOD
+from minikafka.broker.handlers import tables
+from minikafka.broker.ports import Ports
+from minikafka.broker.quorum import METHOD as QUORUM_METHOD
+from minikafka.broker.serving import Serving
+from minikafka.config.node import CLIENT, CONTROLLER, REPLICATION
+from minikafka.net.control import ControlServer
+from minikafka.net.duplicates import Duplicates
+from minikafka.net.listener import Listener, ListenerLimits
+from minikafka.wire.control import CONTROL_FRAME_SIZE_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    """The three ways in."""
+
+    controller: Listener
+    replication: Listener
+    client: Listener
+
+    def __iter__(self) -> Iterator[Listener]:
+        """In the order in which they open and close."""
+        return iter((self.controller, self.replication, self.client))
+
+
+def build_listeners(ports: Ports, control: ControlPlane, serving: Serving) -> Listeners:
+    """Who is let in, what they may ask, and who answers; bound later."""
+    config = ports.config
+    limits = ListenerLimits(
+        max_connections=min(config.max_connections, ports.descriptors.clients),
+        max_frame_bytes=config.socket_request_max_bytes,
+        idle_timeout_s=config.connections_max_idle_ms / 1000,
+        held_bytes=config.queued_max_request_bytes,
+    )
+    peer_limits = replace(limits, max_connections=ports.descriptors.peers, is_for_peers=True)
+    control_limits = replace(peer_limits, max_frame_bytes=CONTROL_FRAME_SIZE_MAX)
+    calls = ControlServer(
+        ports.identity,
+        {
+            RAFT_METHOD: control.raft.handle_call,
+            CONTROLLER_METHOD: control.controller.handle_call,
+            BROKER_METHOD: control.controller.handle_call,
+            QUORUM_METHOD: serving.quorum.handle_call,
+        },
+        ports.tasks,
+        control.liveness.doubt,
+    )
+    followers = Dispatcher(
+        serving, tables.REPLICATION_HANDLERS, tables.REPLICATION_DIRECT, open_to_strangers=tables.REPLICATION_OPEN
+    )
+    clients = Dispatcher(serving, tables.CLIENT_HANDLERS, tables.CLIENT_DIRECT)
+    duplicates = Duplicates(ports.descriptors.duplicates)
+    return Listeners(
+        Listener(CONTROLLER, config.listeners[CONTROLLER], calls, control_limits, duplicates),
+        Listener(REPLICATION, config.listeners[REPLICATION], followers, peer_limits, duplicates),
+        Listener(CLIENT, config.listeners[CLIENT], clients, limits, duplicates),
+    )

@@ -1,0 +1,31 @@
+"""Topics as answers to Metadata hold them, encoded once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from minikafka.metadata.image import MetadataImage, TopicImage
+from minikafka.wire.hot import EncodedTopics
+from minikafka.wire.messages.metadata import MetadataResponseTopic
+
+
+class TopicEncodings:
+    """Topics as they were encoded last. What is said of a topic also depends on which brokers are alive."""
+
+    def __init__(self) -> None:
+        self._brokers: object = None
+        self._encoded = EncodedTopics()
+
+    def encoded(
+        self,
+        image: MetadataImage,
+        topic: TopicImage,
+        version: int,
+        listener: str,
+        make: Callable[[], MetadataResponseTopic],
+    ) -> bytes:
+        """The topic's part of a response; ``make`` makes it where it is not known."""
+        if image.brokers is not self._brokers:
+            self._brokers = image.brokers
+            self._encoded = EncodedTopics()
+        return self._encoded.encoded(version, (topic.name, listener), topic, make)
