@@ -227,9 +227,11 @@ class Connection(asyncio.BufferedProtocol):
             self.replies_held -= reply.held
             self.replies_in_files -= reply.in_files
             chunks.extend(reply.take())
+        outbox = self._outbox
         if chunks:
-            self._outbox.write(chunks)
-        self._go_on()
+            outbox.write(chunks)
+        if self._reading_paused or self._excess or outbox.queued_bytes:  # else nothing that was held is in the way
+            self._go_on()
 
     def _on_output_error(self, error: Exception) -> None:
         self.close("" if isinstance(error, ConnectionError) else f"output failed: {error}")
@@ -290,11 +292,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def _is_held_up(self) -> bool:
         held = self.replies_held
-        if self._outbox is not None:
-            held += self._outbox.pending_bytes
+        outbox = self._outbox
+        if outbox is not None:  # what the transport holds is little, unless it says that it is much
+            held += outbox.pending_bytes if self._writing_paused else outbox.queued_bytes
         excess = held + self._buffer.capacity - ALLOWANCE_BYTES
         if excess > 0 or self._excess:
-            excess = self._report(held - self.replies_in_files - (self._outbox.in_files if self._outbox else 0))
+            excess = self._report(held - self.replies_in_files - (outbox.in_files if outbox is not None else 0))
         return (
             self._writing_paused
             or held > MAX_HELD_BYTES

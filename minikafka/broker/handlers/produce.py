@@ -28,6 +28,7 @@ from minikafka.wire.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from minikafka.wire.schema import Buffer
 
 log = structlog.get_logger(__name__)
 
@@ -38,60 +39,60 @@ LONGEST_WAIT_MS: Final = 300_000
 
 def handle(frame: memoryview, position: int, context: RequestContext) -> None:
     """Stage what the request brings; it is answered from :class:`PendingProduce` after the write."""
-    request, _ = decoder(ProduceRequest, context.version)(frame, position, context.elements_max)
-    if _must_look_inside(request, context):
-        # In its own copy: the frame is a view of the receive buffer.
-        copy = memoryview(bytearray(frame))
-        request, _ = decoder(ProduceRequest, context.version)(copy, position, context.elements_max)
-        context.reply.hold(len(frame))
-        context.connection.suspend()
-        context.node.tasks.start(_look_inside(request, context), "keys")
-        return
-    _stage(request, context, {})
+    request, batches = _decoded(frame, position, context)
+    must_look_inside = context.node.replicas.must_look_inside
+    for where, records in batches:
+        if must_look_inside(where, records):
+            # In its own copy: the frame is a view of the receive buffer.
+            request, batches = _decoded(memoryview(bytearray(frame)), position, context)
+            context.reply.hold(len(frame))
+            context.connection.suspend()
+            context.node.tasks.start(_look_inside(request, batches, context), "keys")
+            return
+    _stage(request, batches, context, None)
 
 
+Batches = list[tuple[TopicPartition, Buffer | None]]
 KeyChecks = Mapping[TopicPartition, KafkaError | None]
 """What came of the looks into batches that got one."""
 
 
-def _stage(request: ProduceRequest, context: RequestContext, checked: KeyChecks) -> None:
+def _decoded(frame: memoryview, position: int, context: RequestContext) -> tuple[ProduceRequest, Batches]:
+    request, _ = decoder(ProduceRequest, context.version)(frame, position, context.elements_max)
+    batches = [
+        (TopicPartition(topic.name, data.index), data.records)
+        for topic in request.topic_data
+        for data in topic.partition_data
+    ]
+    return request, batches
+
+
+def _stage(request: ProduceRequest, batches: Batches, context: RequestContext, checked: KeyChecks | None) -> None:
     node, acks, version = context.node, request.acks, context.version
     refusal = _refusal(request)
     results = []
-    for topic in request.topic_data:
-        for data in topic.partition_data:
-            where = TopicPartition(topic.name, data.index)
-            if refusal is None:
-                results.append(node.replicas.stage_produced(where, data.records, acks, version, checked))
-            else:
-                results.append(ProduceResult.failed(where, refusal))
+    for where, records in batches:
+        if refusal is None:
+            results.append(node.replicas.stage_produced(where, records, acks, version, checked))
+        else:
+            results.append(ProduceResult.failed(where, refusal))
     if len(results) > 1:
         context.connection.spend(REQUEST_COST * len(results))
     node.produced.append(PendingProduce(context, acks, request.timeout_ms, results))
 
 
-def _must_look_inside(request: ProduceRequest, context: RequestContext) -> bool:
-    must_look_inside = context.node.replicas.must_look_inside
-    return any(
-        must_look_inside(TopicPartition(topic.name, data.index), data.records)
-        for topic in request.topic_data
-        for data in topic.partition_data
-    )
-
-
-async def _look_inside(request: ProduceRequest, context: RequestContext) -> None:
+async def _look_inside(request: ProduceRequest, batches: Batches, context: RequestContext) -> None:
     """Check the keys of costly batches for compacted topics in a thread, one batch at a time, then stage the request.
 
     Meanwhile the connection handles nothing: the order of its requests is that of its producer's batches.
     """
     node, checked = context.node, dict[TopicPartition, KafkaError | None]()
     try:
-        for topic in request.topic_data:
-            for data in topic.partition_data:
-                where = TopicPartition(topic.name, data.index)
-                if data.records is not None and node.replicas.must_look_inside(where, data.records):
-                    checked[where] = checked.get(where) or await node.lookups.check_keys(data.records)
-        _stage(request, context, checked)
+        costly = dict.fromkeys(where for where, records in batches if node.replicas.must_look_inside(where, records))
+        for where, records in batches:  # every batch for such a partition, for the answer is one for all of them
+            if records is not None and where in costly:
+                checked[where] = checked.get(where) or await node.lookups.check_keys(records)
+        _stage(request, batches, context, checked)
         node.on_read_event_end()
     except Exception as error:  # a bug, and what one client sends must not stop the node for all others
         log.error("a batch could not be looked at", why=one_line(error), exc_info=error)

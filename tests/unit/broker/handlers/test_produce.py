@@ -262,6 +262,19 @@ async def test_requests_behind_a_look_into_a_batch_keep_their_order(node: Node, 
 
 
 @pytest.mark.spec("P6")
+@pytest.mark.parametrize("is_first", [True, False])
+async def test_no_batch_hides_behind_one_that_is_looked_into(node: Node, client: Client, is_first: bool) -> None:
+    where = await create_topic(node, "table", cleanup_policy="compact")
+    keyed = batch(b"x" * 5_000, compression=Compression.GZIP)
+    both = [batch(b"no key", keys=(None,)), keyed] if is_first else [keyed, batch(b"no key", keys=(None,))]
+    request = produce_request("table", None)
+    request.topic_data[0].partition_data = [PartitionProduceData(index=0, records=records) for records in both]
+    answers = (await client.ask(request)).responses[0].partition_responses
+    assert [answer.error_code for answer in answers] == [ErrorCode.INVALID_RECORD] * 2
+    assert led(node, where).log.log_end_offset == 0
+
+
+@pytest.mark.spec("P6")
 async def test_a_client_that_leaves_during_a_look_harms_nobody(node: Node, client: Client, dial: Dial) -> None:
     where = await create_topic(node, "table", cleanup_policy="compact")
     leaving = await dial(node)
