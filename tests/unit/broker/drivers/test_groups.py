@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import itertools
+import weakref
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -436,3 +438,22 @@ async def test_the_nodes_settings_are_the_coordinators(start_node: StartNode, di
     request.topics[0].partitions[0].committed_metadata = "x" * 11
     refused = await (await dial(node)).ask(request)
     assert refused.topics[0].partitions[0].error_code == ErrorCode.OFFSET_METADATA_TOO_LARGE
+
+
+async def test_what_was_loaded_goes_with_its_shard(start_node: StartNode, dial: Dial) -> None:
+    """Without the garbage collector, from which it is hidden: nothing of a shard refers back to it in the end."""
+    node = await with_groups(await start_node(**SETTINGS))
+    await create_topic(node, "orders")
+    client = await dial(node)
+    await client.ask(commit("g", 7))
+    await join(client, "h")
+    (shard,) = node.groups
+    references = [weakref.ref(shard), weakref.ref(shard.coordinator)]
+    del shard
+    gc.disable()
+    try:
+        node.groups.on_leading(led(node, SHARD))
+        await loaded(node)
+        assert [reference() for reference in references] == [None, None]
+    finally:
+        gc.enable()
