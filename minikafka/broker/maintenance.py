@@ -86,6 +86,10 @@ class Maintenance:
             if partition.replica.is_offline or partition.replica.cut is not None:
                 continue
             try:
+                ages = partition.log.prepare_retention(wall_ms)
+                if ages is not None:
+                    await self._run_in_thread(ages.run)
+                    partition.log.complete_read(ages)
                 count = partition.log.delete_old_segments(partition.high_watermark, wall_ms)
                 partition.log.remove_expired_producers(now_ms, self._config.producer_id_expiration_ms)
             except KafkaError as error:

@@ -172,14 +172,9 @@ class Appender:
         if active.size == 0 and active.base_offset == base_offset:
             return
         with log.guard("roll", is_repeatable=True):
-            active.write_indexes()
-            if base_offset <= log.recovery_point:
-                # No flush and no recovery will look at that segment again: its new indexes are synced here, and before
-                # the next segment exists, for until then it is the last one and a restart rebuilds them.
-                active.sync_indexes()
             log.snapshots.take(log.producers, base_offset)
             segment = log.new_segment(base_offset)
-        active.deactivate()
+        log.flusher.close_segment(active)  # the next flush writes its indexes; after a crash they are made anew
         active.next_offset = base_offset
         log.segments.add(segment)
 

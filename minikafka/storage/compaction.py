@@ -71,6 +71,8 @@ def _cleanable(log: Log, high_watermark: int, wall_ms: int) -> list[Segment]:
     lag_ms = log.config.min_compaction_lag_ms
     found = []
     for segment in log.segments.closed:
+        if not segment.is_index_written:
+            break  # the next flush writes it
         if segment.next_offset > limit or (lag_ms and wall_ms - log.newest_timestamp(segment) < lag_ms):
             break
         found.append(segment)

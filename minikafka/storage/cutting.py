@@ -52,6 +52,7 @@ class Cutter:
         if offset < log.segments[0].base_offset:
             return self.prepare_restart(offset)
         floor = self._floor(offset)
+        log.flusher.forget_since(offset)
         dropped = log.segments.drop_behind(offset)
         job = self._begin(
             CutJob(
@@ -74,6 +75,7 @@ class Cutter:
         log = self._log
         log.commit()
         assert self._job is None, "a cut is under way"
+        log.flusher.forget_since(0)
         dropped = _taken_out(log.segments)
         log.segments.replace_all(log.loaded_segment(offset, 0, offset))
         log.epochs.clear()

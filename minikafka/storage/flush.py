@@ -18,7 +18,7 @@ from minikafka.model import NO_TIMESTAMP
 from minikafka.storage.disk import Disk, File
 from minikafka.storage.durable_end import DurableEnd
 from minikafka.storage.errors import StorageFailure, is_passing
-from minikafka.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX
+from minikafka.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX, Segment
 
 if TYPE_CHECKING:
     from minikafka.storage.log import Log
@@ -38,6 +38,7 @@ class FlushJob:
         "generation",
         "is_done",
         "names_version",
+        "sealed",
         "small_files",
         "up_to_offset",
     )
@@ -51,6 +52,7 @@ class FlushJob:
         names_version: int,
         files: Sequence[File],
         small_files: Sequence[str],
+        sealed: Sequence[Segment],
         paths: Sequence[str],
         directories: Sequence[str],
         store_epochs: Callable[[], None],
@@ -60,6 +62,7 @@ class FlushJob:
         self.generation = generation
         self.names_version = names_version
         self.small_files = small_files
+        self.sealed = sealed
         self.is_done = False
         self.error: OSError | None = None
         self._disk = disk
@@ -76,6 +79,8 @@ class FlushJob:
             for file in self._files:
                 file.fsync()
             self._files = ()  # once: a sync that failed would say "ok" the next time
+            for segment in self.sealed:
+                self._write_indexes(segment)
             for path in self._paths:
                 self._sync(path)
             for directory in self._directories:
@@ -92,6 +97,12 @@ class FlushJob:
         """True when it ran into a limit of the process or the machine: run it again, some time later."""
         return self.error is not None and is_passing(self.error) and not self._files
 
+    def _write_indexes(self, segment: Segment) -> None:
+        if self._disk.exists(segment.path(LOG_SUFFIX)):  # else retention took it away meanwhile
+            segment.write_indexes()
+            for kind in INDEX_SUFFIXES:
+                self._sync(segment.path(kind))
+
     def _sync(self, path: str) -> None:
         try:
             self._disk.fsync_path(path)
@@ -105,6 +116,7 @@ class Flusher:
     def __init__(self, log: Log, *, is_believed: bool) -> None:
         self._log = log
         self._unsynced: list[str] = []  # small files
+        self._sealed: list[Segment] = []  # their indexes are in memory only
         self._names_version = 0 if is_believed else 1  # grows with each file that is made or renamed
         self._synced_names_version = 0
         self._last_flush_ms = NO_TIMESTAMP
@@ -114,6 +126,15 @@ class Flusher:
     def names_changed(self) -> None:
         """A file was made or renamed; the next flush syncs the directory."""
         self._names_version += 1
+
+    def close_segment(self, segment: Segment) -> None:
+        """It is active no more; the next flush writes its indexes, for that takes long."""
+        segment.deactivate()
+        self._sealed.append(segment)
+
+    def forget_since(self, offset: int) -> None:
+        """Segments that hold ``offset`` or more are cut: they have no indexes on disk, or other ones."""
+        self._sealed = [segment for segment in self._sealed if segment.next_offset <= offset]
 
     def take_along(self, path: str) -> None:
         """The next flush syncs this small file, too."""
@@ -127,10 +148,13 @@ class Flusher:
         """True when a rolled segment, ``flush.messages`` or ``flush.ms`` asks for a flush."""
         log = self._log
         unflushed = log.log_end_offset - log.recovery_point
-        return unflushed > 0 and (
-            log.recovery_point < log.segments.active.base_offset
-            or unflushed >= log.config.flush_messages
-            or wall_ms - self._last_flush_ms >= log.config.flush_ms
+        return bool(self._sealed) or (
+            unflushed > 0
+            and (
+                log.recovery_point < log.segments.active.base_offset
+                or unflushed >= log.config.flush_messages
+                or wall_ms - self._last_flush_ms >= log.config.flush_ms
+            )
         )
 
     def prepare_flush(self) -> FlushJob:
@@ -148,6 +172,7 @@ class Flusher:
                 raise job.error
         self._synced_names_version = max(self._synced_names_version, job.names_version)
         self._unsynced = [path for path in self._unsynced if path not in job.small_files]
+        self._sealed = [segment for segment in self._sealed if segment not in job.sealed]
         if job.generation == log.generation:
             log.recovery_point = max(log.recovery_point, job.up_to_offset)
             self._last_flush_ms = wall_ms
@@ -167,7 +192,7 @@ class Flusher:
         active = log.segments.active
         if self._has_changed and active.size:
             with log.guard("close"):
-                active.seal()
+                self.close_segment(active)
                 log.snapshots.take(log.producers, log.log_end_offset)
             log.recovery_point = min(log.recovery_point, active.base_offset)
         return self._prepare(syncs_names=self._has_changed)
@@ -201,8 +226,8 @@ class Flusher:
         is_stale = log.recovery_point < log.log_end_offset or self._has_new_names
         segments = log.segments.since(log.recovery_point) if is_stale else []
         files = [(segment.open_file, segment.path(LOG_SUFFIX)) for segment in segments]
-        sealed = (segment for segment in segments if not segment.is_active)
-        indexes = [segment.path(kind) for segment in sealed for kind in INDEX_SUFFIXES]
+        written = (segment for segment in segments if not segment.is_active and segment.is_index_written)
+        indexes = [segment.path(kind) for segment in written for kind in INDEX_SUFFIXES]
         return FlushJob(
             log.disk,
             up_to_offset=log.log_end_offset,
@@ -210,6 +235,7 @@ class Flusher:
             names_version=self._names_version,
             files=[file for file, _path in files if file is not None],
             small_files=self._unsynced.copy(),
+            sealed=self._sealed.copy(),
             paths=[path for file, path in files if file is None] + indexes,
             directories=[log.directory, dirname(log.directory)] if syncs_names else [],
             store_epochs=log.epochs.prepare_store(log.disk, log.directory),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.storage import timestamps
+from minikafka.storage.config import UNLIMITED
 from minikafka.storage.errors import BadBatchError
 from minikafka.storage.read_jobs import ReadJob
 from minikafka.storage.segment import Segment
@@ -89,6 +90,19 @@ class Reader:
             cold = self._cold_segments(start_offset, max_bytes)
         return ReadJob(log, cold, partial(_warm, start_offset, max_bytes), keeps_indexes=True) if cold else None
 
+    def prepare_retention(self, wall_ms: int) -> ReadJob[None] | None:
+        """The ages of old segments, where :meth:`Cutter.delete_old_segments` would have to load them; None if not."""
+        log = self._log
+        kept_since_ms = wall_ms - log.config.retention_ms
+        if log.is_cutting or log.is_offline or log.config.retention_ms == UNLIMITED:
+            return None
+        for at, segment in enumerate(log.segments.closed):
+            if not segment.knows_age:
+                return ReadJob(log, log.segments.closed[at:], partial(_ages, kept_since_ms), keeps_indexes=False)
+            if segment.size and segment.max_timestamp.timestamp >= kept_since_ms:
+                return None
+        return None
+
     def prepare_timestamp_lookup(self, timestamp: int) -> ReadJob[TimestampedOffset | None]:
         """:meth:`offset_for_timestamp` for a thread: ``run`` it, :meth:`complete_read` gives the answer."""
         return self._lookup(partial(timestamps.first_of_all, timestamp, self._log.log_start_offset))
@@ -161,6 +175,13 @@ class Reader:
             return LogSlice(segment.file, begin, end - begin)
         except (BadBatchError, OSError) as error:
             self._log.unreadable(segment, error)
+
+
+def _ages(kept_since_ms: int, segments: Iterable[Segment]) -> None:
+    """Load the largest timestamps up to the first that is young."""
+    for segment in segments:
+        if segment.size and segment.max_timestamp.timestamp >= kept_since_ms:
+            return
 
 
 def _warm(start_offset: int, max_bytes: int, segments: Iterable[Segment]) -> None:

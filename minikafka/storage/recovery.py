@@ -238,8 +238,8 @@ class _Loader:
     def _recover(self) -> None:
         from_offset = self.recovery_point if self._load_epochs() and self._knows_epochs() else 0
         first = 0
-        while first + 1 < len(self.segments) and self.segments[first + 1].base_offset <= from_offset:
-            first += 1
+        while first + 1 < len(self.segments) and self.segments[first + 1].base_offset < from_offset:
+            first += 1  # where one begins at the recovery point, the indexes of the one before may not be written
         self.epochs.truncate_from_end(from_offset)  # the file is right below; compaction may have left less to see
         self.snapshots.remove(above=self.segments[first].base_offset)
         check_closed(self.damage, self.segments[:first])

@@ -83,6 +83,7 @@ class Segment:
         "base_offset",
         "directory",
         "first_append_ms",
+        "is_index_written",
         "next_offset",
         "size",
     )
@@ -103,6 +104,7 @@ class Segment:
         self.base_offset = base_offset
         self.size = size
         self.next_offset = base_offset if next_offset is None else next_offset
+        self.is_index_written = True
         self.first_append_ms = NO_TIMESTAMP  # wall ms of the first append; -1 while unknown
         self._disk = disk
         self._suffix = suffix
@@ -155,7 +157,8 @@ class Segment:
         """Let go of the descriptor and the indexes, unless the segment is active."""
         if self._tail is None:
             self._file = None
-            self._index = None
+            if self.is_index_written:
+                self._index = None
 
     def rename(self, suffix: str) -> None:
         """Give every file of a closed segment another last suffix (``.swap``, ``.deleted`` or none)."""
@@ -199,32 +202,31 @@ class Segment:
         self.next_offset = last_offset + 1
 
     def seal(self) -> None:
-        """Write the indexes and stop being active. The index files are durable after the next flush."""
-        self.write_indexes()
+        """Stop being active and write the indexes."""
         self.deactivate()
+        self.write_indexes()
 
     def deactivate(self) -> None:
-        """Stop being active; the index files are written."""
-        self._max_timestamp = self.index.max_timestamp
+        """Stop being active. The indexes stay in memory until :meth:`write_indexes`."""
+        index = self.index
+        index.seal()
+        self._max_timestamp = index.max_timestamp
         self._tail = None
+        self.is_index_written = False
         self._cache.touch(self)
 
     def write_indexes(self) -> None:
-        """Write the index files, as the segment is now."""
+        """Write the index files of a segment that is not active any more, in any thread."""
         index = self.index
-        index.seal()
         self._disk.write_bytes(self.path(OFFSET_INDEX_SUFFIX), index.offsets.encode())
         self._disk.write_bytes(self.path(TIME_INDEX_SUFFIX), index.times.encode())
-
-    def sync_indexes(self) -> None:
-        """Make the index files of a sealed segment durable."""
-        for kind in INDEX_SUFFIXES:
-            self._disk.fsync_path(self.path(kind))
+        self.is_index_written = True
 
     def activate(self) -> None:
         """Open for appending and learn where the segment ends. BadBatchError when a batch there is damaged."""
         self._cache.forget(self)
         self._file = self._disk.open_append(self.path(LOG_SUFFIX))
+        self.is_index_written = True
         try:
             next_offset = self.index.resume(self._file, self.size)
         except (BadBatchError, DamagedIndexError):
@@ -238,6 +240,7 @@ class Segment:
         if self._tail is None:
             self._file = self._disk.open_append(self.path(LOG_SUFFIX))
             self._tail = Tail(self.next_offset)
+            self.is_index_written = True
 
     def copy(self, cache: SegmentCache) -> Segment:
         """The same segment with another cache, for another thread or back. One of the two may change, the other not."""
@@ -460,6 +463,11 @@ class Segment:
         if self._max_timestamp is None:
             self._max_timestamp = self.index.max_timestamp
         return self._max_timestamp
+
+    @property
+    def knows_age(self) -> bool:
+        """True when :attr:`max_timestamp` is in memory."""
+        return self._max_timestamp is not None or self._tail is not None or self._index is not None
 
     @property
     def index_interval_bytes(self) -> int:

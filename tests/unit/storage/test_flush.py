@@ -109,3 +109,27 @@ def test_everything_below_the_recovery_point_is_on_disk(open_log: OpenLog, disk:
         assert f"{segment.base_offset:020d}.index" in names
         assert f"{segment.base_offset:020d}.timeindex" in names
     assert disk.read_bytes(f"{directory}/leader-epoch-checkpoint") == b"0\n3\n0 0\n1 4\n2 8\n"
+
+
+def test_a_roll_neither_syncs_nor_writes_indexes(open_log: OpenLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = open_log()
+    append(log, b"a")
+    log.flush()
+    written: list[str] = []
+    write_bytes = OsDisk.write_bytes
+
+    def write(disk: OsDisk, path: str, data: bytes) -> None:
+        written.append(path.rpartition(".")[2])
+        write_bytes(disk, path, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(OsDisk, "write_bytes", write)
+        patch.setattr(OsDisk, "fsync_path", lambda *_: pytest.fail("a sync on the loop"))
+        log.roll()
+        append(log, b"b")
+        assert written == ["snapshot"]
+        assert log.offset_for_timestamp(NOW_MS) == (NOW_MS, 0, 0)
+    assert log.flush_due(NOW_MS)
+    log.flush()
+    assert {path.rpartition(".")[2] for path in log.disk.listdir(log.directory)} >= {"index", "timeindex"}
+    assert not log.flush_due(NOW_MS)

@@ -131,6 +131,19 @@ def test_a_look_up_after_a_restart_loads_indexes_in_its_thread(open_log: OpenLog
     assert len(reads) < 10, "the largest timestamps are remembered"
 
 
+def test_retention_learns_ages_in_a_thread(open_log: OpenLog, reads: list[str]) -> None:
+    settings = {**MANY, "retention_ms": 10}
+    log = restarted(open_log, **settings)
+    reads.clear()
+    job = log.prepare_retention(NOW_MS + 20)
+    assert job is not None
+    in_thread(job)
+    log.complete_read(job)
+    assert log.prepare_retention(NOW_MS + 20) is None
+    assert log.delete_old_segments(20, NOW_MS + 20) > 1
+    assert threading.current_thread().name not in reads
+
+
 def test_sizes_are_told_from_memory(open_log: OpenLog, reads: list[str]) -> None:
     log = restarted(open_log, **MANY)
     reads.clear()

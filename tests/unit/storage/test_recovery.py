@@ -169,7 +169,7 @@ def test_only_segments_from_the_recovery_point_on_are_verified(open_log: OpenLog
     data = bytearray(disk.read_bytes(log_path(directory)))
     data[100] ^= 1
     disk.write_bytes(log_path(directory), data)
-    log = open_log(clean=False, recovery_point=bases[1], segment_bytes=250)
+    log = open_log(clean=False, recovery_point=bases[1] + 1, segment_bytes=250)
     assert log.corruption is None
     assert log.log_end_offset == 9
 
