@@ -109,19 +109,17 @@ class Appender:
         self._buffers.clear()
         self._staged_bytes = 0
 
-    def append_as_follower(
-        self, records: memoryview, *, wall_ms: int = NO_TIMESTAMP, allow_gap: bool | None = None
-    ) -> AppendInfo:
+    def append_as_follower(self, records: memoryview, *, wall_ms: int = NO_TIMESTAMP) -> AppendInfo:
         """Append batches as the leader wrote them; one cut off at the end of ``records`` is left out (row R11).
 
-        IllegalLogState when they do not begin at ``log_end_offset`` (a compacted log may have gaps: ``allow_gap``,
-        by default so for ``cleanup.policy=compact``) or epochs fall. CORRUPT_MESSAGE when a batch is damaged. In both
-        cases nothing is appended. ``wall_ms`` serves ``segment.ms``.
+        IllegalLogState when they begin before ``log_end_offset`` (behind it they may: compaction leaves gaps) or epochs
+        fall. CORRUPT_MESSAGE when a batch is damaged. In both cases nothing is appended. ``wall_ms`` serves
+        ``segment.ms``.
         """
         log = self._log
         self.commit()
         assert log.cut_floor is None, "the log is being cut"
-        batches = checked_batches(log, records, log.config.is_compacted if allow_gap is None else allow_gap)
+        batches = checked_batches(log, records)
         run_start = run_end = 0
         for position, header in batches:
             size = header.batch_length + LOG_OVERHEAD

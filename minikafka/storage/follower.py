@@ -12,12 +12,15 @@ if TYPE_CHECKING:
     from minikafka.storage.log import Log
 
 
-def checked_batches(log: Log, records: memoryview, allow_gap: bool) -> list[tuple[int, BatchHeader]]:
-    """(position, header) of each whole batch in ``records``, which continue the log."""
+def checked_batches(log: Log, records: memoryview) -> list[tuple[int, BatchHeader]]:
+    """(position, header) of each whole batch in ``records``, which continue the log.
+
+    Upward gaps are let pass: compaction leaves them, also in a topic that is not compacted any more.
+    """
     batches = list(iter_batches(records))
     expected, epoch = log.log_end_offset, log.epochs.latest_epoch
     for position, header in batches:
-        if header.base_offset != expected and not (allow_gap and header.base_offset > expected):
+        if header.base_offset < expected:
             raise IllegalLogState(f"{log.topic_partition} ends at {expected}; a batch at {header.base_offset} came")
         if header.leader_epoch < epoch:
             raise IllegalLogState(

@@ -83,7 +83,7 @@ class ReplicaMove:
         if base_offset < future.log_end_offset:  # the log starts inside a batch
             assert future.log_start_offset == future.log_end_offset
             future.truncate_fully_and_start_at(base_offset)
-        future.append_as_follower(memoryview(records), allow_gap=True)
+        future.append_as_follower(memoryview(records))
         future.maybe_increment_log_start_offset(self.current.log_start_offset)
 
     def seal(self) -> None:
