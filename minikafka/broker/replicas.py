@@ -84,7 +84,7 @@ class Replicas:
     def leader_of(self, where: TopicPartition, *, current_leader_epoch: int = NO_EPOCH) -> Partition:
         """The partition, led here and in the caller's epoch; else the KafkaError of row E3."""
         partition = self.replica_of(where, current_leader_epoch=current_leader_epoch)
-        if partition.leader is None:
+        if partition.replica.leader is None:
             raise KafkaError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER, f"node {partition.leader_id} leads {where}, not this one"
             )
@@ -130,7 +130,7 @@ class Replicas:
         view = memoryview(b"") if records is None else memoryview(records)
         try:
             partition = self._open_to_producers(where)
-            leader = partition.leader
+            leader = partition.replica.leader
             assert leader is not None
             if acks == ALL_IN_SYNC:
                 leader.check_enough_in_sync()
@@ -161,7 +161,7 @@ class Replicas:
     def stage(self, partition: Partition, records: memoryview, header: BatchHeader) -> AppendInfo:
         """Give a checked batch its offsets; the view must live until :meth:`commit_staged`."""
         wall_ms = self._wall_ms or self._read_wall_ms()
-        appended = partition.log.stage(records, header, leader_epoch=partition.leader_epoch, wall_ms=wall_ms)
+        appended = partition.log.stage(records, header, leader_epoch=partition.replica.leader_epoch, wall_ms=wall_ms)
         if not partition.is_staged:
             partition.is_staged = True
             self._staged.append(partition)
@@ -251,7 +251,9 @@ class Replicas:
             return None
         waiting = [result.where for result in results if result.required_offset >= 0]
         epochs = [
-            partition.leader_epoch if (partition := self._partitions.get(result.where)) is not None else NO_EPOCH
+            partition.replica.leader_epoch
+            if (partition := self._partitions.get(result.where)) is not None
+            else NO_EPOCH
             for result in results
         ]
         operation = DelayedProduce(timeout_ms, results, epochs, self, done, needs_all=acks == ALL_IN_SYNC)
@@ -263,9 +265,8 @@ class Replicas:
         for result in results:
             if result.required_offset >= 0:
                 partition = self._partitions.get(result.where)
-                if partition is None or partition.leader is None:
-                    return True
-                if partition.leader.log_end_offset < result.required_offset:
+                leader = None if partition is None else partition.replica.leader
+                if leader is None or leader.log_end_offset < result.required_offset:
                     return True
         return False
 
@@ -297,7 +298,7 @@ class Replicas:
             listener = self.high_watermark_listeners.get(where)
             partition = self._partitions.get(where)
             if listener is not None and partition is not None:
-                listener(partition.high_watermark)
+                listener(partition.replica.high_watermark)
             self.produces.check_and_complete(where)
             self.consumer_fetches.check_and_complete(where)
 

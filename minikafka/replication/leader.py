@@ -201,15 +201,6 @@ class LeaderState:
                 f" fewer than min.insync.replicas={self._min_insync_replicas}",
             )
 
-    def check_required_offset(self, required_offset: int) -> tuple[bool, ErrorCode]:
-        """Is an acks=all append that ends at ``required_offset`` answered, and with what (rows R23, D4)?
-
-        With too small an ISR the high watermark stands still, for who knows how long: whoever waits is told at once.
-        """
-        if self.is_under_min_isr:
-            return True, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-        return self.high_watermark >= required_offset, ErrorCode.NONE
-
     # -- the ISR ----------------------------------------------------------------------------------------------------
 
     def maybe_expand(self, replica_id: int, now_ms: int) -> IsrProposal | None:

@@ -139,6 +139,7 @@ class LocalReplica:
         "damage_offset",
         "directory_id",
         "is_directory_told",
+        "is_offline",
         "leader",
         "leader_epoch",
         "leader_id",
@@ -170,6 +171,7 @@ class LocalReplica:
         self.leader_id = NO_NODE
         self.leader_epoch = NO_EPOCH
         self.role = Role.IDLE
+        self.is_offline = False  # its directory failed, or it is gone: nothing can be read or written
         self.condition = Condition.WHOLE if damage_offset is None else Condition.DAMAGED
         self.damage_offset = damage_offset
         self.directory_id = directory_id
@@ -211,11 +213,6 @@ class LocalReplica:
     # -- what may be asked of it ------------------------------------------------------------------------------------
 
     @property
-    def is_offline(self) -> bool:
-        """Its directory failed, or it is gone: nothing can be read or written."""
-        return self.role in (Role.OFFLINE, Role.REMOVED)
-
-    @property
     def is_followed(self) -> bool:
         """Another node leads, and what it sends may be appended."""
         return self.role is Role.FOLLOWER and self._is_following and self.cut is None
@@ -231,26 +228,25 @@ class LocalReplica:
 
         ``needs_all``: acks=all, that is the high watermark; else the leader's own counted end (rows R23, D4).
         """
-        if self.is_offline:
-            return ErrorCode.KAFKA_STORAGE_ERROR
         leader = self.leader
-        if leader is None or self.leader_epoch != leader_epoch:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if leader is None or leader.leader_epoch != leader_epoch:
+            return ErrorCode.KAFKA_STORAGE_ERROR if self.is_offline else ErrorCode.NOT_LEADER_OR_FOLLOWER
         if not needs_all:
             return ErrorCode.NONE if leader.log_end_offset >= required_offset else None
-        is_answered, error = leader.check_required_offset(required_offset)
-        return error if is_answered else None
+        if leader.is_under_min_isr:  # the high watermark stands still, for who knows how long
+            return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        return ErrorCode.NONE if leader.high_watermark >= required_offset else None
 
     # -- the data path ----------------------------------------------------------------------------------------------
 
     def on_written(self, now_ms: int) -> int:
         """A leader's log grew: what moved, as bits (rows R1, R21)."""
-        leader = self.leader
-        if self.is_sync_due:
+        leader, log_end_offset = self.leader, self.log.log_end_offset
+        if log_end_offset - self.log.recovery_point >= self._settings.flush_messages:
             return LOG_END_MOVED | SYNC_DUE  # followers need not wait for our disk
         if leader is None:
             return NOTHING_MOVED
-        if leader.on_append(self.log.log_end_offset, now_ms):
+        if leader.on_append(log_end_offset, now_ms):
             return LOG_END_MOVED | HIGH_WATERMARK_MOVED
         return LOG_END_MOVED
 
@@ -433,6 +429,7 @@ class LocalReplica:
         self._follower_high_watermark = self.high_watermark
         self.leader = None
         self.role = role
+        self.is_offline = True
         effects = [*self._stop_following(), do.AnswerWaiting()]
         return [*effects, do.LeadsNoMore()] if has_led else effects
 

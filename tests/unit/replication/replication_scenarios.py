@@ -172,8 +172,9 @@ class Scenario(Cluster):
 
     def do_acks(self, name, required_offset):
         """Is an acks=all append that ends there acknowledged?"""
-        done, error = self.named(name).leader.check_required_offset(int(required_offset))
-        self.note(f"{'answered' if done else 'waits'}{'' if error is ErrorCode.NONE else ' ' + error.name}")
+        replica = self.named(name).replica
+        error = replica.acknowledgement_of(int(required_offset), replica.leader_epoch, needs_all=True)
+        self.note("waits" if error is None else f"answered{'' if error is ErrorCode.NONE else ' ' + error.name}")
 
     def do_forget_sessions(self, name):
         """A leader evicts every fetch session."""

@@ -384,23 +384,23 @@ def test_too_small_an_isr_refuses_an_append():
 
 @pytest.mark.spec("R23")
 @pytest.mark.spec("D4")
-def test_an_append_is_answered_once_the_high_watermark_passed_it():
+def test_the_high_watermark_passes_what_the_isr_has_while_it_is_large_enough():
     leader = make(isr=(1, 2), min_insync=2)
-    assert leader.check_required_offset(10) == (False, ErrorCode.NONE)
+    assert leader.high_watermark == 0
     fetch(leader, 2, 10)
-    assert leader.check_required_offset(10) == (True, ErrorCode.NONE)
+    assert leader.high_watermark == 10
     leader.on_metadata((1,), 4, (1, 2, 3), 0)
-    assert leader.check_required_offset(10) == (True, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+    assert leader.is_under_min_isr
 
 
 @pytest.mark.spec("R23")
 def test_who_waits_while_the_isr_becomes_too_small_is_told_at_once():
     leader = make(isr=(1, 2), min_insync=2)
     shrink = leader.maybe_shrink(LAG_MS + 1)
-    assert leader.check_required_offset(10) == (False, ErrorCode.NONE), "while that is in flight nothing is settled"
+    assert not leader.is_under_min_isr, "while that is in flight nothing is settled"
     assert not leader.on_proposal_accepted(shrink, (1,), 4, LAG_MS + 1)
     assert leader.high_watermark == 0
-    assert leader.check_required_offset(10) == (True, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+    assert leader.is_under_min_isr
 
 
 # -- views -------------------------------------------------------------------------------------------------------------
