@@ -72,7 +72,7 @@ def audit(
         if stored is None and bootstrap_servers is not None:
             stored = stored_in_topics(spark, topics, bootstrap_servers)
         events = read_events(spark, files)
-        check_files(events)
+        names = check_files(events)
         size_bytes = sum(file.stat().st_size for file in files)
         tasks = max(int(spark.conf.get("spark.sql.shuffle.partitions") or 1), 1 + size_bytes // _BYTES_PER_TASK)
         told = _of(topics, items(events, _OF_RECORDS))
@@ -88,7 +88,7 @@ def audit(
         starts |= {name: max(starts.get(name, 0), offset) for name, offset in log_starts.items()}
         bounds = readers.bounds(spark, highest, found, starts, None if stored is None else READER)
         steps = tables.steps(_of(topics, items(events, _OF_ORDER)))
-        verdict = _Audit(sightings, steps, bounds, process_names(events), tasks, stored is not None).verdict()
+        verdict = _Audit(sightings, steps, bounds, process_names(spark, names), tasks, stored is not None).verdict()
     told_of = {partition.topic for partition in verdict.partitions if partition.sent}
     for topic in topics:
         if topic not in told_of:

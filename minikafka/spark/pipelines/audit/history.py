@@ -81,8 +81,9 @@ def read_events(spark: SparkSession, files: Sequence[Path]) -> DataFrame:
     return events.withColumn("p", fn.concat_ws(":", "file", "p")) if len(files) > 1 else events
 
 
-def check_files(events: DataFrame) -> None:
+def check_files(events: DataFrame) -> list[str]:
     """Refuse what is no history: a damaged line, a missing one. A last line that its writer did not finish is fine.
+    Answers the names of the processes: few.
 
     Events are numbered without a gap: so when none is missing, the one line that is no event is the last.
     """
@@ -93,9 +94,12 @@ def check_files(events: DataFrame) -> None:
         fn.max(fn.when(is_event, i)).alias("last"),
         fn.sum(fn.when(is_event, i)).alias("sum"),
         fn.count_if(~is_event).alias("damaged"),
+        fn.collect_set(fn.when(is_event, fn.col("p"))).alias("processes"),
         fn.max(fn.when(~is_event, fn.coalesce(fn.substring(line, 1, _SHOWN), fn.lit("")))).alias("shown"),
     )
+    processes: dict[str, None] = {}
     for row in files.sort("file").collect():
+        processes |= dict.fromkeys(sorted(row["processes"]))
         count = row["events"]
         is_whole = count == 0 or (row["last"] == count - 1 and row["sum"] == count * (count - 1) // 2)
         is_torn = row["damaged"] == 1 and row["shown"].startswith("{")
@@ -107,6 +111,7 @@ def check_files(events: DataFrame) -> None:
                 f"{row['file']}: it holds {count:,} events, and the last is number {row['last']:,}: "
                 "lines are missing or there twice, so it proves nothing"
             )
+    return list(processes)
 
 
 def items(events: DataFrame, kinds: Sequence[Kind]) -> DataFrame:
@@ -142,9 +147,10 @@ def marks(events: DataFrame, kinds: Sequence[Kind]) -> DataFrame:
     )
 
 
-def process_names(events: DataFrame) -> DataFrame:
-    """``(process, name)``: few rows."""
-    return events.groupBy(fn.col("p").alias("name")).agg(fn.xxhash64(fn.first("p")).alias("process"))
+def process_names(spark: SparkSession, names: Sequence[str]) -> DataFrame:
+    """``(process, name)``."""
+    table = spark.createDataFrame([(name,) for name in names], "name STRING")
+    return table.select(fn.xxhash64("name").alias("process"), "name")
 
 
 def _is(*kinds: Kind) -> Column:
