@@ -26,8 +26,8 @@ from minikafka.metadata.image import EMPTY_IMAGE, BrokerImage, MetadataImage, To
 from minikafka.model import NO_NODE
 from minikafka.net.connection import Connection
 
-LOOK_TIMEOUT_S: Final = 0.05  # who does not answer within that is silent, and has not vanished
-DECISION_TIMEOUT_S: Final = 0.5
+LOOK_TIMEOUT_S: Final = 0.2  # who does not answer within that is silent, and has not vanished
+DECISION_TIMEOUT_S: Final = 1.0  # as long as a client idles that was told too early
 LISTED_AFTER_FENCING_S: Final = 2.0
 
 
