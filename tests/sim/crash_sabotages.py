@@ -156,7 +156,7 @@ def old_segments_go_before_the_new_ones_have_their_names(job: CompactionJob) -> 
     job.store_bounds()
 
 
-@SUITE.replaces(CompactionJob, "publish", seed=38)
+@SUITE.replaces(CompactionJob, "publish", seed=104)
 def recovery_looks_at_what_was_compacted(job: CompactionJob) -> None:
     """The recovery point on disk is below the new segments, whose gaps recovery takes for losses."""
     job.store_bounds = lambda: None

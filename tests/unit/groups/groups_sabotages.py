@@ -170,7 +170,7 @@ def leader_answered_last(group: Group, waiting: Iterable[str]) -> list[str]:
     return list(waiting)
 
 
-@SUITE.replaces(membership, "_pending_shrank")
+@SUITE.replaces(membership, "_pending_shrank", seed=118)
 def generation_ends_with_an_unused_id(shard: Shard, group: Group) -> None:
     """A client that asked for an id and went away counts as a member that left."""
     membership._membership_shrank(shard, group)
@@ -191,7 +191,7 @@ def topics_told_by_name_only(shard: Shard, topic: str, value: Any) -> bool:
 _sound_of_deleted_topics = deletion._of_deleted_topics
 
 
-@SUITE.replaces(deletion, "_of_deleted_topics")
+@SUITE.replaces(deletion, "_of_deleted_topics", seed=284)
 def tombstone_behind_a_newer_commit(shard: Shard, group: Group, in_flight: Any) -> Any:
     """An offset of a deleted topic is removed although the next topic of its name has a commit on its way."""
     return _sound_of_deleted_topics(shard, group, {})
