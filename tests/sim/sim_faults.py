@@ -131,7 +131,9 @@ class Faults:
             if machine.process is not None:
                 machine.process.slowness = 1.0
         if self.media.machine is not None:
+            self.media.note_offline(self.media.machine)
             self.media.machine.kill()  # what is found when it starts must be found by then
+            self.media.replace_disk(self.media.machine)
         cluster.start()
 
     # -- processes ----------------------------------------------------------------------------------------------------

@@ -33,9 +33,9 @@ class Media:
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
-        self._at_rest: Machine | None = None
         self.machine: Machine | None = None
         self.damages: list[Damage] = []
+        self._offline = ""
         self.on_whole: Callable[[Machine], None] = lambda machine: None
         """A machine's logs are whole again, and must stay so."""
 
@@ -83,14 +83,19 @@ class Media:
             yield from (f"{path}/{name}" for name, node in entries.items() if isinstance(node, Directory))
 
     def replace_disk(self, machine: Machine) -> None:
-        """What a person does when a node says that it does not start because of its ``meta.properties``."""
+        """What a person does while a node is down that said it cannot use a directory because of its identity."""
         spoiled = {one.path for one in self.damages if basename(one.path) == META_FILE}
         for path in sorted(spoiled) if machine is self.machine else ():
-            if path in str(machine.failure):
+            if dirname(path) in f"{machine.failure} {self._offline}":
                 damage(machine.disk, dirname(path), "lost", self._cluster.rng)
                 self.damages.append(Damage(dirname(path), "lost"))
                 self.damages = [one for one in self.damages if one.path != path]
                 self._cluster.say(machine.host, f"the disk below {dirname(path)} is replaced")
+
+    def note_offline(self, machine: Machine) -> None:
+        """Read why a node that runs does without some directory."""
+        directories = [] if machine.node is None else machine.node.store.directories
+        self._offline = "; ".join(str(one.failure) for one in directories if one.failure is not None)
 
     # -- healing ------------------------------------------------------------------------------------------------------
 

@@ -28,8 +28,8 @@ from minikafka.testing.loop import Simulator
 DURATION_S: Final = 60.0
 HEALING_S: Final = 120.0
 MIN_ACKNOWLEDGED_PER_S: Final = 0.3
-EXCUSES: Final = ("no space left on device", "disk failure")
-"""Why a node may stop."""
+EXCUSES: Final = ("no space left on device", "disk failure", "__cluster_metadata-0 cannot be read")
+"""Why a node may stop. One that reads damage in its metadata log stops, and mends it when it starts again."""
 
 
 @dataclass
