@@ -106,8 +106,8 @@ class Invariants:
                 )
 
     def _check_partition(self, machine: Machine, partition: Partition) -> None:
-        if partition.replica.is_offline:
-            return
+        if partition.replica.is_offline or partition.log.is_cutting:
+            return  # a log that is being cut serves nothing; its high watermark falls when that is done
         where = (partition.topic_partition, partition.topic_id)
         high_watermark, log_end_offset = partition.high_watermark, partition.log.log_end_offset
         if high_watermark > log_end_offset and partition.replica.cut is None:  # a thread is cutting it
