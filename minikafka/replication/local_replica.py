@@ -208,7 +208,9 @@ class LocalReplica:
     @property
     def high_watermark(self) -> int:
         """First offset a consumer may not read (row R24)."""
-        return self._follower_high_watermark if self.leader is None else self.leader.high_watermark
+        if self.leader is not None:
+            return self.leader.high_watermark
+        return min(self._follower_high_watermark, self.log.log_end_offset)  # a log ends earlier once a cut has begun
 
     # -- what may be asked of it ------------------------------------------------------------------------------------
 
@@ -492,7 +494,7 @@ class LocalReplica:
         """Where the cluster shall take the replica to be."""
         claimed = self.directory_id
         if self.condition is Condition.DAMAGED:
-            is_last = {*committed.isr, *committed.elr} == {self._local_id}
+            is_last = {*committed.isr, *committed.elr} <= {self._local_id}  # none at all: who led last may lead again
             claimed = self.directory_id if is_last else LOST_DIRECTORY
         known = committed.directory_id
         if known == claimed or claimed == UNASSIGNED_DIRECTORY:

@@ -155,7 +155,8 @@ class LogDir:
                 raise
             self.unusable[where] = str(error)
             return
-        if topic_id == ZERO_TOPIC_ID and where.topic != CLUSTER_METADATA_TOPIC:
+        is_named = topic_id != ZERO_TOPIC_ID or where.topic == CLUSTER_METADATA_TOPIC
+        if not is_named and log.log_end_offset > 0:  # a power cut leaves new logs without a name and without records
             log.corruption = mark_unidentified(self._disk, directory)
         log.first_dirty_offset = min(recorded.first_dirty.get(where, 0), log.log_end_offset)
         log.flusher.take_along(f"{directory}/{PARTITION_METADATA_FILE}")
@@ -254,7 +255,8 @@ class LogDir:
         path = f"{log.directory}/{PARTITION_METADATA_FILE}"
         log.flusher.take_along(path)
         try:
-            log.corruption = mark_unidentified(self._disk, log.directory)
+            if log.log_end_offset > 0:
+                log.corruption = mark_unidentified(self._disk, log.directory)
             write_topic_id(self._disk, log.directory, topic_id)
         except OSError as error:
             self.fail(StorageFailure(f"could not write {path}: {error}"))

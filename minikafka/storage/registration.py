@@ -17,7 +17,7 @@ from uuid import UUID
 
 import structlog
 
-from minikafka.model import CLUSTER_METADATA_TOPIC, NO_EPOCH
+from minikafka.model import CLUSTER_METADATA_TOPIC, NO_EPOCH, ZERO_TOPIC_ID
 from minikafka.storage.damage import remove_torn_mark
 from minikafka.storage.disk import Disk
 from minikafka.storage.errors import StorageFailure
@@ -78,7 +78,12 @@ class Registrations:
         """Partitions by topic id: the logs that are here, undamaged, and known to be theirs."""
         whole: dict[UUID, list[int]] = {}
         for log_ in self._replicas():
-            if log_.corruption is None and log_.failure is None and not log_.was_torn:
+            if (
+                log_.corruption is None
+                and log_.failure is None
+                and not log_.was_torn
+                and log_.topic_id != ZERO_TOPIC_ID
+            ):
                 whole.setdefault(log_.topic_id, []).append(log_.topic_partition.partition)
         return {topic_id: tuple(sorted(partitions)) for topic_id, partitions in sorted(whole.items())}
 
