@@ -467,6 +467,8 @@ class LocalReplica:
         assert self.cut is None, f"{self.cut} is under way"
         assert self.leader is None, "leaders cut nothing"
         self.cut = cut
+        if isinstance(cut, do.Cut):  # from now on; where the log ends then is known when it is done
+            self._follower_high_watermark = min(self._follower_high_watermark, cut.offset)
         return cut
 
     # -- damage, directories ----------------------------------------------------------------------------------------

@@ -6,14 +6,13 @@ from local_replica_model import LocalReplicaCluster, run, trace_of
 from planted.registry import Suite
 
 from minikafka.metadata.controller import partition_change, partitions
-from minikafka.model import NO_NODE
 from minikafka.replication import replica_effects as do
 from minikafka.replication.local_replica import Condition, LocalReplica
 
 SUITE = Suite("local replica", "roles, cuts, syncs, damage and moves of local replicas", run, 50_000, trace=trace_of)
 
 
-@SUITE.plants()
+@SUITE.plants(seed=309)
 def a_new_leader_counts_what_is_not_synced(monkeypatch):
     """With flush.messages=1 its high watermark begins at its unsynced end, as it once did."""
     lead = LocalReplica._lead
@@ -34,7 +33,7 @@ def what_is_written_counts_before_it_is_synced(monkeypatch):
     monkeypatch.setattr(LocalReplica, "_counted_end", lambda self: self.log.log_end_offset)
 
 
-@SUITE.plants()
+@SUITE.plants(seed=1115)
 def damage_is_cut_before_the_controller_knows(monkeypatch):
     """A damaged replica believes what it knows of the ISR, as it once did: it may have been let in meanwhile."""
 
@@ -45,7 +44,7 @@ def damage_is_cut_before_the_controller_knows(monkeypatch):
     monkeypatch.setattr(LocalReplica, "_must_refetch", at_once)
 
 
-@SUITE.plants()
+@SUITE.plants(seed=1369)
 def a_replica_begins_anew_in_the_same_leader_epoch(monkeypatch):
     """A fetch that it sent before it was cut may let it join the ISR."""
     change_record = partition_change.change_record
@@ -76,7 +75,7 @@ def damage_does_not_outlive_its_process(monkeypatch):
     monkeypatch.setattr(LocalReplicaCluster, "local_replica", whole)
 
 
-@SUITE.plants()
+@SUITE.plants(seed=2198)
 def roles_change_while_the_log_is_cut(monkeypatch):
     """Metadata that comes during a cut is acted on at once."""
 
@@ -115,19 +114,3 @@ def a_moved_replica_does_not_say_where_it_is(monkeypatch):
         "_claims",
         lambda self, committed: claims(self, committed) if self.condition is not Condition.WHOLE else [],
     )
-
-
-@SUITE.plants()
-def a_follower_of_nobody_goes_on_following(monkeypatch):
-    """With no leader known the replica stays in its fetcher, in an epoch that is over."""
-    resign = LocalReplica._resign
-
-    def stay(self, committed):
-        is_following = self._is_following
-        effects = resign(self, committed)
-        if committed.leader_id == NO_NODE and is_following:
-            self._is_following = True
-            return [each for each in effects if not isinstance(each, do.StopFollowing)]
-        return effects
-
-    monkeypatch.setattr(LocalReplica, "_resign", stay)

@@ -209,6 +209,7 @@ def test_a_cut_below_the_high_watermark_is_said():
     rig = Rig(high_watermark=4)
     rig.told(OTHER)
     assert rig.replica.truncate(3) == [do.Say(do.Saying.LOSS_BY_TRUNCATION, 3, 4), do.Cut(3)]
+    assert rig.replica.high_watermark == 3, "while it is being cut, too"
     rig.log.truncate_to(3)
     assert rig.replica.on_cut(0) == []
     assert rig.replica.high_watermark == 3
