@@ -3,6 +3,8 @@
 ::
 
     local_replica.py  LocalReplica: a replica on this node, its role, its condition, what of it counts
+    replica_condition.py  ReplicaCondition: whether its log may be believed
+    replica_facts.py  what it is told, and what it may ask
     replica_effects.py  what it asks its driver to do
     leader.py         LeaderState: what followers have, high watermark, ISR; one per led partition
     progress.py       ReplicaProgress: what the leader knows of one follower (row R17)

@@ -11,18 +11,7 @@ Role::
     any  ------ the directory failed ----------> OFFLINE, until the node starts again
     any  ------ metadata: no replica here -----> REMOVED
 
-Condition of the log::
-
-    WHOLE ------ damage found ----------------------------> DAMAGED (from an offset on): claims to be lost
-    DAMAGED ---- the claim is committed, somebody leads --> REFETCHING: cut there, fetched again
-    REFETCHING - in the ISR again, or leading ------------> WHOLE
-    REFETCHING - damage found ----------------------------> DAMAGED
-
-A damaged replica must neither lead nor vouch for anything while others can: it claims to be in a lost directory, which
-the controller answers by taking it out of ISR and ELR (KIP-858, KIP-966). Nothing is cut before metadata says so: what
-this node knows of the ISR may be old, and it may have been let in meanwhile for what it had. Once it is cut it claims
-to be where it is. So an ISR with it in metadata that comes later was proposed for what it fetched again. The last
-complete replica claims nothing: what is left of it is better than nothing.
+Whether the log may be believed is a machine of its own (:mod:`~minikafka.replication.replica_condition`).
 
 A **cut** is one job on the disk. While it is under way the role stands still: what metadata says meanwhile is acted on
 when the cut is done, in the order in which it matters (the last word). So nothing is appended to, led from or fetched
@@ -38,25 +27,17 @@ the log's end.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import Enum
-from typing import Final, NamedTuple, Protocol
+from typing import Final
 from uuid import UUID
 
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import (
-    LOST_DIRECTORY,
-    NO_EPOCH,
-    NO_NODE,
-    UNASSIGNED_DIRECTORY,
-    OffsetAndEpoch,
-    TopicPartition,
-)
+from minikafka.model import LOST_DIRECTORY, NO_EPOCH, NO_NODE, UNASSIGNED_DIRECTORY, OffsetAndEpoch, TopicPartition
 from minikafka.replication import replica_effects as do
-from minikafka.replication.epochs import EpochLog
 from minikafka.replication.isr import IsrProposal
 from minikafka.replication.leader import FollowerFetchOutcome, LeaderState
-from minikafka.replication.progress import UNKNOWN_BROKER_EPOCH
+from minikafka.replication.replica_condition import ReplicaCondition
+from minikafka.replication.replica_facts import CommittedPartition, LocalLog, ReplicaSettings, Surroundings
 
 Effects = list[do.ReplicaEffect]
 
@@ -77,53 +58,6 @@ class Role(Enum):
     REMOVED = "removed"
 
 
-class Condition(Enum):
-    """What may be believed of the log."""
-
-    WHOLE = "whole"
-    DAMAGED = "damaged"
-    REFETCHING = "refetching"
-
-
-class LocalLog(EpochLog, Protocol):
-    """What is asked of the replica's log."""
-
-    @property
-    def recovery_point(self) -> int:
-        """First offset that is not synced."""
-
-
-class CommittedPartition(NamedTuple):
-    """What committed metadata says of the partition."""
-
-    leader_id: int
-    leader_epoch: int
-    partition_epoch: int
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-    elr: tuple[int, ...]
-    directory_id: UUID
-    """Where the cluster takes this node's replica to be (KIP-858)."""
-
-
-class ReplicaSettings(NamedTuple):
-    """The settings of topic and broker that decide here; times in milliseconds."""
-
-    min_insync_replicas: int
-    flush_messages: int
-    lag_time_max_ms: int
-
-
-class Surroundings(NamedTuple):
-    """What is asked of the node whenever it matters, never remembered."""
-
-    is_eligible: Callable[[int, int], bool]
-    """(replica id, broker epoch): would committed metadata let that process into an ISR now?"""
-    broker_epoch: Callable[[], int] = lambda: UNKNOWN_BROKER_EPOCH
-    is_leaving: Callable[[], bool] = lambda: False
-    """This node is in controlled shutdown."""
-
-
 class LocalReplica:
     """See the module. It is the fetcher's view of the log, too (:class:`~minikafka.replication.epochs.ReplicaLog`)."""
 
@@ -136,7 +70,6 @@ class LocalReplica:
         "_surroundings",
         "condition",
         "cut",
-        "damage_offset",
         "directory_id",
         "is_directory_told",
         "is_offline",
@@ -172,8 +105,7 @@ class LocalReplica:
         self.leader_epoch = NO_EPOCH
         self.role = Role.IDLE
         self.is_offline = False  # its directory failed, or it is gone: nothing can be read or written
-        self.condition = Condition.WHOLE if damage_offset is None else Condition.DAMAGED
-        self.damage_offset = damage_offset
+        self.condition = ReplicaCondition(local_id, damage_offset)
         self.directory_id = directory_id
         self.is_directory_told = is_directory_told
         self.cut: do.Cut | do.Restart | None = None  # under way
@@ -376,7 +308,7 @@ class LocalReplica:
             is_eligible=self._surroundings.is_eligible,
         )
         self.role, self.leader_id, self.leader_epoch = Role.LEADER, self._local_id, epoch
-        effects += self._end_refetch(committed)
+        effects += self._mend(committed)
         effects += [do.AnswerWaiting(), do.Leads()]
         if self.is_sync_due:
             effects.append(do.Sync())
@@ -396,13 +328,11 @@ class LocalReplica:
         if is_new:
             effects += self._resign(committed)
         else:
-            effects += self._end_refetch(committed)
+            effects += self._mend(committed)
         if committed.leader_id == NO_NODE:
             return effects
-        if self._must_refetch(committed):
-            assert self.damage_offset is not None
-            self.condition = Condition.REFETCHING
-            return effects + self._stop_following() + [self._begin(do.Cut(self.damage_offset, is_refetch=True))]
+        if self.condition.must_refetch(committed):
+            return effects + self._stop_following() + [self._begin(self.condition.begin_refetch())]
         if not self._is_following and not self._is_leaving(committed):
             self._is_following = True
             effects.append(do.Follow(committed.leader_id, committed.leader_epoch))
@@ -477,10 +407,7 @@ class LocalReplica:
         """Damaged bytes were found: what the log holds from ``offset`` on may not be believed (P5)."""
         if self.is_offline:
             return []
-        if self.condition is Condition.DAMAGED and self.damage_offset is not None:
-            offset = min(offset, self.damage_offset)
-        self.damage_offset = offset
-        self.condition = Condition.DAMAGED
+        self.condition.on_damage(offset)
         return self._take_role(now_ms)
 
     def on_moved(self, log: LocalLog, directory_id: UUID, now_ms: int) -> Effects:
@@ -493,29 +420,15 @@ class LocalReplica:
         return effects + ([] if self._committed is None else self._claims(self._committed))
 
     def _claims(self, committed: CommittedPartition) -> Effects:
-        """Where the cluster shall take the replica to be."""
-        claimed = self.directory_id
-        if self.condition is Condition.DAMAGED:
-            is_last = {*committed.isr, *committed.elr} <= {self._local_id}  # none at all: who led last may lead again
-            claimed = self.directory_id if is_last else LOST_DIRECTORY
-        known = committed.directory_id
+        """Where the cluster shall take the replica to be, if that is news to it."""
+        claimed, known = self.condition.claimed_directory(self.directory_id, committed), committed.directory_id
         if known == claimed or claimed == UNASSIGNED_DIRECTORY:
             return []
         is_news = known != UNASSIGNED_DIRECTORY or self.is_directory_told or claimed == LOST_DIRECTORY
         return [do.Claim(claimed)] if is_news else []
 
-    def _must_refetch(self, committed: CommittedPartition) -> bool:
-        """Not while others may count on this copy."""
-        is_out = self._local_id not in (*committed.isr, *committed.elr)
-        return self.condition is Condition.DAMAGED and is_out and committed.directory_id == LOST_DIRECTORY
-
-    def _end_refetch(self, committed: CommittedPartition) -> Effects:
-        """In the ISR again, or elected all the same: whatever was damaged has been replaced, or given up."""
-        if self.condition is not Condition.REFETCHING or self._local_id not in committed.isr:
-            return []
-        self.condition = Condition.WHOLE
-        self.damage_offset = None
-        return [do.MarkWhole()]
+    def _mend(self, committed: CommittedPartition) -> Effects:
+        return [do.MarkWhole()] if self.condition.maybe_mend(committed) else []
 
     # -- inside -----------------------------------------------------------------------------------------------------
 

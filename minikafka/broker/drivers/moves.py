@@ -22,7 +22,7 @@ from minikafka.broker.threads import RunInThread
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.topic_names import check_topic_name
 from minikafka.model import INTERNAL_TOPICS, TopicPartition
-from minikafka.replication.local_replica import Condition
+from minikafka.replication.replica_condition import Condition
 from minikafka.storage.errors import IllegalLogState
 from minikafka.storage.log import Log
 from minikafka.storage.log_dir import LogDir
@@ -69,7 +69,7 @@ class DirectoryMoves:
         if partition is None:
             self._wish(where, target)
             raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, f"there is no replica of {where} here yet")
-        if partition.replica.is_offline or partition.replica.condition is not Condition.WHOLE:
+        if partition.replica.is_offline or partition.replica.condition.now is not Condition.WHOLE:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{where} cannot be read: it is offline or damaged")
         if self._store.directory_of(where) is target:
             self._store.end_move(where)

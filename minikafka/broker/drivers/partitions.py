@@ -23,7 +23,8 @@ from minikafka.metadata.delta import MetadataDelta, difference
 from minikafka.metadata.image import EMPTY_IMAGE, ConfigResource, MetadataImage, PartitionImage
 from minikafka.metadata.records import ConfigResourceType
 from minikafka.model import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, TopicPartition
-from minikafka.replication.local_replica import CommittedPartition, LocalReplica, ReplicaSettings, Surroundings
+from minikafka.replication.local_replica import LocalReplica
+from minikafka.replication.replica_facts import CommittedPartition, ReplicaSettings, Surroundings
 from minikafka.storage.config import LogConfig
 from minikafka.storage.errors import StorageFailure
 from minikafka.storage.log import Log

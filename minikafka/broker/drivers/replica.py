@@ -22,7 +22,7 @@ from minikafka.broker.replicas import Replicas
 from minikafka.model import NO_NODE, TopicPartition
 from minikafka.replication import replica_effects as do
 from minikafka.replication.isr import IsrProposal
-from minikafka.replication.local_replica import CommittedPartition
+from minikafka.replication.replica_facts import CommittedPartition
 from minikafka.storage.errors import Corruption, StorageFailure
 from minikafka.storage.log import Log
 from minikafka.storage.log_store import LogStore

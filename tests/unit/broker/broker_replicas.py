@@ -21,7 +21,8 @@ from minikafka.errors import ErrorCode
 from minikafka.model import UNASSIGNED_DIRECTORY, TopicPartition
 from minikafka.replication import replica_effects as do
 from minikafka.replication.leader import LeaderState
-from minikafka.replication.local_replica import CommittedPartition, LocalReplica, ReplicaSettings, Surroundings
+from minikafka.replication.local_replica import LocalReplica
+from minikafka.replication.replica_facts import CommittedPartition, ReplicaSettings, Surroundings
 from minikafka.storage.disk import Disk
 from minikafka.storage.errors import StorageFailure
 from minikafka.storage.log import Log

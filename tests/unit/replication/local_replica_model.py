@@ -24,7 +24,8 @@ from replication_model import ViolationError
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.controller import commands as ask
 from minikafka.replication import replica_effects as do
-from minikafka.replication.local_replica import HIGH_WATERMARK_MOVED, SYNC_DUE, Condition, LocalReplica
+from minikafka.replication.local_replica import HIGH_WATERMARK_MOVED, SYNC_DUE, LocalReplica
+from minikafka.replication.replica_condition import Condition
 
 UNSYNCED = 1 << 62
 ANYTHING_LOST = -2
@@ -184,7 +185,7 @@ class LocalReplicaCluster(PartitionCluster):
     @staticmethod
     def may_move(node):
         replica = node.replica
-        return node.alive and replica is not None and node.running is None and replica.condition is Condition.WHOLE
+        return node.alive and replica is not None and node.running is None and replica.condition.now is Condition.WHOLE
 
     def lose_power(self):
         if self.flush_messages != 1:

@@ -7,7 +7,8 @@ from planted.registry import Suite
 
 from minikafka.metadata.controller import partition_change, partitions
 from minikafka.replication import replica_effects as do
-from minikafka.replication.local_replica import Condition, LocalReplica
+from minikafka.replication.local_replica import LocalReplica
+from minikafka.replication.replica_condition import Condition, ReplicaCondition
 
 SUITE = Suite("local replica", "roles, cuts, syncs, damage and moves of local replicas", run, 50_000, trace=trace_of)
 
@@ -38,10 +39,9 @@ def damage_is_cut_before_the_controller_knows(monkeypatch):
     """A damaged replica believes what it knows of the ISR, as it once did: it may have been let in meanwhile."""
 
     def at_once(self, committed):
-        is_out = self._local_id not in (*committed.isr, *committed.elr)
-        return self.condition is Condition.DAMAGED and is_out
+        return self.now is Condition.DAMAGED and self._local_id not in committed.complete
 
-    monkeypatch.setattr(LocalReplica, "_must_refetch", at_once)
+    monkeypatch.setattr(ReplicaCondition, "must_refetch", at_once)
 
 
 @SUITE.plants(seed=1369)
@@ -58,7 +58,7 @@ def a_replica_begins_anew_in_the_same_leader_epoch(monkeypatch):
 @SUITE.plants()
 def damage_is_kept_to_oneself(monkeypatch):
     """A damaged replica is cut while it is in the ISR, and claims nothing."""
-    monkeypatch.setattr(LocalReplica, "_must_refetch", lambda self, _committed: self.condition is Condition.DAMAGED)
+    monkeypatch.setattr(ReplicaCondition, "must_refetch", lambda self, _committed: self.now is Condition.DAMAGED)
 
 
 @SUITE.plants()
@@ -69,7 +69,7 @@ def damage_does_not_outlive_its_process(monkeypatch):
 
     def whole(self, node):
         made = replica(self, node)
-        made.condition, made.damage_offset = Condition.WHOLE, None
+        made.condition = ReplicaCondition(node.id, None)
         return made
 
     monkeypatch.setattr(LocalReplicaCluster, "local_replica", whole)
@@ -96,7 +96,7 @@ def roles_change_while_the_log_is_cut(monkeypatch):
 @SUITE.plants()
 def a_damaged_replica_is_never_refetched(monkeypatch):
     """It stays out of the ISR for good."""
-    monkeypatch.setattr(LocalReplica, "_must_refetch", lambda _self, _committed: False)
+    monkeypatch.setattr(ReplicaCondition, "must_refetch", lambda _self, _committed: False)
 
 
 @SUITE.plants()
@@ -112,5 +112,5 @@ def a_moved_replica_does_not_say_where_it_is(monkeypatch):
     monkeypatch.setattr(
         LocalReplica,
         "_claims",
-        lambda self, committed: claims(self, committed) if self.condition is not Condition.WHOLE else [],
+        lambda self, committed: claims(self, committed) if self.condition.now is not Condition.WHOLE else [],
     )

@@ -39,13 +39,8 @@ from minikafka.replication.effects import (
 )
 from minikafka.replication.fetch_state import FollowedPartition
 from minikafka.replication.fetcher import FetcherSettings, ReplicaFetcher
-from minikafka.replication.local_replica import (
-    HIGH_WATERMARK_MOVED,
-    CommittedPartition,
-    LocalReplica,
-    ReplicaSettings,
-    Surroundings,
-)
+from minikafka.replication.local_replica import HIGH_WATERMARK_MOVED, LocalReplica
+from minikafka.replication.replica_facts import CommittedPartition, ReplicaSettings, Surroundings
 from minikafka.replication.session_cache import FetchSessionCache
 from minikafka.wire.messages.fetch import EpochEndOffset as DivergingEpoch
 from minikafka.wire.messages.fetch import FetchResponse, PartitionData

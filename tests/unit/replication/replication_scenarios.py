@@ -15,7 +15,7 @@ from minikafka.errors import ErrorCode
 from minikafka.model import NO_NODE
 from minikafka.replication.effects import SendFetch, SendListOffsets, SendOffsetsForLeaderEpoch, Wait
 from minikafka.replication.fetcher import ReplicaFetcher
-from minikafka.replication.local_replica import ReplicaSettings
+from minikafka.replication.replica_facts import ReplicaSettings
 from minikafka.replication.session_cache import FetchSessionCache
 
 NAMES = "ABC"

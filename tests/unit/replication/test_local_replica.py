@@ -15,13 +15,11 @@ from minikafka.replication.local_replica import (
     LOG_END_MOVED,
     NOTHING_MOVED,
     SYNC_DUE,
-    CommittedPartition,
-    Condition,
     LocalReplica,
-    ReplicaSettings,
     Role,
-    Surroundings,
 )
+from minikafka.replication.replica_condition import Condition
+from minikafka.replication.replica_facts import CommittedPartition, ReplicaSettings, Surroundings
 
 ME, OTHER, THIRD = 1, 2, 3
 WHERE = TopicPartition("t", 0)
@@ -261,11 +259,11 @@ def test_a_damaged_leader_gives_up_everything_before_it_is_fetched_again():
     assert rig.replica.role is Role.LEADER, "until the controller took it away"
     effects = rig.told(OTHER, 3, isr=(OTHER,), version=1, directory=LOST_DIRECTORY)
     assert effects == [do.AnswerWaiting(), do.LeadsNoMore(), do.Cut(2, is_refetch=True)]
-    assert rig.replica.condition is Condition.REFETCHING
+    assert rig.replica.condition.now is Condition.REFETCHING
     rig.log.truncate_to(2)
     assert rig.replica.on_cut(0) == [do.Claim(DIRECTORY), do.Follow(OTHER, 3)]
     assert rig.told(OTHER, 3, isr=(ME, OTHER), version=2) == [do.MarkWhole()]
-    assert rig.replica.condition is Condition.WHOLE
+    assert rig.replica.condition.now is Condition.WHOLE
 
 
 @pytest.mark.spec("P5")
@@ -318,7 +316,7 @@ def test_an_unclean_election_ends_a_refetch():
     rig.log.truncate_to(2)
     rig.replica.on_cut(0)
     assert do.MarkWhole() in rig.told(ME, 3, isr=(ME,))
-    assert rig.replica.condition is Condition.WHOLE
+    assert rig.replica.condition.now is Condition.WHOLE
 
 
 @pytest.mark.spec("A5")
