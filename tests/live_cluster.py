@@ -145,8 +145,14 @@ def controller_of(cluster: LocalCluster) -> int:
 
 
 def partition_directories(cluster: LocalCluster, node_id: int, topic: str) -> list[Path]:
-    """The directories of the topic's partitions on a node, deleted ones that are not gone yet included."""
-    return sorted(cluster.layout.data_directory(node_id).glob(f"{topic}-*"))
+    """The directories of the topic's partitions on a node, deleted ones that are not gone yet included; no strays."""
+    found = cluster.layout.data_directory(node_id).glob(f"{topic}-*")
+    return sorted(path for path in found if not path.name.endswith("-stray"))
+
+
+def strays(cluster: LocalCluster, node_id: int, topic: str) -> list[Path]:
+    """What a node found of the topic at its start and set aside: metadata did not place it there."""
+    return sorted(cluster.layout.data_directory(node_id).glob(f"{topic}-*-stray"))
 
 
 def batches_on_disk(cluster: LocalCluster, node_id: int, topic: str, partition: int = 0) -> list[DumpedBatch]:

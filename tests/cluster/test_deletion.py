@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
-from live_cluster import PATIENCE_S, assert_replicas_equal, eventually, leader_of, partition_directories
+from live_cluster import PATIENCE_S, assert_replicas_equal, eventually, leader_of, partition_directories, strays
 from live_wire import Wire
 
 from minikafka.chaos.local_cluster import LocalCluster
@@ -53,3 +53,4 @@ def test_a_deleted_topic_is_gone_from_every_disk(cluster: LocalCluster) -> None:
     batches = assert_replicas_equal(cluster, TOPIC)
     assert [record.value for each in batches for record in each.records()] == [b"second life"]
     eventually(lambda: len(partition_directories(cluster, 3, TOPIC)) == 1, "the old directories to go")
+    assert len(strays(cluster, 3, TOPIC)) == 2, "they are kept for a while: nobody saw the node delete them"

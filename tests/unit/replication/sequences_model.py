@@ -41,8 +41,16 @@ class SequencedLog(MemoryLog):
 
     def truncate_to(self, offset):
         super().truncate_to(offset)
-        if self.producers.must_reload(self.log_end_offset):
+        self.rewind()
+
+    def rewind(self):
+        """Take from the state what the cut took from the log; what is known of the batches before it may do."""
+        end_offset = self.log_end_offset
+        known = {entry.producer_id: entry.before(end_offset) for entry in self.producers.since(end_offset)}
+        if None in known.values():
             self.reload()
+        else:
+            self.producers.rewind(known)
 
     def reload(self):
         self.producers.clear()

@@ -178,8 +178,8 @@ def a_replica_goes_in_the_same_leader_epoch(patch: MonkeyPatch) -> None:
     """A replica that is removed and added again before it hears of either may join with a log that it then deletes."""
     original = rule.change_record
 
-    def change_record(topic_id: Any, index: int, before: PartitionImage, after: PartitionImage) -> Any:
-        record = original(topic_id, index, before, after)
+    def change_record(topic_id: Any, index: int, before: PartitionImage, after: PartitionImage, gone: Any = ()) -> Any:
+        record = original(topic_id, index, before, after, gone)
         return record and replace(record, leader=record.leader if after.leader != before.leader else None)
 
     patch.setattr(partitions_module, "change_record", change_record)
