@@ -82,7 +82,7 @@ class NodeSettings(SettingGroup):
     )
     queued_max_request_bytes = Setting(
         long(1 << 20),
-        67_108_864,
+        33_554_432,
         kafka="-1",
         doc="""Memory that all client connections together may hold for requests that are incomplete or wait and for
         answers that are not taken yet, beside 128 KiB for each. Beyond it, who holds more than that is not read from

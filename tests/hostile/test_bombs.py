@@ -18,7 +18,8 @@ pytestmark = pytest.mark.spec("P6")
 
 CODECS = [codec for codec in Compression if codec is not Compression.NONE]
 TINY_RECORDS = 200_000
-BOMB_BYTES = 60 * MIB
+BOMB_BYTES = 40 * MIB
+"""More than a node looks through."""
 
 
 @cache

@@ -17,8 +17,8 @@ from minikafka.wire.codec import encode
 
 pytestmark = pytest.mark.spec("P6")
 
-LIMIT: Final = 700
-CONSUMERS: Final = 400
+LIMIT: Final = 500
+CONSUMERS: Final = 300
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="the system does not tell how many files are open")

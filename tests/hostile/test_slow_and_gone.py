@@ -88,7 +88,7 @@ def test_fetches_of_connections_that_were_aborted(target: Target) -> None:
     request = fetch_request("honest", 0)
     body = parked_fetch()
     before = target.descriptors()
-    wires = [target.wire() for _ in range(10)]
+    wires = [target.wire() for _ in range(5)]
     for wire in wires:
         for _ in range(1_000):
             wire.send_body(api_key(request), 11, body)

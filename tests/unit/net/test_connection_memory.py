@@ -160,6 +160,19 @@ async def test_an_answer_that_nobody_takes_is_given_up_when_others_need_its_memo
     await eventually(lambda: handler.lost, "it to be closed")
 
 
+async def test_a_closed_connection_gives_its_memory_back_before_others_take_it(serve: Serve, dial: Dial) -> None:
+    """It lived on until its last reference was gone: three frames of 100 MiB were there, and one counted."""
+    handler = Recorder()
+    listener = await serve(handler, held_bytes=MIB, max_frame_bytes=4 * MIB)
+    peer = await dial(listener)
+    await peer.send(framed(bytes(3 * MIB))[: 2 * MIB])
+    connection = await the_connection(handler)
+    await eventually(lambda: listener.shared.budget.held >= MIB, "much to be held")
+    connection.close()
+    assert listener.shared.budget.held == 0
+    assert connection._buffer.capacity < ALLOWANCE_BYTES
+
+
 async def test_far_beyond_the_limit_the_largest_is_closed_at_once(serve: Serve, dial: Dial) -> None:
     class Generous(Recorder):
         def on_frame(self, connection: Connection, frame: memoryview) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minikafka.wire.framing import INCOMPLETE, FrameError, ReceiveBuffer, frame_end
+from minikafka.wire.framing import INCOMPLETE, PREFIX_SIZE, FrameError, ReceiveBuffer, frame_end
 
 pieces = st.lists(st.binary(max_size=300), max_size=20)
 
@@ -126,3 +126,39 @@ def test_a_frame_held_while_the_buffer_grows_is_not_lost() -> None:
     assert frame is not None
     buffer.feed(b"\0\0\x64" + b"y" * 100)
     assert bytes(buffer.next_frame() or b"") == b"y" * 100
+
+
+def test_a_large_frame_grows_without_a_copy() -> None:
+    buffer = ReceiveBuffer()
+    body = bytes(range(256)) * (5 * 4096)
+    stream = memoryview(framed(body))
+    while stream:
+        if buffer.must_grow_much:
+            assert buffer.grow() == 0
+        room = buffer.writable()
+        count = min(len(room), len(stream))
+        room[:count] = stream[:count]
+        buffer.received(count)
+        stream = stream[count:]
+        del room  # as an event loop does, which holds none between two reads
+    assert bytes(buffer.next_frame() or b"") == body
+
+
+def test_a_large_frame_that_is_still_referred_to_survives_growth() -> None:
+    buffer = ReceiveBuffer()
+    buffer.feed(framed(b"a" * ReceiveBuffer.READ_SIZE_MAX))
+    held = buffer.next_frame()
+    assert held is not None
+    buffer.feed((100 * 1024 * 1024).to_bytes(4) + b"b" * (buffer.capacity - PREFIX_SIZE))
+    assert buffer.must_grow_much
+    assert buffer.grow() > 0, "copied"
+    assert len(buffer.writable()) > 0
+    assert len(held) == ReceiveBuffer.READ_SIZE_MAX
+
+
+def test_discarding_gives_everything_back() -> None:
+    buffer = ReceiveBuffer()
+    buffer.feed((10_000_000).to_bytes(4) + bytes(2_000_000))
+    buffer.discard()
+    assert len(buffer) == 0
+    assert buffer.capacity == 4096
