@@ -52,7 +52,7 @@ def the_recovery_point_moves_before_the_data_is_synced(job: FlushJob) -> None:
     job.is_done = True
 
 
-@SUITE.replaces(Segment, "truncate", seed=1)
+@SUITE.replaces(Segment, "truncate", seed=18)
 def a_truncation_is_not_synced(segment: Segment, position: int, end_offset: int) -> None:
     """Records are appended where a power cut may bring back the old ones."""
     assert segment._file is not None
@@ -68,7 +68,7 @@ def a_truncation_is_not_synced(segment: Segment, position: int, end_offset: int)
 _prepare_flush = Flusher.prepare_flush
 
 
-@SUITE.replaces(Flusher, "prepare_flush", seed=13)
+@SUITE.replaces(Flusher, "prepare_flush", seed=17)
 def the_name_of_a_segment_counts_as_synced_when_a_flush_begins(flusher: Flusher) -> FlushJob:
     """A flush that began later, and ends sooner, vouches for a segment whose name is not durable."""
     job = _prepare_flush(flusher)
@@ -76,7 +76,7 @@ def the_name_of_a_segment_counts_as_synced_when_a_flush_begins(flusher: Flusher)
     return job
 
 
-@SUITE.replaces(DirectoryCheckpoints, "prepare_cut", seed=2)
+@SUITE.replaces(DirectoryCheckpoints, "prepare_cut", seed=18)
 def a_cut_does_not_lower_the_recorded_high_watermark(
     checkpoints: DirectoryCheckpoints, where: Any, floor: int
 ) -> Callable[[], None]:
@@ -86,12 +86,12 @@ def a_cut_does_not_lower_the_recorded_high_watermark(
     return checkpoints._store
 
 
-@SUITE.replaces(LogDir, "_settle", seed=9)
+@SUITE.replaces(LogDir, "_settle", seed=71)
 def what_a_killed_process_left_is_not_synced(directory: LogDir) -> None:
     """A start builds on what it sees, which a power cut may still take back."""
 
 
-@SUITE.replaces(Log, "lower_recorded", seed=3)
+@SUITE.replaces(Log, "lower_recorded", seed=66)
 def the_bounds_do_not_fall_before_a_cut(log: Log, floor: int) -> Callable[[], None]:
     """After a crash, what was cut off still passes for durable."""
     return lambda: None
@@ -107,17 +107,17 @@ def recovery_trusts_the_files(loader: _Loader) -> None:
     loader._activate_believed()
 
 
-@SUITE.replaces(log_dir, "remove_clean_shutdown", seed=5)
+@SUITE.replaces(log_dir, "remove_clean_shutdown", seed=22)
 def the_mark_of_an_orderly_stop_stays(disk: Any, directory: str) -> None:
     """A crash after a later start is taken for an orderly stop."""
 
 
-@SUITE.replaces(LogDir, "_forget_checkpoints", seed=34)
+@SUITE.replaces(LogDir, "_forget_checkpoints", seed=103)
 def a_topic_inherits_the_checkpoints_of_its_name(directory: LogDir, where: Any) -> None:
     """A topic that is made again begins with the offsets of the deleted one."""
 
 
-@SUITE.replaces(LeaderEpochCache, "prepare_store", seed=21)
+@SUITE.replaces(LeaderEpochCache, "prepare_store", seed=40)
 def epochs_are_not_stored(epochs: LeaderEpochCache, disk: Any, directory: str) -> Callable[[], None]:
     """Leader epochs below the recovery point are forgotten by a restart."""
     return lambda: None
@@ -136,7 +136,7 @@ def a_torn_producer_snapshot_is_believed(data: bytes) -> ProducerState:
 _check_gap = _Loader._check_gap
 
 
-@SUITE.replaces(_Loader, "_check_gap", seed=7)
+@SUITE.replaces(_Loader, "_check_gap", seed=88)
 def any_gap_of_a_compacted_log_is_the_cleaners(loader: _Loader, at: int) -> Any:
     """The lost end of a segment is not noticed where segments may have gaps."""
     if not loader.config.is_compacted:
@@ -166,13 +166,13 @@ def recovery_looks_at_what_was_compacted(job: CompactionJob) -> None:
 # Registrations
 
 
-@SUITE.plants(seed=8)
+@SUITE.plants(seed=9)
 def any_orderly_stop_vouches_for_the_records(patch: Any) -> None:
     """A broker that lost records and then stopped orderly continues its registration, and stays in sync."""
     patch.setattr(LogStore, "clean_shutdown_broker_epoch", AnyEpoch())
 
 
-@SUITE.replaces(Registrations, "write", seed=8)
+@SUITE.replaces(Registrations, "write", seed=10)
 def a_registration_is_not_durable(registrations: Registrations, broker_epoch: int) -> None:
     """A process serves before its registration is recorded, and is not continued when it is killed."""
 
@@ -190,7 +190,7 @@ class AnyEpoch:
 # Moves between directories
 
 
-@SUITE.replaces(ReplicaMove, "seal", seed=9)
+@SUITE.replaces(ReplicaMove, "seal", seed=11)
 def a_copy_takes_the_place_of_the_log_before_it_is_durable(move: ReplicaMove) -> None:
     """The log is retired when its copy is complete, not when the copy is synced."""
     move.future.epochs.clear()
@@ -201,14 +201,14 @@ def a_copy_takes_the_place_of_the_log_before_it_is_durable(move: ReplicaMove) ->
 # The quorum's files
 
 
-@SUITE.replaces(MetadataLog, "persist_election", listed="vote not persisted", seed=10)
+@SUITE.replaces(MetadataLog, "persist_election", listed="vote not persisted", seed=13)
 async def a_vote_is_written_but_not_synced(files: MetadataLog, state: Any) -> None:
     """A node that lost power votes twice in an epoch."""
     data = repr(state.to_quorum_state()).replace("'", '"').encode()
     files._disk.write_bytes(files._path("quorum-state"), data)
 
 
-@SUITE.replaces(MetadataLog, "install_snapshot", seed=13)
+@SUITE.replaces(MetadataLog, "install_snapshot", seed=31)
 async def the_log_goes_before_the_snapshot_is_durable(files: MetadataLog, snapshot_id: Any) -> list[bytes]:
     """A crash between the two leaves neither the records nor the snapshot."""
     data = bytes(files._part)
@@ -218,13 +218,13 @@ async def the_log_goes_before_the_snapshot_is_durable(files: MetadataLog, snapsh
     return snapshot_values(data)
 
 
-@SUITE.replaces(_Loader, "_must_reach", seed=12)
+@SUITE.replaces(_Loader, "_must_reach", seed=14)
 def any_damage_to_the_quorums_log_is_a_torn_tail(loader: _Loader) -> int:
     """What was synced, and acknowledged, is cut as if it had not been: the node votes without it."""
     return 0
 
 
-@SUITE.replaces(DurableEnd, "note", seed=10)
+@SUITE.replaces(DurableEnd, "note", seed=14)
 def the_durable_end_is_noted_before_it_is_synced(durable_end: DurableEnd, offset: int) -> None:
     """A power cut takes the note back, and what went bad below it is cut as if it had never been promised."""
     if durable_end._offset is None or offset > durable_end._offset:
@@ -232,11 +232,11 @@ def the_durable_end_is_noted_before_it_is_synced(durable_end: DurableEnd, offset
         durable_end._offset = offset
 
 
-@SUITE.replaces(DurableEnd, "lower", seed=10)
+@SUITE.replaces(DurableEnd, "lower", seed=12)
 def the_durable_end_does_not_fall_with_the_log(durable_end: DurableEnd, offset: int) -> None:
     """Records that take the place of those that were cut pass for durable before they are."""
 
 
-@SUITE.replaces(MetadataLog, "flush", seed=10)
+@SUITE.replaces(MetadataLog, "flush", seed=12)
 async def records_count_as_synced_when_they_are_written(files: MetadataLog) -> None:
     """A node claims records of the quorum that a power cut takes from it."""

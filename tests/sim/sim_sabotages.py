@@ -60,7 +60,7 @@ def consumers_read_what_is_not_committed(partition: Partition, isolation: Isolat
     return partition.log.log_end_offset
 
 
-@SUITE.replaces(LeaderState, "maybe_advance_high_watermark", seed=4)
+@SUITE.replaces(LeaderState, "maybe_advance_high_watermark", seed=6)
 def the_high_watermark_is_the_log_end(leader: LeaderState, now_ms: int) -> bool:
     """The leader waits for nobody."""
     moved = leader.high_watermark < leader.log_end_offset
@@ -77,13 +77,13 @@ def epochs_are_lost_on_restart(patch: Any) -> None:
     patch.setattr(LeaderEpochCache, "load", classmethod(lambda cls, disk, directory: cls()))
 
 
-@SUITE.plants(listed="sequence state lost on failover", seed=5)
+@SUITE.plants(listed="sequence state lost on failover")
 def followers_do_not_count_sequences(patch: Any) -> None:
     """A replica that becomes leader knows no producer's batches."""
     patch.setattr("minikafka.storage.appending.replay", lambda *_: None)
 
 
-@SUITE.replaces(ProducerState, "check")
+@SUITE.replaces(ProducerState, "check", seed=1)
 def duplicates_are_not_recognised(manager: ProducerState, header: Any) -> None:
     """A batch that is sent again is written again."""
 
@@ -129,7 +129,7 @@ async def the_metadata_log_is_not_synced(log: MetadataLog) -> None:
     """Metadata counts as durable while it is in the page cache."""
 
 
-@SUITE.plants(seed=18)
+@SUITE.plants()
 def flush_messages_is_ignored(patch: Any) -> None:
     """What should be synced before it is acknowledged is not."""
     patch.setattr(LocalReplica, "is_sync_due", property(lambda replica: False))
