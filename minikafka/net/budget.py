@@ -61,6 +61,9 @@ class Budget:
             self._holders[holder] = excess
         else:
             self._holders.pop(holder, None)
+            if holder in self._waiting:  # served later, it would have nothing to let go: all others would wait for ever
+                del self._waiting[holder]
+                holder.on_room()
         if excess < before and holder is self._served:
             self._served = None
         if self.held > self.hard_limit:

@@ -69,6 +69,20 @@ def test_one_of_those_who_wait_is_served_until_it_lets_go() -> None:
     assert not budget.may_go_on(one)
 
 
+def test_who_waited_and_holds_nothing_any_more_is_not_served() -> None:
+    """It had nothing to let go of: it stayed the one that is served, idle, and all others waited."""
+    budget = Budget(1000, 100)
+    one, two, three = Sink(budget), Sink(budget), Sink(budget)
+    for holder in (one, two, three):
+        budget.report(holder, 600)
+    assert [budget.may_go_on(holder) for holder in (one, two, three)] == [True, False, False]
+    budget.report(two, 0)
+    assert two.calls == 1, "it need not wait"
+    budget.report(one, 500)
+    assert (two.calls, three.calls) == (1, 1), "the next that holds something is served"
+    assert budget.may_go_on(three)
+
+
 def test_who_was_served_and_left_makes_room_for_the_next() -> None:
     budget = Budget(1000, 100)
     holders = [Sink(budget) for _ in range(4)]
