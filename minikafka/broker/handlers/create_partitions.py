@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from minikafka.broker.context import RequestContext
 from minikafka.broker.handlers.admin import controller_timeout_s, wait_until_seen
+from minikafka.broker.pacing import paced
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.controller.commands import CreatePartitions, NewPartitions
 from minikafka.metadata.image import MetadataImage
@@ -14,17 +17,20 @@ from minikafka.wire.messages.create_partitions import (
     CreatePartitionsTopicResult,
 )
 
+TOPICS_AT_ONCE: Final = 500
+
 
 async def handle(request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:
     """One result per topic."""
-    command = CreatePartitions(tuple(map(_new_partitions, request.topics)), request.validate_only)
+    topics = tuple([_new_partitions(each) async for each in paced(request.topics, TOPICS_AT_ONCE)])
+    command = CreatePartitions(topics, request.validate_only)
     try:
         answer = await context.node.controller.call(command, timeout_s=controller_timeout_s(request.timeout_ms))
     except KafkaError as error:
         return CreatePartitionsResponse(
             results=[
                 CreatePartitionsTopicResult(name=topic.name, error_code=error.code, error_message=error.message)
-                for topic in request.topics
+                async for topic in paced(request.topics, TOPICS_AT_ONCE)
             ]
         )
     accepted = {result.name for result in answer.topics if result.error is ErrorCode.NONE}
@@ -34,7 +40,7 @@ async def handle(request: CreatePartitionsRequest, context: RequestContext) -> C
     return CreatePartitionsResponse(
         results=[
             CreatePartitionsTopicResult(name=result.name, error_code=result.error, error_message=result.message)
-            for result in answer.topics
+            async for result in paced(answer.topics, TOPICS_AT_ONCE)
         ]
     )
 

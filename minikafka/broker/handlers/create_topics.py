@@ -33,7 +33,8 @@ TOPICS_AT_ONCE: Final = 100
 
 async def handle(request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
     """One result per topic; the others proceed when one is refused."""
-    command = CreateTopics(tuple(map(_new_topic, request.topics)), request.validate_only)
+    topics = tuple([_new_topic(each) async for each in paced(request.topics, TOPICS_AT_ONCE)])
+    command = CreateTopics(topics, request.validate_only)
     try:
         answer = await context.node.controller.call(command, timeout_s=controller_timeout_s(request.timeout_ms))
     except KafkaError as error:

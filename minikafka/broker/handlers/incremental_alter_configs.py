@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from minikafka.broker.context import RequestContext
 from minikafka.broker.handlers.admin import LONGEST_TIMEOUT_S
+from minikafka.broker.pacing import paced
 from minikafka.errors import KafkaError
 from minikafka.metadata.controller.commands import ConfigAlteration, ConfigOperation, IncrementalAlterConfigs
 from minikafka.wire.messages.incremental_alter_configs import (
+    AlterConfigsResource,
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
 
+RESOURCES_AT_ONCE: Final = 500
+
 
 async def handle(request: IncrementalAlterConfigsRequest, context: RequestContext) -> IncrementalAlterConfigsResponse:
     """One result per resource."""
-    command = IncrementalAlterConfigs(
-        tuple(
-            ConfigAlteration(
-                resource.resource_type,
-                resource.resource_name,
-                tuple(
-                    ConfigOperation(config.name, config.config_operation, config.value) for config in resource.configs
-                ),
-            )
-            for resource in request.resources
-        ),
-        request.validate_only,
-    )
+    resources = paced(request.resources, RESOURCES_AT_ONCE)
+    command = IncrementalAlterConfigs(tuple([_alteration(each) async for each in resources]), request.validate_only)
     try:
         answer = await context.node.controller.call(command, timeout_s=LONGEST_TIMEOUT_S / 2)
     except KafkaError as error:
+        refused = paced(request.resources, RESOURCES_AT_ONCE)
         return IncrementalAlterConfigsResponse(
             responses=[
                 AlterConfigsResourceResponse(
@@ -39,7 +35,7 @@ async def handle(request: IncrementalAlterConfigsRequest, context: RequestContex
                     resource_type=resource.resource_type,
                     resource_name=resource.resource_name,
                 )
-                for resource in request.resources
+                async for resource in refused
             ]
         )
     return IncrementalAlterConfigsResponse(
@@ -50,6 +46,14 @@ async def handle(request: IncrementalAlterConfigsRequest, context: RequestContex
                 resource_type=result.resource_type,
                 resource_name=result.resource_name,
             )
-            for result in answer.resources
+            async for result in paced(answer.resources, RESOURCES_AT_ONCE)
         ]
+    )
+
+
+def _alteration(resource: AlterConfigsResource) -> ConfigAlteration:
+    return ConfigAlteration(
+        resource.resource_type,
+        resource.resource_name,
+        tuple(ConfigOperation(config.name, config.config_operation, config.value) for config in resource.configs),
     )
