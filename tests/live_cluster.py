@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from functools import cache
 from itertools import cycle, islice
 from pathlib import Path
+from statistics import median
 from typing import Final, TypeVar
 
 from minikafka.chaos.layout import CONTROLLER_PORT_OFFSET, REPLICATION_PORT_OFFSET
@@ -25,6 +26,7 @@ from minikafka.storage.dump import DumpedBatch, dump_log
 
 PATIENCE_S: Final = 60.0
 TURN_MAX_MS: Final = 100
+REFERENCE_WORK_MS: Final = 4.0  # the CPU time of `_work` on the machine that TURN_MAX_MS was set on
 FIRST_PORT: Final = 11_000
 PORTS_OF_A_PROCESS: Final = 300  # three kinds, of which each has a hundred
 BASE_PORTS_APART: Final = 6
@@ -76,7 +78,7 @@ def running_cluster(directory: Path, brokers: int = 3, **settings: str) -> Itera
     At the end every node gets SIGKILL, paused or not. A broker that reported an unhandled exception fails the test
     whatever the clients saw, and so does one whose loop was busy for more than TURN_MAX_MS of CPU time in one turn.
     """
-    named = {"loop.turn.warn.ms": str(TURN_MAX_MS)} | {
+    named = {"loop.turn.warn.ms": str(turn_max_ms())} | {
         name.replace("_", "."): value for name, value in settings.items()
     }
     cluster = LocalCluster.create(directory, brokers=brokers, base_port=free_base_port(brokers), settings=named)
@@ -95,6 +97,21 @@ def unhandled_exceptions(cluster: LocalCluster) -> Iterator[str]:
         for number, line in enumerate(lines):
             if "Traceback" in line or "[critical" in line:
                 yield f"node {node_id}: " + "\n".join(lines[max(0, number - 3) : number + 30])
+
+
+def turn_max_ms() -> int:
+    """TURN_MAX_MS; more where, or when, the machine is slower than the one that it was set on."""
+    slowness = median(_work_ms() for _ in range(7)) / REFERENCE_WORK_MS
+    return round(TURN_MAX_MS * max(1.0, slowness))
+
+
+def _work_ms() -> float:
+    """The CPU time that a fixed piece of work takes now."""
+    began_s = time.thread_time()
+    table = {}
+    for number in range(40_000):
+        table[number % 977] = [number, str(number)]
+    return (time.thread_time() - began_s) * 1000
 
 
 def slow_turns(cluster: LocalCluster) -> Iterator[str]:
