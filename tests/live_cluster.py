@@ -25,7 +25,9 @@ from minikafka.storage.disk import OsDisk
 from minikafka.storage.dump import DumpedBatch, dump_log
 
 PATIENCE_S: Final = 60.0
-TURN_MAX_MS: Final = 100
+TURN_MAX_MS: Final = 100 if "HOSTILE_SENT" in os.environ else 300
+"""CPU time of a turn of the loop. ``make hostile`` asks for what is promised, alone on its machine; among other tests
+the same work costs up to three times as much (caches and cores are shared), and a defect costs more than that."""
 REFERENCE_WORK_MS: Final = 4.0  # the CPU time of `_work` on the machine that TURN_MAX_MS was set on
 FIRST_PORT: Final = 11_000
 PORTS_OF_A_PROCESS: Final = 300  # three kinds, of which each has a hundred

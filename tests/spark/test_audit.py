@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from itertools import chain
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
-from ledger_planted import PLANTED, Story
-from ledger_random import MUTATIONS, honest
+from ledger_planted import PLANTED, Planted, Story
+from ledger_random import MUTATIONS, Tale, honest
 from pyspark.sql import DataFrame, SparkSession
 from typer.testing import CliRunner
 
@@ -27,9 +28,9 @@ from minikafka.ledger.events import Event, merge
 from minikafka.ledger.partition import gather
 from minikafka.ledger.rules import RULES
 from minikafka.spark.pipelines.archive import archive
-from minikafka.spark.pipelines.audit import AuditVerdict, audit, stored_in_logs
+from minikafka.spark.pipelines.audit import AuditVerdict, PartitionVerdict, audit, stored_in_logs
 from minikafka.spark.pipelines.audit.stored import IDENTITY, READER
-from minikafka.spark.pipelines.audit.verdict import EXAMPLES_MAX
+from minikafka.spark.pipelines.audit.verdict import EXAMPLES_MAX, topic_and_number
 from minikafka.spark.pipelines.running import PipelineError
 
 STORED = "topic STRING, partition INT, offset BIGINT, key BINARY, value BINARY"
@@ -125,38 +126,76 @@ def story(rng: random.Random) -> list[Told]:
     return told
 
 
-def test_polls_are_judged_as_in_memory(spark: SparkSession, tmp_path: Path) -> None:
+class Judged(NamedTuple):
+    """Histories that one audit judged: what was told of each partition, and the verdict on it."""
+
+    events: dict[str, list[Event]]
+    verdicts: dict[str, PartitionVerdict]
+
+    def verdict(self, topic: str) -> AuditVerdict:
+        return AuditVerdict(tuple(verdict for verdict in self.verdicts.values() if verdict.topic == topic))
+
+    def assert_same(self, topic: str) -> None:
+        """The checker in memory says the same of the topic."""
+        of_topic = {name: of for name, of in self.events.items() if topic_and_number(name)[0] == topic}
+        assert_same(self.verdict(topic), {name: of for name, of in of_topic.items() if names(of)})
+
+
+def judge(spark: SparkSession, path: Path, events: dict[str, list[Event]], **asked: Any) -> Judged:
+    write(path, (event._replace(number=number) for number, event in enumerate(chain(*events.values()))))
+    return Judged(events, {verdict.partition: verdict for verdict in audit(spark, path, **asked).partitions})
+
+
+@pytest.fixture(scope="module")
+def by_polls(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Judged:
+    """Histories of every kind, judged by what their consumers polled: an audit costs as much for one as for many."""
     rng = random.Random(1)
-    told = {f"t-{n}": at(f"t-{n}", story(rng)) for n in range(PARTITIONS)}
-    path = write(tmp_path / "history.jsonl", numbered(chain(*told.values())))
-    verdict = audit(spark, path)
-    assert all(verdict.violations.values()), "chance should break every rule"
-    assert_same(verdict, {name: numbered(of) for name, of in told.items() if names(of)})
+    events = {f"chance-{n}": numbered(at(f"chance-{n}", story(rng))) for n in range(PARTITIONS)}
+    events |= {f"wrong-{n}": wrong(n)[0].events(f"wrong-{n}") for n in range(PARTITIONS)}
+    for number, planted in enumerate(PLANTED):
+        events[f"planted{number}-0"] = [
+            event._replace(value=_moved(event.value, f"planted{number}")) for event in planted.events()
+        ]
+    return judge(spark, tmp_path_factory.mktemp("polls") / "history.jsonl", events)
 
 
-def test_what_is_stored_is_judged_as_a_consumer_that_read_it(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def by_store(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Judged, dict[str, Stored]]:
+    """Histories judged by what is stored, and that."""
     rng = random.Random(2)
-    told = {f"t-{n}": at(f"t-{n}", story(rng)) for n in range(PARTITIONS)}
-    stored = {name: {rng.randrange(7): rng.choice(IDS) for _ in range(rng.randrange(6))} for name in told}
-    path = write(tmp_path / "history.jsonl", numbered(chain(*told.values())))
-    verdict = audit(spark, path, ["t"], stored=rows(spark, stored), identity=ID)
-    events = {name: of + reading(name, stored[name]) for name, of in told.items() if names(of) or stored[name]}
-    assert_same(verdict, {name: numbered(of) for name, of in events.items()})
+    chance = {f"chance-{n}": numbered(at(f"chance-{n}", story(rng))) for n in range(PARTITIONS)}
+    stored = {name: {rng.randrange(7): rng.choice(IDS) for _ in range(rng.randrange(6))} for name in chance}
+    tales = {f"honest-{n}": stored_tale(n) for n in range(PARTITIONS)}
+    stored |= {name: {} if n % 3 == 0 else tale.log for n, (name, tale) in enumerate(tales.items())}
+    events = chance | {name: tale.events(name) for name, tale in tales.items()}
+    for number in range(3):
+        vouched = Story()
+        vouched.send("a", "b", "c")
+        vouched.acknowledge(a=0, b=1, c=2)
+        events[f"vouched{number}-0"] = [
+            event._replace(value=_moved(event.value, f"vouched{number}")) for event in vouched.events
+        ]
+        stored[f"vouched{number}-0"] = {2: "c"}
+    judged = judge(
+        *(spark, tmp_path_factory.mktemp("stored") / "history.jsonl", events),
+        topics=["chance", "honest", *(f"vouched{number}" for number in range(3))],
+        stored=rows(spark, stored),
+        identity=ID,
+        log_starts={"vouched1-0": 1, "vouched2-0": 2},
+    )
+    return judged, stored
 
 
-def test_planted_violations_are_caught_as_in_memory(spark: SparkSession, tmp_path: Path) -> None:
-    told = {f"t{number}": planted for number, planted in enumerate(PLANTED)}
-    events = {
-        topic: [event._replace(value=_moved(event.value, topic)) for event in planted.events()]
-        for topic, planted in told.items()
-    }
-    path = write(tmp_path / "history.jsonl", (e._replace(number=n) for n, e in enumerate(chain(*events.values()))))
-    judged = {partition.partition: partition for partition in audit(spark, path).partitions}
-    for topic, planted in told.items():
-        found = judged[f"{topic}-0"]
-        assert planted.rule in (found.outcome, *found.broken), planted.name
-        assert not found.ok
-        assert_same(AuditVerdict((found,)), {f"{topic}-0": [e for e in events[topic] if f"{topic}-0" in str(e.value)]})
+def wrong(number: int) -> tuple[Tale, set[str]]:
+    """An honest history with one wrong thing in two of three, and what a checker may say of it."""
+    rng = random.Random(number)
+    tale = honest(rng)
+    broken = rng.choice(MUTATIONS)(tale, rng) if number % 3 else None
+    return tale, broken or {"kept", "nothing proved"}
+
+
+def stored_tale(number: int) -> Tale:
+    return honest(random.Random(f"store {number}"))
 
 
 def _moved(value: object, topic: str) -> object:
@@ -166,48 +205,52 @@ def _moved(value: object, topic: str) -> object:
     return value.replace("t-", f"{topic}-") if isinstance(value, str) else value
 
 
-def test_one_wrong_thing_in_an_honest_history_is_caught_as_in_memory(spark: SparkSession, tmp_path: Path) -> None:
-    told: dict[str, list[Event]] = {}
-    expected: dict[str, set[str]] = {}
-    for number in range(PARTITIONS):
-        rng = random.Random(number)
-        tale = honest(rng)
-        wrong = rng.choice(MUTATIONS)(tale, rng) if number % 3 else None
-        expected[f"t-{number}"] = wrong or {"kept", "nothing proved"}
-        told[f"t-{number}"] = tale.events(f"t-{number}")
-    path = write(tmp_path / "history.jsonl", (e._replace(number=n) for n, e in enumerate(chain(*told.values()))))
-    verdict = audit(spark, path)
-    for partition in verdict.partitions:
-        assert expected[partition.partition] & {partition.outcome, *partition.broken}, partition
-    judged = {partition.partition for partition in verdict.partitions}
-    assert_same(verdict, {name: events for name, events in told.items() if name in judged})
+def test_polls_are_judged_as_in_memory(by_polls: Judged) -> None:
+    assert all(by_polls.verdict("chance").violations.values()), "chance should break every rule"
+    by_polls.assert_same("chance")
 
 
-def test_what_is_stored_decides_whatever_was_polled_once(spark: SparkSession, tmp_path: Path) -> None:
-    tales = {f"t-{number}": honest(random.Random(f"store {number}")) for number in range(PARTITIONS)}
-    empty = {name for number, name in enumerate(tales) if number % 3 == 0}
-    stored = {name: {} if name in empty else tale.log for name, tale in tales.items()}
-    told = (event for name, tale in tales.items() for event in tale.events(name))
-    path = write(tmp_path / "history.jsonl", (event._replace(number=n) for n, event in enumerate(told)))
-    verdict = audit(spark, path, ["t"], stored=rows(spark, stored), identity=ID)
-    for partition in verdict.partitions:
-        tale = tales[partition.partition]
+@pytest.mark.parametrize(("number", "planted"), list(enumerate(PLANTED)), ids=[planted.name for planted in PLANTED])
+def test_planted_violations_are_caught_as_in_memory(by_polls: Judged, number: int, planted: Planted) -> None:
+    name = f"planted{number}-0"
+    found = by_polls.verdicts[name]
+    assert planted.rule in (found.outcome, *found.broken)
+    assert not found.ok
+    assert_same(AuditVerdict((found,)), {name: [event for event in by_polls.events[name] if name in str(event.value)]})
+
+
+def test_one_wrong_thing_in_an_honest_history_is_caught_as_in_memory(by_polls: Judged) -> None:
+    for partition in by_polls.verdict("wrong").partitions:
+        _topic, number = topic_and_number(partition.partition)
+        assert wrong(number)[1] & {partition.outcome, *partition.broken}, partition
+    by_polls.assert_same("wrong")
+
+
+def test_what_is_stored_is_judged_as_a_consumer_that_read_it(by_store: tuple[Judged, dict[str, Stored]]) -> None:
+    judged, stored = by_store
+    told = {
+        name: numbered([*(event[2:] for event in events), *reading(name, stored[name])])
+        for name, events in judged.events.items()
+        if names(events) or stored[name]
+    }
+    judged._replace(events=told).assert_same("chance")
+
+
+def test_what_is_stored_decides_whatever_was_polled_once(by_store: tuple[Judged, dict[str, Stored]]) -> None:
+    judged, stored = by_store
+    for partition in judged.verdict("honest").partitions:
+        tale = stored_tale(topic_and_number(partition.partition)[1])
         promised = [offset for offset in tale.acknowledged().values() if offset >= tale.log_start]
-        if partition.partition in empty and promised:
-            assert partition.broken["unseen"] >= len(promised)
-        elif partition.partition not in empty:
+        if stored[partition.partition]:
             assert partition.outcome in ("kept", "nothing proved"), partition
+        elif promised:
+            assert partition.broken["unseen"] >= len(promised)
 
 
-def test_who_vouches_for_a_log_start_excuses_what_lay_below(spark: SparkSession, tmp_path: Path) -> None:
-    story = Story()
-    story.send("a", "b", "c")
-    story.acknowledge(a=0, b=1, c=2)
-    path = write(tmp_path / "history.jsonl", story.events)
-    stored = rows(spark, {"t-0": {2: "c"}})
-    assert audit(spark, path, ["t"], stored=stored, identity=ID).broken == {"lost": 2}
-    assert audit(spark, path, ["t"], stored=stored, identity=ID, log_starts={"t-0": 1}).broken == {"lost": 1}
-    assert audit(spark, path, ["t"], stored=stored, identity=ID, log_starts={"t-0": 2}).ok
+def test_who_vouches_for_a_log_start_excuses_what_lay_below(by_store: tuple[Judged, dict[str, Stored]]) -> None:
+    judged, _stored = by_store
+    assert [judged.verdicts[f"vouched{n}-0"].broken for n in range(3)] == [{"lost": 2}, {"lost": 1}, {}]
+    assert judged.verdicts["vouched2-0"].ok
 
 
 def test_more_readers_than_can_be_told_apart_are_refused(spark: SparkSession, tmp_path: Path) -> None:
@@ -387,6 +430,6 @@ def test_what_is_not_there_is_named(spark: SparkSession, tmp_path: Path) -> None
         audit(spark, tmp_path, ["t"], stored=rows(spark, {"t-0": {0: "a"}}), identity="nothing_such")
 
 
-def names(told: list[tuple[str, str, str, object]]) -> bool:
+def names(told: list[Event]) -> bool:
     """Whether a history says something of a partition that a verdict can show."""
-    return any(function not in ("drained", "log_start") and kind != "info" for _, kind, function, _ in told)
+    return any(event.function not in ("drained", "log_start") and event.type != "info" for event in told)
