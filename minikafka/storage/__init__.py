@@ -22,7 +22,8 @@
 ``compaction``       the log cleaner: keeps the last value of each key. ``key_map``: where that is; ``cleaning``: what
                      it leaves of a batch
 ``recovery``         a partition directory -> loaded segments and state; ``leftovers``: what was under way;
-                     ``damage``: torn tail or corruption; ``closed``: do believed segments end as they did
+                     ``damage``: torn tail or corruption; ``closed``: do believed segments end as they did;
+                     ``impostors``: what has a name that it has no right to
 ``log_dir``          one log directory: lock, identity, its logs; ``clean_shutdown``: the mark of an orderly stop;
                      ``found``: what a start finds in one
 ``log_store``        all logs of a node, in one or several directories

@@ -75,6 +75,18 @@ def damage_of_closed(disk: Disk, segment: Segment, next_base_offset: int) -> Bad
     return None
 
 
+def end_of(disk: Disk, segment: Segment) -> int | None:
+    """The offset that follows the last batch in the file; None when that cannot be read."""
+    try:
+        return _end(disk, segment)[1]
+    except BadBatchError:
+        return None
+    except OSError as error:
+        if is_passing(error):
+            raise
+        return None
+
+
 def _end(disk: Disk, segment: Segment) -> tuple[int, int]:
     """Where the file ends, and the offset that follows its last batch."""
     file = disk.open_read(segment.path(LOG_SUFFIX))

@@ -6,30 +6,16 @@ and synced, and takes its place as Kafka's does.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
-from minikafka.storage.damage import CORRUPT_SUFFIX
 from minikafka.storage.disk import Disk
 from minikafka.storage.errors import BadBatchError
 from minikafka.storage.scan import scan_headers
-from minikafka.storage.segment import DELETED_SUFFIX, INDEX_SUFFIXES, LOG_SUFFIX, SUFFIXES, file_name
+from minikafka.storage.segment import DELETED_SUFFIX, INDEX_SUFFIXES, LOG_SUFFIX, SUFFIXES, file_name, offset_in
 
 CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
 TEMPORARY_SUFFIX = ".tmp"
-
-_OFFSET = re.compile("[0-9]{20}")
-
-
-def rename_impostors(disk: Disk, directory: str) -> None:
-    """A partition directory holds files only: a directory in there is kept under another name, and in nobody's way."""
-    for name in disk.listdir(directory):
-        path = f"{directory}/{name}"
-        if disk.is_dir(path) and not name.endswith(CORRUPT_SUFFIX):
-            while disk.exists(path):
-                path += CORRUPT_SUFFIX
-            disk.rename(f"{directory}/{name}", path)
 
 
 def log_files(disk: Disk, directory: str) -> list[int]:
@@ -45,8 +31,7 @@ def missing_log_files(disk: Disk, directory: str) -> list[int]:
 
 
 def _offsets(names: Sequence[str], suffix: str) -> list[int]:
-    stems = (name.removesuffix(suffix) for name in names if name.endswith(suffix))
-    return sorted(int(stem) for stem in stems if _OFFSET.fullmatch(stem))
+    return sorted(offset for name in names if (offset := offset_in(name, suffix)) is not None)
 
 
 def remove_leftovers(disk: Disk, directory: str) -> list[int]:

@@ -45,7 +45,8 @@ from minikafka.storage.disk import Disk
 from minikafka.storage.durable_end import read_durable_end
 from minikafka.storage.epochs import LeaderEpochCache
 from minikafka.storage.errors import BadBatchError, Corruption
-from minikafka.storage.leftovers import log_files, remove_leftovers, rename_impostors
+from minikafka.storage.impostors import drop_stray_segments, rename_impostors
+from minikafka.storage.leftovers import log_files, remove_leftovers
 from minikafka.storage.producer_state import ProducerState
 from minikafka.storage.scan import scan_batches, scan_headers
 from minikafka.storage.segment import LOG_SUFFIX, SUFFIXES, Segment, SegmentCache, file_name
@@ -175,6 +176,8 @@ class _Loader:
             segment = self._segment(base, self.disk.size(f"{self.directory}/{file_name(base)}{LOG_SUFFIX}"))
             segment.next_offset = base if next_base is None else next_base
             self.segments.append(segment)
+        if self.last_stop.keeps_writes:
+            drop_stray_segments(self.disk, self.segments, self.recovery_point)
 
     def _segment(self, base_offset: int, size: int) -> Segment:
         return Segment(

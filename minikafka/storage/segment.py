@@ -11,6 +11,7 @@ base offset of the one behind it.
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Sequence
 from copy import copy, deepcopy
@@ -29,9 +30,13 @@ OFFSET_INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
 INDEX_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
 SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, LOG_SUFFIX)  # renamed in this order: the log decides what exists
+SNAPSHOT_SUFFIX = ".snapshot"  # of producers, named by an offset as segments are
 DELETED_SUFFIX = ".deleted"
 
 WALK_CHUNK_BYTES = 8 * 1024
+
+MAX_OFFSET = 2**63 - 1
+_OFFSET = re.compile("[0-9]{20}")
 
 StagedBatch = tuple[int, int, int]  # last offset, size in bytes, max timestamp (ms)
 
@@ -39,6 +44,13 @@ StagedBatch = tuple[int, int, int]  # last offset, size in bytes, max timestamp 
 def file_name(offset: int) -> str:
     """How Kafka spells an offset in a file name: 20 digits."""
     return f"{offset:020d}"
+
+
+def offset_in(name: str, suffix: str) -> int | None:
+    """The offset that a file of that suffix is named by; None for a name that no offset has."""
+    stem = name.removesuffix(suffix)
+    offset = int(stem) if stem != name and _OFFSET.fullmatch(stem) else None
+    return offset if offset is not None and offset <= MAX_OFFSET else None
 
 
 def _union(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:

@@ -24,10 +24,9 @@ from minikafka.records.read import iter_records
 from minikafka.storage.disk import Disk
 from minikafka.storage.producer_state import ProducedBatch, ProducerEntry, ProducerState
 from minikafka.storage.scan import scan_headers
-from minikafka.storage.segment import Segment, file_name
+from minikafka.storage.segment import SNAPSHOT_SUFFIX, Segment, file_name, offset_in
 from minikafka.storage.segments import Segments
 
-SNAPSHOT_SUFFIX = ".snapshot"
 VERSION = 1
 
 _PREFIX = Struct(">hIi")
@@ -123,8 +122,7 @@ class SnapshotFiles:
     def offsets(self) -> list[int]:
         """For which offsets there are snapshots, ascending."""
         names = self._disk.listdir(self._directory)
-        stems = (name.removesuffix(SNAPSHOT_SUFFIX) for name in names if name.endswith(SNAPSHOT_SUFFIX))
-        return sorted(int(stem) for stem in stems if stem.isdigit())
+        return sorted(offset for name in names if (offset := offset_in(name, SNAPSHOT_SUFFIX)) is not None)
 
     def remove(self, *, below: int = 0, above: int | None = None) -> None:
         """Remove snapshots for offsets below ``below`` and above ``above``."""

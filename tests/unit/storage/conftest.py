@@ -32,13 +32,21 @@ def directory(tmp_path: Path) -> str:
 def open_log(disk: OsDisk, directory: str) -> Callable[..., Log]:
     """Opens the log in ``directory``; settings of the log by name, the rest goes to ``Log.open``."""
 
-    def open_(*, clean: bool = True, recovery_point: int = 0, log_start_offset: int = 0, **settings: object) -> Log:
+    def open_(
+        *,
+        clean: bool = True,
+        was_killed: bool = False,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
+        **settings: object,
+    ) -> Log:
         return Log.open(
             disk,
             directory,
             TopicPartition("orders", 0),
             LogConfig(**settings),  # type: ignore[arg-type]
             is_clean=clean,
+            was_killed=was_killed,
             recovery_point=recovery_point,
             log_start_offset=log_start_offset,
         )
