@@ -38,10 +38,10 @@ WEIGHTS: Final = {
     "disk full or failing": 1,
     "power loss": 2,
     "power loss after a failover": 1,
+    "media": 2,
 }
 """How often each fault comes, relative to the others."""
 EXTRA: Final = {
-    "media": 4,
     "bad sectors": 2,
     "slow disk": 2,
     "slow disks": 1,
@@ -49,6 +49,9 @@ EXTRA: Final = {
     "no names": 1,
 }
 """Those that come only where they are asked for."""
+LOOKS_AFTER_S: Final = 2.0
+PATIENCE: Final = 20
+"""How often media look again whether all replicas are in sync, twice a second."""
 
 
 class Faults:
@@ -76,6 +79,7 @@ class Faults:
         self._is_active = False
         self._is_over = False
         cluster.on_exit = self._on_exit
+        cluster.simulator.after(LOOKS_AFTER_S, lambda _: self._look_after())
         self.counts: dict[str, int] = {}
 
     async def run(self) -> None:
@@ -130,11 +134,13 @@ class Faults:
                 link.delay_min_s, link.delay_max_s = 50e-6, 500e-6
             if machine.process is not None:
                 machine.process.slowness = 1.0
-        if self.media.machine is not None:
-            self.media.note_offline(self.media.machine)
-            self.media.machine.kill()  # what is found when it starts must be found by then
-            self.media.replace_disk(self.media.machine)
+        self._mend_media()
         cluster.start()
+
+    def _mend_media(self) -> None:
+        """What is found when a node starts may be found by then, or the node runs on with it."""
+        if self.media.machine is not None and self._cluster.rng.random() < 0.5:
+            self.media.machine.kill()
 
     # -- processes ----------------------------------------------------------------------------------------------------
 
@@ -295,23 +301,56 @@ class Faults:
 
     # -- media --------------------------------------------------------------------------------------------------------
 
-    def damage_media(self, name: str, hows: Sequence[How]) -> None:
+    def damage_media(self, name: str, hows: Sequence[How], patience: int = PATIENCE) -> None:
         """Of one machine, while it runs or is down, and of no other before all is whole again."""
-        rng = self._cluster.rng
         if not self._is_in_sync() or any(machine.disk.has_failed_sync for machine in self._cluster.machines.values()):
+            if patience:
+                self._later(0.5, lambda: self.damage_media(name, hows, patience - 1))
             return
+        rng = self._cluster.rng
         machine = self.media.choose()
         self._count(name)
-        way = rng.choice(("running", "killed", "all killed", "stopped"))
-        if way == "running":
-            self.media.strike(machine, hows)
-        elif way == "stopped":
-            self._strike_at_exit = lambda: self.media.strike(machine, hows)
-            machine.terminate()
-        else:
-            killed = [machine] if way == "killed" else list(self._cluster.machines.values())
-            self._kill(way, killed)
-            self.media.strike(machine, hows)
+        match rng.choice(
+            ("running", "running, one behind", "killed", "all killed", "all killed, it is first", "stopped")
+        ):
+            case "running":
+                self.media.strike(machine, hows)
+            case "running, one behind":
+                self._kill("kill", [rng.choice(self._others(machine))])
+                self._later(2.0 * rng.random(), lambda: self._strike_own_writes(machine, hows))
+            case "killed":
+                self._kill("kill", [machine])
+                self.media.strike(machine, hows)
+            case "all killed":
+                self.kill_all()
+                self.media.strike(machine, hows)
+            case "all killed, it is first":
+                self._count("kill all")
+                for other in self._others(machine):
+                    other.kill()
+                    self._restart_later(other, 1.0 + self._short())
+                machine.kill()
+                self._restart_later(machine, 0.0)
+                self.media.strike(machine, hows)
+            case "stopped":
+                self._strike_at_exit = lambda: self.media.strike(machine, hows)
+                machine.terminate()
+
+    def _strike_own_writes(self, machine: Machine, hows: Sequence[How]) -> None:
+        if machine is self.media.machine:
+            self.media.strike_own_writes(machine, hows)
+
+    def _look_after(self) -> None:
+        """A person reads what nodes say, to the very end."""
+        if self.media.wants_repair():
+            assert self.media.machine is not None
+            self.media.replace_disk(self.media.machine)
+            self._restart_whatever(self.media.machine)
+        self._cluster.simulator.after(LOOKS_AFTER_S, lambda _: self._look_after())
+
+    def _restart_whatever(self, machine: Machine) -> None:
+        """Also when all is mended."""
+        self._cluster.simulator.after(0.1 + self._short(), lambda _: self._start(machine))
 
     def _on_exit(self, machine: Machine) -> None:
         """A service manager starts it again."""
@@ -319,7 +358,7 @@ class Faults:
             strike, self._strike_at_exit = self._strike_at_exit, lambda: None
             strike()
         self.media.replace_disk(machine)
-        self._cluster.simulator.after(0.1 + self._short(), lambda _: self._start(machine))
+        self._restart_whatever(machine)
 
     # -- inside -------------------------------------------------------------------------------------------------------
 

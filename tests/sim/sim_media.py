@@ -1,31 +1,32 @@
 """Media that go bad: one machine's at a time, and another's only when everything on the first is whole again (P5).
 
-Any file there is may be damaged, whole directories may be gone, while the node runs or is down. What must hold: nothing
-acknowledged is lost, the cluster heals by itself, and a node says what it found. One thing needs a person: a node whose
-``meta.properties`` is damaged refuses to start and says so; that disk is replaced by an empty one.
+What may be damaged, and how, is in ``sim_damage.py``; it happens while the node runs, and while it is down. What must
+hold: nothing acknowledged is lost, the cluster heals by itself, and a node says what it found. One thing needs a
+person: a node does not use a directory whose ``meta.properties`` is damaged, and says so; that disk is replaced by an
+empty one.
+
+Damage may lie where nobody reads. Until it passes (``let_pass``), or is found and mended, all others stay whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from posixpath import basename, dirname
 from typing import Final
 
 from sim_cluster import Machine, SimulatedCluster
+from sim_damage import Strokes
 from sim_invariants import METADATA_DIRECTORY, METADATA_NAME, bytes_of, segments, unequal
 
 from minikafka.storage.meta import META_FILE
-from minikafka.testing.disk.damage import HOWS, Damage, How, damage
-from minikafka.testing.disk.inodes import Directory, Inode
+from minikafka.testing.disk.damage import HOWS, Damage, How, damage, let_pass
+from minikafka.testing.disk.inodes import Inode
 
 WRONG: Final[tuple[How, ...]] = tuple(how for how in HOWS if how != "unreadable")
 UNREADABLE: Final[tuple[How, ...]] = ("unreadable",)
-LAST_BYTES: Final = 300
-"""Where a crash tears a log; damage there may be taken for it."""
+PASSES_AFTER_S: Final = 15.0
+LOG_SIZE_MAX: Final = 1 << 60
 REPAIR_MARK: Final = "repair-in-progress"
-BY_SUFFIX: Final = (".log", ".index", ".timeindex", ".snapshot", ".checkpoint", "-checkpoint")
-NOT_DAMAGED: Final = (".lock", ".tmp", ".corrupt", ".damaged", ".deleted")
-"""Files that hold nothing, or nothing that anybody waits for."""
 
 
 class Media:
@@ -35,7 +36,8 @@ class Media:
         self._cluster = cluster
         self.machine: Machine | None = None
         self.damages: list[Damage] = []
-        self._offline = ""
+        self._struck_at = 0.0
+        self._struck_incarnation = 0
         self.on_whole: Callable[[Machine], None] = lambda machine: None
         """A machine's logs are whole again, and must stay so."""
 
@@ -45,57 +47,48 @@ class Media:
         """Whose disk may be damaged now, if all replicas are in sync: the same again while it is not whole."""
         if self.machine is None or self.is_whole():
             self.machine = self._cluster.rng.choice(list(self._cluster.machines.values()))
+            self._struck_incarnation = self.machine.incarnation
         return self.machine
 
     def strike(self, machine: Machine, hows: Sequence[How]) -> None:
-        """Damage something on its disk, in one of those ways."""
+        """Damage something on its disk. ``hows``: the ways in which files may be."""
+        self._note(machine, self._strokes(machine).strike(hows))
+
+    def strike_own_writes(self, machine: Machine, hows: Sequence[How]) -> None:
+        """Damage what its node wrote as a leader, if it is one."""
+        self._note(machine, self._strokes(machine).strike_own_writes(hows))
+
+    def _note(self, machine: Machine, done: list[Damage]) -> None:
         assert machine is self.machine
-        rng = self._cluster.rng
-        kinds = self._targets(machine, directories="lost" in hows)
-        path = rng.choice(kinds[rng.choice(sorted(kinds))])
-        how = "lost" if isinstance(machine.disk.find(path), Directory) else rng.choice(hows)
-        of_last = LAST_BYTES if path.endswith(".log") and rng.random() < 0.5 else None
-        done = damage(machine.disk, path, how, rng, of_last=of_last)
-        self.damages.append(done)
-        self._cluster.say(machine.host, f"media: {done}")
+        self.damages += done
+        self._struck_at, self._struck_incarnation = self._cluster.simulator.now, machine.incarnation
+        for each in done:
+            self._cluster.say(machine.host, f"media: {each}")
 
-    def _targets(self, machine: Machine, *, directories: bool) -> dict[str, list[str]]:
-        """Paths by what they are, so that there is as much of the rare as of the frequent."""
-        found: dict[str, list[str]] = {}
-        for path in machine.disk.files():
-            name = basename(path)
-            if not name.endswith(NOT_DAMAGED) and "-delete/" not in path:
-                kind = next((suffix for suffix in BY_SUFFIX if name.endswith(suffix)), name)
-                is_metadata = path.startswith(METADATA_DIRECTORY)
-                is_active = kind == ".log" and name == max(segments(machine, dirname(path)))
-                found.setdefault(f"{kind} {is_active} {is_metadata}", []).append(path)
-                if is_active:
-                    found.setdefault(f"end of {kind} {is_metadata}", []).append(path)
-        if directories:
-            found["partitions"] = list(self._partition_directories(machine))
-        if directories and not machine.is_up:
-            found["log.dirs"] = list(self._cluster.log_dirs)
-        return {kind: sorted(paths) for kind, paths in found.items() if paths}
+    def _strokes(self, machine: Machine) -> Strokes:
+        return Strokes(machine, self._cluster.log_dirs, self._cluster.rng)
 
-    def _partition_directories(self, machine: Machine) -> Iterator[str]:
-        for path in self._cluster.log_dirs:
-            entries = machine.disk.directory(path).entries
-            yield from (f"{path}/{name}" for name, node in entries.items() if isinstance(node, Directory))
+    # -- the person ---------------------------------------------------------------------------------------------------
+
+    def wants_repair(self) -> bool:
+        """A node runs without a directory, and says that its identity is damaged."""
+        return self.machine is not None and self.machine.is_up and bool(self._spoiled(self.machine))
+
+    def _spoiled(self, machine: Machine) -> list[str]:
+        """Directories whose identity is damaged, as the node said itself, running or not."""
+        directories = [] if machine.node is None else machine.node.store.directories
+        said = f"{machine.failure} " + "; ".join(str(one.failure) for one in directories if one.failure is not None)
+        spoiled = {dirname(one.path) for one in self.damages if basename(one.path) == META_FILE}
+        return sorted(path for path in spoiled if path in said)
 
     def replace_disk(self, machine: Machine) -> None:
-        """What a person does while a node is down that said it cannot use a directory because of its identity."""
-        spoiled = {one.path for one in self.damages if basename(one.path) == META_FILE}
-        for path in sorted(spoiled) if machine is self.machine else ():
-            if dirname(path) in f"{machine.failure} {self._offline}":
-                damage(machine.disk, dirname(path), "lost", self._cluster.rng)
-                self.damages.append(Damage(dirname(path), "lost"))
-                self.damages = [one for one in self.damages if one.path != path]
-                self._cluster.say(machine.host, f"the disk below {dirname(path)} is replaced")
-
-    def note_offline(self, machine: Machine) -> None:
-        """Read why a node that runs does without some directory."""
-        directories = [] if machine.node is None else machine.node.store.directories
-        self._offline = "; ".join(str(one.failure) for one in directories if one.failure is not None)
+        """What a person does with a node that said it cannot use a directory because of its identity."""
+        for path in self._spoiled(machine) if machine is self.machine else ():
+            machine.kill()
+            damage(machine.disk, path, "lost", self._cluster.rng)
+            self.damages = [one for one in self.damages if one.path != f"{path}/{META_FILE}"]
+            self.damages.append(Damage(path, "lost"))
+            self._cluster.say(machine.host, f"the disk below {path} is replaced")
 
     # -- healing ------------------------------------------------------------------------------------------------------
 
@@ -111,6 +104,10 @@ class Media:
         machine = self.machine
         if machine is None:
             return True
+        if machine.incarnation <= self._struck_incarnation:
+            return False  # no start has looked at everything since
+        if self._cluster.simulator.now - self._struck_at > PASSES_AFTER_S:
+            self._let_pass(machine)
         if not self._has_mended(machine) or self.differences(machine):
             return False
         self._cluster.say(machine.host, "media: all is whole again")
@@ -118,6 +115,13 @@ class Media:
         self.damages.clear()
         self.on_whole(machine)
         return True
+
+    def _let_pass(self, machine: Machine) -> None:
+        """What nobody came upon for a while was a bad cable."""
+        for one in reversed(self.damages):
+            if let_pass(machine.disk, one):
+                self._cluster.say(machine.host, f"media: it has passed that {one}")
+                self.damages = [each for each in self.damages if each is not one or not one.path.endswith(META_FILE)]
 
     def _has_mended(self, machine: Machine) -> bool:
         """The node knows of no damage any more, and everybody counts on all of its replicas."""
@@ -162,15 +166,22 @@ class Media:
             starts[f"{directory}/{name}"] = position
             position += len(file.content)
         mine = [one for one in self.damages if one.path.startswith(f"{directory}/") and one.path.endswith(".log")]
+        if any(one.path == directory and one.how == "lost" for one in self.damages) and not starts:
+            return True
         if any(_is_as_damaged(machine, one) for one in mine):
             return True  # what lies behind is elsewhere
-        spoiled = [range(starts[one.path] + one.start, starts[one.path] + one.stop) for one in mine]
+        spoiled = [self._spoiled_bytes(machine, one, starts[one.path]) for one in mine if one.path in starts]
         return all(any(at in some for some in spoiled) for at in wrong)
+
+    def _spoiled_bytes(self, machine: Machine, one: Damage, file_start: int) -> range:
+        """Which of a log are not what they should be. A node whose file is cut under it goes on behind the cut."""
+        runs_on = machine.incarnation <= self._struck_incarnation and one.how in ("cut", "emptied")
+        return range(file_start + one.start, LOG_SIZE_MAX if runs_on else file_start + one.stop)
 
     def _logs(self, machine: Machine) -> list[str]:
         return [
             path
-            for path in self._partition_directories(machine)
+            for path in self._strokes(machine).partition_directories()
             if basename(path) == METADATA_NAME or "." not in basename(path)
         ]
 

@@ -1,12 +1,13 @@
 """What media do by themselves: bytes that change, files cut, emptied or lost, sectors that cannot be read.
 
-Processes that have the file open see it at once, and nothing of it is undone by a power cut.
+Processes that have the file open see it at once, and nothing of it is undone by a power cut. Bytes that were read wrong
+may be read right again one day (:func:`let_pass`): the cable was bad, not the medium.
 """
 
 from __future__ import annotations
 
 import errno
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from posixpath import split
 from typing import Final, Literal
 
@@ -14,7 +15,7 @@ from minikafka.testing.disk.inodes import SECTOR, Choices, Directory, Inode
 from minikafka.testing.disk.paths import os_error
 from minikafka.testing.disk.platter import SimulatedDisk
 
-How = Literal["flipped", "zeroed", "garbled", "cut", "emptied", "lost", "unreadable"]
+How = Literal["flipped", "zeroed", "garbled", "cut", "emptied", "lost", "unreadable", "foreign"]
 HOWS: Final[tuple[How, ...]] = ("flipped", "zeroed", "garbled", "cut", "emptied", "lost", "unreadable")
 
 
@@ -26,16 +27,21 @@ class Damage:
     how: How
     start: int = 0
     stop: int = 0
+    before: bytes = field(default=b"", repr=False)
+    """What stood where bytes were changed in place."""
+    after: bytes = field(default=b"", repr=False)
 
     def __str__(self) -> str:
         where = f" from {self.start} to {self.stop}" if self.stop else ""
         return f"{self.path} is {self.how}{where}"
 
 
-def damage(disk: SimulatedDisk, path: str, how: How, choices: Choices, *, of_last: int | None = None) -> Damage:
+def damage(
+    disk: SimulatedDisk, path: str, how: How, choices: Choices, *, of_last: int | None = None, at: int | None = None
+) -> Damage:
     """Damage a file, or lose a directory with everything in it. OSError when there is nothing at ``path``.
 
-    ``of_last``: only the last so many bytes of the file may be.
+    ``of_last``: only the last so many bytes of the file may be. ``at``: cut it exactly there.
     """
     node = disk.find(path)
     if node is None:
@@ -45,18 +51,39 @@ def damage(disk: SimulatedDisk, path: str, how: How, choices: Choices, *, of_las
     content = node.content
     first = 0 if of_last is None else max(0, len(content) - of_last)
     if how in ("emptied", "cut") or not content:
-        size = 0 if how == "emptied" or not content else first + choices.randrange(len(content) - first)
+        size = 0 if how == "emptied" or not content else at
+        if size is None:
+            size = first + choices.randrange(len(content) - first)
         return _cut(disk, node, path, how, size)
     start, stop = _range(first, len(content), how, choices)
-    done = Damage(path, how, start, stop)
     if how == "unreadable":
         node.unreadable = range(start, stop)
-        return done
+        return Damage(path, how, start, stop)
     changed = bytearray(content)
     for position in range(start, stop):
         changed[position] = _changed(changed[position], how, choices)
+    done = Damage(path, how, start, stop, bytes(content[start:stop]), bytes(changed[start:stop]))
     node.become(changed)
     return done
+
+
+def plant(disk: SimulatedDisk, path: str) -> Damage:
+    """An empty file appears that nobody made, as a file system's repair may leave one."""
+    parent, name = split(path)
+    directory = disk.directory(parent)
+    directory.entries[name] = directory.durable[name] = Inode()
+    return Damage(path, "foreign")
+
+
+def let_pass(disk: SimulatedDisk, done: Damage) -> bool:
+    """Bytes that were changed in place are what they were, if they are as the damage left them. True if so."""
+    node = disk.find(done.path)
+    if not done.after or not isinstance(node, Inode) or node.content[done.start : done.stop] != done.after:
+        return False
+    content = bytearray(node.content)
+    content[done.start : done.stop] = done.before
+    node.become(content)
+    return True
 
 
 def _range(first: int, size: int, how: How, choices: Choices) -> tuple[int, int]:

@@ -11,7 +11,7 @@ import pytest
 
 from minikafka.storage.disk import Disk
 from minikafka.testing.disk import KilledInside, MountedDisk, Operation, SimulatedDisk
-from minikafka.testing.disk.damage import HOWS, How, damage
+from minikafka.testing.disk.damage import HOWS, How, damage, let_pass, plant
 from minikafka.testing.disk.inodes import SECTOR
 from minikafka.testing.killed import Killed
 
@@ -492,3 +492,42 @@ def test_unsynced_bytes_that_are_damaged_stay_damaged(platter: SimulatedDisk, di
     disk.open_append("/data/logs/a").append([b"abc"])
     damage(platter, "/data/logs/a", "cut", Random(1))
     assert futures(platter, "/data/logs/a") == {disk.read_bytes("/data/logs/a")}
+
+
+def test_a_file_is_cut_exactly_where_asked(platter: SimulatedDisk) -> None:
+    platter.mount().write_bytes("/a", bytes(100))
+    done = damage(platter, "/a", "cut", Random(0), at=61)
+    assert platter.files()["/a"] == bytes(61)
+    assert (done.start, done.stop) == (61, 100)
+
+
+@pytest.mark.parametrize("how", ["flipped", "zeroed", "garbled"])
+def test_bytes_that_were_read_wrong_may_be_right_again(platter: SimulatedDisk, how: How) -> None:
+    content = bytes(range(1, 200))
+    platter.mount().write_bytes("/a", content)
+    done = damage(platter, "/a", how, Random(0))
+    assert let_pass(platter, done)
+    assert platter.files()["/a"] == content
+
+
+@pytest.mark.parametrize("how", ["cut", "emptied", "lost", "unreadable"])
+def test_what_is_gone_does_not_come_back(platter: SimulatedDisk, how: How) -> None:
+    platter.mount().write_bytes("/a", bytes(100))
+    assert not let_pass(platter, damage(platter, "/a", how, Random(0)))
+
+
+def test_damage_that_somebody_repaired_does_not_pass(platter: SimulatedDisk) -> None:
+    disk = platter.mount()
+    disk.write_bytes("/a", bytes(100))
+    done = damage(platter, "/a", "flipped", Random(0))
+    disk.write_bytes("/a", bytes(100))
+    assert not let_pass(platter, done)
+    assert platter.files()["/a"] == bytes(100)
+
+
+def test_a_foreign_file_is_there_for_good(platter: SimulatedDisk) -> None:
+    platter.mount().mkdir("/data")
+    platter.mount().fsync_dir("/")
+    assert str(plant(platter, "/data/99999999999999999999.log")) == "/data/99999999999999999999.log is foreign"
+    platter.lose_power(Random(0))
+    assert platter.files()["/data/99999999999999999999.log"] == b""
