@@ -14,6 +14,7 @@ from minikafka.broker.drivers.replica import ReplicaDriver
 from minikafka.broker.drivers.replication import ReplicaFetchers
 from minikafka.broker.drivers.strays import Strays
 from minikafka.broker.drivers.synced_topics import SyncedTopics
+from minikafka.broker.drivers.verifications import Verifications
 from minikafka.broker.log_jobs import LogJobs
 from minikafka.broker.losses import Losses
 from minikafka.broker.maintenance import Maintenance
@@ -91,11 +92,13 @@ def build_data_plane(ports: Ports, store: LogStore, control: ControlPlane) -> Da
     assignments = DirectoryAssignments(config.node_id, control.client, broker_epoch, ports.rng)
     isr = IsrProposals(config.node_id, replicas, control.client, clock, broker_epoch, ports.rng)
     losses = Losses(ports.disk, store, clock, ports.tasks, ports.threads.upkeep)
-    driver = ReplicaDriver(replicas, fetchers, jobs, store, assignments, clock, isr.propose, losses)
+    verifications = Verifications(ports.tasks, ports.threads.read)
+    driver = ReplicaDriver(replicas, fetchers, jobs, store, assignments, clock, isr.propose, losses, verifications)
     moves = DirectoryMoves(store, replicas, move_rate, ports.threads.upkeep)
     strays = Strays(config.node_id, store, config.log_stray_retention_ms, ports.tasks, losses)
     roles = PartitionRoles(config, store, replicas, driver, moves, strays, clock, broker_epoch)
     jobs.events = driver
+    verifications.on_done = driver.look_for_damage
     moves.on_moved = driver.on_moved
     replicas.carry_out = driver.carry_out
     replicas.on_storage_failed = driver.on_storage_failed

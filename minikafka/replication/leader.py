@@ -177,6 +177,14 @@ class LeaderState:
             return _NOTHING_MOVED
         return FollowerFetchOutcome(high_watermark_moved, log_end_offset_moved, proposal)
 
+    def on_records_sent(self, replica_id: int, fetch_offset: int) -> bool:
+        """A follower is being sent records from ``fetch_offset`` on. True when they must be verified.
+
+        That is all the evidence that a leader has of bytes that went bad under it: it trusts what it wrote itself.
+        """
+        replica = self._progress.get(replica_id)
+        return replica is not None and replica.on_records_sent(fetch_offset)
+
     def maybe_advance_high_watermark(self, now_ms: int) -> bool:
         """Evaluate row R21. The periodic check calls it too: time alone may end the wait for a joining replica."""
         if self.is_under_min_isr:

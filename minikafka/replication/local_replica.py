@@ -202,6 +202,16 @@ class LocalReplica:
         end_offset = self.log.log_end_offset
         return leader.on_follower_fetch(replica_id, broker_epoch, fetch_offset, log_start_offset, end_offset, now_ms)
 
+    def on_records_sent(self, replica_id: int, fetch_offset: int, size_in_bytes: int) -> Effects:
+        """A follower is being sent records. Those that it fetches again and again may have gone bad here (P5).
+
+        Consumers' fetches are no evidence: any client may read one place for ever, and none has a name.
+        """
+        leader = self.leader
+        if leader is None or not leader.on_records_sent(replica_id, fetch_offset):
+            return []
+        return [do.Verify(replica_id, fetch_offset, size_in_bytes)]
+
     def follow_high_watermark(self, leader_high_watermark: int) -> bool:
         """Row R11: min(own log end, the leader's high watermark). True when it rose."""
         before = self._follower_high_watermark

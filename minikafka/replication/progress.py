@@ -9,6 +9,8 @@ from minikafka.replication.statistics import ReplicaStatistics
 
 NEVER_MS: Final = -(1 << 62)  # before any clock reading, so that "now - never" exceeds every lag
 UNKNOWN_BROKER_EPOCH: Final = -1
+REPEATS_MAX: Final = 64
+"""With a follower's longest back-off (``replica.fetch.backoff.ms``, a second by default), about once a minute."""
 
 
 class ReplicaProgress:
@@ -23,6 +25,8 @@ class ReplicaProgress:
     __slots__ = (
         "_last_fetch_leader_log_end_offset",
         "_last_fetch_time_ms",
+        "_repeats",
+        "_sent_from",
         "broker_epoch",
         "is_in_maximal_isr",
         "last_caught_up_time_ms",
@@ -40,6 +44,8 @@ class ReplicaProgress:
         self.log_start_offset = NO_OFFSET
         self._last_fetch_leader_log_end_offset = NO_OFFSET
         self._last_fetch_time_ms = NEVER_MS
+        self._sent_from = NO_OFFSET
+        self._repeats = 0
 
     def on_fetch(
         self, broker_epoch: int, fetch_offset: int, log_start_offset: int, leader_log_end_offset: int, now_ms: int
@@ -54,6 +60,20 @@ class ReplicaProgress:
         self.log_start_offset = log_start_offset
         self._last_fetch_leader_log_end_offset = leader_log_end_offset
         self._last_fetch_time_ms = now_ms
+
+    def on_records_sent(self, fetch_offset: int) -> bool:
+        """Records from ``fetch_offset`` on are being sent to it. True when it is time to verify them.
+
+        Whoever asks for the same records again and again could not append them. One repetition is a lost connection.
+        After that their verification is due with each doubling of the repetitions, and with every
+        :data:`REPEATS_MAX`: the fault may be the follower's own, and the records here good.
+        """
+        if fetch_offset != self._sent_from:
+            self._sent_from, self._repeats = fetch_offset, 0
+            return False
+        self._repeats += 1
+        is_power_of_two = self._repeats & (self._repeats - 1) == 0
+        return self._repeats > 1 and (is_power_of_two or self._repeats % REPEATS_MAX == 0)
 
     def is_caught_up(self, leader_log_end_offset: int, now_ms: int, lag_time_max_ms: int) -> bool:
         """At the leader's end, or there at most ``lag_time_max_ms`` ago (row R19)."""

@@ -68,6 +68,15 @@ class Sync:
 
 
 @dataclass(frozen=True, slots=True)
+class Verify:
+    """Read again what a follower was sent in vain, so many bytes from ``offset`` on; ``on_damage`` if it is bad."""
+
+    replica_id: int
+    offset: int
+    size_in_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Cut:
     """Cut the log durably so that it ends at ``offset``, or before at a batch boundary, and answer ``on_cut``.
 
@@ -129,6 +138,7 @@ ReplicaEffect: TypeAlias = (
     | LeadsNoMore
     | Propose
     | Sync
+    | Verify
     | Cut
     | Restart
     | Claim

@@ -15,7 +15,7 @@
 ``log``              one partition's log, as a broker calls it: what its parts share, and how it fails. The parts:
 ``appending``        stage and commit; ``follower``: what a follower demands of fetched batches
 ``reading``          ``slice``: a region of a file with whole batches; ``timestamps``: from a time to an offset;
-                     ``read_jobs``: what of it takes long, fit for a thread
+                     ``read_jobs``: what of it takes long, fit for a thread; ``verifying``: own bytes, read again
 ``cutting``          truncation, DeleteRecords, ``retention``; ``cut_job``: the slow part of a truncation;
                      ``rewinding``: producers after it
 ``flush``            making it durable, the slow part fit for a thread

@@ -12,12 +12,18 @@ if TYPE_CHECKING:
     from minikafka.storage.log import Log
 
 
-def checked_batches(log: Log, records: memoryview) -> list[tuple[int, BatchHeader]]:
+def checked_batches(log: Log, records: memoryview, leader_epoch: int | None) -> list[tuple[int, BatchHeader]]:
     """(position, header) of each whole batch in ``records``, which continue the log.
 
-    Upward gaps are let pass: compaction leaves them, also in a topic that is not compacted any more.
+    Upward gaps are let pass: compaction leaves them, also in a topic that is not compacted any more. No batch is of an
+    epoch after ``leader_epoch``, the one it was fetched in: no checksum covers that field (KAFKA-18723).
     """
     batches = list(iter_batches(records))
+    if len(records) and not batches:
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE,
+            f"no whole batch for {log.topic_partition} in {len(records)} bytes: the length of the first one is wrong",
+        )
     expected, epoch = log.log_end_offset, log.epochs.latest_epoch
     for position, header in batches:
         if header.base_offset < expected:
@@ -25,6 +31,11 @@ def checked_batches(log: Log, records: memoryview) -> list[tuple[int, BatchHeade
         if header.leader_epoch < epoch:
             raise IllegalLogState(
                 f"{log.topic_partition} is in leader epoch {epoch}; a batch of epoch {header.leader_epoch} came"
+            )
+        if leader_epoch is not None and header.leader_epoch > leader_epoch:
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE,
+                f"a batch of epoch {header.leader_epoch} came for {log.topic_partition}, fetched in {leader_epoch}",
             )
         if header.last_offset_delta < 0 or not crc_is_valid(records, position, header):
             raise KafkaError(

@@ -5,7 +5,7 @@ is done by its parts, each with the state that nobody else needs; a part's metho
 
 =============  ========================================================================================================
 ``appender``   ``stage``, ``commit``, ``append_as_follower``, ``begin_epoch``, ``roll``
-``reader``     ``read``, ``bytes_between``; ``prepare_read``, ``prepare_retention``,
+``reader``     ``read``, ``bytes_between``; ``prepare_read``, ``prepare_verification``, ``prepare_retention``,
                ``prepare_timestamp_lookup``, ``prepare_max_timestamp_lookup``, ``complete_read``;
                ``offset_for_timestamp``, ``offset_of_max_timestamp``
 ``cutter``     ``prepare_truncation``, ``prepare_restart``, ``complete_cut``; ``truncate_to``,
@@ -133,6 +133,7 @@ class Log:
         self.read = reader.read
         self.bytes_between = reader.bytes_between
         self.prepare_read = reader.prepare_read
+        self.prepare_verification = reader.prepare_verification
         self.prepare_retention = reader.prepare_retention
         self.prepare_timestamp_lookup = reader.prepare_timestamp_lookup
         self.prepare_max_timestamp_lookup = reader.prepare_max_timestamp_lookup

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.storage import timestamps
 from minikafka.storage.config import UNLIMITED
+from minikafka.storage.epochs import LeaderEpochCache
 from minikafka.storage.errors import BadBatchError
 from minikafka.storage.read_jobs import ReadJob
 from minikafka.storage.segment import Segment
 from minikafka.storage.slice import LogSlice
 from minikafka.storage.timestamps import TimestampedOffset
+from minikafka.storage.verifying import verify_again
 
 if TYPE_CHECKING:
     from minikafka.storage.log import Log
@@ -89,6 +91,27 @@ class Reader:
         else:
             cold = self._cold_segments(start_offset, max_bytes)
         return ReadJob(log, cold, partial(_warm, start_offset, max_bytes), keeps_indexes=True) if cold else None
+
+    def prepare_verification(self, start_offset: int, size_in_bytes: int) -> ReadJob[None] | None:
+        """Verify again what :meth:`read` answers with, whoever wrote it; None when there is nothing.
+
+        ``run`` it in a thread; :meth:`complete_read` says KAFKA_STORAGE_ERROR, and the log is marked, if it is damaged.
+        """
+        log = self._log
+        log.commit()
+        log.refuse_while_cut()
+        if not log.log_start_offset <= start_offset < log.log_end_offset:
+            return None
+        epoch_for = LeaderEpochCache(log.epochs.entries).epoch_for
+        for segment in log.segments.since(start_offset):
+            try:
+                begin, end = segment.bounds(start_offset, size_in_bytes, log.log_end_offset, min_one_batch=True)
+            except (BadBatchError, OSError) as error:
+                log.unreadable(segment, error)
+            if begin < segment.size:
+                ask = partial(verify_again, start_offset, end, epoch_for)
+                return ReadJob(log, [segment], ask, keeps_indexes=False)
+        return None
 
     def prepare_retention(self, wall_ms: int) -> ReadJob[None] | None:
         """The ages of old segments, where :meth:`Cutter.delete_old_segments` would have to load them; None if not."""

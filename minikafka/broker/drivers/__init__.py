@@ -7,6 +7,7 @@
 - ``lifecycle``                   this broker's registration, heartbeats and controlled shutdown
 - ``partitions``                  committed metadata as events of the local replicas
 - ``replica``                     the effects of a local replica: led, followed, cut, claimed, deleted
+- ``verifications``               own bytes that followers could not append, read again
 - ``assignments``                 in which log directories they are, told to the controller
 - ``strays``                      logs that a start finds and metadata does not place here
 - ``moves``                       replicas on their way from one log directory to another

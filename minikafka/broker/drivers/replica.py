@@ -15,6 +15,7 @@ import structlog
 from minikafka.broker.clock import Clock
 from minikafka.broker.drivers.assignments import DirectoryAssignments
 from minikafka.broker.drivers.replication import ReplicaFetchers
+from minikafka.broker.drivers.verifications import Verifications
 from minikafka.broker.log_jobs import LogJobs
 from minikafka.broker.losses import Losses
 from minikafka.broker.partition import Partition
@@ -43,6 +44,7 @@ class ReplicaDriver:
         clock: Clock,
         propose: Callable[[Partition, IsrProposal], None],
         losses: Losses,
+        verifications: Verifications,
     ) -> None:
         self._replicas = replicas
         self._fetchers = fetchers
@@ -52,6 +54,7 @@ class ReplicaDriver:
         self._clock = clock
         self._propose = propose
         self._losses = losses
+        self._verifications = verifications
         self._damage: dict[TopicPartition, Corruption] = {}  # what the machines were told of
         self.on_leading: Callable[[Partition], None] = lambda _partition: None
         self.on_leading_no_more: Callable[[TopicPartition], None] = lambda _where: None
@@ -135,6 +138,8 @@ class ReplicaDriver:
                     self._propose(partition, proposal)
                 case do.Sync():
                     self._jobs.request_sync(partition)
+                case do.Verify():
+                    self._verifications.request(partition, effect)
                 case do.Cut() | do.Restart():
                     self._cut(partition, effect)
                 case do.Follow():

@@ -248,15 +248,21 @@ class _Fetcher:
         if partition is None:  # not followed any more, or failed: the machine must not ask for it again
             return self._machine.on_append_failed(where, ErrorCode.KAFKA_STORAGE_ERROR, self._now())
         try:
-            partition.log.append_as_follower(memoryview(effect.records), wall_ms=self._clock.wall_ms())
+            partition.log.append_as_follower(
+                memoryview(effect.records),
+                leader_epoch=partition.replica.leader_epoch,
+                wall_ms=self._clock.wall_ms(),
+            )
         except StorageFailure as failure:
             self._replicas.on_storage_failed(partition, failure)
             return []
         except KafkaError as error:
             return self._machine.on_append_failed(where, error.code, self._now())
-        except IllegalLogState as error:
+        except (
+            IllegalLogState
+        ) as error:  # offset and epoch of a batch have no checksum: they may be damaged at the leader
             log.error("append does not continue the log", partition=str(where), why=str(error))
-            return self._machine.on_append_failed(where, ErrorCode.UNKNOWN_SERVER_ERROR, self._now())
+            return self._machine.on_append_failed(where, ErrorCode.INVALID_RECORD, self._now())
         self._owner._quotas.on_fetched(partition, len(effect.records))
         self._follow_offsets(where, effect.high_watermark, effect.log_start_offset)
         self._machine.on_appended(where, partition.log.log_end_offset, partition.log.latest_epoch)

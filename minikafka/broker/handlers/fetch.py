@@ -357,15 +357,21 @@ class _FollowerFetch(_Fetch):
         return refused
 
     def _answer(self, results: list[FetchResult]) -> None:
-        if self._node.quotas.as_leader.is_limited:
-            self._count(results)
+        for cached, data in results:
+            if data.records and cached.where is not None:
+                self._on_sent(cached.where, cached.asked.fetch_offset, len(data.records))
         super()._answer(results)
 
-    def _count(self, results: list[FetchResult]) -> None:
-        for cached, data in results:
-            partition = None if cached.where is None else self._node.replicas.get(cached.where)
-            if partition is not None and data.records:
-                self._node.quotas.on_sent(partition, len(data.records))
+    def _on_sent(self, where: TopicPartition, fetch_offset: int, size: int) -> None:
+        replicas, quotas = self._node.replicas, self._node.quotas
+        partition = replicas.get(where)
+        if partition is None:
+            return
+        effects = partition.replica.on_records_sent(self._replica_id, fetch_offset, size)
+        if effects:
+            replicas.carry_out(partition, effects)
+        if quotas.as_leader.is_limited:
+            quotas.on_sent(partition, size)
 
 
 def _send(context: RequestContext, response: FetchResponse) -> None:

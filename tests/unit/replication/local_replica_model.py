@@ -4,7 +4,8 @@ partition_model.py, with a disk that takes its time and goes bad. Syncs and cuts
 says so, one at a time per log. In half of the schedules every record is synced before it counts (``flush.messages=1``).
 Then any number of machines may lose power at any time, and keep what was synced. In all of them the media of one
 machine at a time may go bad: what its log holds from an offset on cannot be read any more, and its process finds out,
-or the next one does. A replica may move between two directories.
+or the next one does. Or it does not, as with bytes that it wrote itself: it goes on sending them, and no follower can
+append them. A replica may move between two directories.
 
 Invariants, beside those of partition_model.py:
 
@@ -19,17 +20,22 @@ from uuid import UUID
 
 from partition_model import BROKERS, PartitionCluster, RealController, View, first_images
 from replication_log import MemoryLog
-from replication_model import ViolationError
+from replication_model import WHERE, ViolationError
 
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.controller import commands as ask
 from minikafka.replication import replica_effects as do
+from minikafka.replication.effects import Append
 from minikafka.replication.local_replica import HIGH_WATERMARK_MOVED, SYNC_DUE, LocalReplica
 from minikafka.replication.replica_condition import Condition
 
 UNSYNCED = 1 << 62
 ANYTHING_LOST = -2
 DIRECTORIES = {broker: (UUID(int=100 + broker), UUID(int=200 + broker)) for broker in BROKERS}
+
+
+class BadRecords(tuple):
+    """Records that fail their checksum."""
 
 
 class SyncedLog(MemoryLog):
@@ -80,6 +86,7 @@ class LocalReplicaCluster(PartitionCluster):
 
     def __init__(self, seed):
         self.damaged = {}  # by node id: the offset from which on its log cannot be read
+        self.unnoticed = set()  # of them, those that do not know
         super().__init__(seed)
 
     def controller_type(self):
@@ -169,8 +176,21 @@ class LocalReplicaCluster(PartitionCluster):
             self.damaged[node.id] = offset
             self.checked = None
             self.say("n{} is damaged from {} on", node.id, offset)
-            if node.alive:
+            if node.alive and self.random() < 0.3:
+                self.unnoticed.add(node.id)
+            elif node.alive:
                 self.carry_out(node, node.replica.on_damage(offset, self.now_ms))
+
+    def verify(self, node, effect):
+        """The leader reads again what a follower was sent in vain."""
+        if self.is_bad(node, effect.offset, effect.size_in_bytes):
+            offset = self.damaged[node.id]
+            self.unnoticed.discard(node.id)
+            self.say("n{} notices that it is damaged from {} on", node.id, offset)
+            self.carry_out(node, node.replica.on_damage(offset, self.now_ms))
+
+    def is_bad(self, node, offset, size):
+        return node.id in self.damaged and offset + size > self.damaged[node.id]
 
     def move(self):
         """A replica that is at rest is moved to the other directory of its broker."""
@@ -221,6 +241,7 @@ class LocalReplicaCluster(PartitionCluster):
         super().start(node)
         if node.id in self.damaged:
             self.powerless.add(node.id)
+            self.unnoticed.discard(node.id)
 
     # -- the replica's driver ---------------------------------------------------------------------------------------
 
@@ -246,20 +267,25 @@ class LocalReplicaCluster(PartitionCluster):
         if node.id not in node.metadata.replicas:  # deleted, with its damage
             node.log.is_being_cut = False
             self.reset_disk(node)
-            if self.damaged.pop(node.id, None) is not None:
-                self.powerless.discard(node.id)
+            self.end_damage(node)
+
+    def end_damage(self, node):
+        if self.damaged.pop(node.id, None) is not None:
+            self.unnoticed.discard(node.id)
+            self.powerless.discard(node.id)
 
     def carry_out(self, node, effects):
         for effect in effects:
             kind = type(effect)
             if kind is do.Sync:
                 self.request_sync(node)
+            elif kind is do.Verify:
+                self.verify(node, effect)
             elif kind is do.Claim:
                 node.claim = effect.directory_id
             elif kind is do.MarkWhole:
                 self.say("n{} is whole again", node.id)
-                self.damaged.pop(node.id, None)
-                self.powerless.discard(node.id)
+                self.end_damage(node)
                 self.checked = None
             elif kind is do.Say:
                 self.say("n{} says: {}", node.id, effect.what.value)
@@ -276,6 +302,8 @@ class LocalReplicaCluster(PartitionCluster):
         self.next_job(node)
 
     def end_cut(self, node, effect):
+        if node.id in self.unnoticed and effect.offset <= self.damaged[node.id]:
+            self.end_damage(node)  # what was bad is gone
         super().end_cut(node, effect)
         if node.fetcher is not None and node.replica is not None:
             self.pump(node)
@@ -308,11 +336,24 @@ class LocalReplicaCluster(PartitionCluster):
 
     def read(self, node, request, asked):
         data = super().read(node, request, asked)
-        damaged_from = self.damaged.get(node.id)
-        if damaged_from is not None and data.records and asked.fetch_offset + len(data.records) > damaged_from:
-            data.records = ()
-            data.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        if not data.records:
+            return data
+        offset, size = asked.fetch_offset, len(data.records)
+        self.carry_out(node, node.replica.on_records_sent(request.replica_state.replica_id, offset, size))
+        if self.is_bad(node, offset, size):
+            if node.id in self.unnoticed:
+                data.records = BadRecords(data.records)
+            else:
+                data.records, data.error_code = (), ErrorCode.KAFKA_STORAGE_ERROR
         return data
+
+    def do_fetch(self, node, effects):
+        for effect in effects:
+            if type(effect) is Append and isinstance(effect.records, BadRecords):
+                self.say("n{} cannot append what it was sent", node.id)
+                node.fetcher.on_append_failed(WHERE, ErrorCode.CORRUPT_MESSAGE, self.now_ms)
+            else:
+                super().do_fetch(node, [effect])
 
     # -- invariants -------------------------------------------------------------------------------------------------
 
@@ -332,7 +373,9 @@ class LocalReplicaCluster(PartitionCluster):
         super().settle_round()
 
     def is_settled(self):
-        if self.damaged or any(node.claim is not None or node.running is not None for node in self.nodes):
+        if self.damaged.keys() - self.unnoticed or any(
+            node.claim is not None or node.running is not None for node in self.nodes
+        ):
             return False
         return super().is_settled() and all(self.is_where_it_is_said(node) for node in self.nodes)
 

@@ -62,3 +62,12 @@ def test_statistics_are_a_copy():
     view = replica.statistics(is_in_sync=True)
     fetch(replica, 12, 12, 600, epoch=7)
     assert view == (2, 7, 10, 0, NEVER_MS, True)
+
+
+@pytest.mark.spec("P5")
+def test_what_is_sent_again_and_again_is_verified_ever_more_seldom():
+    replica = ReplicaProgress(2)
+    due = [count for count in range(300) if replica.on_records_sent(7)]
+    assert due == [2, 4, 8, 16, 32, 64, 128, 192, 256]
+    assert not any(replica.on_records_sent(offset) for offset in (8, 9, 9, 10, 10, 7, 7)), "it goes on"
+    assert replica.on_records_sent(7)

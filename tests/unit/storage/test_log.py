@@ -194,8 +194,17 @@ def test_a_batch_cut_off_by_the_fetch_is_left_out(open_log: OpenLog) -> None:
         first = bytes(batch(b"a", base_offset=log.log_end_offset, leader_epoch=0))
         info = log.append_as_follower(memoryview(first + part))
         assert info.base_offset == info.last_offset == log.log_end_offset - 1
-    empty = log.append_as_follower(memoryview(whole[:-1]))
-    assert (empty.base_offset, empty.last_offset) == (log.log_end_offset, log.log_end_offset - 1)
+    assert code_of(lambda: log.append_as_follower(memoryview(whole[:-1]))) is ErrorCode.CORRUPT_MESSAGE, (
+        "a leader sends one"
+    )
+
+
+@pytest.mark.spec("P5")
+def test_a_batch_of_an_epoch_after_that_of_the_fetch_is_damaged(open_log: OpenLog) -> None:
+    log = open_log()
+    sent = memoryview(batch(b"a", base_offset=0, leader_epoch=4 + 2**20))
+    assert code_of(lambda: log.append_as_follower(sent, leader_epoch=4)) is ErrorCode.CORRUPT_MESSAGE
+    assert (log.log_end_offset, log.latest_epoch) == (0, -1)
 
 
 @pytest.mark.spec("P5")

@@ -117,6 +117,18 @@ class LogAndTwin(RuleBasedStateMachine):
         first = self.log.segments[0].base_offset
         self.twin = [(base, each) for base, each in self.twin if base >= first]
 
+    @precondition(lambda self: self.twin)
+    @rule(data=st.data())
+    def verify(self, data: st.DataObject) -> None:
+        self.commit()
+        job = self.log.prepare_verification(
+            data.draw(st.integers(self.start, self.end)), data.draw(st.integers(1, 2000))
+        )
+        if job is not None:
+            job.run()
+            self.log.complete_read(job)
+        assert self.log.corruption is None
+
     @rule()
     def kill(self) -> None:
         self.commit()

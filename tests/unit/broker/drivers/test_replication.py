@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -21,7 +22,7 @@ from minikafka.records.batch import iter_batches
 from minikafka.records.read import iter_records
 from minikafka.replication import effects as do
 from minikafka.replication.local_replica import LocalReplica
-from minikafka.storage.log import IllegalLogState, StorageFailure
+from minikafka.storage.log import IllegalLogState, ReadJob, StorageFailure
 from minikafka.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
 
 Dial = Callable[..., Awaitable[Client]]
@@ -394,6 +395,62 @@ async def test_an_append_that_fails_hurts_its_partition_only(
     assert other.log.log_end_offset == 1
     assert replica(node).log.log_end_offset == 0
     assert node.failure is None
+
+
+def flip_last_byte(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.spec("P5")
+async def test_a_leader_whose_own_bytes_went_bad_hands_over_and_fetches_them_again(
+    cluster: Cluster, dial: Dial
+) -> None:
+    """Finding: followers refused its bytes for ever, and it never looked at them."""
+    leader = await started(cluster, 1, 2, 3, min_insync_replicas=2)
+    client = await dial(leader)
+    await client.produce("orders", b"before")
+    ahead, behind = await follows(cluster.nodes[2], 1), await follows(cluster.nodes[3], 1)
+    cluster.nodes[3].data_plane.fetchers.unfollow([ORDERS])
+    await client.produce("orders", b"committed", acks=1)
+    await eventually(lambda: ahead.log.log_end_offset == 2, "a member of the ISR to have it")
+    flip_last_byte(Path(replica(leader).log.segments.active.path(".log")))
+    with capture_logs() as logs:
+        cluster.nodes[3].data_plane.fetchers.follow(behind)
+        await eventually(lambda: ahead.leader is not None, "the member that has it to lead")
+        whole = await follows(cluster.nodes[1], 2), await follows(cluster.nodes[3], 2)
+    assert [line["partition"] for line in logs if line["event"] == "replica damaged"] == ["orders-0"]
+    assert {tuple(values(each)) for each in (ahead, *whole)} == {(b"before", b"committed")}
+
+
+@pytest.mark.spec("P5")
+async def test_a_follower_that_cannot_append_what_is_whole_costs_the_leader_little(
+    cluster: Cluster, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leader = await started(cluster, 1, 2)
+    await follows(cluster.nodes[2], 0)
+    jobs = []
+    prepare = replica(leader).log.prepare_verification
+
+    def prepared(offset: int, size: int) -> ReadJob[None] | None:
+        jobs.append(offset)
+        return prepare(offset, size)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "its memory is bad")
+
+    monkeypatch.setattr(replica(leader).log, "prepare_verification", prepared)
+    with capture_logs() as logs:
+        with monkeypatch.context() as broken:
+            broken.setattr(replica(cluster.nodes[2]).log, "append_as_follower", refuse)
+            await (await dial(leader)).produce("orders", b"x", acks=1)
+            await eventually(lambda: len(jobs) == 2, "the leader to look, and to look again later")
+        await follows(cluster.nodes[2], 1)
+    refused = sum(line["event"] == "following is delayed" for line in logs)
+    assert refused > len(jobs)
+    assert leader.replicas.leader_of(ORDERS).log.corruption is None
+    assert any(line["event"].startswith("a follower cannot append") for line in logs)
 
 
 @pytest.mark.spec("R17")
