@@ -48,7 +48,7 @@ class RequestContext:
     @property
     def elements_max(self) -> int:
         """How many elements all arrays of the request may have together."""
-        return ELEMENTS_MAX if self.is_replica else CLIENT_ELEMENTS_MAX
+        return CLIENT_ELEMENTS_MAX if self.connection.principal is None else ELEMENTS_MAX
 
     def send(self, response: Message) -> None:
         """Encode ``response`` at the request's version and put it in the connection's order of answers."""

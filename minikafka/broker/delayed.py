@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import TopicPartition
+from minikafka.model import NO_EPOCH, TopicPartition
 from minikafka.timing.purgatory import DelayedOperation
 
 if TYPE_CHECKING:
@@ -27,7 +27,16 @@ _WHY: Final = {
 class ProduceResult:
     """What became of one partition's batch: the answer is kept at append and an error may still replace it."""
 
-    __slots__ = ("base_offset", "error", "log_append_time", "log_start_offset", "message", "required_offset", "where")
+    __slots__ = (
+        "base_offset",
+        "error",
+        "leader_epoch",
+        "log_append_time",
+        "log_start_offset",
+        "message",
+        "required_offset",
+        "where",
+    )
 
     def __init__(self, where: TopicPartition) -> None:
         self.where = where
@@ -37,6 +46,7 @@ class ProduceResult:
         self.log_append_time = -1
         self.log_start_offset = -1
         self.required_offset = -1  # the high watermark that acknowledges it; -1 once answered
+        self.leader_epoch = NO_EPOCH  # in which it was appended
 
     @classmethod
     def failed(cls, where: TopicPartition, error: KafkaError) -> ProduceResult:
@@ -61,13 +71,12 @@ class DelayedProduce(DelayedOperation):
     is being synced.
     """
 
-    __slots__ = ("_done", "_epochs", "_needs_all", "_replicas", "_results")
+    __slots__ = ("_done", "_needs_all", "_replicas", "_results")
 
     def __init__(
         self,
         timeout_ms: int,
         results: Sequence[ProduceResult],
-        epochs: Sequence[int],
         replicas: Replicas,
         done: Callable[[Sequence[ProduceResult]], None],
         *,
@@ -76,17 +85,16 @@ class DelayedProduce(DelayedOperation):
         super().__init__(timeout_ms)
         self._needs_all = needs_all
         self._results = results
-        self._epochs = epochs
         self._replicas = replicas
         self._done = done
 
     def try_complete(self) -> bool:
         """Mark what is answered; complete when nothing waits."""
         waiting = False
-        for result, epoch in zip(self._results, self._epochs, strict=True):
-            if result.required_offset >= 0 and not self._is_answered(result, epoch):
+        for result in self._results:
+            if result.required_offset >= 0 and not self._is_answered(result):
                 waiting = True
-        return not waiting and self.force_complete()
+        return not waiting and super().force_complete()
 
     def on_complete(self) -> None:
         self._done(self._results)
@@ -106,11 +114,13 @@ class DelayedProduce(DelayedOperation):
             self.expire_waiting()
         return super().force_complete()
 
-    def _is_answered(self, result: ProduceResult, epoch: int) -> bool:
+    def _is_answered(self, result: ProduceResult) -> bool:
         partition = self._replicas.get(result.where)
         error: ErrorCode | None = ErrorCode.NOT_LEADER_OR_FOLLOWER
         if partition is not None:
-            error = partition.replica.acknowledgement_of(result.required_offset, epoch, needs_all=self._needs_all)
+            error = partition.replica.acknowledgement_of(
+                result.required_offset, result.leader_epoch, needs_all=self._needs_all
+            )
         if error is None:
             return False
         if error is ErrorCode.NONE:

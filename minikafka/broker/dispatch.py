@@ -36,6 +36,7 @@ log = structlog.get_logger(__name__)
 
 Direct = Callable[[memoryview, int, RequestContext], None]
 Handler = Callable[..., Any]
+_NOT_SERVED: Final = (1, 0, None)  # no version is
 WAITING_AT_ONCE: Final = 500
 """Requests of one API; others wait for these, in the order in which they came."""
 PLAIN_COST: Final = 16 * 1024
@@ -60,11 +61,9 @@ class Dispatcher:
         """``open_to_strangers``: what a peer may ask before it is authenticated; None: everything."""
         self._node = node
         self._open_to_strangers = open_to_strangers
-        self._direct: dict[int, Direct] = {int(key): handler for key, handler in direct.items()}
         self._plain = {key: handler for key, handler in handlers.items() if not inspect.iscoroutinefunction(handler)}
         self._waiting = {key: handler for key, handler in handlers.items() if inspect.iscoroutinefunction(handler)}
-        self._first: dict[int, int] = {key: SUPPORTED[key].first for key in (*handlers, *direct)}
-        self._last: dict[int, int] = {key: SUPPORTED[key].last for key in (*handlers, *direct)}
+        self._served = {int(key): (*SUPPORTED[key], direct.get(key)) for key in (*handlers, *direct)}
         self._api_versions = api_versions.Responses((*handlers, *direct, ApiKey.API_VERSIONS))
         self._places = {key: asyncio.Semaphore(WAITING_AT_ONCE) for key in self._waiting}
 
@@ -78,20 +77,19 @@ class Dispatcher:
 
     def on_frame(self, connection: Connection, frame: memoryview) -> None:
         try:
-            header, position = decode_request_header(frame)
-            key, version, correlation_id, client_id = header
-            if key == ApiKey.API_VERSIONS:
+            (key, version, correlation_id, client_id), position = decode_request_header(frame)
+            first, last, direct = self._served.get(key, _NOT_SERVED)
+            if not first <= version <= last:
+                if key != ApiKey.API_VERSIONS:
+                    raise FrameError(f"API {key} version {version} is not served here")
                 self._answer_api_versions(connection, frame, position, version, correlation_id)
                 return
-            if not self._first.get(key, 1) <= version <= self._last.get(key, 0):
-                raise FrameError(f"API {key} version {version} is not served here")
             strangers = self._open_to_strangers
             if strangers is not None and connection.principal is None and key not in strangers:
                 raise FrameError(f"API {key} before authentication")
             context = RequestContext(
                 self._node, connection, connection.open_reply(), key, version, correlation_id, client_id
             )
-            direct = self._direct.get(key)
             if direct is not None:
                 direct(frame, position, context)
             else:

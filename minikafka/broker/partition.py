@@ -10,7 +10,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from minikafka.config import TopicConfig
-from minikafka.model import Isolation, OffsetAndEpoch, TimestampType
+from minikafka.model import INTERNAL_TOPICS, Isolation, OffsetAndEpoch, TimestampType
 from minikafka.records.validate import BatchLimits
 from minikafka.replication.epochs import check_leader_epoch, diverging_epoch
 from minikafka.replication.leader import LeaderState
@@ -25,6 +25,7 @@ class Partition:
     __slots__ = (
         "batch_limits",
         "config",
+        "is_internal",
         "is_staged",
         "log",
         "needs_keys",
@@ -35,6 +36,7 @@ class Partition:
 
     def __init__(self, topic_id: UUID, log: Log, config: TopicConfig, replica: LocalReplica) -> None:
         self.topic_partition = replica.topic_partition
+        self.is_internal = replica.topic_partition.topic in INTERNAL_TOPICS
         self.topic_id = topic_id
         self.log = log
         self.replica = replica
@@ -78,7 +80,9 @@ class Partition:
     @property
     def high_watermark(self) -> int:
         """First offset a consumer may not read."""
-        return self.replica.high_watermark
+        replica = self.replica
+        leader = replica.leader
+        return replica.high_watermark if leader is None else leader.high_watermark
 
     # -- reading ----------------------------------------------------------------------------------------------------
 

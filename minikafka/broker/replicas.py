@@ -9,7 +9,7 @@ fetch once.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import structlog
@@ -21,7 +21,7 @@ from minikafka.broker.timers import Timers
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.topic_names import check_topic_name
 from minikafka.model import INTERNAL_TOPICS, NO_EPOCH, TopicPartition
-from minikafka.records.batch import HEADER_SIZE, TRANSACTIONAL_FLAG, BatchHeader, parse_header
+from minikafka.records.batch import TRANSACTIONAL_FLAG, BatchHeader
 from minikafka.records.validate import is_costly_inside, validate_keys, validate_produce
 from minikafka.replication import replica_effects as do
 from minikafka.replication.local_replica import HIGH_WATERMARK_MOVED, SYNC_DUE
@@ -33,6 +33,10 @@ log = structlog.get_logger(__name__)
 
 ALL_IN_SYNC = -1
 _SYNC: Final = (do.Sync(),)
+
+
+class UncheckedKeysError(Exception):
+    """A batch for a compacted topic, of which nobody knows yet whether each record has a key."""
 
 
 class Replicas:
@@ -101,17 +105,11 @@ class Replicas:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {where}")
         if partition.replica.is_offline:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {where} is offline on this node")
-        partition.check_leader_epoch(current_leader_epoch)
+        if current_leader_epoch != NO_EPOCH:
+            partition.check_leader_epoch(current_leader_epoch)
         return partition
 
     # -- appends ----------------------------------------------------------------------------------------------------
-
-    def must_look_inside(self, where: TopicPartition, records: Buffer | None) -> bool:
-        """Does the batch need a look at its keys that takes too long for the loop?"""
-        partition = self._partitions.get(where)
-        if partition is None or not partition.needs_keys or records is None or len(records) < HEADER_SIZE:
-            return False
-        return is_costly_inside(parse_header(records))
 
     def stage_produced(
         self,
@@ -119,26 +117,30 @@ class Replicas:
         records: Buffer | None,
         acks: int,
         version: int,
-        key_errors: Mapping[TopicPartition, KafkaError | None] | None = None,
+        *,
+        has_keys: bool = False,
     ) -> ProduceResult:
         """Check a producer's batch and stage it (row R1); the result says what to answer after :meth:`commit_staged`.
 
-        ``records`` is a view of the receive buffer: the offsets are written into it. ``key_errors``: what became of
-        batches that had to be looked into (:meth:`must_look_inside`), which is done already.
+        ``records`` is a view of the receive buffer: the offsets are written into it. UncheckedKeysError, and nothing is
+        staged, for a batch whose keys must be checked first, which takes too long for the loop; ``has_keys`` when they
+        are.
         """
         result = ProduceResult(where)
         view = memoryview(b"") if records is None else memoryview(records)
         try:
-            partition = self._open_to_producers(where)
-            leader = partition.replica.leader
-            assert leader is not None
-            if acks == ALL_IN_SYNC:
+            partition = self._partitions.get(where)
+            if partition is None or partition.is_internal or (leader := partition.replica.leader) is None:
+                raise self._refusal(where)
+            if acks == ALL_IN_SYNC and leader.is_under_min_isr:
                 leader.check_enough_in_sync()
             header = validate_produce(view, partition.batch_limits, version, self._wall_ms or self._read_wall_ms())
             if header.attributes & TRANSACTIONAL_FLAG:  # nobody would end it, and read_committed would wait for ever
                 raise KafkaError(ErrorCode.INVALID_TXN_STATE, "transactions are not offered by this cluster")
-            if partition.needs_keys:
-                _check_keys(view, header, where, key_errors)
+            if partition.needs_keys and not has_keys:
+                if is_costly_inside(header):
+                    raise UncheckedKeysError
+                validate_keys(view, header)
             appended = self.stage(partition, view, header)
         except KafkaError as error:
             result.fail(error)
@@ -147,16 +149,21 @@ class Replicas:
         result.log_append_time = appended.log_append_time
         result.log_start_offset = partition.log.log_start_offset
         result.required_offset = appended.last_offset + 1
+        result.leader_epoch = leader.leader_epoch
         return result
 
-    def _open_to_producers(self, where: TopicPartition) -> Partition:
-        if where.topic in INTERNAL_TOPICS:
-            raise KafkaError(
-                ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic {where.topic} is the cluster's own; only brokers write it"
-            )
-        if where not in self._partitions:
-            check_topic_name(where.topic)
-        return self.leader_of(where)
+    def _refusal(self, where: TopicPartition) -> KafkaError:
+        """Why nothing can be produced to a partition that is not led here, or is not for clients."""
+        try:
+            if where.topic in INTERNAL_TOPICS:
+                message = f"topic {where.topic} is the cluster's own; only brokers write it"
+                return KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, message)
+            if where not in self._partitions:
+                check_topic_name(where.topic)
+            self.leader_of(where)
+        except KafkaError as refusal:
+            return refusal
+        raise AssertionError(f"{where} is open to producers")
 
     def stage(self, partition: Partition, records: memoryview, header: BatchHeader) -> AppendInfo:
         """Give a checked batch its offsets; the view must live until :meth:`commit_staged`."""
@@ -250,13 +257,7 @@ class Replicas:
             done(results)
             return None
         waiting = [result.where for result in results if result.required_offset >= 0]
-        epochs = [
-            partition.replica.leader_epoch
-            if (partition := self._partitions.get(result.where)) is not None
-            else NO_EPOCH
-            for result in results
-        ]
-        operation = DelayedProduce(timeout_ms, results, epochs, self, done, needs_all=acks == ALL_IN_SYNC)
+        operation = DelayedProduce(timeout_ms, results, self, done, needs_all=acks == ALL_IN_SYNC)
         done_already = self.produces.try_complete_else_watch(operation, waiting, self._clock.monotonic_ms())
         return None if done_already else operation
 
@@ -301,16 +302,3 @@ class Replicas:
                 listener(partition.replica.high_watermark)
             self.produces.check_and_complete(where)
             self.consumer_fetches.check_and_complete(where)
-
-
-def _check_keys(
-    batch: memoryview,
-    header: BatchHeader,
-    where: TopicPartition,
-    key_errors: Mapping[TopicPartition, KafkaError | None] | None,
-) -> None:
-    """KafkaError when a record of a batch for a compacted topic has no key."""
-    if key_errors is None or where not in key_errors:
-        validate_keys(batch, header)
-    elif (error := key_errors[where]) is not None:
-        raise KafkaError(error.code, error.message)  # raising ``error`` would make it refer to itself

@@ -27,7 +27,7 @@ from minikafka.net.budget import ALLOWANCE_BYTES, Budget
 from minikafka.net.duplicates import Duplicates
 from minikafka.net.liveness import is_gone, keep_alive
 from minikafka.net.outbox import Chunk, Outbox
-from minikafka.net.reply import Reply
+from minikafka.net.reply import WAITING_BYTES, Reply
 from minikafka.net.turns import REQUEST_COST, Turns
 from minikafka.wire.framing import FrameError, ReceiveBuffer
 
@@ -132,6 +132,7 @@ class Connection(asyncio.BufferedProtocol):
         """Handle the frames that are there, unless too much is owed or the turn is over: the rest waits there."""
         completed = False
         replies, turns = self._replies, self._turns
+        next_frame, on_frame = self._buffer.next_frame, self._handler.on_frame
         self.last_active_s = self._loop.time()
         turns.begin(self.last_active_s)
         try:
@@ -140,13 +141,11 @@ class Connection(asyncio.BufferedProtocol):
                 and not self._suspended
                 and len(replies) < MAX_REPLIES_IN_FLIGHT
                 and self.replies_held <= MAX_HELD_BYTES
-                and (frame := self._buffer.next_frame()) is not None
+                and (frame := next_frame()) is not None
             ):
                 completed = True
                 turns.left -= REQUEST_COST + len(frame)
-                self._handler.on_frame(self, frame)
-                if self._transport is None or self._transport.is_closing():
-                    break
+                on_frame(self, frame)
         except FrameError as error:
             self.close(str(error))
         except BaseException:
@@ -178,7 +177,7 @@ class Connection(asyncio.BufferedProtocol):
         """Take the next place in the order of answers."""
         reply = Reply(self)
         self._replies.append(reply)
-        self.replies_held += reply.held
+        self.replies_held += WAITING_BYTES
         return reply
 
     def spend(self, cost: int) -> None:
@@ -215,6 +214,7 @@ class Connection(asyncio.BufferedProtocol):
     def close_after_replies(self) -> None:
         """Close once the replies that are ready have left."""
         self._flush()
+        self._buffer.discard()  # what came behind is not handled
         if self._transport is not None:
             self._transport.close()
 
@@ -223,12 +223,15 @@ class Connection(asyncio.BufferedProtocol):
         if self._outbox is None or self._transport is None:
             return
         chunks: list[Chunk] = []
+        held = in_files = 0
         replies = self._replies
         while replies and replies[0].is_ready:
             reply = replies.popleft()
-            self.replies_held -= reply.held
-            self.replies_in_files -= reply.in_files
-            chunks.extend(reply.take())
+            held += reply.held
+            in_files += reply.in_files
+            chunks += reply.take()
+        self.replies_held -= held
+        self.replies_in_files -= in_files
         outbox = self._outbox
         if chunks:
             outbox.write(chunks)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 WAITING_BYTES: Final = 1024
 """What a request that waits holds at least: itself, its place, and what it waits in."""
+_PLAIN: Final = (bytes, bytearray, memoryview)
 
 
 class Reply:
@@ -50,16 +51,16 @@ class Reply:
         if connection is None:
             self._release()
             return
-        size = in_files = 0
+        held = 0
         for chunk in chunks:
-            if isinstance(chunk, (bytes, bytearray, memoryview)):
-                size += len(chunk)
+            if isinstance(chunk, _PLAIN):
+                held += len(chunk)
             else:
-                in_files += chunk.size
-        self.in_files = in_files
-        connection.replies_in_files += in_files
-        connection.replies_held += size + in_files - self.held
-        self.held = size + in_files
+                held += chunk.size
+                self.in_files += chunk.size
+        connection.replies_held += held - self.held
+        connection.replies_in_files += self.in_files
+        self.held = held
         connection.schedule_flush()
 
     def skip(self) -> None:
@@ -82,6 +83,6 @@ class Reply:
 
     def _release(self) -> None:
         for chunk in self._chunks:
-            if not isinstance(chunk, (bytes, bytearray, memoryview)):
+            if not isinstance(chunk, _PLAIN):
                 chunk.release()
         self._chunks = ()

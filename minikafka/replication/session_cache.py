@@ -74,11 +74,11 @@ class CachedPartition:
     @property
     def key(self) -> PartitionKey:
         """How the session finds it."""
-        return (self.topic if self.topic_id == ZERO_TOPIC_ID else self.topic_id, self.partition)
+        return (self.topic if self.topic_id is ZERO_TOPIC_ID else self.topic_id, self.partition)
 
     def resolve(self, topic_name: TopicNames) -> None:
         """Find the partition's name, once."""
-        name = self.topic if self.topic_id == ZERO_TOPIC_ID else topic_name(self.topic_id)
+        name = self.topic if self.topic_id is ZERO_TOPIC_ID else topic_name(self.topic_id)
         if name is not None:
             self.where = TopicPartition(name, self.partition)
 

@@ -222,6 +222,8 @@ class ProducerState:
         """First offset of a transaction that is open, or whose end is not below the high watermark yet."""
         if self._completed:
             self._completed = [txn for txn in self._completed if txn[1] >= high_watermark]
+        elif not self._ongoing:
+            return None
         firsts = [first for first, _marker in self._completed]
         if self._ongoing:
             firsts.append(next(iter(self._ongoing)))

@@ -48,7 +48,8 @@ class Reader:
         """
         log = self._log
         log.commit()
-        log.refuse_while_cut()
+        if log.cut_floor is not None:
+            log.refuse_while_cut()
         end_offset = log.log_end_offset
         if not log.log_start_offset <= start_offset <= end_offset:
             raise KafkaError(
@@ -83,9 +84,14 @@ class Reader:
         After ``run`` call :meth:`complete_read`, then :meth:`read` (or ask again: others may have read much meanwhile).
         """
         log = self._log
+        active = log.segments.active
+        if active.has_in_tail(start_offset):
+            return None
         log.commit()
         log.refuse_while_cut()
-        active, max_bytes = log.segments.active, max(1, min(max_bytes, COLD_READ_BYTES))
+        if not log.log_start_offset <= start_offset < log.log_end_offset:
+            return None  # the read will say so
+        max_bytes = max(1, min(max_bytes, COLD_READ_BYTES))
         if start_offset >= active.base_offset:
             cold = [] if active.is_warm(start_offset, max_bytes) else [active]
         else:

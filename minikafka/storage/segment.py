@@ -382,9 +382,13 @@ class Segment:
             pass
         self._verified = _union(self._verified, (begin, end))
 
+    def has_in_tail(self, offset: int) -> bool:
+        """True when ``offset`` is among the newest batches of an active segment, or behind them."""
+        return self._tail is not None and offset >= self._tail.first_offset
+
     def is_warm(self, offset: int, max_bytes: int) -> bool:
         """True when so many bytes from ``offset`` on can be read without a checksum, from indexes in memory."""
-        if self._tail is not None and offset >= self._tail.first_offset:
+        if self.has_in_tail(offset):
             return True
         if self._index is None or self._file is None:
             return False

@@ -136,12 +136,17 @@ class ReceiveBuffer:
 
     def next_frame(self) -> memoryview | None:
         """The next complete frame without its size prefix, or None. Raises FrameError for a wrong size prefix."""
-        start = self._start
-        end = frame_end(self._buffer, start, self._filled, self.size_max)
-        if end == INCOMPLETE:
+        start = self._start + PREFIX_SIZE
+        if start > self._filled:
+            return None
+        size = _read_size(self._buffer, self._start)[0]
+        if not 0 <= size <= self.size_max:
+            raise FrameError(explain_prefix(bytes(self._view[self._start : start]), self.size_max))
+        end = start + size
+        if end > self._filled:
             return None
         self._start = end
-        return self._view[start + PREFIX_SIZE : end]
+        return self._view[start:end]
 
     def frames(self) -> Iterator[memoryview]:
         """The complete frames; may be left between two of them and continued later."""

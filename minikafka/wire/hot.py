@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from struct import Struct
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from minikafka.model import TopicPartition
 from minikafka.wire.api import ApiKey
@@ -25,8 +25,7 @@ from minikafka.wire.schema import Buffer, RecordsSlot
 
 Segment = Buffer | RecordsSlot
 
-_int32 = Struct(">i")
-_int64 = Struct(">q")
+FIRST_VERSION_WITH_LOG_START: Final = 5
 
 _fetch_encoders: dict[int, Encoder] = {}
 _metadata_encoders: dict[int, Encoder] = {}
@@ -59,9 +58,9 @@ def encode_fetch_response(response: FetchResponse, version: int, correlation_id:
 
 
 class _ProduceTemplate:
-    """A whole response with one partition's success, and where the values that differ are in it."""
+    """A whole response with one partition's success: the values that differ stand side by side in it."""
 
-    __slots__ = ("_append_time_at", "_base_offset_at", "_bytes", "_log_start_at")
+    __slots__ = ("behind", "between", "has_log_start", "pack", "size")
 
     _SENTINELS = (0x1122334455667788, 0x2233445566778811, 0x3344556677881122)
 
@@ -71,19 +70,13 @@ class _ProduceTemplate:
             index=partition, base_offset=base_offset, log_append_time_ms=append_time, log_start_offset=log_start
         )
         response = ProduceResponse(responses=[TopicProduceResponse(name=topic, partition_responses=[row])])
-        self._bytes = encode_response(ApiKey.PRODUCE, version, 0, encode(response, version))
-        self._base_offset_at = self._bytes.index(_int64.pack(base_offset))
-        self._append_time_at = self._bytes.index(_int64.pack(append_time))
-        self._log_start_at = self._bytes.find(_int64.pack(log_start))  # -1 before version 5
-
-    def filled(self, correlation_id: int, base_offset: int, log_append_time: int, log_start_offset: int) -> bytearray:
-        frame = bytearray(self._bytes)
-        _int32.pack_into(frame, 4, correlation_id)
-        _int64.pack_into(frame, self._base_offset_at, base_offset)
-        _int64.pack_into(frame, self._append_time_at, log_append_time)
-        if self._log_start_at >= 0:
-            _int64.pack_into(frame, self._log_start_at, log_start_offset)
-        return frame
+        encoded = encode_response(ApiKey.PRODUCE, version, 0, encode(response, version))
+        self.has_log_start = version >= FIRST_VERSION_WITH_LOG_START
+        values = self._SENTINELS if self.has_log_start else self._SENTINELS[:2]
+        layout = Struct(f">{len(values)}q")
+        at = encoded.index(layout.pack(*values))
+        self.size, self.between, self.behind = encoded[:4], encoded[8:at], encoded[at + layout.size :]
+        self.pack = Struct(f">4si{len(self.between)}s{len(values)}q{len(self.behind)}s").pack
 
 
 class ProduceResponses:
@@ -101,14 +94,17 @@ class ProduceResponses:
         base_offset: int,
         log_append_time: int,
         log_start_offset: int,
-    ) -> bytearray:
+    ) -> bytes:
         """The frame, size prefix included; equal to what :func:`encode_response` would make."""
         template = self._templates.get((version, where))
         if template is None:
             if len(self._templates) >= self._entries_max:
                 self._templates.clear()
             template = self._templates[version, where] = _ProduceTemplate(version, *where)
-        return template.filled(correlation_id, base_offset, log_append_time, log_start_offset)
+        size, between, behind = template.size, template.between, template.behind
+        if not template.has_log_start:
+            return template.pack(size, correlation_id, between, base_offset, log_append_time, behind)
+        return template.pack(size, correlation_id, between, base_offset, log_append_time, log_start_offset, behind)
 
 
 class EncodedTopics:

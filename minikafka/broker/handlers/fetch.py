@@ -14,13 +14,13 @@ import structlog
 
 from minikafka.broker.context import RequestContext
 from minikafka.broker.delayed import DelayedFetch
-from minikafka.broker.handlers.cold_reads import ColdRead, cold_reads, read_beside_the_loop
+from minikafka.broker.handlers.cold_reads import ColdRead, read_beside_the_loop
 from minikafka.broker.handlers.new_leaders import TELLING, NewLeader, new_leader, reached_at
 from minikafka.broker.logs import one_line
 from minikafka.broker.partition import Partition
 from minikafka.config.topics import RACK_AWARE_SELECTOR
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import NO_NODE, NO_OFFSET, ZERO_TOPIC_ID, Isolation, TopicPartition
+from minikafka.model import NO_EPOCH, NO_NODE, NO_OFFSET, ZERO_TOPIC_ID, Isolation, TopicPartition
 from minikafka.net.outbox import Chunk
 from minikafka.net.turns import REQUEST_COST
 from minikafka.replication.session_cache import CachedPartition, FetchContext, FetchResult
@@ -48,6 +48,8 @@ WAITING_BYTES: Final = 16 * 1024
 """What a fetch that waits is said to hold, so that 250 of a connection do: each write to its partition looks at it."""
 WAITING_PARTITION_BYTES: Final = 512
 """What it holds for each of its partitions."""
+
+Refusals = dict[CachedPartition, KafkaError]
 
 
 def handle(frame: memoryview, position: int, context: RequestContext) -> None:
@@ -79,9 +81,10 @@ def handle(frame: memoryview, position: int, context: RequestContext) -> None:
 class _Fetch(ABC):
     """One request while it is being answered."""
 
-    __slots__ = ("_context", "_elsewhere", "_epochs", "_node", "_request", "_session")
+    __slots__ = ("_cold", "_context", "_elsewhere", "_epochs", "_node", "_request", "_session")
 
     def __init__(self, request: FetchRequest, session: FetchContext, context: RequestContext) -> None:
+        self._cold: list[ColdRead] | None = []  # what must be read beside the loop first; None once that is done
         self._elsewhere: list[NewLeader] = []  # of partitions that were refused
         self._epochs: dict[TopicPartition, int] = {}  # the leader epochs in which it began to wait
         self._request = request
@@ -91,26 +94,27 @@ class _Fetch(ABC):
 
     def begin(self) -> None:
         """Answer, park, or first have read beside the loop what nobody read lately."""
-        reads = cold_reads(self._session.partitions, self._room, self._node)
-        if reads:
-            task = self._node.tasks.start(self._begin_later(reads), "cold reads")
-            self._context.reply.hold(COLD_READ_BYTES)
-            self._context.reply.cancel_with_connection(task.cancel)
-        else:
-            self._begin()
+        self._begin(self._refusals())
 
-    async def _begin_later(self, reads: list[ColdRead]) -> None:
+    async def _begin_later(self, refused: Refusals) -> None:
+        assert self._cold is not None
         try:
-            await read_beside_the_loop(reads, self._node)
-            self._begin()
+            await read_beside_the_loop(self._cold, self._node)
+            self._cold = None
+            self._begin(refused)
         except Exception as error:  # a bug, and what one client asks must not stop the node for all others
             log.error("a fetch failed", why=one_line(error), exc_info=error)
             self._context.connection.close()
 
-    def _begin(self) -> None:
+    def _begin(self, refused: Refusals) -> None:
         """Row R16: read, and answer if that is enough."""
         request, partitions = self._request, self._session.partitions
-        results, size, must_answer = self._read(self._refusals())
+        results, size, must_answer = self._read(refused)
+        if self._cold:
+            task = self._node.tasks.start(self._begin_later(refused), "cold reads")
+            self._context.reply.hold(COLD_READ_BYTES)
+            self._context.reply.cancel_with_connection(task.cancel)
+            return
         if request.max_wait_ms <= 0 or not partitions or must_answer or size >= request.min_bytes:
             self._answer(results)
             return
@@ -135,10 +139,10 @@ class _Fetch(ABC):
         """The partition, if it may be read here. KafkaError."""
 
     @abstractmethod
-    def _limit(self, partition: Partition) -> int:
+    def _limit(self, partition: Partition, high_watermark: int) -> int:
         """The first offset that may not be read (row R15)."""
 
-    def _refusals(self) -> dict[CachedPartition, KafkaError]:
+    def _refusals(self) -> Refusals:
         """Note that it came; what is refused gets its error instead of records."""
         return {}
 
@@ -152,15 +156,10 @@ class _Fetch(ABC):
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
-    @property
-    def _room(self) -> int:
-        """Bytes of records that the answer may have."""
-        return min(self._request.max_bytes, self._node.config.fetch_max_bytes)
-
-    def _read(self, refused: dict[CachedPartition, KafkaError]) -> tuple[list[FetchResult], int, bool]:
+    def _read(self, refused: Refusals) -> tuple[list[FetchResult], int, bool]:
         """Results in order, their bytes, and whether one of them must be answered without waiting."""
         results: list[FetchResult] = []
-        room = self._room
+        room = min(self._request.max_bytes, self._node.config.fetch_max_bytes)
         total = 0
         must_answer = False
         for cached in self._session.partitions:
@@ -174,7 +173,8 @@ class _Fetch(ABC):
                 data = self._failed(cached, error)
             if data.error_code or data.diverging_epoch is not None or data.preferred_read_replica != NO_NODE:
                 must_answer = True
-            total += len(data.records) if data.records is not None else 0
+            if data.records:
+                total += len(data.records)
             results.append((cached, data))
         return results, total, must_answer
 
@@ -200,25 +200,26 @@ class _Fetch(ABC):
             aborted_transactions=None,
             records=b"",
         )
-        diverging = partition.diverging_epoch(asked.fetch_offset, asked.last_fetched_epoch)
-        if diverging is not None:
-            data.diverging_epoch = EpochEndOffset(epoch=diverging.epoch, end_offset=diverging.offset)
-            return data
-        preferred = self._preferred_read_replica(partition, asked.fetch_offset)
+        fetch_offset, size = asked.fetch_offset, min(asked.partition_max_bytes, room)
+        if asked.last_fetched_epoch != NO_EPOCH:
+            diverging = partition.diverging_epoch(fetch_offset, asked.last_fetched_epoch)
+            if diverging is not None:
+                data.diverging_epoch = EpochEndOffset(epoch=diverging.epoch, end_offset=diverging.offset)
+                return data
+        preferred = self._preferred_read_replica(partition, fetch_offset)
         if preferred is not None:
             data.preferred_read_replica = preferred
             return data
-        limit = self._limit(partition)
-        if asked.fetch_offset == limit or self._is_withheld(partition):
+        limit = self._limit(partition, high_watermark)
+        if fetch_offset == limit or self._is_withheld(partition):
             return data
-        if asked.fetch_offset > limit and asked.fetch_offset <= log_.log_end_offset:
+        if fetch_offset > limit and fetch_offset <= log_.log_end_offset:
             return data  # a consumer ahead of the high watermark, after a leader change: it will get there
-        found = log_.read(
-            asked.fetch_offset,
-            min(asked.partition_max_bytes, room),
-            max_offset=limit,
-            min_one_batch=is_first,
-        )
+        if self._cold is not None and (job := log_.prepare_read(fetch_offset, size)) is not None:
+            self._cold.append((log_, job))
+            data.records = records_slot(min(size, COLD_READ_BYTES), job)  # as if it were there: it takes the room
+            return data
+        found = log_.read(fetch_offset, size, max_offset=limit, min_one_batch=is_first)
         if found.size:
             data.records = records_slot(found.size, found)
         return data
@@ -258,7 +259,7 @@ class _Fetch(ABC):
             if partition.diverging_epoch(asked.fetch_offset, asked.last_fetched_epoch) is not None:
                 return True
             log_ = partition.log
-            limit = self._limit(partition)
+            limit = self._limit(partition, partition.high_watermark)
             if asked.fetch_offset > log_.log_end_offset or asked.fetch_offset < log_.log_start_offset:
                 return True
             if asked.fetch_offset < limit and not self._is_withheld(partition):
@@ -275,18 +276,19 @@ class _Fetch(ABC):
 
     def _answer(self, results: list[FetchResult]) -> None:
         response = self._session.response(results)
-        response.node_endpoints = reached_at(NodeEndpoint, self._elsewhere)
+        if self._elsewhere:
+            response.node_endpoints = reached_at(NodeEndpoint, self._elsewhere)
         _send(self._context, response)
 
 
 class _ConsumerFetch(_Fetch):
     """Committed records, to anyone."""
 
-    __slots__ = ("_isolation", "_may_follow")
+    __slots__ = ("_may_follow", "_only_committed")
 
     def __init__(self, request: FetchRequest, session: FetchContext, context: RequestContext) -> None:
         super().__init__(request, session, context)
-        self._isolation = Isolation.READ_COMMITTED if request.isolation_level else Isolation.READ_UNCOMMITTED
+        self._only_committed = request.isolation_level == Isolation.READ_COMMITTED
         self._may_follow = context.version >= FIRST_VERSION_WITH_RACK
 
     def _purgatory(self) -> Purgatory[object]:
@@ -298,12 +300,15 @@ class _ConsumerFetch(_Fetch):
             return replicas.replica_of(where, current_leader_epoch=epoch)
         return replicas.leader_of(where, current_leader_epoch=epoch)
 
-    def _limit(self, partition: Partition) -> int:
-        return partition.read_limit(self._isolation)
+    def _limit(self, partition: Partition, high_watermark: int) -> int:
+        return partition.log.last_stable_offset(high_watermark) if self._only_committed else high_watermark
 
     def _preferred_read_replica(self, partition: Partition, fetch_offset: int) -> int | None:
-        node, rack = self._node, self._request.rack_id
-        if not rack or not self._may_follow or partition.leader is None or rack == node.config.broker_rack:
+        rack = self._request.rack_id
+        if not rack:
+            return None
+        node = self._node
+        if not self._may_follow or partition.leader is None or rack == node.config.broker_rack:
             return None
         if node.config.replica_selector_class != RACK_AWARE_SELECTOR:
             return None
@@ -334,14 +339,14 @@ class _FollowerFetch(_Fetch):
     def _find(self, cached: CachedPartition, where: TopicPartition) -> Partition:
         return self._node.replicas.leader_of(where, current_leader_epoch=cached.asked.current_leader_epoch)
 
-    def _limit(self, partition: Partition) -> int:
+    def _limit(self, partition: Partition, high_watermark: int) -> int:
         return partition.log.log_end_offset
 
     def _is_withheld(self, partition: Partition) -> bool:
         return self._node.quotas.withholds(partition, self._replica_id)
 
-    def _refusals(self) -> dict[CachedPartition, KafkaError]:
-        refused: dict[CachedPartition, KafkaError] = {}
+    def _refusals(self) -> Refusals:
+        refused: Refusals = {}
         replicas, now_ms = self._node.replicas, self._node.clock.monotonic_ms()
         for cached in self._session.partitions:
             asked = cached.asked

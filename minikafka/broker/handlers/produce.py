@@ -7,7 +7,7 @@ connection; acks=1 is answered after the write; acks=all waits in the purgatory 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import structlog
@@ -16,6 +16,7 @@ from minikafka.broker.context import RequestContext
 from minikafka.broker.delayed import ProduceResult
 from minikafka.broker.handlers.new_leaders import NewLeader, new_leader, reached_at
 from minikafka.broker.logs import one_line
+from minikafka.broker.replicas import UncheckedKeysError
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import TopicPartition
 from minikafka.net.turns import REQUEST_COST
@@ -33,66 +34,73 @@ from minikafka.wire.schema import Buffer
 log = structlog.get_logger(__name__)
 
 ALL_IN_SYNC, LEADER, NONE = -1, 1, 0
+_KNOWN_ACKS: Final = (ALL_IN_SYNC, LEADER, NONE)
+_new_tuple: Final = tuple.__new__  # a NamedTuple without its Python-level constructor: a third of the time
 LONGEST_WAIT_MS: Final = 300_000
 """Whoever allows more gets REQUEST_TIMED_OUT then, which producers retry."""
+
+Batches = list[tuple[TopicPartition, Buffer | None]]
 
 
 def handle(frame: memoryview, position: int, context: RequestContext) -> None:
     """Stage what the request brings; it is answered from :class:`PendingProduce` after the write."""
-    request, batches = _decoded(frame, position, context)
-    must_look_inside = context.node.replicas.must_look_inside
-    for where, records in batches:
-        if must_look_inside(where, records):
-            # In its own copy: the frame is a view of the receive buffer.
-            request, batches = _decoded(memoryview(bytearray(frame)), position, context)
-            context.reply.hold(len(frame))
-            context.connection.suspend()
-            context.node.tasks.start(_look_inside(request, batches, context), "keys")
-            return
-    _stage(request, batches, context, None)
-
-
-Batches = list[tuple[TopicPartition, Buffer | None]]
-KeyChecks = Mapping[TopicPartition, KafkaError | None]
-"""What came of the looks into batches that got one."""
-
-
-def _decoded(frame: memoryview, position: int, context: RequestContext) -> tuple[ProduceRequest, Batches]:
     request, _ = decoder(ProduceRequest, context.version)(frame, position, context.elements_max)
-    batches = [
-        (TopicPartition(topic.name, data.index), data.records)
-        for topic in request.topic_data
-        for data in topic.partition_data
-    ]
-    return request, batches
-
-
-def _stage(request: ProduceRequest, batches: Batches, context: RequestContext, checked: KeyChecks | None) -> None:
     node, acks, version = context.node, request.acks, context.version
-    refusal = _refusal(request)
-    results = []
-    for where, records in batches:
-        if refusal is None:
-            results.append(node.replicas.stage_produced(where, records, acks, version, checked))
-        else:
-            results.append(ProduceResult.failed(where, refusal))
+    results: list[ProduceResult] = []
+    if acks not in _KNOWN_ACKS or request.transactional_id is not None:
+        refusal = _refusal(request)
+        results += (ProduceResult.failed(where, refusal) for where, _ in _batches(request))
+    else:
+        stage = node.replicas.stage_produced
+        try:
+            for topic in request.topic_data:
+                for data in topic.partition_data:
+                    where = _new_tuple(TopicPartition, (topic.name, data.index))
+                    results.append(stage(where, data.records, acks, version))
+        except UncheckedKeysError:
+            _stage_later(bytearray(frame), position, context, results)
+            return
     if len(results) > 1:
         context.connection.spend(REQUEST_COST * len(results))
     node.produced.append(PendingProduce(context, acks, request.timeout_ms, results))
 
 
-async def _look_inside(request: ProduceRequest, batches: Batches, context: RequestContext) -> None:
-    """Check the keys of costly batches for compacted topics in a thread, one batch at a time, then stage the request.
+def _batches(request: ProduceRequest) -> Batches:
+    return [
+        (TopicPartition(topic.name, data.index), data.records)
+        for topic in request.topic_data
+        for data in topic.partition_data
+    ]
+
+
+def _stage_later(copy: bytearray, position: int, context: RequestContext, staged: list[ProduceResult]) -> None:
+    """The next batch has to be looked into beside the loop: go on there, in a copy of the frame of its own.
 
     Meanwhile the connection handles nothing: the order of its requests is that of its producer's batches.
     """
-    node, checked = context.node, dict[TopicPartition, KafkaError | None]()
+    request, _ = decoder(ProduceRequest, context.version)(memoryview(copy), position, context.elements_max)
+    context.reply.hold(len(copy))
+    context.connection.suspend()
+    context.node.tasks.start(_look_inside(request, staged, context), "keys")
+
+
+async def _look_inside(request: ProduceRequest, results: list[ProduceResult], context: RequestContext) -> None:
+    """Stage the batches that have no result, one after the other, and check the keys of costly ones in a thread."""
+    node, acks, version = context.node, request.acks, context.version
     try:
-        costly = dict.fromkeys(where for where, records in batches if node.replicas.must_look_inside(where, records))
-        for where, records in batches:  # every batch for such a partition, for the answer is one for all of them
-            if records is not None and where in costly:
-                checked[where] = checked.get(where) or await node.lookups.check_keys(records)
-        _stage(request, batches, context, checked)
+        for where, records in _batches(request)[len(results) :]:
+            try:
+                result = node.replicas.stage_produced(where, records, acks, version)
+            except UncheckedKeysError:
+                assert records is not None
+                node.on_read_event_end()  # nothing stays staged while others have their turn
+                error = await node.lookups.check_keys(records)
+                if error is None:
+                    result = node.replicas.stage_produced(where, records, acks, version, has_keys=True)
+                else:
+                    result = ProduceResult.failed(where, error)
+            results.append(result)
+        node.produced.append(PendingProduce(context, acks, request.timeout_ms, results))
         node.on_read_event_end()
     except Exception as error:  # a bug, and what one client sends must not stop the node for all others
         log.error("a batch could not be looked at", why=one_line(error), exc_info=error)
@@ -167,10 +175,8 @@ class PendingProduce:
             self._context.connection.close(f"produce with acks=0 to {failed.where} failed: {failed.message}")
 
 
-def _refusal(request: ProduceRequest) -> KafkaError | None:
+def _refusal(request: ProduceRequest) -> KafkaError:
     """What is wrong with the request as a whole."""
-    if request.acks not in (ALL_IN_SYNC, LEADER, NONE):
+    if request.acks not in _KNOWN_ACKS:
         return KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={request.acks} is none of -1 (all), 1 and 0")
-    if request.transactional_id is not None:
-        return KafkaError(ErrorCode.INVALID_TXN_STATE, "transactions are not offered by this cluster")
-    return None
+    return KafkaError(ErrorCode.INVALID_TXN_STATE, "transactions are not offered by this cluster")

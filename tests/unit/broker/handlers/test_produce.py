@@ -270,8 +270,28 @@ async def test_no_batch_hides_behind_one_that_is_looked_into(node: Node, client:
     request = produce_request("table", None)
     request.topic_data[0].partition_data = [PartitionProduceData(index=0, records=records) for records in both]
     answers = (await client.ask(request)).responses[0].partition_responses
-    assert [answer.error_code for answer in answers] == [ErrorCode.INVALID_RECORD] * 2
-    assert led(node, where).log.log_end_offset == 0
+    bad = 0 if is_first else 1
+    assert [answer.error_code for answer in answers][bad] == ErrorCode.INVALID_RECORD
+    assert (answers[1 - bad].error_code, answers[1 - bad].base_offset) == (0, 0), "each batch has its own answer"
+    assert led(node, where).log.log_end_offset == 1
+
+
+@pytest.mark.spec("P6")
+async def test_batches_beside_one_that_is_looked_into_are_written_once(node: Node, client: Client) -> None:
+    """What comes before it in its request is in the log already when the look begins."""
+    await create_topic(node, "table", cleanup_policy="compact")
+    await create_topic(node, "orders", partitions=2)
+    costly = batch(b"x" * 5_000, compression=Compression.GZIP)
+    for acks, offset in ((1, 0), (-1, 1)):
+        request = produce_request("orders", batch(b"before"), acks=acks)
+        request.topic_data += [
+            TopicProduceData(name="table", partition_data=[PartitionProduceData(index=0, records=bytearray(costly))]),
+            TopicProduceData(name="orders", partition_data=[PartitionProduceData(index=1, records=batch(b"behind"))]),
+        ]
+        answers = [topic.partition_responses[0] for topic in (await client.ask(request)).responses]
+        assert [(answer.error_code, answer.base_offset) for answer in answers] == [(0, offset)] * 3
+    for number in range(2):
+        assert led(node, TopicPartition("orders", number)).log.log_end_offset == 2
 
 
 @pytest.mark.spec("P6")
