@@ -139,6 +139,7 @@ class Schedule(CheckedSimulation):
             node.sync_ms = self.final_sync_ms if self.below(4) else 0
             if node.machine is None:
                 node.start()
+        self.run_fairly(lambda: False, 2 * FETCH_TIMEOUT_MS)  # who heard nothing while links were cut gives up by then
         limit_ms = 40 * FETCH_TIMEOUT_MS + SYNCS_TO_ELECT * self.final_sync_ms
         check(self.run_fairly(self._followed, limit_ms), "liveness", f"no leader on slow disks: {self.summary()}")
         leaders, epoch = self.leaders(), max(self.epochs.values())

@@ -19,6 +19,12 @@ def test_random_schedules_keep_the_invariants() -> None:
     assert not result.violations, result
 
 
+@pytest.mark.parametrize("seed", [1046063, 1087757])
+def test_links_that_were_cut_are_no_disruption_on_slow_disks(seed: int) -> None:
+    """Followers that heard nothing for long asked for votes a moment after the links were whole, as they must."""
+    run_schedule(seed)
+
+
 @pytest.mark.spec("C1")
 def test_a_node_that_comes_and_goes_disturbs_nobody() -> None:
     result = sweep(Sweep("raft stability"), wanted_seeds(100))
