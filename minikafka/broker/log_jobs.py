@@ -19,7 +19,7 @@ from minikafka.broker.threads import RunInThread
 from minikafka.net.tasks import TaskOwner
 from minikafka.replication.replica_effects import Cut, Restart
 from minikafka.storage.errors import StorageFailure
-from minikafka.storage.log import CutJob, FlushJob
+from minikafka.storage.log import CutJob, FlushJob, Log
 
 FIRST_PAUSE_S: Final = 0.1
 LAST_PAUSE_S: Final = 5.0
@@ -33,6 +33,9 @@ class JobEvents(Protocol):
 
     def on_cut(self, partition: Partition) -> None:
         """The log was cut."""
+
+    def remake(self, partition: Partition) -> None:
+        """The log has lost its files and is to be cut: begin it anew. StorageFailure when the disk refuses."""
 
     def on_storage_failed(self, partition: Partition, failure: StorageFailure) -> None:
         """The disk refused; the log is offline."""
@@ -112,19 +115,25 @@ class LogJobs:
     async def _run(self, partition: Partition, queue: _Queue) -> None:
         try:
             while not queue.is_empty and not partition.replica.is_offline:
-                if queue.cut is not None:
-                    cut, queue.cut = queue.cut, None
-                    await self._cut(partition, cut)
-                else:
-                    await self._sync(partition, queue)
+                try:
+                    await self._run_next(partition, queue)
+                except StorageFailure as failure:
+                    self._refuse(queue, failure)
+                    self.events.on_storage_failed(partition, failure)
+                    if not partition.log.has_lost_files:
+                        return
                 await asyncio.sleep(0)
-        except StorageFailure as failure:
-            self._refuse(queue, failure)
-            self.events.on_storage_failed(partition, failure)
         finally:
             del self._queues[partition]
             self._refuse(queue, StorageFailure(f"{partition.topic_partition} went offline"))
             self._all_done.set()
+
+    async def _run_next(self, partition: Partition, queue: _Queue) -> None:
+        if queue.cut is not None:
+            cut, queue.cut = queue.cut, None
+            await self._cut(partition, cut)
+        else:
+            await self._sync(partition, queue)
 
     async def _sync(self, partition: Partition, queue: _Queue) -> None:
         queue.is_sync_wanted = False
@@ -154,19 +163,44 @@ class LogJobs:
     @staticmethod
     def _is_trivial(partition: Partition, cut: Cut | Restart) -> bool:
         """True when the log ends there already."""
-        if isinstance(cut, Restart) or cut.offset < partition.log.log_end_offset:
+        log = partition.log
+        if isinstance(cut, Restart) or cut.offset < log.log_end_offset or log.has_lost_files:
             return False
-        job = partition.log.prepare_truncation(cut.offset)  # an epoch without a record may have to go from memory
+        job = log.prepare_truncation(cut.offset)  # an epoch without a record may have to go from memory
         assert job is None
         return True
 
     async def _cut(self, partition: Partition, cut: Cut | Restart) -> None:
-        log = partition.log
+        try:
+            await self._cut_files(partition.log, cut)
+        except StorageFailure:
+            if not partition.log.has_lost_files:
+                raise
+        if partition.log.has_lost_files:
+            await self._remake(partition)
+        self.events.on_cut(partition)
+
+    async def _cut_files(self, log: Log, cut: Cut | Restart) -> None:
+        if log.has_lost_files:
+            return
         job = log.prepare_restart(cut.offset) if isinstance(cut, Restart) else log.prepare_truncation(cut.offset)
         if job is not None:
             await self._run_job(job)
             log.complete_cut(job)
-        self.events.on_cut(partition)
+
+    async def _remake(self, partition: Partition) -> None:
+        """Again, in growing pauses, unless the directory failed."""
+        pause_s = FIRST_PAUSE_S
+        while True:
+            try:
+                self.events.remake(partition)
+            except StorageFailure:
+                if partition.replica.is_offline or self._is_closed:
+                    raise
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, LAST_PAUSE_S)
+            else:
+                return
 
     @staticmethod
     def _refuse(queue: _Queue, failure: StorageFailure) -> None:

@@ -71,9 +71,15 @@ class Maintenance:
                 log.warning("maintenance failed", what=act.__name__.strip("_"), why=str(error))
 
     async def _checkpoint(self) -> None:
-        job = self._store.prepare_checkpoints(self.high_watermarks())
-        await self._run_in_thread(job.run)
+        job, look = self._store.prepare_checkpoints(self.high_watermarks()), self._store.prepare_look()
+
+        def run() -> None:
+            job.run()
+            look.run()
+
+        await self._run_in_thread(run)
         self._store.complete_checkpoints(job)
+        look.complete()
 
     async def _check_lagging(self) -> None:
         """Row R19."""
@@ -135,7 +141,8 @@ class Maintenance:
         self._driver.look_for_damage()
         wall_ms = self._clock.wall_ms()
         for partition in self._replicas:
-            if not partition.replica.is_offline and partition.log.flush_due(wall_ms):
+            is_offline = partition.replica.is_offline or partition.log.is_offline
+            if not is_offline and partition.log.flush_due(wall_ms):
                 self._jobs.request_sync(partition)
         trash = self._store.take_trash()
         if trash is not None:

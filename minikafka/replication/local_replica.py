@@ -420,6 +420,12 @@ class LocalReplica:
         self.condition.on_damage(offset)
         return self._take_role(now_ms)
 
+    def on_remade(self, log: LocalLog) -> None:
+        """The files of the log were gone, and it is to be cut: it is another one now, empty."""
+        assert self.cut is not None
+        assert self.leader is None
+        self.log = log
+
     def on_moved(self, log: LocalLog, directory_id: UUID, now_ms: int) -> Effects:
         """The log is in another directory now: the same records, in other files, all of them synced (row A5)."""
         assert self.cut is None

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from os.path import dirname
 from typing import NamedTuple, NoReturn
 from uuid import UUID
 
@@ -76,6 +77,7 @@ class LogHooks(NamedTuple):
     prepare_bounds: Callable[[], Callable[[], None]] = lambda: _nothing  # recovery point and log start, for a thread
     discard: Callable[[Sequence[str]], None] | None = None  # files to unlink some time; None: at once
     lower_recorded: Callable[[int], Callable[[], None]] = lambda _floor: _nothing  # what checkpoints say, before a cut
+    can_be_remade: bool = False  # missing files cost this log alone; else they are a failure of its directory
 
 
 class Log:
@@ -117,6 +119,7 @@ class Log:
         self.generation = 0  # of truncations: a flush that began in an older one moves no recovery point
         self.is_replaced = False  # by a copy in another directory, which is durable; this log is of the past
         self.is_cleaning = False  # a pass of the cleaner is under way
+        self.has_lost_files = False  # somebody took them away: it must be made anew
         self._config = config
         self._cache = cache
         self._hooks = hooks
@@ -300,6 +303,11 @@ class Log:
     # -- bounds -----------------------------------------------------------------------------------------------------
 
     @property
+    def can_be_remade(self) -> bool:
+        """False for a log that is not fetched again when its files are gone."""
+        return self._hooks.can_be_remade
+
+    @property
     def is_cutting(self) -> bool:
         """True from ``prepare_truncation`` or ``prepare_restart`` to ``complete_cut``."""
         return self.cut_floor is not None
@@ -336,11 +344,25 @@ class Log:
                 segment.abandon()
 
     def fail(self, what: str, error: OSError) -> NoReturn:
-        """The disk refused to do something to the log: it goes offline, and its directory is told."""
+        """The disk refused to do something to the log: it goes offline, and its directory is told.
+
+        A file that is not there says nothing about the disk, nor about other logs.
+        """
         failure = StorageFailure(f"could not {what} the log of {self.topic_partition} in {self.directory}: {error}")
-        self.go_offline(failure)
-        self._hooks.on_failure(failure)
+        is_ours = self._hooks.can_be_remade and isinstance(error, FileNotFoundError)
+        if is_ours and self.disk.exists(dirname(self.directory)):
+            self.lose_files(str(error))
+            self.go_offline(failure)
+        else:
+            self.go_offline(failure)
+            self._hooks.on_failure(failure)
         raise failure from error
+
+    def lose_files(self, why: str) -> None:
+        """Some of the log's files are gone: all of it is damaged. What is in open files is served while it can be."""
+        if not self.has_lost_files:
+            self.has_lost_files = True
+            self.corruption = Corruption(self.directory, 0, 0, f"files of the log are gone: {why}", None)
 
     @contextmanager
     def guard(self, what: str, *, is_repeatable: bool = False) -> Iterator[None]:

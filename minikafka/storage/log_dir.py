@@ -19,7 +19,7 @@ from uuid import UUID
 from minikafka.model import CLUSTER_METADATA_TOPIC, NO_EPOCH, ZERO_TOPIC_ID, TopicPartition
 from minikafka.storage.clean_shutdown import read_clean_shutdown, remove_clean_shutdown, write_clean_shutdown
 from minikafka.storage.config import LogConfig
-from minikafka.storage.damage import mark_unidentified
+from minikafka.storage.damage import mark_unidentified, write_refetch_mark
 from minikafka.storage.directory_checkpoints import CheckpointJob, DirectoryCheckpoints
 from minikafka.storage.directory_names import deleted_directory_name, stray_directory_name
 from minikafka.storage.disk import Disk, DiskSpace, Lock
@@ -202,7 +202,11 @@ class LogDir:
             was_killed=was_killed,
             cache=self._cache,
             hooks=LogHooks(
-                self.fail, self.prepare_bounds, self._trash.extend, partial(self._checkpoints.prepare_cut, where)
+                self.fail,
+                self.prepare_bounds,
+                self._trash.extend,
+                partial(self._checkpoints.prepare_cut, where),
+                can_be_remade=where.topic != CLUSTER_METADATA_TOPIC,
             ),
         )
 
@@ -240,6 +244,23 @@ class LogDir:
                 self.fail(failure)
             raise failure from error
         log.flusher.take_along(f"{directory}/{PARTITION_METADATA_FILE}")
+        return log
+
+    def remake(self, where: TopicPartition, unique: UUID) -> Log:
+        """Begin a log anew that lost its files. It is damaged until it was fetched again. StorageFailure if refused."""
+        lost = self.logs.pop(where)
+        assert lost.corruption is not None
+        lost.go_offline(StorageFailure(f"the files of {where} are gone"))
+        try:
+            self.throw_away(lost.directory, where, unique)
+            log = self.make_log(where, lost.topic_id, lost.config, lost.directory)
+            self.logs[where] = log
+            log.corruption = lost.corruption
+            with log.guard("mark"):
+                write_refetch_mark(self._disk, log.directory, lost.corruption)
+        except StorageFailure:
+            self.logs.setdefault(where, lost)
+            raise
         return log
 
     def delete(self, where: TopicPartition, unique: UUID) -> None:
@@ -283,6 +304,8 @@ class LogDir:
             return False
         try:
             self._disk.rename(source, target)
+        except FileNotFoundError:
+            return False  # somebody took it away
         except OSError as error:
             self.fail(StorageFailure(f"could not {what} {source}: {error}"))
             return False
@@ -388,7 +411,7 @@ class LogDir:
             if self.failure is None:
                 self._close_logs()
                 self.write_checkpoints(high_watermarks)
-            if self.failure is None:
+            if self.failure is None and not any(log.has_lost_files for log in self._all_logs()):
                 write_clean_shutdown(self._disk, self.path, broker_epoch)
         except (StorageFailure, OSError) as error:
             self.fail(error if isinstance(error, StorageFailure) else StorageFailure(str(error)))
@@ -400,7 +423,7 @@ class LogDir:
             self._lock.release()
 
     def _close_logs(self) -> None:
-        jobs = [(log, log.prepare_close()) for log in self._all_logs()]
+        jobs = [(log, log.prepare_close()) for log in self._all_logs() if not log.has_lost_files]
         self._disk.run_all([job.run for _log, job in jobs])
         for log, job in jobs:
             log.complete_close(job)

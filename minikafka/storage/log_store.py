@@ -16,6 +16,7 @@ from minikafka.storage.log import Log
 from minikafka.storage.log_dir import ConfigFor, LogDir, remove_trash
 from minikafka.storage.meta import DamagedMetaError
 from minikafka.storage.moving import ReplicaMove
+from minikafka.storage.presence import PresenceLook
 
 
 def _ignore_failure(_directory: LogDir, _failure: StorageFailure) -> None:
@@ -146,6 +147,13 @@ class LogStore:
         assert directory is not None, where
         self.end_move(where)
         directory.delete(where, self._new_uuid())
+
+    def remake(self, where: TopicPartition) -> Log:
+        """Begin the partition's log anew, where it was; its files are gone. StorageFailure when the disk refuses."""
+        directory = self.directory_of(where)
+        assert directory is not None, where
+        self.end_move(where)
+        return directory.remake(where, self._new_uuid())
 
     # -- strays -----------------------------------------------------------------------------------------------------
 
@@ -285,6 +293,10 @@ class LogStore:
         """Directories whose files could not be written go offline."""
         for directory, part in job.parts:
             directory.complete_checkpoints(part)
+
+    def prepare_look(self) -> PresenceLook:
+        """Are the files of all logs there? ``run`` it in a thread, then ``complete`` it here."""
+        return PresenceLook(self._disk, [log for directory in self.online for log in directory.logs.values()])
 
     def take_trash(self) -> Callable[[], None] | None:
         """Removes deleted files when called, in a thread if need be; None when there is nothing to remove."""

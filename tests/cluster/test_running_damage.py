@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 from cluster_load import PARTITIONS, TOPIC, Load
 from live_cluster import PATIENCE_S, eventually, leader_of
@@ -36,10 +40,64 @@ def test_bytes_that_a_running_leader_wrote_go_bad(cluster: LocalCluster, load: L
             file.write(bytes([byte ^ 1]))
     cluster.resume(sleeper)
     for leader in victims.values():
-        eventually(
-            lambda leader=leader: "replica damaged" in cluster.layout.log_file(leader).read_text(),
-            "the leader to notice",
-        )
+        wait_for_line(cluster, leader, "replica damaged")
     load.wait_for_more()
     cluster.wait_in_sync(PATIENCE_S)
     load.finish()
+
+
+def remove_active(directory: Path) -> None:
+    max(directory.glob("*.log")).unlink()
+
+
+def remove_files(directory: Path) -> None:
+    for path in directory.iterdir():
+        path.unlink()
+
+
+TAKEN: dict[str, Callable[[Path], None]] = {
+    "directory": shutil.rmtree,
+    "active file": remove_active,
+    "all files": remove_files,
+}
+
+
+@pytest.mark.spec("P1", "P5", "P6")
+@pytest.mark.parametrize("taken", TAKEN)
+def test_files_of_leaders_are_taken_away_while_they_run(cluster: LocalCluster, load: Load, taken: str) -> None:
+    """Of each node the replica that it leads: it hands over and fetches it again. No node ends."""
+    load.wait_for_more()
+    before = pids(cluster)
+    for partition in range(PARTITIONS):
+        leader = leader_of(cluster, TOPIC, partition)
+        TAKEN[taken](cluster.layout.data_directory(leader) / f"{TOPIC}-{partition}")
+        wait_for_line(cluster, leader, "the log is whole again")
+    load.wait_for_more()
+    cluster.wait_in_sync(PATIENCE_S)
+    assert pids(cluster) == before
+    load.finish()
+
+
+@pytest.mark.spec("P1", "P6")
+def test_checkpoints_are_taken_away_while_a_node_runs(cluster: LocalCluster, load: Load) -> None:
+    """They are written again; and without them a start looks at more."""
+    load.wait_for_more()
+    data = cluster.layout.data_directory(1)
+    for path in data.glob("*-checkpoint"):
+        path.unlink()
+    eventually((data / "replication-offset-checkpoint").exists, "a checkpoint")
+    for path in data.glob("*-checkpoint"):
+        path.unlink()
+    cluster.kill_all()
+    cluster.start(PATIENCE_S)
+    load.wait_for_more()
+    load.finish()
+
+
+def pids(cluster: LocalCluster) -> list[int | None]:
+    processes = map(cluster.process, cluster.node_ids)
+    return [None if process is None else process.pid for process in processes]
+
+
+def wait_for_line(cluster: LocalCluster, node_id: int, line: str) -> None:
+    eventually(lambda: line in cluster.layout.log_file(node_id).read_text(), f"node {node_id} to say: {line}")

@@ -92,8 +92,19 @@ class ReplicaDriver:
         """The disk refused to do something to the log; not when it was deleted meanwhile."""
         if self._replicas.get(partition.topic_partition) is not partition or partition.replica.is_offline:
             return
+        directory = self._store.directory_of(partition.topic_partition)
+        if partition.log.has_lost_files and directory is not None and directory.failure is None:
+            self.look_for_damage()
+            return
         log.error("partition offline", partition=str(partition.topic_partition), why=str(failure))
         self.carry_out(partition, partition.replica.on_storage_failed())
+
+    def remake(self, partition: Partition) -> None:
+        """The files of a log are gone: it begins anew, and is fetched."""
+        made = self._store.remake(partition.topic_partition)
+        partition.replace_log(made)
+        partition.replica.on_remade(made)
+        self.look_for_damage()  # before the cut counts as done: nobody may take it for a whole log that was cut
 
     def on_moved(self, partition: Partition, moved: Log, directory_id: UUID) -> None:
         """The replica lives in another directory from now on."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import os
+import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from broker_node import Cluster, FailingDisk, create_topic, eventually, led, mak
 from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode
 from minikafka.model import TopicPartition
+from minikafka.replication.replica_condition import Condition
 from minikafka.storage.errors import StorageFailure
 from minikafka.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
@@ -262,3 +265,68 @@ async def test_a_leader_that_finds_its_log_damaged_lets_another_lead(cluster: Cl
     )  # type: ignore[union-attr]
     assert files(partition.log.directory) == whole
     assert directory_in_image(node, ORDERS) == directory_id(node, ORDERS)
+
+
+@pytest.mark.spec("P1", "P6", "R12")
+@pytest.mark.parametrize(
+    ("taken", "noticed_by"),
+    [("directory", "a look"), ("active file", "a look"), ("directory", "a roll"), ("directory", "a flush")],
+)
+async def test_files_of_one_replica_are_taken_away_from_a_running_leader(
+    cluster: Cluster, dial: Dial, taken: str, noticed_by: str
+) -> None:
+    """Finding: the first write that missed the directory took the log directory, and with it the node."""
+    interval_ms = 50 if noticed_by == "a look" else 3_600_000
+    await cluster.start(replica_high_watermark_checkpoint_interval_ms=interval_ms)
+    await cluster.ready()
+    await create_topic(cluster.controller, "orders", replicas=[[1, 2, 3]], min_insync_replicas=2)
+    node = cluster.nodes[1]
+    partition = await eventually(lambda: node.replicas.get(ORDERS), "the replica")
+    await eventually(lambda: partition.leader is not None, "node 1 to lead")
+    client = await dial(node)
+    for number in range(5):
+        assert (await client.produce("orders", b"%d" % number)).error_code == 0
+    whole, lost = files(partition.log.directory), partition.log
+    if taken == "directory":
+        shutil.rmtree(lost.directory)
+    else:
+        os.unlink(lost.segments.active.path(".log"))
+    if noticed_by == "a roll":
+        with pytest.raises(StorageFailure) as failure:
+            lost.roll()
+        node.replicas.on_storage_failed(partition, failure.value)
+    elif noticed_by == "a flush":
+        node.data_plane.jobs.request_sync(partition)
+    await eventually(lambda: node.image.partition(ORDERS).leader not in (1, -1), "another to lead")  # type: ignore[union-attr]
+    await eventually(
+        lambda: 1 in node.image.partition(ORDERS).isr and partition.log.corruption is None, "it to be whole"
+    )  # type: ignore[union-attr]
+    assert node.failure is None
+    assert partition.log is not lost
+    assert files(partition.log.directory) == whole
+    assert directory_in_image(node, ORDERS) == directory_id(node, ORDERS)
+
+
+@pytest.mark.spec("P5", "P6")
+async def test_files_that_go_during_a_cut_make_the_replica_a_damaged_one(cluster: Cluster, dial: Dial) -> None:
+    """What it is begun anew with is no log that was cut: the cluster is told before anybody counts on it."""
+    await cluster.start()
+    await cluster.ready()
+    await create_topic(cluster.controller, "orders", replicas=[[1, 2, 3]], min_insync_replicas=2)
+    node, leader = cluster.nodes[2], cluster.nodes[1]
+    partition = await eventually(lambda: node.replicas.get(ORDERS), "the replica")
+    await eventually(lambda: leader.replicas.get(ORDERS), "the leader's")
+    client = await dial(leader)
+    for number in range(5):
+        assert (await client.produce("orders", b"%d" % number)).error_code == 0
+    await eventually(lambda: partition.high_watermark == 5, "all of it")
+    lost, whole = partition.log, files(partition.log.directory)
+    shutil.rmtree(lost.directory)
+    node.data_plane.fetchers.unfollow([ORDERS])
+    node.replicas.carry_out(partition, partition.replica.truncate(3))
+    await eventually(lambda: partition.replica.cut is None, "the cut to be done")
+    assert partition.replica.condition.now is not Condition.WHOLE
+    await eventually(lambda: partition.log is not lost and partition.log.corruption is None, "it to be whole")
+    await eventually(lambda: 2 in led(leader, ORDERS).leader.isr, "it to be in sync")  # type: ignore[union-attr]
+    assert files(partition.log.directory) == whole
+    assert node.failure is None
