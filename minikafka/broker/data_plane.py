@@ -95,7 +95,7 @@ def build_data_plane(ports: Ports, store: LogStore, control: ControlPlane) -> Da
     verifications = Verifications(ports.tasks, ports.threads.read)
     driver = ReplicaDriver(replicas, fetchers, jobs, store, assignments, clock, isr.propose, losses, verifications)
     moves = DirectoryMoves(store, replicas, move_rate, ports.threads.upkeep)
-    strays = Strays(config.node_id, store, config.log_stray_retention_ms, ports.tasks, losses)
+    strays = Strays(config.node_id, store, config.log_stray_retention_ms, ports.tasks)
     roles = PartitionRoles(config, store, replicas, driver, moves, strays, clock, broker_epoch)
     jobs.events = driver
     verifications.on_done = driver.look_for_damage

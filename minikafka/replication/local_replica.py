@@ -93,9 +93,11 @@ class LocalReplica:
         damage_offset: int | None = None,
         directory_id: UUID = UNASSIGNED_DIRECTORY,
         is_directory_told: bool = False,
+        is_made_anew: bool = False,
     ) -> None:
         """``high_watermark`` as checkpointed; ``damage_offset``: where the log was found damaged when it was loaded.
 
+        ``is_made_anew``: it was not found, though it should have been.
         ``is_directory_told``: the cluster is told of the directory also when it knows none (the node has several).
         """
         self.topic_partition = topic_partition
@@ -105,7 +107,7 @@ class LocalReplica:
         self.leader_epoch = NO_EPOCH
         self.role = Role.IDLE
         self.is_offline = False  # its directory failed, or it is gone: nothing can be read or written
-        self.condition = ReplicaCondition(local_id, damage_offset)
+        self.condition = ReplicaCondition(local_id, damage_offset, is_made_anew=is_made_anew)
         self.directory_id = directory_id
         self.is_directory_told = is_directory_told
         self.cut: do.Cut | do.Restart | None = None  # under way
@@ -287,6 +289,8 @@ class LocalReplica:
         if self.cut is not None:
             return []  # on_cut comes back here
         effects = self._claims(committed)
+        if (lost_from := self.condition.loss_to_say(committed)) is not None:
+            effects.append(do.Say(do.Saying.LOSS_BY_DAMAGE, lost_from, self._follower_high_watermark))
         if committed.leader_id == self._local_id:
             return effects + self._lead(committed, now_ms)
         return effects + self._follow(committed)

@@ -112,8 +112,9 @@ class Delete:
 
 
 class Saying(Enum):
-    """Events for the log of the node, for people."""
+    """Events for the log of the node, for people. A loss: acknowledged records may be gone on every replica."""
 
+    LOSS_BY_DAMAGE = "leading with what is left of a damaged or missing log: no other replica has everything"
     LOSS_BY_TRUNCATION = "truncating below the high watermark: the leader lost committed records"
     EPOCHS_BEYOND_METADATA = "the log has later leader epochs than the cluster's metadata: it cannot lead"
 

@@ -406,6 +406,8 @@ class Log:
 
     def refetched(self) -> None:
         """The damaged part was cut off and fetched again from the leader: the replica counts again."""
+        if self.corruption is None:
+            return  # it was missing as a whole: there is no mark
         with self.guard("unmark", is_repeatable=True):
             remove_refetch_mark(self.disk, self.directory)
         self.corruption = None

@@ -180,6 +180,10 @@ class LogStore:
         """Partitions that were here when the checkpoints were last written, and are not now."""
         return sorted({where for directory in self.online for where in directory.missing if self.get(where) is None})
 
+    def is_missing(self, where: TopicPartition) -> bool:
+        """True for one of :meth:`missing`."""
+        return self.get(where) is None and any(where in directory.missing for directory in self.online)
+
     def strays(self) -> list[str]:
         """Paths of everything that was set aside, also by former processes."""
         return [path for directory in self.online for path in directory.strays]

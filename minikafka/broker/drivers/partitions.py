@@ -122,6 +122,7 @@ class PartitionRoles:
         assert topic is not None
         config = TopicConfig(image.topic_overrides(where.topic), self._config)
         log_ = self._store.get(where)
+        is_missing = log_ is None and self._store.is_missing(where)
         if log_ is not None and log_.topic_id != topic.topic_id:
             self._store.delete(where)
             log_ = None
@@ -130,13 +131,13 @@ class PartitionRoles:
         if log_ is None or log_.is_offline:
             self._replicas.offline[where] = None
             return None
-        partition = Partition(topic.topic_id, log_, config, self._local_replica(where, log_, config))
+        partition = Partition(topic.topic_id, log_, config, self._local_replica(where, log_, config, is_missing))
         self._replicas.offline.pop(where, None)
         self._replicas.add(partition)
         self._driver.on_opened(partition)
         return partition
 
-    def _local_replica(self, where: TopicPartition, log_: Log, config: TopicConfig) -> LocalReplica:
+    def _local_replica(self, where: TopicPartition, log_: Log, config: TopicConfig, is_made_anew: bool) -> LocalReplica:
         directory = self._store.directory_of(where)
         meta = None if directory is None else directory.meta
         return LocalReplica(
@@ -149,6 +150,7 @@ class PartitionRoles:
             damage_offset=None if log_.corruption is None else log_.corruption.offset,
             directory_id=UNASSIGNED_DIRECTORY if meta is None else meta.directory_id,
             is_directory_told=len(self._store.directories) > 1,
+            is_made_anew=is_made_anew,
         )
 
     def _settings(self, config: TopicConfig) -> ReplicaSettings:

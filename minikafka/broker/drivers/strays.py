@@ -19,7 +19,6 @@ from uuid import UUID
 
 import structlog
 
-from minikafka.broker.losses import Losses
 from minikafka.metadata.image import MetadataImage
 from minikafka.model import CLUSTER_METADATA_TOPIC, ZERO_TOPIC_ID, TopicPartition
 from minikafka.net.tasks import TaskOwner
@@ -32,12 +31,11 @@ log = structlog.get_logger(__name__)
 class Strays:
     """What of the logs that a start found is used, set aside, and removed in the end."""
 
-    def __init__(self, node_id: int, store: LogStore, retention_ms: int, tasks: TaskOwner, losses: Losses) -> None:
+    def __init__(self, node_id: int, store: LogStore, retention_ms: int, tasks: TaskOwner) -> None:
         self._node_id = node_id
         self._store = store
         self._retention_ms = retention_ms
         self._tasks = tasks
-        self._losses = losses
 
     def begin(self, image: MetadataImage) -> None:
         """Before replicas take up the roles that ``image`` gives them."""
@@ -49,7 +47,6 @@ class Strays:
         for where in self._store.missing():
             if self._is_replica(where, image):
                 log.error("log missing", partition=str(where), effect="it is made anew and fetched again")
-                self._maybe_note_loss(where, "the log is missing", image)
         paths = self._store.strays()
         if paths:
             log.warning("strays are kept", paths=paths, removed_after_ms=self._retention_ms)
@@ -59,20 +56,8 @@ class Strays:
         where, damage = log_.topic_partition, log_.corruption
         if damage is not None:
             log.error("log damaged", partition=str(where), offset=damage.offset, why=str(damage))
-        is_identified = log_.topic_id != ZERO_TOPIC_ID
         if not self._is_placed(log_, image):
             self._set_aside(where, "metadata does not place it here")
-        elif damage is not None and is_identified:
-            self._maybe_note_loss(where, f"the log is damaged from offset {damage.offset} on", image)
-
-    def _maybe_note_loss(self, where: TopicPartition, what: str, image: MetadataImage) -> None:
-        """When this node led last, and nobody has everything: it leads with what is left."""
-        state = image.partition(where)
-        if state is None:
-            return
-        complete = (*state.isr, *state.elr)
-        if set(complete) <= {self._node_id} and self._node_id in (*complete, *state.last_known_elr):
-            self._losses.note(where, f"{what}, and no other replica has everything")
 
     def _is_replica(self, where: TopicPartition, image: MetadataImage) -> bool:
         state = image.partition(where)

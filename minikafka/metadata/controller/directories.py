@@ -25,7 +25,7 @@ from minikafka.metadata.controller.partitions import change_records, settle
 from minikafka.metadata.controller.state import ControllerState
 from minikafka.metadata.image import BrokerImage, PartitionImage
 from minikafka.metadata.records import BrokerChangeRecord
-from minikafka.model import UNASSIGNED_DIRECTORY
+from minikafka.model import LOST_DIRECTORY, UNASSIGNED_DIRECTORY
 
 
 def check_directories(state: ControllerState, command: RegisterBroker) -> None:
@@ -87,12 +87,19 @@ def _assign(state: ControllerState, broker: BrokerImage, assignment: DirectoryAs
             ErrorCode.NOT_LEADER_OR_FOLLOWER,
             f"broker {broker.broker_id} has no replica of {topic.name}-{assignment.partition}",
         )
-    # A replica is not moved out of a directory that failed, but made anew, and empty.
-    is_anew = state.is_offline(partition, broker.broker_id) and broker.is_online(assignment.directory)
-    gone = [broker.broker_id] if is_anew else ()
+    is_back = state.is_offline(partition, broker.broker_id) and broker.is_online(assignment.directory)
+    gone = [broker.broker_id] if is_back and not _takes_back(partition, broker.broker_id) else ()
     wanted = _placed(partition, broker.broker_id, assignment.directory)
     around = state.circumstances(topic, wanted, gone=gone)
     state.write(*change_records(topic, assignment.partition, partition, wanted, around))
+
+
+def _takes_back(partition: PartitionImage, broker_id: int) -> bool:
+    """True when a damaged replica gives up to be lost, since nobody is complete: what it has may be all there is.
+
+    Else it is not moved out of a directory that failed, but made anew, and empty.
+    """
+    return partition.directory_of(broker_id) == LOST_DIRECTORY and not partition.isr and not partition.elr
 
 
 def _placed(partition: PartitionImage, broker_id: int, directory: UUID) -> PartitionImage:

@@ -38,7 +38,7 @@ class SyncedLog(MemoryLog):
 
 
 class Rig:
-    def __init__(self, *, records=5, flush_messages=NEVER, high_watermark=0, damage_offset=None, min_isr=1):
+    def __init__(self, *, records=5, flush_messages=NEVER, high_watermark=0, damage_offset=None, min_isr=1, anew=False):
         self.log = SyncedLog([(1, value) for value in range(records)])
         self.is_leaving = False
         self.replica = LocalReplica(
@@ -50,6 +50,7 @@ class Rig:
             high_watermark=high_watermark,
             damage_offset=damage_offset,
             directory_id=DIRECTORY,
+            is_made_anew=anew,
         )
 
     def told(self, leader=ME, epoch=2, *, isr=(ME, OTHER), elr=(), version=0, directory=DIRECTORY):
@@ -289,6 +290,41 @@ def test_the_last_complete_replica_claims_nothing_and_goes_on():
     assert do.Claim not in kinds(rig.told(isr=(ME,)))
     assert rig.replica.role is Role.LEADER
     assert rig.told(isr=(ME, OTHER), version=1) == [do.Claim(LOST_DIRECTORY)], "now there is another"
+
+
+@pytest.mark.spec("P5")
+def test_leading_with_what_is_left_is_said_once():
+    said = do.Say(do.Saying.LOSS_BY_DAMAGE, 2, 5)
+    rig = Rig(damage_offset=2, high_watermark=5)
+    assert rig.told(NO_NODE, isr=(), elr=(OTHER,)) == [do.Claim(LOST_DIRECTORY), do.AnswerWaiting()]
+    assert rig.told(NO_NODE, isr=(), version=1, directory=LOST_DIRECTORY) == [do.Claim(DIRECTORY)]
+    assert said in rig.told(ME, 3, isr=(ME,), version=2)
+    assert said not in rig.told(ME, 4, isr=(ME,), version=3)
+
+
+@pytest.mark.spec("P5")
+def test_damage_of_the_only_complete_replica_is_said_when_it_is_found():
+    rig = Rig(high_watermark=5)
+    rig.told(isr=(ME,))
+    assert rig.replica.on_damage(2, 0) == [do.Say(do.Saying.LOSS_BY_DAMAGE, 2, 5)]
+
+
+@pytest.mark.spec("P5")
+@pytest.mark.parametrize("damage", [{"damage_offset": 2}, {"anew": True}])
+def test_nothing_is_said_to_be_lost_that_another_has(damage):
+    rig = Rig(**damage, records=0)
+    effects = rig.told(ME, isr=(ME,), elr=(OTHER,))
+    assert do.Say not in kinds(effects)
+
+
+@pytest.mark.spec("P5")
+def test_a_missing_log_that_leads_is_a_loss_and_one_that_was_fetched_is_none():
+    rig = Rig(anew=True, records=0)
+    assert do.Say(do.Saying.LOSS_BY_DAMAGE, 0, 0) in rig.told(isr=(ME,))
+    rig = Rig(anew=True, records=0)
+    rig.told(OTHER, isr=(OTHER,))
+    assert rig.told(OTHER, isr=(OTHER, ME), version=1) == [do.MarkWhole()]
+    assert do.Say not in kinds(rig.told(ME, 3, isr=(ME,), version=2))
 
 
 def test_damage_found_while_refetching_begins_anew():

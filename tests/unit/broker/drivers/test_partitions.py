@@ -234,7 +234,7 @@ async def test_before_anything_is_known_nothing_is_done(node: Node) -> None:
         node.replicas,
         node.data_plane.driver,
         node.data_plane.moves,
-        Strays(node.config.node_id, node.store, 1000, node.tasks, node.data_plane.driver._losses),
+        Strays(node.config.node_id, node.store, 1000, node.tasks),
         node.clock,
         lambda: node.control_plane.lifecycle.broker_epoch,
     )

@@ -9,6 +9,7 @@ import pytest
 
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.controller import commands as ask
+from minikafka.model import LOST_DIRECTORY
 
 
 def ids(*numbers: int) -> tuple[UUID, ...]:
@@ -57,6 +58,25 @@ def test_a_replica_made_anew_is_not_the_one_that_led_last(placed: Any) -> None:
     placed.heartbeat(1)
     placed.place(1, 13)
     assert (placed.partition().leader, placed.partition().last_known_elr) == (-1, ())
+
+
+@pytest.mark.spec("P5")
+def test_who_led_last_leads_with_what_is_left_when_all_are_damaged(placed: Any) -> None:
+    """It said that it is lost while another replica might be complete, and takes that back when none is."""
+    placed.fence(2, 1)
+    placed.register(1, log_dirs=ids(11, 12), whole=())
+    placed.heartbeat(1)
+    placed.ask(ask.AssignReplicasToDirs(1, placed.epochs[1], (lost(placed),)))
+    assert (placed.partition().elr, placed.partition().last_known_elr) == ((2,), (1,))
+    placed.register(2, log_dirs=ids(21), whole=())
+    placed.heartbeat(2)
+    assert (placed.partition().leader, placed.partition().elr) == (-1, ())
+    placed.place(1, 11)
+    assert (placed.partition().leader, placed.partition().isr) == (1, (1,))
+
+
+def lost(placed: Any) -> ask.DirectoryAssignment:
+    return ask.DirectoryAssignment(placed.image.topics_by_name["t"].topic_id, 0, LOST_DIRECTORY)
 
 
 def test_a_directory_that_works_again_has_the_replica_that_led_last(placed: Any) -> None:
