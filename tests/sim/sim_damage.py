@@ -59,6 +59,15 @@ class Strokes:
             return []
         return [damage(self._machine.disk, rng.choice(files), rng.choice(in_place), rng, of_last=LAST_BYTES)]
 
+    def strike_log(self, name: str) -> list[Damage]:
+        """Let a log lose some of its end, or all of it."""
+        directory = next((path for path in self.partition_directories() if basename(path) == name), None)
+        if directory is None:
+            return []
+        if self._rng.random() < 0.3:
+            return [damage(self._machine.disk, directory, "lost", self._rng)]
+        return self._end_of(directory)
+
     def partition_directories(self) -> Iterator[str]:
         for path in self._log_dirs:
             found = self._machine.disk.find(path)
@@ -90,8 +99,9 @@ class Strokes:
 
     def _active_segment(self) -> list[Damage]:
         directory = self._a_log()
-        if directory is None:
-            return []
+        return [] if directory is None else self._end_of(directory)
+
+    def _end_of(self, directory: str) -> list[Damage]:
         active = f"{directory}/{max(segments(self._machine, directory))}"
         how: How = self._rng.choice(("lost", "emptied", "cut", "cut"))
         at = None if how != "cut" else self._boundary(active)

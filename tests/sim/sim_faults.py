@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from sim_cluster import Machine, SimulatedCluster
+from sim_losses import BeyondThePromise
 from sim_media import UNREADABLE, WRONG, Media
 from sim_shortages import Shortages
 
@@ -43,13 +44,16 @@ WEIGHTS: Final = {
 """How often each fault comes, relative to the others."""
 EXTRA: Final = {
     "bad sectors": 2,
+    "damage beyond the promise": 2,
     "slow disk": 2,
     "slow disks": 1,
     "no descriptors": 1,
     "no names": 1,
 }
 """Those that come only where they are asked for."""
+CHECKPOINTED_AFTER_S: Final = 8.0
 LOOKS_AFTER_S: Final = 2.0
+JUDGED_TOPICS: Final = ("t", "flushed")
 PATIENCE: Final = 20
 """How often media look again whether all replicas are in sync, twice a second."""
 
@@ -71,6 +75,7 @@ class Faults:
         weights = WEIGHTS | {name: weight for name, weight in EXTRA.items() if name in extra}
         self._faults = [name for name, weight in weights.items() for _ in range(weight) if name not in without]
         self.media = Media(cluster)
+        self.beyond = BeyondThePromise(cluster)
         self._shortages = Shortages(cluster, self._later, self._short)
         self._strike_at_exit: Callable[[], None] = lambda: None
         self._is_power_at_stake = False  # it goes at the next election
@@ -112,6 +117,7 @@ class Faults:
             "power loss after a failover": self.lose_power_after_failover,
             "media": lambda: self.damage_media("media", WRONG),
             "bad sectors": lambda: self.damage_media("bad sectors", UNREADABLE),
+            "damage beyond the promise": self.damage_beyond,
             "slow disk": self._counted("slow disk", self._shortages.slow_disk),
             "slow disks": self._counted("slow disks", self._shortages.slow_disks),
             "no descriptors": self._counted("no descriptors", self._shortages.no_descriptors),
@@ -245,7 +251,7 @@ class Faults:
 
     def fill_disk(self) -> None:
         machine, rng = self._any(), self._cluster.rng
-        if self.media.machine not in (None, machine):
+        if self.beyond.partition or self.media.machine not in (None, machine):
             return  # one replica at a time
         self._count("disk full or failing")
         machine.failing_path = rng.choice(("/", *self._cluster.log_dirs))
@@ -268,7 +274,7 @@ class Faults:
         """Not where a sync failed: a process that starts there later is told of no error and no loss by its kernel."""
         rng = self._cluster.rng
         machines = [machine for machine in self._cluster.machines.values() if not machine.disk.has_failed_sync]
-        if self.media.machine is not None and not self.media.is_whole():
+        if self.beyond.partition or (self.media.machine is not None and not self.media.is_whole()):
             return
         if not machines or (not self._is_flushed and self._lost_power and not self._is_in_sync()):
             return
@@ -281,7 +287,8 @@ class Faults:
     def lose_power_after_failover(self) -> None:
         """Of all, while a new leader's disk has not taken yet what it leads with. Where every write is synced."""
         machines = list(self._cluster.machines.values())
-        if not self._is_flushed or self.media.machine is not None or any(one.disk.has_failed_sync for one in machines):
+        is_at_stake = bool(self.beyond.partition) or self.media.machine is not None
+        if not self._is_flushed or is_at_stake or any(one.disk.has_failed_sync for one in machines):
             return
         self._count("power loss after a failover")
         rng = self._cluster.rng
@@ -294,6 +301,8 @@ class Faults:
         self._is_power_at_stake = True
 
     def _lose_all_power(self) -> None:
+        if self.media.machine is not None or self.beyond.partition:
+            return  # damaged since this was planned
         for machine in self._cluster.machines.values():
             if not machine.disk.has_failed_sync:
                 machine.lose_power()
@@ -301,8 +310,29 @@ class Faults:
 
     # -- media --------------------------------------------------------------------------------------------------------
 
+    def damage_beyond(self) -> None:
+        """All replicas of one partition, once. From then on nothing else is lost that may hide what became of it."""
+        is_known = self._cluster.simulator.now > CHECKPOINTED_AFTER_S  # a younger log can be gone without a trace
+        if self.beyond.partition or self.media.machine is not None or not is_known or not self._is_in_sync():
+            return
+        self._count("damage beyond the promise")
+        replicas = self._replicas_of_some_partition()
+        self.kill_all()
+        self.beyond.strike(*replicas)
+
+    def _replicas_of_some_partition(self) -> tuple[str, list[Machine]]:
+        _, node = next(self._cluster.nodes())
+        found = [
+            (f"{topic.name}-{number}", [self._cluster.machines[one] for one in state.replicas])
+            for topic, number, state in node.image.partitions()
+            if topic.name in JUDGED_TOPICS
+        ]
+        return self._cluster.rng.choice(found)
+
     def damage_media(self, name: str, hows: Sequence[How], patience: int = PATIENCE) -> None:
         """Of one machine, while it runs or is down, and of no other before all is whole again."""
+        if self.beyond.partition:
+            return
         if not self._is_in_sync() or any(machine.disk.has_failed_sync for machine in self._cluster.machines.values()):
             if patience:
                 self._later(0.5, lambda: self.damage_media(name, hows, patience - 1))

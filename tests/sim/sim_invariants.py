@@ -64,6 +64,8 @@ class Invariants:
         """What a replica's files hold may be wrong, and need not be what was committed."""
         self.is_latent: Callable[[Machine, str, list[int]], bool] = lambda machine, directory, wrong: False
         """Those bytes of it are wrong and nobody has read them."""
+        self.is_beyond: Callable[[TopicPartition], bool] = lambda partition: False
+        """All of its replicas were damaged: nothing is promised of it any more."""
         self.checked = 0
 
     def forget(self, machine: Machine) -> None:
@@ -130,7 +132,7 @@ class Invariants:
         self._leaders[where, partition.leader_epoch] = me
         self.on_election(machine)
         committed_end = self._committed_end.get(where, 0)
-        if log_end_offset < committed_end:
+        if log_end_offset < committed_end and not self.is_beyond(where[0]):
             raise InvariantViolatedError(
                 f"{machine.host} leads {where[0]} in epoch {partition.leader_epoch} with a log that ends at "
                 f"{log_end_offset}, though {committed_end} was committed"
@@ -144,7 +146,7 @@ class Invariants:
 
     def _compare(self, machine: Machine, directory: str, where: Where, end: int) -> None:
         """Compare the replica's batches below ``end`` with what is known to be committed; what is new is now known."""
-        if self.is_damaged(machine, directory):
+        if self.is_damaged(machine, directory) or self.is_beyond(where[0]):
             return
         key = (machine.node_id, machine.incarnation, where)
         committed = self._committed.setdefault(where, {})

@@ -21,7 +21,7 @@ from sim_faults import Faults
 from sim_invariants import Invariants, InvariantViolatedError
 from sim_workload import Workload
 
-from minikafka.ledger.checker import Verdict, check
+from minikafka.ledger.checker import Verdict
 from minikafka.testing.kernel import Kernel
 from minikafka.testing.loop import Simulator
 
@@ -88,6 +88,7 @@ def simulate(
 
     def say(who: str, what: str) -> None:
         simulator.mark(what)
+        faults.beyond.on_line(who, what)
         if tracing:
             report.trace.append(f"{simulator.now:10.6f}  {who:<10} {what}")
 
@@ -105,13 +106,14 @@ def simulate(
     simulator.after_turn = invariants.after_turn
     invariants.on_election = faults.on_election
     invariants.is_damaged, invariants.is_latent = faults.media.is_damaged, faults.media.is_latent
-    faults.media.on_whole = invariants.forget
+    faults.media.on_whole, invariants.is_beyond = invariants.forget, faults.beyond.holds
+    workload.is_judged = lambda partition: not faults.beyond.holds(partition)
     with logs_to(say) as failures, kernel.installed():
         try:
             _drive(simulator, cluster, workload, faults, invariants, topic_settings, duration_s)
             if failures:
                 raise InvariantViolatedError(failures[0])
-            report.verdict = check(workload.history.events)
+            report.verdict = faults.beyond.judge(workload.history.events)
             _judge(report.verdict, duration_s)
         except InvariantViolatedError as violation:
             report.violation = str(violation)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from sim_cluster import WALL_START_S, SimulatedCluster
 
@@ -30,6 +30,8 @@ class Workload:
         self.is_finishing = False
         self.shared: set[tuple[str, int]] = set()
         """What members of the group read, as (partition, offset)."""
+        self.is_judged: Callable[[str], bool] = lambda partition: True
+        """Everything in that partition must be read by the group."""
         self._acknowledged: set[tuple[str, int]] = set()
         self.acknowledged_at: dict[str, float] = {}
         """When a record was last acknowledged, in virtual seconds, by partition."""
@@ -213,7 +215,7 @@ class Workload:
 
     def unshared(self) -> set[tuple[str, int]]:
         """What was acknowledged, as (partition, offset), and read by no member of the group: none, in the end."""
-        return self._acknowledged - self.shared
+        return {each for each in self._acknowledged - self.shared if self.is_judged(each[0])}
 
     async def read_back(self, name: str = "reader") -> None:
         """Read everything from the beginning to the end as it is now."""
