@@ -16,6 +16,7 @@ from minikafka.broker.threads import RunInThread
 from minikafka.config import BrokerConfig
 from minikafka.errors import KafkaError
 from minikafka.net.tasks import TaskOwner
+from minikafka.storage.log import Log
 from minikafka.storage.log_store import LogStore
 from minikafka.storage.retention import RetentionClock
 
@@ -96,7 +97,7 @@ class Maintenance:
                 if ages is not None:
                     await self._run_in_thread(ages.run)
                     partition.log.complete_read(ages)
-                count = partition.log.delete_old_segments(partition.high_watermark, wall_ms)
+                count = await self._delete(partition.log, partition.high_watermark, wall_ms)
                 partition.log.remove_expired_producers(now_ms, self._config.producer_id_expiration_ms)
             except KafkaError as error:
                 log.warning("retention failed", partition=str(partition.topic_partition), why=str(error))
@@ -107,6 +108,13 @@ class Maintenance:
         trash = self._store.take_trash()
         if trash is not None:
             await self._run_in_thread(trash)
+
+    async def _delete(self, log_: Log, high_watermark: int, wall_ms: int) -> int:
+        job = log_.prepare_deletion(high_watermark, wall_ms)
+        if job is None:
+            return 0
+        await self._run_in_thread(job.run)
+        return log_.complete_deletion(job)
 
     async def _compact(self) -> None:
         """One log at a time, off the loop; what changes under a job makes it start over another time."""

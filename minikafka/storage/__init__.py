@@ -5,7 +5,7 @@
 ``scan``             batch headers, and checked batches, of a segment file in order
 ``index``            the sparse offset and time indexes; ``batch_index``: both of a segment, and what gets an entry
 ``segment``          one ``.log`` file: appending, finding a batch; ``tail``: where its newest batches begin
-``segments``         the ordered segments of a log
+``segments``         the ordered segments of a log; ``segment_list``: the same on disk, to miss what is lost
 ``epochs``           the leader-epoch cache (rows E1, E2)
 ``producer_state``   what each producer wrote last, open transactions; ``snapshots``: the same on disk
 ``checkpoints``      ``topic partition offset`` text files; ``directory_checkpoints``: those of one directory;

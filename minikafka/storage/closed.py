@@ -9,40 +9,37 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Final
 
 from minikafka.storage.damage import DamageFound
 from minikafka.storage.disk import Disk, File
 from minikafka.storage.errors import BadBatchError, is_passing
 from minikafka.storage.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
-from minikafka.storage.leftovers import missing_log_files
+from minikafka.storage.leftovers import log_files
 from minikafka.storage.scan import scan_headers
 from minikafka.storage.segment import (
-    INDEX_SUFFIXES,
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
     TIME_INDEX_SUFFIX,
     WALK_CHUNK_BYTES,
     Segment,
-    file_name,
 )
+from minikafka.storage.segment_list import SegmentList
 
 _OFFSET_ENTRY: Final = struct.Struct(">ii")
 _TIME_ENTRY: Final = struct.Struct(">qi")
 
 
-def check_start(damage: DamageFound, segments: Sequence[Segment], start_offset: int, *, is_exact: bool) -> None:
-    """The first segments go when the log start has passed them; ``is_exact``: an orderly stop has recorded that.
-
-    A segment of which nothing but the indexes is there is missing wherever it was.
-    """
-    first = segments[0].base_offset
-    if is_exact and first > start_offset:
-        damage.mark(start_offset, f"offsets {start_offset} to {first - 1} are missing")
-    for base in missing_log_files(damage.disk, damage.directory):
-        damage.mark(base, "the file is missing, its index is there")
-        for suffix in INDEX_SUFFIXES:  # the mark says it from now on
-            damage.disk.unlink(f"{damage.directory}/{file_name(base)}{suffix}")
+def check_listed(damage: DamageFound, segment_list: SegmentList, log_start_offset: int) -> None:
+    """A segment that is listed and not there is damage, unless the log starts behind it anyway."""
+    there = log_files(damage.disk, damage.directory)
+    missing = sorted(segment_list.bases - set(there))
+    bounds = sorted({*missing, *there})
+    for base, end_offset in zip_longest(bounds, bounds[1:]):
+        if base in missing and (end_offset is None or end_offset > log_start_offset):
+            damage.mark(base, "a segment is missing")
+    segment_list.remove(missing)  # the mark says it from now on
 
 
 def check_closed(damage: DamageFound, segments: Sequence[Segment]) -> None:

@@ -10,8 +10,8 @@ aborted one supersede nothing. A batch whose records nobody can tell from each o
 
 :func:`plan`, :func:`prepare_swap` and :func:`complete` run on the event loop, :meth:`CompactionJob.step` and
 :meth:`CompactionJob.publish` anywhere. Files change as Kafka changes them, so that a crash at any point leaves the old
-segments or the new ones: written and synced as ``.cleaned``, renamed to ``.swap`` (from here on recovery finishes it),
-the old ones taken away, renamed into place.
+segments or the new ones: written and synced as ``.cleaned``; those that are merged into others taken off the list of
+segments; renamed to ``.swap`` (from here on recovery finishes it); the old ones taken away; renamed into place.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from minikafka.storage.key_map import KeyMap
 from minikafka.storage.leftovers import CLEANED_SUFFIX, SWAP_SUFFIX
 from minikafka.storage.scan import BATCH_CHUNK_BYTES, scan_batches
 from minikafka.storage.segment import LOG_SUFFIX, SUFFIXES, Segment, SegmentCache, StagedBatch
+from minikafka.storage.segment_list import Removal
 
 if TYPE_CHECKING:
     from minikafka.storage.log import Log
@@ -92,6 +93,7 @@ class CompactionJob:
         self.end_offset = segments[-1].next_offset  # less if the map filled up
         self.groups: list[tuple[list[Segment], Segment]] = []  # old segments and the one that replaces them
         self.store_bounds: Callable[[], None] = lambda: None  # the recovery point and log start, durably
+        self.removal: Removal | None = None  # of the segments that are merged into others
         self._disk = log.disk
         self._directory = log.directory
         self._segments = list(segments)
@@ -119,9 +121,13 @@ class CompactionJob:
         return True
 
     def publish(self) -> None:
-        """In any thread: from here on a crash leaves the new segments. First, that recovery need not look at them."""
+        """In any thread: from here on a crash leaves the new segments. First, that recovery need not look at them,
+        nor miss those that are merged into others.
+        """
+        assert self.removal is not None
         try:
             self.store_bounds()
+            self.removal.store()
             for _old, new in self.groups:
                 new.rename(SWAP_SUFFIX)
             self._disk.fsync_dir(self._directory)
@@ -252,11 +258,14 @@ def prepare_swap(log: Log, job: CompactionJob) -> bool:
         job.discard()
         return False
     job.store_bounds = log.prepare_bounds()
+    job.removal = log.segment_list.take_off(segment.base_offset for old, _new in job.groups for segment in old[1:])
     return True
 
 
 def complete(log: Log, job: CompactionJob) -> bool:
     """Let them. False if the log was cut meanwhile, or has failed. StorageFailure if what was published may be lost."""
+    assert job.removal is not None
+    log.segment_list.gone(job.removal)
     if job.error is not None and not is_passing(job.error):
         with log.guard("compact"):
             raise job.error

@@ -15,6 +15,7 @@ from minikafka.storage.errors import BadBatchError, Corruption, is_passing
 from minikafka.storage.producer_state import ProducerEntry, ProducerState
 from minikafka.storage.rewinding import Rewound, rewound
 from minikafka.storage.segment import DELETED_SUFFIX, LOG_SUFFIX, SUFFIXES, Segment
+from minikafka.storage.segment_list import Removal
 from minikafka.storage.segments import Segments
 
 if TYPE_CHECKING:
@@ -41,10 +42,12 @@ class CutJob:
         dropped: Sequence[Segment],
         touched: Sequence[ProducerEntry],
         lower_recorded: Callable[[], None],
+        removal: Removal,
     ) -> None:
         self.error: OSError | None = None
         self.corruption: Corruption | None = None
         self.is_done = False
+        self.removal = removal  # of what is dropped
         self.last = last  # the active segment when all is done
         self.end_offset = last.base_offset  # of the log then
         self.producers: ProducerState | Rewound = {}  # all of them, or those that change
@@ -125,6 +128,7 @@ class CutJob:
         return position
 
     def _drop(self) -> None:
+        self.removal.store()
         for segment in reversed(self._dropped):
             segment.rename(DELETED_SUFFIX)
             self._disk.fsync_dir(self._directory)

@@ -6,20 +6,25 @@ between, appends and flushes are a mistake of the caller, and reads are refused 
 
 The job is durable, step by step, before anything can be appended where the old records were: otherwise a crash could
 leave old and new batches interleaved with nothing to tell them apart. In this order: the recovery point on disk falls
-below the cut, and with it the log start and the high watermark; segments behind it go, newest first, each removal
-synced; the file is cut and synced. Until the job is complete ``Log.cut_floor`` keeps checkpoints below the cut, too.
+below the cut, and with it the log start and the high watermark; segments behind it leave the list of segments and go,
+newest first, each removal synced; the file is cut and synced. Until the job is complete ``Log.cut_floor`` keeps
+checkpoints below the cut, too.
+
+A deletion at the start has three parts, too: ``prepare_deletion``, :meth:`DeletionJob.run`, ``complete_deletion``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.storage import retention
 from minikafka.storage.cut_job import EVERYTHING, CutJob
-from minikafka.storage.errors import BadBatchError
+from minikafka.storage.errors import BadBatchError, is_passing
 from minikafka.storage.producer_state import ProducerState
+from minikafka.storage.retention import DeletionJob
 from minikafka.storage.segment import Segment, SegmentCache
 
 if TYPE_CHECKING:
@@ -63,6 +68,7 @@ class Cutter:
                 dropped=_taken_out(dropped),
                 touched=log.producers.since(floor),
                 lower_recorded=log.lower_recorded(floor),
+                removal=log.segment_list.take_off(segment.base_offset for segment in dropped),
             ),
             floor,
         )
@@ -89,6 +95,7 @@ class Cutter:
                 dropped=dropped,
                 touched=[],
                 lower_recorded=log.lower_recorded(0),
+                removal=log.segment_list.take_off(segment.base_offset for segment in dropped),
             ),
             0,
         )
@@ -102,6 +109,7 @@ class Cutter:
         assert job.is_done
         assert job is self._job
         self._job = log.cut_floor = None
+        log.segment_list.gone(job.removal)
         with log.guard("cut"):
             if job.error is not None:
                 raise job.error
@@ -195,12 +203,15 @@ class Cutter:
         self.maybe_increment_log_start_offset(offset)
         return log.log_start_offset
 
-    def delete_old_segments(self, high_watermark: int, wall_ms: int) -> int:
-        """Apply retention; how many segments went, none during a cut. See :mod:`minikafka.storage.retention`."""
+    def prepare_deletion(self, high_watermark: int, wall_ms: int) -> DeletionJob | None:
+        """Apply retention: the log starts behind the segments that may go. See :mod:`minikafka.storage.retention`.
+
+        Run the job in any thread, then :meth:`complete_deletion`. None when there is nothing to do, and during a cut.
+        """
         log = self._log
         log.commit()
         if log.is_cutting:
-            return 0
+            return None
         count = retention.deletable(
             log.segments,
             log.config,
@@ -209,15 +220,45 @@ class Cutter:
             high_watermark=high_watermark,
             wall_ms=wall_ms,
         )
+        if not count:
+            return None
         if count == len(log.segments):
             log.roll()
         with log.guard("delete segments of"):
+            self.maybe_increment_log_start_offset(log.segments[count].base_offset)
+        going = log.segments.closed[:count]
+        return DeletionJob(going, log.segment_list.take_off(segment.base_offset for segment in going))
+
+    def complete_deletion(self, job: DeletionJob) -> int:
+        """The job has run: take the files away, but for what was cut or rewritten meanwhile; how many segments went."""
+        log = self._log
+        log.segment_list.gone(job.removal)
+        if job.error is not None and is_passing(job.error):
+            return 0
+        with log.guard("delete segments of"):
+            if job.error is not None:
+                raise job.error
+            count = 0 if log.is_cutting else self._still_first(job.segments)
             if count:
-                self.maybe_increment_log_start_offset(log.segments[count].base_offset)
                 for segment in log.segments.drop_first(count):
                     log.discard(segment)
                 log.snapshots.remove(below=log.segments[0].base_offset)
         return count
+
+    def delete_old_segments(self, high_watermark: int, wall_ms: int) -> int:
+        """Apply retention, here and now; how many segments went."""
+        job = self.prepare_deletion(high_watermark, wall_ms)
+        if job is None:
+            return 0
+        job.run()
+        return self.complete_deletion(job)
+
+    def _still_first(self, segments: Sequence[Segment]) -> int:
+        """How many of them the log still begins with, closed, and starts behind."""
+        log = self._log
+        first = zip(segments, log.segments.closed, strict=False)
+        same = (one is other and one.next_offset <= log.log_start_offset for one, other in first)
+        return sum(takewhile(bool, same))
 
 
 def _copies(segments: Iterable[Segment]) -> list[Segment]:

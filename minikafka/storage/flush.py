@@ -34,6 +34,8 @@ class FlushJob:
         "_files",
         "_paths",
         "_store_epochs",
+        "_store_list",
+        "bases",
         "error",
         "generation",
         "is_done",
@@ -56,6 +58,8 @@ class FlushJob:
         paths: Sequence[str],
         directories: Sequence[str],
         store_epochs: Callable[[], None],
+        bases: Sequence[int],
+        store_list: Callable[[], None],
         durable_end: DurableEnd | None,
     ) -> None:
         self.up_to_offset = up_to_offset
@@ -70,6 +74,8 @@ class FlushJob:
         self._paths = [*small_files, *paths]
         self._directories = directories
         self._store_epochs = store_epochs
+        self.bases = bases
+        self._store_list = store_list
         self._durable_end = durable_end
 
     def run(self) -> None:
@@ -86,6 +92,7 @@ class FlushJob:
             for directory in self._directories:
                 self._disk.fsync_dir(directory)
             self._store_epochs()
+            self._store_list()  # behind the names: what is listed must be there
             if self._durable_end is not None:
                 self._durable_end.note(self.up_to_offset)
         except OSError as error:
@@ -145,16 +152,15 @@ class Flusher:
         self._unsynced = []
 
     def flush_due(self, wall_ms: int) -> bool:
-        """True when a rolled segment, ``flush.messages`` or ``flush.ms`` asks for a flush."""
+        """True when a rolled segment, the list of segments, ``flush.messages`` or ``flush.ms`` asks for a flush."""
         log = self._log
         unflushed = log.log_end_offset - log.recovery_point
-        return bool(self._sealed) or (
-            unflushed > 0
-            and (
-                log.recovery_point < log.segments.active.base_offset
-                or unflushed >= log.config.flush_messages
-                or wall_ms - self._last_flush_ms >= log.config.flush_ms
-            )
+        if self._sealed or log.segment_list.is_stale(log.segments.bases):
+            return True
+        return unflushed > 0 and (
+            log.recovery_point < log.segments.active.base_offset
+            or unflushed >= log.config.flush_messages
+            or wall_ms - self._last_flush_ms >= log.config.flush_ms
         )
 
     def prepare_flush(self) -> FlushJob:
@@ -175,6 +181,7 @@ class Flusher:
         self._sealed = [segment for segment in self._sealed if segment not in job.sealed]
         if job.generation == log.generation:
             log.recovery_point = max(log.recovery_point, job.up_to_offset)
+            log.segment_list.stored(job.bases)
             self._last_flush_ms = wall_ms
 
     def flush(self) -> None:
@@ -239,5 +246,7 @@ class Flusher:
             paths=[path for file, path in files if file is None] + indexes,
             directories=[log.directory, dirname(log.directory)] if syncs_names else [],
             store_epochs=log.epochs.prepare_store(log.disk, log.directory),
+            bases=tuple(log.segments.bases),
+            store_list=log.segment_list.prepare_store(log.segments.bases),
             durable_end=log.durable_end,
         )

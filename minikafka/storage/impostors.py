@@ -6,6 +6,7 @@ segment far from where the log ends. None of that may stop a start, or move an e
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import structlog
@@ -31,12 +32,12 @@ def rename_impostors(disk: Disk, directory: str) -> None:
             set_aside(disk, directory, name, "its name is no offset")
 
 
-def drop_stray_segments(disk: Disk, segments: list[Segment], recovery_point: int) -> None:
+def drop_stray_segments(disk: Disk, segments: list[Segment], is_durable: Callable[[int], bool]) -> None:
     """An empty last segment begins where the log ends, for a roll made it: any other one is not of the log.
 
-    Unless it begins at or below the recovery point: the cleaner leaves gaps there.
+    Unless a flush has seen it (``is_durable``, by base offset): the cleaner leaves gaps before it.
     """
-    while len(segments) > 1 and not segments[-1].size and segments[-1].base_offset > recovery_point:
+    while len(segments) > 1 and not segments[-1].size and not is_durable(segments[-1].base_offset):
         end_offset = end_of(disk, segments[-2])
         if end_offset is None or end_offset == segments[-1].base_offset:
             return

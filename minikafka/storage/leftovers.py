@@ -23,45 +23,39 @@ def log_files(disk: Disk, directory: str) -> list[int]:
     return _offsets(disk.listdir(directory), LOG_SUFFIX)
 
 
-def missing_log_files(disk: Disk, directory: str) -> list[int]:
-    """Base offsets of segments whose indexes are there and whose batches are not: a log file is the last to go."""
-    names = disk.listdir(directory)
-    indexed = {base for suffix in INDEX_SUFFIXES for base in _offsets(names, suffix)}
-    return sorted(indexed.difference(_offsets(names, LOG_SUFFIX)))
-
-
 def _offsets(names: Sequence[str], suffix: str) -> list[int]:
     return sorted(offset for name in names if (offset := offset_in(name, suffix)) is not None)
 
 
-def remove_leftovers(disk: Disk, directory: str) -> list[int]:
+def remove_leftovers(disk: Disk, directory: str) -> None:
     """Leave nothing in the directory but segments, snapshots and checkpoints.
 
-    Base offsets of compacted segments that are damaged, with nothing left of what they were made of.
+    A compacted segment that is damaged is given up. Where nothing is left of what it was made of, the list tells.
     """
     names = disk.listdir(directory)
     swaps = _offsets(names, LOG_SUFFIX + SWAP_SUFFIX)
-    damaged = [base for base in swaps if not _finish_swap(disk, directory, base)]
+    for base in swaps:
+        _finish_swap(disk, directory, base)
     for name in names:
         if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, TEMPORARY_SUFFIX, SWAP_SUFFIX)):
             disk.unlink(f"{directory}/{name}")
+    there = log_files(disk, directory)
+    for kind in INDEX_SUFFIXES:
+        for base in set(_offsets(names, kind)).difference(there):
+            disk.unlink(f"{directory}/{file_name(base)}{kind}")
     if swaps:
         disk.fsync_dir(directory)
-    return [base for base in damaged if not disk.exists(f"{directory}/{file_name(base)}{LOG_SUFFIX}")]
 
 
-def _finish_swap(disk: Disk, directory: str, base_offset: int) -> bool:
-    """The compacted segment replaces those whose offsets it covers; one that it misses is merely not compacted.
-
-    False, and nothing done, when it is damaged.
-    """
+def _finish_swap(disk: Disk, directory: str, base_offset: int) -> None:
+    """The compacted segment replaces those whose offsets it covers; one that it misses is merely not compacted."""
     path = f"{directory}/{file_name(base_offset)}{LOG_SUFFIX}{SWAP_SUFFIX}"
     end_offset = base_offset
     try:
         for _position, header in scan_headers(disk.open_read(path), 0, disk.size(path)):
             end_offset = header.next_offset
     except BadBatchError:
-        return False
+        return
     for base in log_files(disk, directory):
         if base_offset < base < end_offset:
             for kind in SUFFIXES:
@@ -72,4 +66,3 @@ def _finish_swap(disk: Disk, directory: str, base_offset: int) -> bool:
             disk.rename(target + SWAP_SUFFIX, target)
         elif kind != LOG_SUFFIX:
             disk.unlink(target)
-    return True

@@ -9,8 +9,8 @@ is done by its parts, each with the state that nobody else needs; a part's metho
                ``prepare_timestamp_lookup``, ``prepare_max_timestamp_lookup``, ``complete_read``;
                ``offset_for_timestamp``, ``offset_of_max_timestamp``
 ``cutter``     ``prepare_truncation``, ``prepare_restart``, ``complete_cut``; ``truncate_to``,
-               ``truncate_fully_and_start_at``; ``maybe_increment_log_start_offset``, ``delete_records``,
-               ``delete_old_segments``
+               ``truncate_fully_and_start_at``; ``maybe_increment_log_start_offset``, ``delete_records``;
+               ``prepare_deletion``, ``complete_deletion``; ``delete_old_segments``
 ``flusher``    ``flush_due``, ``prepare_flush``, ``complete_flush``, ``flush``; ``prepare_close``, ``complete_close``,
                ``close``
 =============  ========================================================================================================
@@ -105,6 +105,7 @@ class Log:
         self.epochs = loaded.epochs
         self.producers = loaded.producers
         self.snapshots = SnapshotFiles(disk, directory)
+        self.segment_list = loaded.segment_list
         self.log_start_offset = loaded.log_start_offset
         self.log_end_offset = loaded.segments.active.next_offset
         self.recovery_point = loaded.recovery_point
@@ -151,6 +152,8 @@ class Log:
         self.truncate_fully_and_start_at = cutter.truncate_fully_and_start_at
         self.maybe_increment_log_start_offset = cutter.maybe_increment_log_start_offset
         self.delete_records = cutter.delete_records
+        self.prepare_deletion = cutter.prepare_deletion
+        self.complete_deletion = cutter.complete_deletion
         self.delete_old_segments = cutter.delete_old_segments
         flusher = self.flusher = Flusher(self, is_believed=is_believed)
         self.flush_due = flusher.flush_due
@@ -296,6 +299,7 @@ class Log:
         """The log, durable as it is, is now found in another directory."""
         self.directory = directory
         self.snapshots = SnapshotFiles(self.disk, directory)
+        self.segment_list.relocated(directory)
         self.flusher.relocated()
         for segment in self.segments:
             segment.directory = directory

@@ -18,18 +18,19 @@ How to tell one from the other depends on the stop:
 * The log noted how far it was synced (``durable_end``): damage below is corruption, anything else a torn tail.
 
 Nothing that a directory holds keeps a log from being opened, but for a disk that refuses. A directory that has a file's
-name is renamed; a segment that cannot be read is kept aside; one that is missing while its indexes are there is damage.
+name is renamed; a segment that cannot be read is kept aside; one that is listed and missing is damage.
 """
 
 from __future__ import annotations
 
-from itertools import zip_longest
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from minikafka.model import NO_EPOCH
 from minikafka.records.batch import LOG_OVERHEAD, BatchHeader
 from minikafka.storage.batch_index import BatchIndex
-from minikafka.storage.closed import check_closed, check_start, damage_of_closed
+from minikafka.storage.closed import check_closed, check_listed, damage_of_closed
 from minikafka.storage.config import LogConfig
 from minikafka.storage.damage import (
     CORRUPT_SUFFIX,
@@ -46,10 +47,12 @@ from minikafka.storage.durable_end import read_durable_end
 from minikafka.storage.epochs import LeaderEpochCache
 from minikafka.storage.errors import BadBatchError, Corruption
 from minikafka.storage.impostors import drop_stray_segments, rename_impostors
+from minikafka.storage.index import MAX_RELATIVE_OFFSET
 from minikafka.storage.leftovers import log_files, remove_leftovers
 from minikafka.storage.producer_state import ProducerState
 from minikafka.storage.scan import scan_batches, scan_headers
 from minikafka.storage.segment import LOG_SUFFIX, SUFFIXES, Segment, SegmentCache, file_name
+from minikafka.storage.segment_list import SegmentList
 from minikafka.storage.segments import Segments
 from minikafka.storage.snapshots import SnapshotFiles
 
@@ -65,6 +68,7 @@ class LoadedLog(NamedTuple):
     corruption: Corruption | None
     was_torn: bool  # see damage.TORN_FILE
     is_believed: bool  # nothing was made anew: the files are as an orderly stop left them
+    segment_list: SegmentList
 
 
 class LastStop(NamedTuple):
@@ -110,8 +114,9 @@ class _Loader:
         rename_impostors(self.disk, self.directory)
         self.damage = DamageFound(self.disk, self.directory)
         self.durable_end = read_durable_end(self.disk, self.directory)
-        for base in remove_leftovers(self.disk, self.directory):
-            self.damage.mark(base, "the segment was damaged while it was compacted")
+        self.segment_list = SegmentList(self.disk, self.directory)
+        remove_leftovers(self.disk, self.directory)
+        check_listed(self.damage, self.segment_list, self.log_start_offset)
         self._find_segments()
         is_believed = (
             bool(self.segments) and self.last_stop.is_clean and self._load_epochs() and self._activate_believed()
@@ -125,7 +130,6 @@ class _Loader:
             check_closed(self.damage, self.segments[:-1])
         else:
             self._recover()
-        check_start(self.damage, self.segments, self._start(), is_exact=self.last_stop.is_clean)
         self._check_end()
         while (damage := self._unreadable_headers()) is not None:
             is_believed = False
@@ -166,18 +170,23 @@ class _Loader:
             self.damage.corruption,
             has_torn_mark(self.disk, self.directory),
             is_believed,
+            self.segment_list,
         )
 
     # -- segments ---------------------------------------------------------------------------------------------------
 
     def _find_segments(self) -> None:
-        bases = log_files(self.disk, self.directory)
-        for base, next_base in zip_longest(bases, bases[1:]):
-            segment = self._segment(base, self.disk.size(f"{self.directory}/{file_name(base)}{LOG_SUFFIX}"))
-            segment.next_offset = base if next_base is None else next_base
-            self.segments.append(segment)
+        for base in log_files(self.disk, self.directory):
+            size = self.disk.size(f"{self.directory}/{file_name(base)}{LOG_SUFFIX}")
+            self.segments.append(self._segment(base, size))
         if self.last_stop.keeps_writes:
-            drop_stray_segments(self.disk, self.segments, self.recovery_point)
+            drop_stray_segments(self.disk, self.segments, self._is_durable)
+        for segment, behind in pairwise(self.segments):
+            segment.next_offset = behind.base_offset
+
+    def _is_durable(self, base_offset: int) -> bool:
+        """A flush has made durable that a segment begins there, and what lies before."""
+        return base_offset in self.segment_list.bases or base_offset <= self.recovery_point
 
     def _segment(self, base_offset: int, size: int) -> Segment:
         return Segment(
@@ -214,6 +223,7 @@ class _Loader:
             self._report(last, last.size, f"the log is to start at offset {self.log_start_offset}", None)
             self.log_start_offset = self.segments[0].base_offset
             return
+        self._take_off(self.segments)
         for segment in reversed(self.segments):
             for path in segment.detach():
                 self.disk.unlink(path)
@@ -278,22 +288,22 @@ class _Loader:
         return bad
 
     def _check_gap(self, at: int) -> BadBatchError | None:
-        """A segment that ends before the next begins lost its tail; compaction leaves gaps in what is durable only."""
+        """A segment that ends before the next begins lost its tail, unless the cleaner may have taken it."""
         segment = self.segments[at]
         if at + 1 == len(self.segments):
             return None
         expected, found = segment.next_offset, self.segments[at + 1].base_offset
-        if expected > found or (expected < found and not self._may_be_compacted(segment, found)):
+        if expected > found or (expected < found and not self._may_end_early(segment, found)):
             return BadBatchError(segment.size, f"offset {expected} should follow, but {found} does")
         segment.next_offset = found
         segment.seal()
         return None
 
-    def _may_be_compacted(self, segment: Segment, found: int) -> bool:
-        """The cleaner leaves gaps in what is durable only. What a kill leaves lacks no end of a closed segment."""
-        if found <= self.recovery_point:
-            return True
-        return self.last_stop.keeps_writes and damage_of_closed(self.disk, segment, found) is None
+    def _may_end_early(self, segment: Segment, found: int) -> bool:
+        """The cleaner leaves gaps in what is durable only. A follower rolls behind a gap that no segment can span."""
+        if self._is_durable(found):
+            return damage_of_closed(self.disk, segment, found) is None
+        return self.last_stop.keeps_writes and found - segment.base_offset > MAX_RELATIVE_OFFSET
 
     def _cut(self, at: int, bad: BadBatchError) -> None:
         """The log ends at the bad batch; what lies behind it is a torn tail or evidence of corruption."""
@@ -305,6 +315,7 @@ class _Loader:
             write_torn_mark(self.disk, self.directory)
         if is_corrupt:
             self._report(segment, bad.position, bad.why, keep_aside(self.disk, path, bad.position, file_size))
+        self._take_off(behind)
         for later in reversed(behind):
             self._remove_behind(later, is_corrupt)
         del self.segments[at + 1 :]
@@ -342,6 +353,10 @@ class _Loader:
 
     def _report(self, segment: Segment, position: int, why: str, aside: str | None) -> None:
         self.damage.mark(segment.next_offset, why, path=segment.path(LOG_SUFFIX), position=position, aside=aside)
+
+    def _take_off(self, segments: Sequence[Segment]) -> None:
+        """Their files are about to go."""
+        self.segment_list.remove(segment.base_offset for segment in segments)
 
     def _remove_behind(self, segment: Segment, is_corrupt: bool) -> None:
         self.cache.forget(segment)

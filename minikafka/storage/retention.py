@@ -10,11 +10,12 @@ The wall clock is not believed when it jumps ahead: see :class:`RetentionClock` 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from minikafka.model import NO_TIMESTAMP
 from minikafka.storage.config import UNLIMITED, LogConfig
 from minikafka.storage.segment import Segment
+from minikafka.storage.segment_list import Removal
 from minikafka.storage.segments import Segments
 
 
@@ -37,6 +38,22 @@ class RetentionClock:
             wall_ms = min(wall_ms, told_ms + 2 * (monotonic_ms - before_ms))
         self._read = wall_ms, monotonic_ms
         return wall_ms
+
+
+class DeletionJob:
+    """Takes segments off the list of their log, in a thread; then their files may go. ``error``: the disk refused."""
+
+    def __init__(self, segments: Sequence[Segment], removal: Removal) -> None:
+        self.segments = segments
+        self.removal = removal
+        self.error: OSError | None = None
+
+    def run(self) -> None:
+        """In any thread; nothing is raised."""
+        try:
+            self.removal.store()
+        except OSError as error:
+            self.error = error
 
 
 def deletable(

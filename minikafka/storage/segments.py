@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from minikafka.storage.segment import Segment
@@ -37,6 +37,11 @@ class Segments:
     def since(self, offset: int) -> list[Segment]:
         """The segments that hold offsets >= ``offset``, in order."""
         return self._segments[self.index_of(offset) :]
+
+    @property
+    def bases(self) -> Sequence[int]:
+        """Base offsets, oldest first."""
+        return self._bases
 
     @property
     def closed(self) -> list[Segment]:

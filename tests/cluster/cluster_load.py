@@ -18,15 +18,19 @@ RATE = 2000  # records a second: the cluster's time is for its own work, not for
 
 
 class Load:
-    """librdkafka writes with acks=all and idempotence to a topic of which every node leads a partition."""
+    """librdkafka writes with acks=all and idempotence to a topic of which every node leads a partition.
 
-    def __init__(self, cluster: LocalCluster) -> None:
+    ``settings`` are librdkafka's.
+    """
+
+    def __init__(self, cluster: LocalCluster, **settings: int) -> None:
         with Wire(cluster.layout.client_port(1)) as wire:
             wire.create_topic(TOPIC, [[1, 2, 3], [2, 3, 1], [3, 1, 2]], min_insync_replicas="2")
         cluster.wait_for(lambda view: len(view.partitions) == PARTITIONS, "the topic")
         self._cluster = cluster
         self._history = History()
-        self._producer = SourceProducer(cluster.bootstrap_servers, TOPIC, PARTITIONS, self._history, RATE)
+        named = {name.replace("_", "."): value for name, value in settings.items()}
+        self._producer = SourceProducer(cluster.bootstrap_servers, TOPIC, PARTITIONS, self._history, RATE, named)
         self._producer.start()
         self.wait_for_more()
 

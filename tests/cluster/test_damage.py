@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 from cluster_load import PARTITIONS, TOPIC, Load
-from live_cluster import PATIENCE_S, leader_of
+from conftest import StartCluster
+from live_cluster import PATIENCE_S, eventually, leader_of
 
 from minikafka.chaos.local_cluster import LocalCluster
+from minikafka.storage.disk import OsDisk
+from minikafka.storage.segment_list import SegmentList
 
 
 def flip_last_byte(path: Path) -> None:
@@ -52,3 +55,31 @@ def test_a_damaged_replica_of_each_partition_costs_nothing(cluster: LocalCluster
     cluster.wait_in_sync(PATIENCE_S)
     load.wait_for_more()
     load.finish()
+
+
+@pytest.mark.spec("P1", "P5")
+def test_segments_that_are_missing_as_a_whole_cost_nothing(start_cluster: StartCluster) -> None:
+    """The first one, one in the middle, and the first two: of each partition where it is led."""
+    cluster = start_cluster(log_segment_bytes="20000")
+    load = Load(cluster, batch_size=5000)
+    try:
+        leaders = {partition: leader_of(cluster, TOPIC, partition) for partition in range(PARTITIONS)}
+        directories = [
+            cluster.layout.data_directory(leader) / f"{TOPIC}-{partition}" for partition, leader in leaders.items()
+        ]
+        eventually(lambda: all(len(listed(directory)) > 3 for directory in directories), "four segments, and listed")
+        cluster.kill_all()
+        for directory, which in zip(directories, (slice(1), slice(1, 2), slice(2)), strict=True):
+            for base in listed(directory)[which]:
+                for path in directory.glob(f"{base:020d}.*"):
+                    path.unlink()
+        cluster.start(PATIENCE_S)
+        cluster.wait_in_sync(PATIENCE_S)
+        load.wait_for_more()
+        load.finish()
+    finally:
+        load.abandon()
+
+
+def listed(directory: Path) -> list[int]:
+    return sorted(SegmentList(OsDisk(), str(directory)).bases)

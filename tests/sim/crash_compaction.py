@@ -111,6 +111,7 @@ class CompactedLife:
             if start < log.log_end_offset and start < must_end:
                 assert log.epoch_for_offset(start) == epoch, "epochs begin where they did, whatever is left of them"
         assert log.corruption is None or log.corruption.offset >= must_end, "what was promised is not taken for damaged"
+        assert log.corruption is None or "a segment is missing" not in log.corruption.why, "no crash takes a segment"
         check_producers(log, headers(read_all(log, is_compacted=True)))
 
     # -- work ---------------------------------------------------------------------------------------------------------
@@ -174,6 +175,8 @@ class CompactedLife:
     def _interrupt(self) -> None:
         if self.rng.random() < 0.1:
             self.put()
+        if self.rng.random() < 0.1:
+            self.flush()
 
     def truncate(self) -> None:
         """What the active segment holds is cut off."""

@@ -137,6 +137,7 @@ class LogLife:
         assert log.recovery_point <= log.log_end_offset, "nothing beyond the log's end is taken for durable"
         if log.corruption is not None:
             assert may_be_damaged, "a kill damages nothing"
+            assert "a segment is missing" not in log.corruption.why, "no crash takes a segment that is listed"
             assert self.is_damaged or log.corruption.offset >= must_end, "what was promised is not taken for damaged"
         check_epochs(log, found)
         check_producers(log, found)
@@ -323,7 +324,19 @@ class LogLife:
         offset = self.rng.randint(log.log_start_offset, log.log_end_offset)
         self.start = max(self.start, offset)
         log.maybe_increment_log_start_offset(offset)
-        log.delete_old_segments(log.log_end_offset, NOW_MS)
+        job = log.prepare_deletion(log.log_end_offset, NOW_MS)
+        if job is None:
+            return
+        self._flush_meanwhile()
+        job.run()
+        self._flush_meanwhile()
+        log.complete_deletion(job)
+
+    def _flush_meanwhile(self) -> None:
+        """Between the parts of a job, now and then."""
+        if self.rng.random() < 0.3:
+            self.append()
+            self.flush()
 
     def expire(self) -> None:
         """Everything is old: the segment that is written is closed, and all go."""

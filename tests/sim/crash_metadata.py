@@ -305,7 +305,7 @@ class MetadataLife:
         offset = max((snapshot.offset for snapshot, is_promised in self.snapshots.items() if is_promised), default=0)
         self.start = max(self.start, offset)
         if offset:
-            self.files_.advance_log_start(offset)
+            result_of(self.files_.advance_log_start(offset))
 
     def install(self) -> None:
         """The leader's log begins behind the end of this one."""

@@ -24,6 +24,7 @@ from minikafka.storage.producer_state import ProducerState
 from minikafka.storage.recovery import _Loader
 from minikafka.storage.registration import Registrations
 from minikafka.storage.segment import Segment
+from minikafka.storage.segment_list import Removal, SegmentList
 from minikafka.storage.tail import Tail
 from minikafka.testing.disk import MountedDisk
 
@@ -68,7 +69,7 @@ def a_truncation_is_not_synced(segment: Segment, position: int, end_offset: int)
 _prepare_flush = Flusher.prepare_flush
 
 
-@SUITE.replaces(Flusher, "prepare_flush", seed=17)
+@SUITE.replaces(Flusher, "prepare_flush", seed=49)
 def the_name_of_a_segment_counts_as_synced_when_a_flush_begins(flusher: Flusher) -> FlushJob:
     """A flush that began later, and ends sooner, vouches for a segment whose name is not durable."""
     job = _prepare_flush(flusher)
@@ -86,7 +87,7 @@ def a_cut_does_not_lower_the_recorded_high_watermark(
     return checkpoints._store
 
 
-@SUITE.replaces(LogDir, "_settle", seed=71)
+@SUITE.replaces(LogDir, "_settle", seed=3)
 def what_a_killed_process_left_is_not_synced(directory: LogDir) -> None:
     """A start builds on what it sees, which a power cut may still take back."""
 
@@ -117,7 +118,7 @@ def a_topic_inherits_the_checkpoints_of_its_name(directory: LogDir, where: Any) 
     """A topic that is made again begins with the offsets of the deleted one."""
 
 
-@SUITE.replaces(LeaderEpochCache, "prepare_store", seed=40)
+@SUITE.replaces(LeaderEpochCache, "prepare_store", seed=88)
 def epochs_are_not_stored(epochs: LeaderEpochCache, disk: Any, directory: str) -> Callable[[], None]:
     """Leader epochs below the recovery point are forgotten by a restart."""
     return lambda: None
@@ -150,23 +151,48 @@ def any_gap_of_a_compacted_log_is_the_cleaners(loader: _Loader, at: int) -> Any:
 _publish = CompactionJob.publish
 
 
-@SUITE.replaces(CompactionJob, "publish", seed=8)
+@SUITE.replaces(CompactionJob, "publish", seed=40)
 def old_segments_go_before_the_new_ones_have_their_names(job: CompactionJob) -> None:
     """A crash in the middle of a swap leaves neither."""
     job.store_bounds()
 
 
-@SUITE.replaces(CompactionJob, "publish", seed=104)
+@SUITE.replaces(CompactionJob, "publish", seed=40)
 def recovery_looks_at_what_was_compacted(job: CompactionJob) -> None:
     """The recovery point on disk is below the new segments, whose gaps recovery takes for losses."""
     job.store_bounds = lambda: None
     _publish(job)
 
 
+# The list of segments
+
+
+@SUITE.replaces(SegmentList, "take_off", seed=2)
+def segments_go_while_they_are_listed(segment_list: SegmentList, bases: Any) -> Removal:
+    """What retention, a cut or the cleaner took looks lost after a crash."""
+    return Removal(frozenset(), lambda: None)
+
+
+@SUITE.replaces(SegmentList, "_without_leaving", seed=6)
+def a_flush_lists_again_what_is_to_go(segment_list: SegmentList, bases: Any) -> list[int]:
+    """What retention or the cleaner takes looks lost after a crash, when a flush came between."""
+    return list(bases)
+
+
+_run_flush = FlushJob.run
+
+
+@SUITE.replaces(FlushJob, "run", seed=0)
+def segments_are_listed_before_their_names_are_durable(job: FlushJob) -> None:
+    """A power cut takes a segment that was promised to nobody, and it looks lost."""
+    job._store_list()
+    _run_flush(job)
+
+
 # Registrations
 
 
-@SUITE.plants(seed=9)
+@SUITE.plants(seed=26)
 def any_orderly_stop_vouches_for_the_records(patch: Any) -> None:
     """A broker that lost records and then stopped orderly continues its registration, and stays in sync."""
     patch.setattr(LogStore, "clean_shutdown_broker_epoch", AnyEpoch())

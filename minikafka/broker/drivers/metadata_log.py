@@ -190,10 +190,13 @@ class MetadataLog:
             self._log.complete_cut(job)
         await self.flush()
 
-    def advance_log_start(self, offset: int) -> None:
+    async def advance_log_start(self, offset: int) -> None:
         """Drop records below ``offset`` and the snapshots below it."""
         self._log.maybe_increment_log_start_offset(offset)
-        self._log.delete_old_segments(self._log.log_end_offset, self._wall_ms())
+        job = self._log.prepare_deletion(self._log.log_end_offset, self._wall_ms())
+        if job is not None:
+            await self._run_in_thread(job.run)
+            self._log.complete_deletion(job)
         for snapshot in list(self._snapshots()):
             if snapshot.snapshot_id.offset < offset:
                 self._disk.unlink(self._snapshot_path(snapshot.snapshot_id))

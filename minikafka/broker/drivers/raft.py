@@ -220,7 +220,7 @@ class RaftDriver:
                     self._forget_unflushed()
                     await self._log.truncate_to(offset)
             case do.AdvanceLogStart(offset):
-                self._log.advance_log_start(offset)
+                await self._log.advance_log_start(offset)
             case do.WriteSnapshot():
                 self._log.write_snapshot_part(effect)
             case do.InstallSnapshot(snapshot_id):

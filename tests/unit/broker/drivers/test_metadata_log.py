@@ -283,7 +283,7 @@ async def test_what_a_snapshot_covers_may_go(files: Files) -> None:
     end = metadata_log._log.log_end_offset
     await metadata_log.write_snapshot(OffsetAndEpoch(end - 1, 2), [b"state"])
     segments = len(list(files.directory.glob("*.log")))
-    metadata_log.advance_log_start(end - 1)
+    await metadata_log.advance_log_start(end - 1)
     assert metadata_log._log.log_start_offset == end - 1
     assert len(list(files.directory.glob("*.log"))) < segments
     assert [name for name in files.names if name.endswith(".checkpoint")] == [
@@ -316,7 +316,7 @@ async def test_a_log_that_holds_the_snapshots_end_is_kept(files: Files) -> None:
 
 async def test_a_log_whose_snapshot_is_lost_is_fetched_again_in_full(files: Files) -> None:
     metadata_log = await filled(files, snapshot_at=4)
-    metadata_log.advance_log_start(4)
+    await metadata_log.advance_log_start(4)
     for snapshot in files.directory.glob("*.checkpoint"):
         snapshot.unlink()
     again, summary, election, must_repair = files.recovered(log_start_offset=4)
@@ -335,7 +335,7 @@ async def test_a_damaged_snapshot_is_put_aside(files: Files) -> None:
     assert (summary.log_end_offset, must_repair) == (6, False), "the log still has everything"
     assert path.with_suffix(".checkpoint.damaged").exists()
     await again.write_snapshot(OffsetAndEpoch(4, 1), [b"state"])
-    again.advance_log_start(4)
+    await again.advance_log_start(4)
     path = next(files.directory.glob("*.checkpoint"))
     path.write_bytes(path.read_bytes()[:-5])
     _, summary, _, must_repair = files.recovered(log_start_offset=4)
