@@ -25,7 +25,7 @@ from minikafka.broker.node import Node
 from minikafka.config import BrokerConfig, ConfigError, environment_settings, parse_properties, parse_toml
 from minikafka.errors import KafkaError
 from minikafka.storage.disk import OsDisk
-from minikafka.storage.meta import MetaError, format_uuid, read_meta
+from minikafka.storage.meta import META_REMEDY, DamagedMetaError, MetaError, format_uuid, read_meta
 
 log = structlog.get_logger(__name__)
 
@@ -150,9 +150,20 @@ def _boot_id() -> str | None:
 
 
 def _single_node_cluster_id(config: BrokerConfig, disk: OsDisk) -> str:
-    """A node without peers and without a configured id keeps the one it made at its first start."""
+    """A node without peers and without a configured id keeps the one it made at its first start.
+
+    MetaError when it may have made one in a directory that cannot be read.
+    """
+    unread: MetaError | None = None
     for directory in config.log_dirs:
-        meta = read_meta(disk, directory)
+        try:
+            meta = read_meta(disk, directory)
+        except (DamagedMetaError, OSError) as error:
+            remedy = "" if isinstance(error, DamagedMetaError) else f"; {META_REMEDY}"
+            unread = unread or DamagedMetaError(f"{directory}: {error}{remedy}")
+            continue
         if meta is not None:
             return meta.cluster_id
+    if unread is not None:
+        raise unread
     return format_uuid(uuid4())

@@ -11,10 +11,10 @@ from minikafka.model import NO_EPOCH, TopicPartition
 from minikafka.storage.config import LogConfig
 from minikafka.storage.directory_checkpoints import CheckpointJob
 from minikafka.storage.disk import Disk
-from minikafka.storage.errors import StorageFailure
+from minikafka.storage.errors import StorageFailure, is_passing
 from minikafka.storage.log import Log
 from minikafka.storage.log_dir import ConfigFor, LogDir, remove_trash
-from minikafka.storage.meta import DamagedMetaError
+from minikafka.storage.meta import META_REMEDY, DamagedMetaError
 from minikafka.storage.moving import ReplicaMove
 from minikafka.storage.presence import PresenceLook
 
@@ -331,14 +331,23 @@ def _identify(directory: LogDir, cluster_id: str | None, node_id: int, new_uuid:
     except DamagedMetaError as error:
         directory.fail(StorageFailure(str(error)))
     except OSError as error:
-        directory.fail(StorageFailure(f"could not identify the log directory {directory.path}: {error}"))
+        _give_up(directory, "identify", error)
 
 
 def _load(directory: LogDir, config_for: ConfigFor, boot_id: str | None) -> None:
     try:
         directory.load(config_for, boot_id)
     except OSError as error:
-        directory.fail(StorageFailure(f"could not load the log directory {directory.path}: {error}"))
+        _give_up(directory, "load", error)
+
+
+def _give_up(directory: LogDir, what: str, error: OSError) -> None:
+    """The node goes on without it. OSError when the process is short of something: all directories may be whole."""
+    if is_passing(error):
+        raise error
+    directory.fail(
+        StorageFailure(f"could not {what} the log directory {directory.path}: {error}; mend the disk, or {META_REMEDY}")
+    )
 
 
 def _only(high_watermarks: Mapping[TopicPartition, int], directory: LogDir) -> dict[TopicPartition, int]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from broker_client import Client, values_in
-from broker_node import Cluster, FailingDisk, create_topic, eventually, led, make_node
+from broker_node import Cluster, FailingDisk, HastyDisk, create_topic, eventually, led, make_node
 
 from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode
@@ -235,6 +235,48 @@ async def test_a_node_starts_without_a_directory_that_cannot_be_read(
     for index in range(4):
         where = TopicPartition("orders", index)
         await eventually(lambda where=where: led(node, where).log.log_end_offset >= 1, "what was there")  # type: ignore[misc]
+
+
+class UnreadableDisk(HastyDisk):
+    """One file cannot be read."""
+
+    def __init__(self, path: Path, error: int = errno.EIO) -> None:
+        self._path, self._error = str(path), error
+
+    def read_bytes(self, path: str) -> bytes:
+        if path == self._path:
+            raise OSError(self._error, os.strerror(self._error), path)
+        return super().read_bytes(path)
+
+
+SMALL_FILES = (
+    "meta.properties",
+    "registration",
+    ".kafka_cleanshutdown",
+    "recovery-point-offset-checkpoint",
+    "replication-offset-checkpoint",
+    "log-start-offset-checkpoint",
+    "cleaner-offset-checkpoint",
+)
+
+
+@pytest.mark.spec("P6", "R12")
+@pytest.mark.parametrize("name", SMALL_FILES)
+async def test_a_small_file_that_cannot_be_read_costs_its_directory(
+    start_node: StartNode, tmp_path: Path, name: str
+) -> None:
+    """The node starts with the others. The only one, or that of the metadata log: it says why, and what to do."""
+    node = await start_node(log_dirs=two(tmp_path))
+    await create_topic(node, "orders", 4)
+    await node.stop()
+    node = await start_node(log_dirs=two(tmp_path), disk=UnreadableDisk(tmp_path / "two" / name))
+    assert [directory.failure is None for directory in node.store.directories] == [True, False]
+    await node.stop()
+    with pytest.raises(StorageFailure, match=f"{name}.*mend the disk, or put the file back, or move") as failure:
+        make_node(tmp_path, log_dirs=str(tmp_path / "one"), disk=UnreadableDisk(tmp_path / "one" / name))
+    assert "\n" not in str(failure.value)
+    with pytest.raises(OSError, match="Too many open files"):  # says nothing about the directory
+        make_node(tmp_path, log_dirs=two(tmp_path), disk=UnreadableDisk(tmp_path / "two" / name, errno.EMFILE))
 
 
 async def test_without_the_first_directory_there_is_no_metadata_log(start_node: StartNode, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from minikafka.broker import run
 from minikafka.config import ConfigError
 from minikafka.storage.disk import OsDisk
-from minikafka.storage.meta import DirectoryMeta, parse_uuid, write_meta
+from minikafka.storage.meta import DirectoryMeta, MetaError, parse_uuid, write_meta
 
 
 @pytest.fixture(autouse=True)
@@ -70,6 +70,17 @@ def test_a_single_node_keeps_the_cluster_id_that_it_made(tmp_path: Path) -> None
     first, second = (run._single_node_cluster_id(config, OsDisk()) for _ in range(2))
     assert first != second
     assert parse_uuid(first)
+    (tmp_path / "b").mkdir()
+    write_meta(OsDisk(), str(tmp_path / "b"), DirectoryMeta("kept", 1, UUID(int=7)))
+    assert run._single_node_cluster_id(config, OsDisk()) == "kept"
+
+
+def test_a_directory_that_cannot_be_read_does_not_hide_the_cluster_id(tmp_path: Path) -> None:
+    """Finding: it kept the node from starting. Nor is an id made while it may have one."""
+    config = run.load_config(None, [f"log.dirs={tmp_path / 'a'},{tmp_path / 'b'}"])
+    (tmp_path / "a/meta.properties").mkdir(parents=True)
+    with pytest.raises(MetaError, match=r"a/meta.properties'; put the file back, or move"):
+        run._single_node_cluster_id(config, OsDisk())
     (tmp_path / "b").mkdir()
     write_meta(OsDisk(), str(tmp_path / "b"), DirectoryMeta("kept", 1, UUID(int=7)))
     assert run._single_node_cluster_id(config, OsDisk()) == "kept"
