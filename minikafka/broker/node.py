@@ -20,6 +20,7 @@ from minikafka.broker import descriptors
 from minikafka.broker.clock import Clock
 from minikafka.broker.control_plane import METADATA_PARTITION, build_control_plane
 from minikafka.broker.data_plane import build_data_plane, open_store
+from minikafka.broker.drivers.metadata_log import DamagedMetadataLogError
 from minikafka.broker.listeners import build_listeners
 from minikafka.broker.logs import one_line
 from minikafka.broker.ports import Ports
@@ -264,7 +265,10 @@ class Node:
         """Nothing good can come of going on: the process ends, and the cluster heals around it."""
         if self.failure is None:
             self.failure = error
-            log.critical("the node stops", why=one_line(error))
+            if isinstance(error, DamagedMetadataLogError):
+                log.error("the metadata log is damaged", why=one_line(error))
+            else:
+                log.critical("the node stops", why=one_line(error))
             self.stopped.set()
 
     @property

@@ -12,6 +12,7 @@ import signal
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 from uuid import uuid4
 
 import structlog
@@ -19,6 +20,7 @@ import uvloop
 
 from minikafka.broker.clock import Clock
 from minikafka.broker.descriptors import raise_limit
+from minikafka.broker.drivers.metadata_log import DamagedMetadataLogError
 from minikafka.broker.logs import configure_logging, one_line
 from minikafka.broker.loop_watch import LoopWatch
 from minikafka.broker.node import Node
@@ -31,6 +33,8 @@ log = structlog.get_logger(__name__)
 
 MIN_SECRET_LENGTH = 16
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # as <malloc.h> has them
+START_AGAIN: Final = 3
+"""The metadata log is damaged, and is repaired when the node starts again: the process begins anew, with its number."""
 BOOT_ID_FILE = "/proc/sys/kernel/random/boot_id"
 
 
@@ -67,7 +71,10 @@ def run_node(path: str | None, overrides: Iterable[str], *, log_level: str = "in
     _give_memory_back()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(_run(config, secret))
+            status = runner.run(_run(config, secret))
+        if status == START_AGAIN:
+            os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+        return status
     except (MetaError, KafkaError, OSError) as error:
         log.critical("cannot run", why=one_line(error))
         return 1
@@ -99,6 +106,8 @@ async def _run(config: BrokerConfig, secret: bytes) -> int:
         if watch is not None:
             watch.stop()
         await node.stop()
+    if isinstance(node.failure, DamagedMetadataLogError) and not node.control_plane.raft.machine.vote_disabled:
+        return START_AGAIN  # not if it is damaged while it is being repaired: then the disk is bad
     return 0 if node.failure is None else 1
 
 

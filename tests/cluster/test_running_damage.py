@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from cluster_load import PARTITIONS, TOPIC, Load
-from live_cluster import PATIENCE_S, eventually, leader_of
+from live_cluster import PATIENCE_S, controller_of, eventually, leader_of, wait_until_known
+from live_wire import Wire
 
 from minikafka.chaos.local_cluster import LocalCluster
 
@@ -33,11 +34,7 @@ def test_bytes_that_a_running_leader_wrote_go_bad(cluster: LocalCluster, load: L
     load.wait_for_more()
     for partition, segment in segments.items():
         eventually(lambda segment=segment, partition=partition: segment.stat().st_size > ends[partition] + 1000, "more")
-        with segment.open("r+b") as file:
-            file.seek(ends[partition] + 500)
-            byte = file.read(1)[0]
-            file.seek(ends[partition] + 500)
-            file.write(bytes([byte ^ 1]))
+        flip(segment, ends[partition] + 500)
     cluster.resume(sleeper)
     for leader in victims.values():
         wait_for_line(cluster, leader, "replica damaged")
@@ -92,6 +89,41 @@ def test_checkpoints_are_taken_away_while_a_node_runs(cluster: LocalCluster, loa
     cluster.start(PATIENCE_S)
     load.wait_for_more()
     load.finish()
+
+
+@pytest.mark.spec("P1", "P5", "P6")
+def test_the_metadata_log_of_the_running_controller_goes_bad(cluster: LocalCluster) -> None:
+    """It is found when a voter that was away asks for it: the node begins anew and is repaired, another leads."""
+    controller = controller_of(cluster)
+    away = next(node_id for node_id in cluster.node_ids if node_id != controller)
+    before = cluster.process(controller)
+    cluster.kill(away)
+    log = max((cluster.layout.data_directory(controller) / "__cluster_metadata-0").glob("*.log"))
+    end = log.stat().st_size
+    with Wire(cluster.layout.client_port(controller)) as wire:
+        wire.create_topic("while-away", [[controller]])
+    eventually(lambda: log.stat().st_size > end + 100, "its records")
+    flip(log, end + 70)
+    cluster.start(PATIENCE_S)
+    wait_for_line(cluster, controller, "the metadata log is damaged")
+    wait_until_known(cluster, "while-away", 1)
+    after = cluster.process(controller)
+    assert before is not None
+    assert after is not None
+    assert after.pid == before.pid, "it begins anew by itself"
+    mark = log.parent / "repair-in-progress"
+    eventually(lambda: not mark.exists(), "the repair")
+    with Wire(cluster.layout.client_port(controller)) as wire:
+        eventually(lambda: wire.has_topic("while-away"), "it to know the topic")
+    assert cluster.layout.log_file(controller).read_text().count("started ") == 2
+
+
+def flip(path: Path, position: int) -> None:
+    with path.open("r+b") as file:
+        file.seek(position)
+        byte = file.read(1)[0]
+        file.seek(position)
+        file.write(bytes([byte ^ 1]))
 
 
 def pids(cluster: LocalCluster) -> list[int | None]:

@@ -15,7 +15,8 @@ from typing import Final
 import structlog
 
 from minikafka.broker.threads import RunInThread
-from minikafka.model import OffsetAndEpoch
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import NO_EPOCH, OffsetAndEpoch
 from minikafka.raft import BatchSpan, ElectionState, EpochEntry, LogSummary, Snapshot
 from minikafka.raft import effects as do
 from minikafka.records.batch import crc_is_valid, iter_batches, parse_header
@@ -25,7 +26,7 @@ from minikafka.records.read import iter_records
 from minikafka.records.record import Record
 from minikafka.storage.damage import REFETCH_FILE
 from minikafka.storage.disk import Disk
-from minikafka.storage.errors import Corruption, StorageFailure
+from minikafka.storage.errors import BadBatchError, Corruption, StorageFailure, is_passing
 from minikafka.storage.log import Log
 
 log = structlog.get_logger(__name__)
@@ -34,6 +35,14 @@ QUORUM_STATE: Final = "quorum-state"
 REPAIR_MARK: Final = "repair-in-progress"
 SNAPSHOT_RECORDS_PER_BATCH: Final = 1_000
 _SNAPSHOT_NAME: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
+
+
+class DamagedMetadataLogError(StorageFailure):
+    """What a running node needs of the metadata log or its snapshots cannot be read, or fails its checksum.
+
+    The node must not go on as a voter, nor serve what it cannot read. When it starts again it cuts its log where the
+    damage begins, does not vote, and has the leader of the quorum repair it.
+    """
 
 
 class MetadataLog:
@@ -128,7 +137,9 @@ class MetadataLog:
             path = self._snapshot_path(snapshots[-1].snapshot_id)
             try:
                 snapshot_values(self._disk.read_bytes(path))
-            except ValueError as error:
+            except (ValueError, KafkaError, OSError) as error:
+                if isinstance(error, OSError) and is_passing(error):
+                    raise
                 log.error("a metadata snapshot is damaged and put aside", path=path, why=str(error))
                 self._disk.rename(path, path + ".damaged")
                 snapshots.pop()
@@ -143,7 +154,9 @@ class MetadataLog:
             return None
         try:
             return ElectionState.from_quorum_state(json.loads(self._disk.read_bytes(path)))
-        except (ValueError, AttributeError) as error:
+        except (ValueError, AttributeError, OSError) as error:
+            if isinstance(error, OSError) and is_passing(error):
+                raise
             log.error("quorum-state cannot be read", path=path, why=str(error))
             return None
 
@@ -205,11 +218,46 @@ class MetadataLog:
         """Whole batches from ``offset`` on, at least one; empty at the end of the log."""
         if offset >= self._log.log_end_offset:
             return b""
-        region = self._log.read(offset, max_bytes, max_offset=self._log.log_end_offset, min_one_batch=True)
         try:
-            return region.read()
-        finally:
-            region.release()
+            region = self._log.read(offset, max_bytes, max_offset=self._log.log_end_offset, min_one_batch=True)
+            try:
+                data = region.read()
+            finally:
+                region.release()
+        except (KafkaError, OSError) as error:
+            if not _is_about_files(error):
+                raise
+            raise self._damaged(offset, str(error)) from error
+        try:
+            self._check(data, offset)
+        except (ValueError, KafkaError) as error:
+            raise self._damaged(offset, str(error)) from error
+        return data
+
+    def _check(self, data: bytes, offset: int) -> None:
+        """ValueError unless these are the batches from ``offset`` on, whoever wrote them.
+
+        They are few, and the whole cluster follows them: what this process wrote itself is not believed either.
+        """
+        expected = None
+        for span in batch_spans(data):
+            is_next = (
+                span.base_offset <= offset <= span.last_offset if expected is None else span.base_offset == expected
+            )
+            if not is_next or self._log.epoch_for_offset(span.last_offset) not in (span.leader_epoch, NO_EPOCH):
+                raise ValueError(
+                    f"a batch at offset {span.base_offset} of epoch {span.leader_epoch} is not where it was"
+                )
+            expected = span.last_offset + 1
+
+    def _damaged(self, offset: int, why: str) -> DamagedMetadataLogError:
+        """Mark the log, and say what comes of it."""
+        segment = self._log.segments.since(offset)[0]
+        self._log.mark_damaged(segment, BadBatchError(0, why))
+        return DamagedMetadataLogError(
+            f"{self._log.topic_partition} cannot be read at offset {offset}: {why}. The node starts again, and the "
+            "leader of the quorum repairs its log; the only voter says what to do"
+        )
 
     def records(self, start_offset: int, end_offset: int) -> Iterator[tuple[int, int, bytes]]:
         """(offset, leader epoch, value) of the metadata records in a range; control records are left out."""
@@ -252,12 +300,25 @@ class MetadataLog:
         return Snapshot(snapshot_id, len(data))
 
     def read_snapshot(self, snapshot_id: OffsetAndEpoch, position: int, max_bytes: int) -> bytes:
-        """A part of a snapshot's file."""
+        """A part of a snapshot's file. DamagedMetadataLogError, before the first part leaves, if it is damaged."""
+        if position == 0:
+            self._check_snapshot(snapshot_id)
         file = self._disk.open_read(self._snapshot_path(snapshot_id))
         try:
             return file.pread(max_bytes, position)
         finally:
             file.close()
+
+    def _check_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
+        path = self._snapshot_path(snapshot_id)
+        try:
+            batch_spans(self._disk.read_bytes(path))
+        except (ValueError, KafkaError, OSError) as error:
+            if isinstance(error, OSError) and is_passing(error):
+                raise
+            raise DamagedMetadataLogError(
+                f"the snapshot {path} cannot be read: {error}. The node starts again, and puts it aside"
+            ) from error
 
     def write_snapshot_part(self, effect: do.WriteSnapshot) -> None:
         """A part of a snapshot that is being received; it reaches the disk when it is complete."""
@@ -268,7 +329,13 @@ class MetadataLog:
 
     async def install_snapshot(self, snapshot_id: OffsetAndEpoch) -> list[bytes]:
         """The received snapshot is complete: keep it, and let the log begin behind it. Its record values."""
-        values = snapshot_values(bytes(self._part))
+        try:
+            values = snapshot_values(bytes(self._part))
+        except (ValueError, KafkaError) as error:
+            raise StorageFailure(
+                f"the snapshot {snapshot_id.offset} that came from the quorum's leader is damaged: {error}; start the "
+                "node again, and it asks for it once more"
+            ) from error
         path, data = self._snapshot_path(snapshot_id), bytes(self._part)
         await self._run_in_thread(lambda: self._disk.write_atomic(path, data))
         self._part = bytearray()
@@ -304,6 +371,15 @@ class MetadataLog:
 
     def _path(self, name: str) -> str:
         return f"{self._directory}/{name}"
+
+
+def _is_about_files(error: KafkaError | OSError) -> bool:
+    """False when the log is offline or being cut, or the process is short of something."""
+    if isinstance(error, KafkaError):
+        if error.code is not ErrorCode.KAFKA_STORAGE_ERROR or isinstance(error, StorageFailure):
+            return False
+        return not (isinstance(error.__cause__, OSError) and is_passing(error.__cause__))
+    return not is_passing(error)
 
 
 def mark_missing(disk: Disk, directory: str) -> None:

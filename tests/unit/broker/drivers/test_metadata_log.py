@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,18 @@ import pytest
 from broker_client import NOW_MS
 from broker_node import HastyDisk
 
-from minikafka.broker.drivers.metadata_log import QUORUM_STATE, REPAIR_MARK, MetadataLog, batch_spans, snapshot_values
+from minikafka.broker.drivers.metadata_log import (
+    QUORUM_STATE,
+    REPAIR_MARK,
+    DamagedMetadataLogError,
+    MetadataLog,
+    batch_spans,
+    snapshot_values,
+)
 from minikafka.model import CLUSTER_METADATA_TOPIC, OffsetAndEpoch, TopicPartition
 from minikafka.raft import BatchSpan, ElectionState, EpochEntry, LogSummary
 from minikafka.raft import effects as do
-from minikafka.records.batch import parse_header
+from minikafka.records.batch import iter_batches, parse_header
 from minikafka.records.build import build_batch
 from minikafka.records.record import Record
 from minikafka.storage.config import NEVER, UNLIMITED, LogConfig
@@ -264,10 +272,57 @@ async def test_a_received_snapshot_replaces_the_log(files: Files) -> None:
 async def test_a_damaged_snapshot_is_not_installed(files: Files) -> None:
     metadata_log = await filled(files)
     metadata_log.write_snapshot_part(do.WriteSnapshot(OffsetAndEpoch(9, 2), 0, _damaged(_some_batches())))
-    with pytest.raises(ValueError, match="checksum"):
+    with pytest.raises(StorageFailure, match=r"came from the quorum's leader is damaged: .* checksum"):
         await metadata_log.install_snapshot(OffsetAndEpoch(9, 2))
     assert len(everything(metadata_log)) == 5
     assert files.open().latest_snapshot() is None
+
+
+@pytest.mark.spec("P5", "P6")
+@pytest.mark.parametrize("byte", [7, 11, 15, 16, 20, -1], ids=["offset", "length", "epoch", "magic", "crc", "value"])
+async def test_what_the_process_wrote_itself_is_not_believed(files: Files, byte: int) -> None:
+    """Finding 4, for the quorum: followers refused what its leader sent, for ever, and it never looked."""
+    metadata_log = await filled(files)
+    data = bytearray(files.segment().read_bytes())
+    at = next(at for at, header in iter_batches(data) if header.base_offset == 1)
+    size = parse_header(data, at).size_in_bytes
+    data[at + (byte if byte >= 0 else size - 1)] ^= 1
+    files.segment().write_bytes(data)
+    assert batch_spans(metadata_log.read(0, 1)) == [BatchSpan(0, 0, 1)]
+    with pytest.raises(DamagedMetadataLogError, match="__cluster_metadata-0 cannot be read at offset 1"):
+        metadata_log.read(1, 1 << 20)
+    with pytest.raises(DamagedMetadataLogError):
+        everything(metadata_log)
+    _, summary, _, must_repair = files.recovered(recovery_point=6)
+    assert must_repair
+    assert summary.log_end_offset == 0, "it is fetched again from the segment on"
+
+
+@pytest.mark.spec("P5", "P6")
+async def test_a_damaged_snapshot_is_not_sent(files: Files) -> None:
+    metadata_log = await filled(files, snapshot_at=5)
+    path = files.directory / "00000000000000000005-0000000002.checkpoint"
+    path.write_bytes(_damaged(path.read_bytes()))
+    with pytest.raises(DamagedMetadataLogError, match=r"0005-0000000002.checkpoint cannot be read"):
+        metadata_log.read_snapshot(OffsetAndEpoch(5, 2), 0, 1000)
+
+
+@pytest.mark.parametrize("name", [QUORUM_STATE, "00000000000000000005-0000000002.checkpoint"])
+async def test_small_files_that_cannot_be_read_count_as_damaged(
+    files: Files, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    await filled(files, snapshot_at=5)
+    read_bytes = HastyDisk.read_bytes
+
+    def refuse(disk: HastyDisk, path: str) -> bytes:
+        if path.endswith(name):
+            raise OSError(errno.EIO, "bad sector")
+        return read_bytes(disk, path)
+
+    monkeypatch.setattr(HastyDisk, "read_bytes", refuse)
+    _, summary, _, must_repair = files.recovered(recovery_point=6)
+    assert summary.log_end_offset == 6
+    assert must_repair == (name == QUORUM_STATE)
 
 
 async def test_parts_must_follow_one_another(files: Files) -> None:
