@@ -10,7 +10,7 @@
 ``producer_state``   what each producer wrote last, open transactions; ``snapshots``: the same on disk
 ``checkpoints``      ``topic partition offset`` text files; ``directory_checkpoints``: those of one directory;
                      ``small_file``: a file that is replaced as a whole, by any thread
-``durable_end``      up to where a log was synced, exactly
+``durable_end``      up to where a log was synced, exactly; ``log_ends``: up to where each log was written, for a kill
 ``config``           the settings of one log
 ``log``              one partition's log, as a broker calls it: what its parts share, and how it fails. The parts:
 ``appending``        stage and commit; ``follower``: what a follower demands of fetched batches

@@ -107,6 +107,7 @@ class Appender:
             log.segments.active.append(self._buffers, self._staged)
         except OSError as error:
             log.fail("append to", error)
+        log.end_slot.note(self._next_offset)
         log.log_end_offset = self._next_offset
         self._staged.clear()
         self._buffers.clear()

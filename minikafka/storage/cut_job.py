@@ -50,6 +50,7 @@ class CutJob:
         self.removal = removal  # of what is dropped
         self.last = last  # the active segment when all is done
         self.end_offset = last.base_offset  # of the log then
+        self.reached = last.base_offset  # by the last batch that is left
         self.producers: ProducerState | Rewound = {}  # all of them, or those that change
         self.trash = [f"{segment.path(kind)}{DELETED_SUFFIX}" for segment in dropped for kind in SUFFIXES]
         self._disk = log.disk
@@ -104,7 +105,7 @@ class CutJob:
         if position == 0:
             self.last.clear()
         else:
-            self.last.truncate(position, self.end_offset)
+            self.reached = self.last.truncate(position, self.end_offset)
         self._snapshots.remove(above=self.end_offset)
         self._rewind_producers()
         self._disk.fsync_dir(self._directory)

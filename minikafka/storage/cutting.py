@@ -57,6 +57,7 @@ class Cutter:
         if offset < log.segments[0].base_offset:
             return self.prepare_restart(offset)
         floor = self._floor(offset)
+        end_floor = log.segments[log.segments.index_of(offset)].floor(offset)
         log.flusher.forget_since(offset)
         dropped = log.segments.drop_behind(offset)
         job = self._begin(
@@ -67,7 +68,7 @@ class Cutter:
                 last=log.segments.active.copy(SegmentCache()),
                 dropped=_taken_out(dropped),
                 touched=log.producers.since(floor),
-                lower_recorded=log.lower_recorded(floor),
+                lower_recorded=log.lower_recorded(floor, end_floor),
                 removal=log.segment_list.take_off(segment.base_offset for segment in dropped),
             ),
             floor,
@@ -94,7 +95,7 @@ class Cutter:
                 last=log.segments.active.copy(SegmentCache()),
                 dropped=dropped,
                 touched=[],
-                lower_recorded=log.lower_recorded(0),
+                lower_recorded=log.lower_recorded(0, 0),
                 removal=log.segment_list.take_off(segment.base_offset for segment in dropped),
             ),
             0,
@@ -117,6 +118,7 @@ class Cutter:
         log.segments.replace_last(log.owned(job.last))
         log.recovery_point = min(log.recovery_point, job.end_offset)
         self._end_at(job.end_offset)
+        log.end_slot.note(job.reached)
         if isinstance(job.producers, ProducerState):
             log.producers = job.producers
         else:
@@ -140,15 +142,16 @@ class Cutter:
         self.complete_cut(job)
 
     def _floor(self, offset: int) -> int:
-        """Where the log may end, at the least, when it is cut at ``offset``, from memory alone.
+        """Where the log may end, at the least, when it is cut at ``offset``, mostly from memory alone.
 
         Exact where a lower recovery point would tell a recovery something wrong: what the cleaner went over, or what
-        the log no longer begins with. A cut there is the exception.
+        the log no longer begins with. A cut near that is the exception.
         """
         log = self._log
         segment = log.segments[log.segments.index_of(offset)]
-        if offset > max(log.log_start_offset, log.first_dirty_offset):
-            return segment.floor(offset)
+        floor = segment.floor(offset)
+        if floor >= max(log.log_start_offset, log.first_dirty_offset):
+            return floor
         try:
             found = segment.find(offset)
         except (BadBatchError, OSError):

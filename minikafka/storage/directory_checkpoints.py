@@ -91,9 +91,13 @@ class DirectoryCheckpoints:
             file.lower(where, floor)
         return self._store
 
-    def lower_high_watermarks(self, logs: Logs) -> None:
-        """What will be written where records were lost is not committed because those were."""
+    def lower_to_ends(self, logs: Logs) -> None:
+        """What will be written where records were lost is neither committed nor durable because those were."""
         ends = {where: log.log_end_offset for where, log in logs.items()}
+        for where, end in ends.items():
+            if end < self.recovery_points.get(where, end):
+                self._recovery_points.lower(where, end)
+                self._recovery_points.store()
         self.high_watermarks = {where: min(at, ends.get(where, at)) for where, at in self.high_watermarks.items()}
         self._high_watermarks.write(self.high_watermarks)
 

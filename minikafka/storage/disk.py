@@ -54,6 +54,14 @@ class File(Protocol):
     def close(self) -> None: ...
 
 
+class SlotFile(Protocol):
+    """An open file whose parts are written over in place; closed with its last holder."""
+
+    def pwrite(self, data: bytes, position: int) -> None:
+        """Write at ``position``, making the file longer if need be. OSError: none, or a part, of it is written."""
+        ...
+
+
 class Lock(Protocol):
     """A held lock on a directory."""
 
@@ -68,6 +76,10 @@ class Disk(Protocol):
         ...
 
     def open_read(self, path: str) -> File: ...
+    def open_slots(self, path: str) -> SlotFile:
+        """Open for writing in place, which ``open_append`` does not allow; it must be there."""
+        ...
+
     def read_bytes(self, path: str) -> bytes: ...
     def write_bytes(self, path: str, data: Buffer) -> None:
         """Replace the content. Not atomic and not durable."""
@@ -173,6 +185,22 @@ class OsFile:
         self.close()
 
 
+class OsSlotFile:
+    """A descriptor opened without O_APPEND, with which Linux ignores positions."""
+
+    __slots__ = ("_fd",)
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def pwrite(self, data: bytes, position: int) -> None:
+        if os.pwrite(self._fd, data, position) != len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def __del__(self) -> None:
+        os.close(self._fd)
+
+
 class OsLock:
     """An exclusive ``flock``, which goes with the process that holds it."""
 
@@ -200,6 +228,9 @@ class OsDisk:
 
     def open_read(self, path: str) -> File:
         return OsFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+
+    def open_slots(self, path: str) -> SlotFile:
+        return OsSlotFile(os.open(path, os.O_WRONLY | os.O_CLOEXEC))
 
     def read_bytes(self, path: str) -> bytes:
         with open(path, "rb", buffering=0) as file:

@@ -48,7 +48,7 @@ class FutureLogs(dict[TopicPartition, FutureLog]):
     def discard(self, where: TopicPartition, unique: UUID) -> None:
         """Give a copy up; ``unique`` is new, not the copy's own, which would say that it is complete."""
         log = self.pop(where).log
-        log.go_offline(StorageFailure(f"the move of {where} was given up"))
+        log.leave(StorageFailure(f"the move of {where} was given up"))
         self._directory.throw_away(log.directory, where, unique)
 
     def resume(self, where: TopicPartition, unique: UUID, config: LogConfig) -> Log:
@@ -58,6 +58,7 @@ class FutureLogs(dict[TopicPartition, FutureLog]):
         with self._directory.final(f"open the future log of {where} in {self._directory.path}"):
             log = self._directory.open_log(where, config, topic_id=topic_id, is_clean=False, directory=path)
         log.flusher.take_along(f"{path}/{PARTITION_METADATA_FILE}")
+        self._directory.ends.add(log)
         self[where] = FutureLog(log, unique)
         return log
 

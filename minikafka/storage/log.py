@@ -43,6 +43,7 @@ from minikafka.storage.durable_end import DurableEnd
 from minikafka.storage.epochs import EpochEntry
 from minikafka.storage.errors import BadBatchError, Corruption, IllegalLogState, StorageFailure, is_passing
 from minikafka.storage.flush import Flusher, FlushJob
+from minikafka.storage.log_ends import NOT_NOTED, UnknownEnd
 from minikafka.storage.read_jobs import ReadJob
 from minikafka.storage.reading import Reader
 from minikafka.storage.recovery import LastStop, LoadedLog, load_log
@@ -114,6 +115,7 @@ class Log:
         self.durable_end = DurableEnd(disk, directory) if config.notes_durable_end else None
         if self.durable_end is not None:
             self.durable_end.lower(self.log_end_offset)  # what is gone is marked as damage
+        self.end_slot: UnknownEnd = NOT_NOTED  # its directory gives it one
         self.failure: StorageFailure | None = None
         self.cut_floor: int | None = None  # during a cut: the log will end there or behind
         self.first_dirty_offset = 0  # compaction looked at what lies below
@@ -176,6 +178,7 @@ class Log:
         log_start_offset: int = 0,
         recovery_point: int = 0,
         high_watermark: int = 0,
+        noted_end: int = 0,
         is_clean: bool = False,
         was_killed: bool = False,
         cache: SegmentCache | None = None,
@@ -185,7 +188,7 @@ class Log:
         config = config or LogConfig()
         cache = cache or SegmentCache()
         disk.mkdir(directory)
-        last_stop = LastStop(log_start_offset, recovery_point, high_watermark, is_clean, was_killed)
+        last_stop = LastStop(log_start_offset, recovery_point, high_watermark, noted_end, is_clean, was_killed)
         loaded = load_log(disk, directory, config, cache, last_stop)
         return cls(disk, directory, topic_partition, topic_id, config, loaded, cache, hooks or LogHooks())
 
@@ -321,9 +324,18 @@ class Log:
         if self.cut_floor is not None:
             raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, f"{self.topic_partition} is being truncated; try again")
 
-    def lower_recorded(self, floor: int) -> Callable[[], None]:
-        """After a crash, what is to be cut must not pass for durable: tells the disk when called, in any thread."""
-        return self._hooks.lower_recorded(floor)
+    def lower_recorded(self, floor: int, end_floor: int) -> Callable[[], None]:
+        """After a crash, what is to be cut must not pass for durable, or for lost when it is above ``end_floor``.
+
+        Tells the disk when called, in any thread.
+        """
+        lower_checkpoints, slot = self._hooks.lower_recorded(floor), self.end_slot
+
+        def lower() -> None:
+            lower_checkpoints()
+            slot.lower(end_floor)
+
+        return lower
 
     def prepare_bounds(self) -> Callable[[], None]:
         """The recovery point and the log start of now are durable once this was called, in any thread."""
@@ -346,6 +358,12 @@ class Log:
             self.appender.drop_staged()
             for segment in self.segments:
                 segment.abandon()
+
+    def leave(self, failure: StorageFailure) -> None:
+        """The log is taken away, or gives way to another: offline, and its end is no longer noted."""
+        self.go_offline(failure)
+        self.end_slot.free()
+        self.end_slot = NOT_NOTED
 
     def fail(self, what: str, error: OSError) -> NoReturn:
         """The disk refused to do something to the log: it goes offline, and its directory is told.

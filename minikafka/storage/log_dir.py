@@ -27,6 +27,7 @@ from minikafka.storage.errors import StorageFailure, is_passing
 from minikafka.storage.found import find_directories
 from minikafka.storage.future_logs import FutureLogs
 from minikafka.storage.log import Log, LogHooks
+from minikafka.storage.log_ends import LogEnds, LogKey, read_log_ends
 from minikafka.storage.meta import (
     META_FILE,
     META_REMEDY,
@@ -69,6 +70,7 @@ class LogDir:
         self._cache = SegmentCache()
         self._trash: list[str] = []
         self._checkpoints = DirectoryCheckpoints(disk, path)
+        self.ends = LogEnds(disk, path)
         self._lock: Lock | None = None
         try:
             disk.mkdir(path)
@@ -127,15 +129,20 @@ class LogDir:
         self.unusable, self.strays, self.futures.found = found.unusable, found.strays, found.futures
         self.deleted_ids = found.deleted_ids
         self._trash += found.deleted
+        ends = read_log_ends(self._disk, self.path, boot_id)
         for where in found.logs:
-            self._load_log(where, config_for(where), was_killed=was_killed)
+            self._load_log(where, config_for(where), ends, was_killed=was_killed)
+        self.ends.begin(boot_id, self.logs.values())
         self.missing = self._checkpoints.partitions().difference(self.logs)
         if self.was_clean:
             remove_clean_shutdown(self._disk, self.path)
         else:
             self._settle()
+        self._checkpoints.lower_to_ends(self.logs)
 
-    def _load_log(self, where: TopicPartition, config: LogConfig, *, was_killed: bool) -> None:
+    def _load_log(
+        self, where: TopicPartition, config: LogConfig, ends: Mapping[LogKey, int], *, was_killed: bool
+    ) -> None:
         """Open one log. Nothing that its files hold keeps the others from being opened."""
         recorded, directory = self._checkpoints, self.directory_of(where)
         try:
@@ -149,6 +156,7 @@ class LogDir:
                 recovery_point=recorded.recovery_points.get(where, 0),
                 log_start_offset=recorded.log_starts.get(where, 0),
                 high_watermark=recorded.high_watermarks.get(where, 0),
+                noted_end=ends.get(LogKey(topic_id, where.partition), 0),
             )
         except OSError as error:
             if is_passing(error):
@@ -173,7 +181,6 @@ class LogDir:
             if job.error is not None:
                 raise job.error
         self._disk.fsync_dir(self.path)
-        self._checkpoints.lower_high_watermarks(self.logs)
 
     def open_log(
         self,
@@ -186,6 +193,7 @@ class LogDir:
         recovery_point: int = 0,
         log_start_offset: int = 0,
         high_watermark: int = 0,
+        noted_end: int = 0,
         directory: str | None = None,
     ) -> Log:
         """Load a log, or begin one where there are no files. OSError when they cannot be read."""
@@ -198,6 +206,7 @@ class LogDir:
             recovery_point=recovery_point,
             log_start_offset=log_start_offset,
             high_watermark=high_watermark,
+            noted_end=noted_end,
             is_clean=is_clean,
             was_killed=was_killed,
             cache=self._cache,
@@ -244,13 +253,14 @@ class LogDir:
                 self.fail(failure)
             raise failure from error
         log.flusher.take_along(f"{directory}/{PARTITION_METADATA_FILE}")
+        self.ends.add(log)
         return log
 
     def remake(self, where: TopicPartition, unique: UUID) -> Log:
         """Begin a log anew that lost its files. It is damaged until it was fetched again. StorageFailure if refused."""
         lost = self.logs.pop(where)
         assert lost.corruption is not None
-        lost.go_offline(StorageFailure(f"the files of {where} are gone"))
+        lost.leave(StorageFailure(f"the files of {where} are gone"))
         try:
             self.throw_away(lost.directory, where, unique)
             log = self.make_log(where, lost.topic_id, lost.config, lost.directory)
@@ -266,13 +276,14 @@ class LogDir:
     def delete(self, where: TopicPartition, unique: UUID) -> None:
         """Take a log away: renamed now, its files removed with the trash."""
         log = self.logs.pop(where)
-        log.go_offline(StorageFailure(f"{where} was deleted"))
+        log.leave(StorageFailure(f"{where} was deleted"))
         self.throw_away(log.directory, where, unique)
 
     def identify(self, where: TopicPartition, topic_id: UUID) -> None:
         """Give a log its topic id back; durable with its next flush. It stays damaged until it was fetched again."""
         log = self.logs[where]
         log.topic_id = topic_id
+        self.ends.add(log)
         path = f"{log.directory}/{PARTITION_METADATA_FILE}"
         log.flusher.take_along(path)
         try:
@@ -286,7 +297,7 @@ class LogDir:
         """Take what has the log's name out of service, files and all: renamed as a stray. Its path; None: offline."""
         log = self.logs.pop(where, None)
         if log is not None:
-            log.go_offline(StorageFailure(f"{where} was set aside"))
+            log.leave(StorageFailure(f"{where} was set aside"))
         target = f"{self.path}/{stray_directory_name(where, unique)}"
         if not self._rename(self.directory_of(where), target, "set aside"):
             return None
@@ -340,7 +351,7 @@ class LogDir:
             self._disk.fsync_dir(self.path)
         del self.logs[where]
         log.is_replaced = True
-        log.go_offline(StorageFailure(f"{where} moved to another directory"))
+        log.leave(StorageFailure(f"{where} moved to another directory"))
         return target
 
     def adopt(self, where: TopicPartition, high_watermark: int) -> Log:

@@ -77,6 +77,8 @@ class LastStop(NamedTuple):
     log_start_offset: int = 0
     recovery_point: int = 0
     high_watermark: int = 0
+    noted_end: int = 0
+    """The log reached that far when the last process ended, see :mod:`.log_ends`; 0 where that is not known."""
     is_clean: bool = False
     """It stopped orderly: nothing needs to be verified."""
     was_killed: bool = False
@@ -341,8 +343,9 @@ class _Loader:
 
     def _must_reach(self) -> int:
         """What is known to have been there."""
-        committed = self.last_stop.high_watermark if self.last_stop.keeps_writes else 0
-        return max(self.recovery_point, committed, self.durable_end or 0)
+        last_stop = self.last_stop
+        written = max(last_stop.high_watermark, last_stop.noted_end) if last_stop.keeps_writes else 0
+        return max(self.recovery_point, written, self.durable_end or 0)
 
     def _goes_on(self, segment: Segment, position: int, behind: list[Segment]) -> bool:
         """True when a batch with a valid checksum lies behind the damage, in the same segment or a later one."""

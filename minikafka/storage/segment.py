@@ -283,8 +283,11 @@ class Segment:
         self.next_offset = next_offset
         self._trusted_from = 0
 
-    def truncate(self, position: int, end_offset: int) -> None:
-        """Cut an active segment to end at ``position``, durably; offsets from ``end_offset`` on are gone."""
+    def truncate(self, position: int, end_offset: int) -> int:
+        """Cut an active segment to end at ``position``, durably; offsets from ``end_offset`` on are gone.
+
+        Where the last batch ends that is left, or would begin: before ``end_offset`` by the gap that lies there.
+        """
         assert self._file is not None
         assert self._tail is not None
         self._file.truncate(position)
@@ -293,9 +296,10 @@ class Segment:
         self._trusted_from = min(self._trusted_from, position)
         self._verified = (self._verified[0], min(self._verified[1], position))
         self.index.truncate(position, end_offset)
-        self.index.resume(self._file, position)
+        reached = self.index.resume(self._file, position)
         self.next_offset = end_offset
         self._tail = Tail(end_offset)
+        return self.base_offset if reached is None else reached
 
     def clear(self) -> None:
         """Become active and empty, durably. The file is not read: it may be what is damaged."""

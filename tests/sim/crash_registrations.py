@@ -6,9 +6,12 @@ from collections.abc import Hashable
 from random import Random
 from typing import Self
 
-from crash_logs import LogLife
+from crash_batches import Producers
+from crash_logs import LogLife, open_store
 
+from minikafka.records.batch import iter_batches
 from minikafka.storage.registration import Registrations
+from minikafka.storage.registration_file import read_registration
 from minikafka.testing.disk import MountedDisk
 
 MIXES: dict[str, dict[str, int]] = {
@@ -25,6 +28,7 @@ MIXES: dict[str, dict[str, int]] = {
         "clear_away": 1,
         "new_epoch": 1,
         "stop_and_start": 1,
+        "lose_end": 1,
     },
 }
 
@@ -74,3 +78,26 @@ class RegisteredLife(LogLife):
         self.registered = {self.newest}
         self.is_registered = True
         self.broker_epoch = self.newest
+
+    def lose_end(self) -> None:
+        """Killed, and the file that was written is cut between two batches, or emptied: the next start knows."""
+        path = f"{self.log_.directory}/{self.log_.active_base_offset:020d}.log"
+        node = self.disk.platter.inode(path)
+        registration = read_registration(self.disk, self.roots[0])
+        if registration is None or not registration.is_of_boot(self.boot_id()) or not node.content:
+            return
+        position, header = self.rng.choice(list(iter_batches(bytes(node.content))))
+        self.store_.abandon()
+        node.become(node.content[:position])
+        self.is_damaged = True
+        end = header.base_offset
+        self.committed, self.durable = min(self.committed, end), min(self.durable, end)
+        self.high_watermarks |= {min(offset, end) for offset in self.high_watermarks}
+        if end < self.start:
+            self.recorded_start = 0  # it begins where its first segment does
+        self.written = [batch for batch in self.written if batch.base_offset < end]
+        self.store = open_store(self.disk, self.rng, self.roots, self.boot_id())
+        assert self.log_.corruption is not None, "a log that lost its end after a kill is damaged"
+        self.producers = Producers(self.written)
+        self.epoch += 1
+        self.refetch()

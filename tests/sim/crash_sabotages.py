@@ -11,6 +11,7 @@ from planted.registry import Suite
 
 from minikafka.broker.drivers.metadata_log import MetadataLog, snapshot_values
 from minikafka.storage import log_dir, snapshots
+from minikafka.storage.appending import Appender
 from minikafka.storage.compaction import CompactionJob
 from minikafka.storage.directory_checkpoints import DirectoryCheckpoints
 from minikafka.storage.durable_end import DurableEnd
@@ -18,6 +19,7 @@ from minikafka.storage.epochs import LeaderEpochCache
 from minikafka.storage.flush import Flusher, FlushJob
 from minikafka.storage.log import Log
 from minikafka.storage.log_dir import LogDir
+from minikafka.storage.log_ends import EndSlot
 from minikafka.storage.log_store import LogStore
 from minikafka.storage.moving import ReplicaMove
 from minikafka.storage.producer_state import ProducerState
@@ -222,6 +224,29 @@ def a_copy_takes_the_place_of_the_log_before_it_is_durable(move: ReplicaMove) ->
     move.future.epochs.clear()
     for entry in move.current.epoch_entries:
         move.future.epochs.assign(entry.epoch, entry.start_offset)
+
+
+# The ends of logs
+
+
+@SUITE.replaces(EndSlot, "note", seed=10)
+def the_end_of_a_log_is_not_noted(slot: EndSlot, end_offset: int) -> None:
+    """A log that lost its last records after a kill passes for whole."""
+
+
+@SUITE.replaces(EndSlot, "lower", seed=10)
+def the_noted_end_does_not_fall_before_a_cut(slot: EndSlot, end_offset: int) -> None:
+    """A log that is whole is missed what was cut off on purpose."""
+
+
+_commit = Appender.commit
+
+
+@SUITE.replaces(Appender, "commit", seed=10)
+def the_end_of_a_log_is_noted_before_it_is_there(appender: Appender) -> None:
+    """A log that is whole is missed what a kill kept from being written."""
+    appender._log.end_slot.note(appender._next_offset)
+    _commit(appender)
 
 
 # The quorum's files

@@ -307,3 +307,42 @@ def test_damage_to_a_synced_record_of_the_quorum_takes_the_vote_whatever_lies_be
             life.append()
         for future in futures(platter, Random(1), 50):
             assert life.restarted(future.mount(), lost_power=True).must_repair
+
+
+@pytest.mark.spec("P2")
+def test_records_that_were_deleted_stay_so_when_a_cut_behind_them_is_interrupted() -> None:
+    """From memory alone the cut may be anywhere in its segment: the log start fell to the segment's."""
+    platter = SimulatedDisk()
+    store = store_on(platter.mount())
+    log = store.create(WHERE, TOPIC_ID, CONFIG)
+    for value in (b"a", b"b", b"c"):
+        append(log, value)
+    log.flush()
+    log.maybe_increment_log_start_offset(1)
+    store.write_checkpoints({WHERE: 3})
+    platter.kill()
+    log = started(platter, DiesBefore(platter, "truncate", ".log"))
+    with pytest.raises(Killed):
+        log.truncate_to(2)
+    assert started(platter).log_start_offset == 1
+    assert started(platter.after_power_loss(Worst())).log_start_offset == 1
+
+
+@pytest.mark.spec("P1")
+def test_a_log_that_was_mended_is_not_damaged_again_by_the_checkpoints_of_what_it_lost() -> None:
+    """A recovery point above the end of a damaged log stayed in its file until the next checkpoint."""
+    platter = SimulatedDisk()
+    store = store_on(platter.mount())
+    log = store.create(WHERE, TOPIC_ID, CONFIG)
+    append(log, b"a")
+    append(log, b"b")
+    log.flush()
+    store.write_checkpoints({})
+    platter.kill()
+    platter.inode(f"{log.directory}/{0:020d}.log").become(b"")
+    log = started(platter)
+    assert log.corruption is not None
+    append(log, b"a")
+    log.refetched()
+    platter.kill()
+    assert started(platter).corruption is None

@@ -56,6 +56,19 @@ class MountedFile:
         inode.append(data[:size])
         raise os_error(errno.ENOSPC, self._path)
 
+    def pwrite(self, data: bytes, position: int) -> None:
+        inode, disk = self._open_inode(), self._disk
+        if disk.is_dead:
+            raise Killed
+        if disk.before is not None:
+            disk.before(Operation("overwrite", self._path, len(data), data))
+        if inode.is_linked:
+            grown = max(0, position + len(data) - len(inode.content))
+            if grown > disk.platter.capacity - disk.platter.used:
+                raise os_error(errno.ENOSPC, self._path)
+            disk.platter.used += grown
+        inode.overwrite(position, data)
+
     def pread(self, size: int, position: int) -> bytes:
         inode = self._open_inode()
         self._disk.announce_read("read", self._path, size)

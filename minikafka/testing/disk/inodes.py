@@ -1,11 +1,11 @@
 """What a machine's disk holds, and what of it a power cut may leave.
 
-The crash model. *Bytes*: of the appends and truncations since a file's last sync each may have happened or not,
-whatever became of the others; an append may also have happened in some of its 512-byte sectors only, or have grown the
-file without its data (zeros). *Names*: of what was created, renamed and removed in a directory since its last sync, any
-first part may have happened, whatever became of other directories and of the bytes of files. A sync that failed leaves
-its changes as uncertain as they were, for good: the kernel takes the pages for clean, so that a later sync says "done"
-without them. A sync that takes a while covers what was changed before it began, and no more.
+The crash model. *Bytes*: of the appends, overwrites and truncations since a file's last sync each may have happened or
+not, whatever became of the others; an append may also have happened in some of its 512-byte sectors only, or have grown
+the file without its data (zeros). *Names*: of what was created, renamed and removed in a directory since its last sync,
+any first part may have happened, whatever became of other directories and of the bytes of files. A sync that failed
+leaves its changes as uncertain as they were, for good: the kernel takes the pages for clean, so that a later sync says
+"done" without them. A sync that takes a while covers what was changed before it began, and no more.
 
 Whatever may go one way or the other is decided by :class:`Choices`: a random generator draws one future, something that
 goes through all answers enumerates them.
@@ -16,6 +16,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple, Protocol
 
 SECTOR: Final = 512
+WRITTEN_BACK: Final = 1_000
+"""Of so many changes that nobody synced, a file that is written over in place has the older half on its disk."""
 ABSENT, WHOLE, ZEROS, TORN = range(4)  # what may have become of an append
 
 
@@ -28,7 +30,8 @@ class Choices(Protocol):
 
 
 class Change(NamedTuple):
-    """At ``position``, ``cut`` gave way to ``data``: a truncation has no data, an append cuts nothing."""
+    """At ``position``, ``cut`` gave way to ``data``: a truncation has no data, an append cuts nothing, an overwrite may
+    be both and cuts no more than its own length."""
 
     position: int
     cut: bytes
@@ -58,6 +61,20 @@ class Inode:
             self._own()
         self.unsynced.append(Change(len(self.content), b"", data))
         self.content += data
+
+    def overwrite(self, position: int, data: bytes) -> None:
+        """Not across a border of sectors. The system writes back by itself what is never synced."""
+        assert position // SECTOR == (position + len(data) - 1) // SECTOR
+        if position >= len(self.content):
+            self.append(bytes(position - len(self.content)) + data)
+            return
+        if self.is_shared:
+            self._own()
+        end = position + len(data)
+        self.unsynced.append(Change(position, bytes(self.content[position:end]), data))
+        self.content[position:end] = data
+        if len(self.unsynced) >= WRITTEN_BACK:
+            self.sync(self.synced + WRITTEN_BACK // 2)
 
     def truncate(self, size: int) -> None:
         if self.is_shared:
@@ -119,7 +136,7 @@ class Inode:
         changes = [*self.settled, *((change, False) for change in self.unsynced)]
         content = bytearray(self.content)
         for change, _is_durable in reversed(changes):
-            content[change.position :] = change.cut
+            content[change.position : change.position + len(change.data)] = change.cut
         for change, is_durable in changes:
             if is_durable:
                 _apply(content, change)
@@ -147,7 +164,7 @@ def _apply_perhaps(content: bytearray, change: Change, choices: Choices) -> None
     position, _cut, data = change
     first = position // SECTOR
     sectors = (position + len(data) - 1) // SECTOR - first + 1
-    fate = choices.randrange(4 if sectors > 1 else 3)
+    fate = choices.randrange(4 if sectors > 1 else 2 if change.cut else 3)
     if fate == WHOLE:
         _write(content, position, data)
     elif fate == ZEROS:

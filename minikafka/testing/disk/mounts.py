@@ -79,6 +79,9 @@ class MountedDisk:
         self.announce_read("open", path)
         return MountedFile(self, path, self.platter.inode(path))
 
+    def open_slots(self, path: str) -> MountedFile:
+        return self.open_read(path)
+
     def read_bytes(self, path: str) -> bytes:
         file = self.open_read(path)
         return file.pread(file.size(), 0)

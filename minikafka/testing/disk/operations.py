@@ -8,17 +8,28 @@ from typing import Literal, NamedTuple
 from minikafka.testing.killed import Killed
 
 Kind = Literal[
-    "create", "append", "truncate", "fsync", "fsync_dir", "rename", "unlink", "mkdir", "rmdir", "open", "read"
+    "create",
+    "append",
+    "overwrite",
+    "truncate",
+    "fsync",
+    "fsync_dir",
+    "rename",
+    "unlink",
+    "mkdir",
+    "rmdir",
+    "open",
+    "read",
 ]
 
 
 class Operation(NamedTuple):
-    """A system call that is about to happen. ``size``: bytes to append or read, or the size to truncate to."""
+    """A system call that is about to happen. ``size``: bytes to write or read, or the size to truncate to."""
 
     kind: Kind
     path: str
     size: int = 0
-    data: bytes = b""  # to append
+    data: bytes = b""  # to append, or to write over others
 
 
 Hook = Callable[[Operation], None]

@@ -20,6 +20,7 @@ from minikafka.records.batch import iter_batches
 from minikafka.storage.config import LogConfig
 from minikafka.storage.disk import Disk
 from minikafka.storage.log import Log
+from minikafka.storage.log_ends import LOG_ENDS_FILE
 from minikafka.storage.log_store import LogStore
 from minikafka.storage.meta import write_topic_id
 from minikafka.storage.registration import Registrations
@@ -49,7 +50,7 @@ def open_store(disk: Disk) -> LogStore:
     )
 
 
-@pytest.fixture(scope="module", params=["stopped", "killed"])
+@pytest.fixture(scope="module", params=["stopped", "killed", "killed before any checkpoint"])
 def left(request: pytest.FixtureRequest) -> tuple[SimulatedDisk, bytes]:
     """What a process leaves, and what the log holds: three segments, two epochs, a producer."""
     platter = SimulatedDisk()
@@ -67,11 +68,12 @@ def left(request: pytest.FixtureRequest) -> tuple[SimulatedDisk, bytes]:
     assert len(log.segments) >= 3
     whole = read_all(log)
     high_watermarks = {WHERE: log.log_end_offset, OTHER: 1}
-    if request.param == "killed":
-        store.write_checkpoints(high_watermarks)
-        store.abandon()
-    else:
+    if request.param == "stopped":
         store.close(high_watermarks, broker_epoch=41)
+    else:
+        if request.param == "killed":
+            store.write_checkpoints(high_watermarks)
+        store.abandon()
     return platter, whole
 
 
@@ -226,7 +228,7 @@ def test_every_bit_of_the_last_batch_counts_after_a_kill() -> None:
 def test_the_last_write_of_a_killed_process_may_be_there_in_part() -> None:
     """It was acknowledged to nobody, or the file was cut: the log goes on without it, but is not claimed before that.
 
-    Not by a process that was killed before it registered, either.
+    Not by a process that was killed before it registered, either. What the ends of the logs tell is in test_log_ends.
     """
     disk = SimulatedDisk().mount()
     store = open_store(disk)
@@ -236,6 +238,7 @@ def test_the_last_write_of_a_killed_process_may_be_there_in_part() -> None:
         append(log, value)
     store.write_checkpoints({WHERE: 1})
     store.abandon()
+    disk.unlink(f"{ROOT}/{LOG_ENDS_FILE}")
     path = f"{ROOT}/{WHERE}/{0:020d}.log"
     written = disk.read_bytes(path)
     ends = [0, *(position + header.size_in_bytes for position, header in iter_batches(written))]
@@ -244,6 +247,7 @@ def test_the_last_write_of_a_killed_process_may_be_there_in_part() -> None:
         for start in (1, 2):
             store = open_store(disk)
             log = store.get(WHERE)  # type: ignore[assignment]
+            disk.unlink(f"{ROOT}/{LOG_ENDS_FILE}")
             assert log.corruption is None, size
             assert log.log_end_offset == sum(end <= size for end in ends[1:])
             registrations = Registrations(disk, store, BOOT)

@@ -12,7 +12,7 @@ import pytest
 from minikafka.storage.disk import Disk
 from minikafka.testing.disk import KilledInside, MountedDisk, Operation, SimulatedDisk
 from minikafka.testing.disk.damage import HOWS, How, damage, let_pass, plant
-from minikafka.testing.disk.inodes import SECTOR
+from minikafka.testing.disk.inodes import SECTOR, WRITTEN_BACK
 from minikafka.testing.killed import Killed
 
 
@@ -226,6 +226,45 @@ def test_every_system_call_is_announced(platter: SimulatedDisk) -> None:
     ]
     assert [size for kind, _path, size, _data in seen if kind in ("append", "truncate")] == [3, 0, 4, 2]
     assert [data for *_, data in seen if data] == [b"123", b"4567"]
+
+
+def test_bytes_are_written_over_in_place(platter: SimulatedDisk) -> None:
+    seen: list[Operation] = []
+    disk = platter.mount(before=seen.append)
+    disk.write_atomic("/a", b"123456")
+    seen.clear()
+    file = disk.open_slots("/a")
+    file.pwrite(b"xy", 1)
+    file.pwrite(b"789", 5)
+    file.pwrite(b"!", 10)
+    assert disk.read_bytes("/a") == b"1xy45789\0\0!"
+    assert [(kind, size) for kind, _path, size, _data in seen] == [("overwrite", 2), ("overwrite", 3), ("overwrite", 1)]
+    assert platter.used == 11
+    after = futures(platter, "/a")
+    assert {b"123456", b"1xy456", b"12345789", b"1xy45789\0\0!", b"123456\0\0\0\0\0"} <= after
+    assert all(data is not None and data[:1] == b"1" and data[3:5] == b"45" for data in after)
+
+
+def test_what_is_written_over_and_never_synced_reaches_the_disk_some_time(platter: SimulatedDisk) -> None:
+    disk = platter.mount()
+    disk.write_atomic("/a", bytes(8))
+    file = disk.open_slots("/a")
+    for number in range(10 * WRITTEN_BACK):
+        file.pwrite(number.to_bytes(8, "big"), 0)
+    node = platter.inode("/a")
+    assert len(node.unsynced) < WRITTEN_BACK
+    assert min(int.from_bytes(data or b"", "big") for data in futures(platter, "/a")) > 9 * WRITTEN_BACK
+
+
+def test_a_full_disk_takes_no_more_slots_and_still_takes_those_it_has() -> None:
+    platter = SimulatedDisk(capacity=10)
+    disk = platter.mount()
+    disk.write_bytes("/a", bytes(8))
+    file = disk.open_slots("/a")
+    with pytest.raises(OSError, match="space"):
+        file.pwrite(bytes(8), 8)
+    file.pwrite(b"12345678", 0)
+    assert disk.read_bytes("/a") == b"12345678"
 
 
 def test_a_process_dies_before_an_operation_or_inside_an_append(platter: SimulatedDisk) -> None:

@@ -1,0 +1,209 @@
+"""The file ``log-ends`` of a log directory: how far each log in it reached, at the least.
+
+What a killed process wrote is in the page cache, and there as long as the machine runs on. So a start on the same boot
+can tell a log that lost its end from one that was never longer, if it knows how far the log reached. This file tells,
+to the record; the checkpoints do so every few seconds only.
+
+A header of 64 bytes names the boot. Slots of 32 bytes follow: topic id, partition (int32), log end offset (int64) and
+the CRC-32 of these. A free slot is zeros. A slot that is damaged tells nothing, and so does a file of another boot.
+Therefore the file is never synced: whatever a power cut leaves of it, the next boot has another id.
+
+A slot is a lower bound: the log reaches that far, or it is damaged.
+
+* An append writes the batches, then the slot, and only then moves the log's end. Nobody hears of a record before that:
+  no producer by an answer, no leader by the next fetch.
+* Before a log is cut its slot falls, to where a batch that stays surely ends.
+* At a start the old file is in force until a new one, with the ends that were found, has its name. The start itself
+  cuts off only what lies behind the slot, or marks the log as damaged first.
+
+A slot that says less than is true harms nobody. One that says more makes a whole log look damaged. So a slot that
+cannot be raised stays as it is, and the process says so once. One that cannot be lowered is a failure of the cut, as a
+checkpoint is that cannot be lowered: nothing is cut. A file that cannot be made at a start is removed.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
+from uuid import UUID
+from zlib import crc32
+
+import structlog
+
+from minikafka.model import ZERO_TOPIC_ID
+from minikafka.storage.disk import Disk, SlotFile
+from minikafka.storage.small_file import TEMPORARY_SUFFIX
+
+if TYPE_CHECKING:
+    from minikafka.storage.log import Log
+
+logger = structlog.get_logger(__name__)
+
+LOG_ENDS_FILE: Final = "log-ends"
+
+_MAGIC: Final = b"ends\x00\x00\x00\x01"
+_HEADER: Final = struct.Struct(">8s52sI")
+_SLOT: Final = struct.Struct(">16siqI")
+_IDENTITY: Final = struct.Struct(">16si")
+_OFFSET: Final = struct.Struct(">q")
+_END: Final = struct.Struct(">qI")
+_REMEDY: Final = "none needed: after a kill, a log that lost its last records may pass for whole if no checkpoint tells"
+
+
+class LogKey(NamedTuple):
+    """Whose end a slot tells; the same in whatever directory the log is."""
+
+    topic_id: UUID
+    partition: int
+
+
+def read_log_ends(disk: Disk, directory: str, boot_id: str | None) -> Mapping[LogKey, int]:
+    """Log end offsets that logs in ``directory`` reached on this boot; empty where nothing is known."""
+    path = f"{directory}/{LOG_ENDS_FILE}"
+    try:
+        data = disk.read_bytes(path)
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        logger.warning("log ends not read", path=path, why=str(error), remedy=_REMEDY)
+        return {}
+    if boot_id is None or data[: _HEADER.size] != _header(boot_id):
+        return {}
+    ends: dict[LogKey, int] = {}
+    body = data[_HEADER.size :]
+    for at in range(0, len(body) // _SLOT.size * _SLOT.size, _SLOT.size):
+        topic_id, partition, end, crc = _SLOT.unpack_from(body, at)
+        key = LogKey(UUID(bytes=topic_id), partition)
+        if key.topic_id != ZERO_TOPIC_ID and crc == crc32(_OFFSET.pack(end), _seed(key)):
+            ends[key] = min(end, ends.get(key, end))
+    return ends
+
+
+class UnknownEnd:
+    """The end of a log that nobody notes."""
+
+    __slots__ = ()
+
+    def note(self, end_offset: int) -> None:
+        """Records below ``end_offset`` are written. Nothing is raised."""
+
+    def lower(self, end_offset: int) -> None:
+        """Records from ``end_offset`` on may be cut off now. In any thread; OSError: the disk refuses, do not cut."""
+
+    def free(self) -> None:
+        """The log is taken away."""
+
+
+NOT_NOTED: Final = UnknownEnd()
+
+
+class EndSlot(UnknownEnd):
+    """The end of one log, in its slot."""
+
+    __slots__ = ("_ends", "_file", "_position", "_seed")
+
+    def __init__(self, ends: LogEnds, file: SlotFile, position: int, key: LogKey) -> None:
+        self._ends = ends
+        self._file = file
+        self._position = position
+        self._seed = _seed(key)
+
+    def note(self, end_offset: int) -> None:
+        try:
+            self._write(end_offset)
+        except OSError as error:
+            self._ends.not_noted(error)
+
+    def lower(self, end_offset: int) -> None:
+        self._write(end_offset)
+
+    def _write(self, end_offset: int) -> None:
+        crc = crc32(_OFFSET.pack(end_offset), self._seed)
+        self._file.pwrite(_END.pack(end_offset, crc), self._position + _IDENTITY.size)
+
+    def free(self) -> None:
+        self._ends.free(self._position)
+
+
+class LogEnds:
+    """The slots of one log directory."""
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        self._disk = disk
+        self._path = f"{directory}/{LOG_ENDS_FILE}"
+        self._file: SlotFile | None = None
+        self._size = _HEADER.size
+        self._free: list[int] = []  # positions of slots
+        self._was_said = False
+
+    def begin(self, boot_id: str | None, logs: Iterable[Log]) -> None:
+        """Make the file anew, with the logs that a start found. OSError: the old one cannot be removed."""
+        noted = [(log, key) for log in logs if (key := _key(log)) is not None]
+        if boot_id is None:
+            self._disk.unlink(self._path)
+            return
+        content = _header(boot_id) + b"".join(_slot(key, log.log_end_offset) for log, key in noted)
+        try:
+            self._disk.write_bytes(self._path + TEMPORARY_SUFFIX, content)
+            self._disk.rename(self._path + TEMPORARY_SUFFIX, self._path)
+            self._file = self._disk.open_slots(self._path)
+        except OSError as error:
+            self.not_noted(error)
+            self._disk.unlink(self._path)
+            return
+        self._size = len(content)
+        for at, (log, key) in zip(range(_HEADER.size, self._size, _SLOT.size), noted, strict=True):
+            log.end_slot = EndSlot(self, self._file, at, key)
+
+    def add(self, log: Log) -> None:
+        """Give a slot to a log that was made, found or identified after the start. Nothing is raised."""
+        log.end_slot.free()
+        log.end_slot, key = NOT_NOTED, _key(log)
+        if key is None or self._file is None:
+            return
+        if self._free:
+            position = self._free.pop()
+        else:
+            position, self._size = self._size, self._size + _SLOT.size
+        self._write(position, _slot(key, log.log_end_offset))
+        log.end_slot = EndSlot(self, self._file, position, key)
+
+    def free(self, position: int) -> None:
+        """The slot is another log's from now on."""
+        self._write(position, bytes(_SLOT.size))
+        self._free.append(position)
+
+    def not_noted(self, error: OSError) -> None:
+        """Something could not be written, and less than is true is there."""
+        if not self._was_said:
+            self._was_said = True
+            logger.warning("log ends not noted", path=self._path, why=str(error), remedy=_REMEDY)
+
+    def _write(self, position: int, slot: bytes) -> None:
+        assert self._file is not None
+        try:
+            self._file.pwrite(slot, position)
+        except OSError as error:
+            self.not_noted(error)
+
+
+def _key(log: Log) -> LogKey | None:
+    """None: nobody knows whose log it is, or it notes its durable end, which tells more."""
+    if log.topic_id == ZERO_TOPIC_ID or log.durable_end is not None:
+        return None
+    return LogKey(log.topic_id, log.topic_partition.partition)
+
+
+def _header(boot_id: str) -> bytes:
+    name = boot_id.encode()[:52].ljust(52, b"\0")
+    return _HEADER.pack(_MAGIC, name, crc32(_MAGIC + name))
+
+
+def _seed(key: LogKey) -> int:
+    return crc32(_IDENTITY.pack(key.topic_id.bytes, key.partition))
+
+
+def _slot(key: LogKey, end_offset: int) -> bytes:
+    crc = crc32(_OFFSET.pack(end_offset), _seed(key))
+    return _SLOT.pack(key.topic_id.bytes, key.partition, end_offset, crc)

@@ -1,0 +1,460 @@
+"""The ends of logs that a kill leaves: what they tell, and that they never tell too much."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Final
+from unittest.mock import Mock, patch
+from uuid import UUID
+
+import pytest
+from storage_batches import append, batch, stage
+
+from minikafka.model import TopicPartition
+from minikafka.records.batch import iter_batches
+from minikafka.storage import log_ends
+from minikafka.storage.config import LogConfig
+from minikafka.storage.disk import Disk
+from minikafka.storage.errors import StorageFailure
+from minikafka.storage.log import Log
+from minikafka.storage.log_ends import LOG_ENDS_FILE, LogKey, read_log_ends
+from minikafka.storage.log_store import LogStore
+from minikafka.storage.registration import Registrations
+from minikafka.testing.disk import KilledInside, Operation, SimulatedDisk
+from minikafka.testing.killed import Killed
+
+BOOT: Final = "boot"
+ROOT: Final = "/data"
+OTHER_ROOT: Final = "/more"
+PATH: Final = f"{ROOT}/{LOG_ENDS_FILE}"
+WHERE: Final = TopicPartition("orders", 0)
+TOPIC_ID: Final = UUID(int=7)
+KEY: Final = LogKey(TOPIC_ID, 0)
+CONFIG: Final = LogConfig(segment_bytes=400, index_interval_bytes=100)
+DIRECTORY: Final = f"{ROOT}/{WHERE}"
+HEADER_BYTES: Final = 64
+SLOT_BYTES: Final = 32
+
+
+def open_store(disk: Disk, *roots: str, boot_id: str | None = BOOT) -> LogStore:
+    """A start, of a process that is registered."""
+    uuids = iter(range(99, 10_000))
+    store = LogStore.open(
+        disk,
+        roots or [ROOT],
+        node_id=1,
+        cluster_id="c",
+        new_uuid=lambda: UUID(int=next(uuids)),
+        boot_id=boot_id,
+        config_for=lambda _where: CONFIG,
+    )
+    Registrations(disk, store, boot_id).write(41)
+    return store
+
+
+def restarted(platter: SimulatedDisk, boot_id: str | None = BOOT) -> Log:
+    """The log, after a kill."""
+    platter.kill()
+    log = open_store(platter.mount(), boot_id=boot_id).get(WHERE)
+    assert log is not None
+    return log
+
+
+def ends(platter: SimulatedDisk) -> dict[LogKey, int]:
+    return dict(read_log_ends(platter.mount(), ROOT, BOOT))
+
+
+@pytest.fixture
+def platter() -> SimulatedDisk:
+    return SimulatedDisk()
+
+
+@pytest.fixture
+def store(platter: SimulatedDisk) -> LogStore:
+    return open_store(platter.mount())
+
+
+@pytest.fixture
+def log(store: LogStore) -> Log:
+    return store.create(WHERE, TOPIC_ID, CONFIG)
+
+
+# -- what is missing after a kill -------------------------------------------------------------------------------------
+
+
+def active_file(disk: Disk) -> str:
+    return f"{DIRECTORY}/{max(name for name in disk.listdir(DIRECTORY) if name.endswith('.log'))}"
+
+
+def cut_to(disk: Disk, batches: int, more: int = 0) -> None:
+    path = active_file(disk)
+    data = disk.read_bytes(path)
+    disk.write_bytes(path, data[: [at for at, _header in iter_batches(data)][batches] + more])
+
+
+DAMAGES: Final[dict[str, Callable[[Disk], None]]] = {
+    "removed": lambda disk: disk.unlink(active_file(disk)),
+    "emptied": lambda disk: disk.write_bytes(active_file(disk), b""),
+    "cut between two batches": lambda disk: cut_to(disk, 1),
+    "cut inside a batch": lambda disk: cut_to(disk, 1, more=20),
+}
+
+
+@pytest.mark.spec("P1")
+@pytest.mark.spec("P5")
+@pytest.mark.parametrize("is_rolled", [False, True], ids=["the only segment", "with older segments"])
+@pytest.mark.parametrize("how", DAMAGES)
+def test_a_log_that_lost_its_end_after_a_kill_is_damaged(
+    platter: SimulatedDisk, log: Log, how: str, is_rolled: bool
+) -> None:
+    """No checkpoint was written yet. The node claims the replica no more, neither now nor after the next start."""
+    for number in range(4):
+        append(log, b"%d" % number * 20)
+    if is_rolled:
+        log.roll()
+        for number in range(2):
+            append(log, b"%d" % number * 20)
+    end = log.log_end_offset
+    DAMAGES[how](log.disk)
+    for _ in range(2):
+        platter.kill()
+        disk = platter.mount()
+        store = open_store(disk)
+        assert TOPIC_ID not in Registrations(disk, store, BOOT).whole_replicas()
+        (log,) = store
+        assert log.log_end_offset < end
+        assert log.corruption is not None
+        assert log.corruption.offset <= log.log_end_offset
+
+
+@pytest.mark.spec("P5")
+def test_it_is_still_told_when_the_start_that_finds_it_is_killed_at_any_operation(
+    platter: SimulatedDisk, log: Log
+) -> None:
+    for number in range(3):
+        append(log, b"%d" % number)
+    cut_to(log.disk, 2)
+    platter.kill()
+    turns = 0
+    for turns in range(1_000):
+        interrupted = platter.copy()
+        try:
+            open_store(interrupted.mount(Countdown(interrupted, turns)))
+        except Killed:
+            assert restarted(interrupted).corruption is not None, turns
+        else:
+            break
+    assert turns > 10
+
+
+class Countdown:
+    """Kills all processes before the operation after ``turns`` others."""
+
+    def __init__(self, platter: SimulatedDisk, turns: int) -> None:
+        self.platter = platter
+        self.turns = turns
+
+    def __call__(self, _operation: Operation) -> None:
+        if self.turns == 0:
+            self.platter.kill()
+            raise Killed
+        self.turns -= 1
+
+
+# -- what is not missing ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("P1")
+def test_a_write_that_the_kill_interrupted_was_promised_to_nobody(platter: SimulatedDisk) -> None:
+    def die(operation: Operation) -> None:
+        if is_dying and operation.kind == "append":
+            platter.kill()
+            raise KilledInside(operation.size // 2)
+
+    is_dying = False
+    log = open_store(platter.mount(die)).create(WHERE, TOPIC_ID, CONFIG)
+    append(log, b"first")
+    is_dying = True
+    with pytest.raises(Killed):
+        append(log, b"second")
+    log = restarted(platter)
+    assert (log.log_end_offset, log.corruption) == (1, None)
+
+
+CUTS: Final[dict[str, Callable[[Log], object]]] = {
+    "to an offset": lambda log: log.truncate_to(3),
+    "in an older segment": lambda log: log.truncate_to(1),
+    "to its start": lambda log: log.truncate_to(0),
+    "to begin behind its end": lambda log: log.truncate_fully_and_start_at(50),
+    "by retention": lambda log: log.delete_old_segments(6, 1 << 60),
+}
+
+
+@pytest.mark.spec("P1")
+@pytest.mark.parametrize("how", CUTS)
+def test_a_log_that_is_cut_on_purpose_lacks_nothing_whenever_the_process_is_killed(how: str) -> None:
+    turns = 0
+    for turns in range(1_000):
+        platter = SimulatedDisk()
+        countdown = Countdown(platter, 1_000_000)
+        log = open_store(platter.mount(countdown)).create(WHERE, TOPIC_ID, CONFIG)
+        for number in range(6):
+            append(log, b"%d" % number * 60)
+        countdown.turns = turns
+        try:
+            CUTS[how](log)
+            append(log, b"behind the cut")
+            end = log.log_end_offset
+        except Killed:
+            damage = restarted(platter).corruption
+            assert damage is None or "no file of the log" in str(damage), (how, turns, damage)
+        else:
+            log = restarted(platter)
+            assert (log.corruption, log.log_end_offset) == (None, end)
+            assert ends(platter) == {KEY: end}
+            break
+    assert turns > 3
+
+
+@pytest.mark.spec("P1")
+@pytest.mark.parametrize("is_started", [False, True], ids=["by the same process", "by the next one"])
+def test_what_a_cut_leaves_is_known(platter: SimulatedDisk, log: Log, is_started: bool) -> None:
+    for number in range(6):
+        append(log, b"%d" % number * 60)
+    if is_started:
+        log = restarted(platter)
+    for end in (5, 4, 1):
+        log.truncate_to(end)
+        assert ends(platter) == {KEY: end}
+    log.truncate_fully_and_start_at(70)
+    assert ends(platter) == {KEY: 70}
+
+
+@pytest.mark.parametrize("offset", [11, 40, 50])
+def test_a_log_may_be_cut_in_a_gap_of_compaction(platter: SimulatedDisk, log: Log, offset: int) -> None:
+    """The slot falls to where a batch ends, not to where the log is said to end."""
+    for base_offset in (0, 10, 50):
+        log.append_as_follower(memoryview(batch(b"x", base_offset=base_offset, leader_epoch=0)))
+    log.first_dirty_offset = 51
+    log.truncate_to(offset)
+    assert ends(platter) == {KEY: 11}
+    assert restarted(platter).corruption is None
+
+
+@pytest.mark.spec("P2")
+def test_another_boot_is_told_nothing(platter: SimulatedDisk, log: Log) -> None:
+    append(log, b"first")
+    append(log, b"second")
+    cut_to(log.disk, 1)
+    assert restarted(platter.copy(), "another boot").corruption is None
+    assert restarted(platter).corruption is not None
+
+
+def test_without_a_boot_id_there_is_no_file(platter: SimulatedDisk, log: Log) -> None:
+    append(log, b"first")
+    assert restarted(platter, None).log_end_offset == 1
+    assert not platter.mount().exists(PATH)
+
+
+def test_a_log_that_notes_its_durable_end_has_no_slot(platter: SimulatedDisk, store: LogStore) -> None:
+    """Of the quorum's log only what was synced is promised."""
+    log = store.create(WHERE, TOPIC_ID, replace(CONFIG, notes_durable_end=True))
+    append(log, b"unsynced")
+    assert ends(platter) == {}
+
+
+# -- the file ---------------------------------------------------------------------------------------------------------
+
+
+def test_damage_to_a_slot_makes_its_end_unknown_and_no_other(platter: SimulatedDisk, store: LogStore, log: Log) -> None:
+    other = store.create(TopicPartition("other", 3), UUID(int=8), CONFIG)
+    append(log, b"a", b"b")
+    append(other, b"c")
+    assert ends(platter) == {KEY: 2, LogKey(UUID(int=8), 3): 1}
+    disk = platter.mount()
+    whole = disk.read_bytes(PATH)
+    assert len(whole) == HEADER_BYTES + 2 * SLOT_BYTES
+    for at in range(len(whole)):
+        disk.write_bytes(PATH, whole[:at] + bytes([whole[at] ^ 0x10]) + whole[at + 1 :])
+        left = {} if at < HEADER_BYTES else {LogKey(UUID(int=8), 3): 1} if at < HEADER_BYTES + SLOT_BYTES else {KEY: 2}
+        assert ends(platter) == left, at
+        disk.write_bytes(PATH, whole[:at])
+        assert ends(platter) == ({KEY: 2} if at >= HEADER_BYTES + SLOT_BYTES else {})
+
+
+def test_of_two_slots_for_a_log_the_lower_counts(platter: SimulatedDisk, log: Log) -> None:
+    append(log, b"a", b"b")
+    disk = platter.mount()
+    low = disk.read_bytes(PATH)[HEADER_BYTES:]
+    append(log, b"c")
+    disk.write_bytes(PATH, disk.read_bytes(PATH) + low)
+    assert ends(platter) == {KEY: 2}
+
+
+def test_slots_are_used_again_and_the_file_grows_when_it_must(platter: SimulatedDisk, store: LogStore) -> None:
+    logs = [store.create(TopicPartition("t", number), UUID(int=1), CONFIG) for number in range(5)]
+    for number, log in enumerate(logs):
+        append(log, *[b"x"] * (number + 1))
+    size = platter.mount().size(PATH)
+    assert size == HEADER_BYTES + 5 * SLOT_BYTES
+    for number in (1, 3):
+        store.delete(TopicPartition("t", number))
+    assert ends(platter) == {LogKey(UUID(int=1), number): number + 1 for number in (0, 2, 4)}
+    append(store.create(TopicPartition("t", 3), UUID(int=1), CONFIG), b"x")
+    store.create(TopicPartition("t", 8), UUID(int=1), CONFIG)
+    assert platter.mount().size(PATH) == size
+    assert ends(platter) == {
+        LogKey(UUID(int=1), number): end
+        for number, end in enumerate((1, 0, 3, 1, 5, 0, 0, 0, 0))
+        if number in (0, 2, 3, 4, 8)
+    }
+    store.create(TopicPartition("t", 9), UUID(int=1), CONFIG)
+    assert platter.mount().size(PATH) == size + SLOT_BYTES
+
+
+def test_a_start_keeps_the_logs_that_are_there_only(platter: SimulatedDisk, store: LogStore, log: Log) -> None:
+    append(log, b"a")
+    append(store.create(TopicPartition("gone", 0), UUID(int=8), CONFIG), b"b")
+    platter.mount().remove_tree(f"{ROOT}/gone-0")
+    append(restarted(platter), b"c")
+    assert ends(platter) == {KEY: 2}
+    assert platter.mount().size(PATH) == HEADER_BYTES + SLOT_BYTES
+
+
+def test_a_log_that_is_set_aside_or_identified_changes_its_slot(
+    platter: SimulatedDisk, store: LogStore, log: Log
+) -> None:
+    append(log, b"a")
+    store.identify(WHERE, UUID(int=9))
+    assert ends(platter) == {LogKey(UUID(int=9), 0): 1}
+    store.set_aside(WHERE)
+    assert ends(platter) == {}
+
+
+def test_a_replica_takes_its_end_to_another_directory(platter: SimulatedDisk) -> None:
+    disk = platter.mount()
+    store = open_store(disk, ROOT, OTHER_ROOT)
+    log = store.create(WHERE, TOPIC_ID, CONFIG, store.directories[0])
+    append(log, b"a", b"b")
+    move = store.begin_move(WHERE, store.directories[1])
+    move.reconcile()
+    move.append(move.next_slice(1 << 20).read())
+    append(store.complete_move(move, 2), b"c")
+    assert read_log_ends(disk, ROOT, BOOT) == {}
+    assert read_log_ends(disk, OTHER_ROOT, BOOT) == {KEY: 3}
+
+
+# -- a disk that refuses ----------------------------------------------------------------------------------------------
+
+
+class Refuses:
+    """Fails what is written to the file of the ends while ``error`` is set."""
+
+    def __init__(self) -> None:
+        self.error = 0
+        self.kinds = {"overwrite"}
+
+    def __call__(self, operation: Operation) -> None:
+        if self.error and operation.kind in self.kinds and LOG_ENDS_FILE in operation.path:
+            raise OSError(self.error, "refused")
+
+
+@pytest.fixture
+def refuses() -> Refuses:
+    return Refuses()
+
+
+@pytest.fixture
+def said() -> Iterator[Mock]:
+    with patch.object(log_ends, "logger") as logger:
+        yield logger.warning
+
+
+@pytest.mark.spec("P6")
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
+def test_an_end_that_cannot_be_noted_stops_nothing(
+    platter: SimulatedDisk, refuses: Refuses, said: Mock, error: int
+) -> None:
+    store = open_store(platter.mount(refuses))
+    log = store.create(WHERE, TOPIC_ID, CONFIG)
+    append(log, b"a")
+    refuses.error = error
+    append(log, b"b")
+    append(log, b"c")
+    deleted = store.create(TopicPartition("other", 0), UUID(int=8), CONFIG)
+    append(deleted, b"d")
+    store.delete(deleted.topic_partition)
+    assert (log.log_end_offset, log.failure) == (3, None)
+    assert said.call_count == 1, "it is said once"
+    assert ends(platter) == {KEY: 1}
+    refuses.error = 0
+    append(log, b"e")
+    assert ends(platter) == {KEY: 4}
+    assert restarted(platter).corruption is None
+
+
+@pytest.mark.spec("P1")
+def test_nothing_is_cut_while_the_end_cannot_be_lowered(platter: SimulatedDisk, refuses: Refuses) -> None:
+    """Else a log that is whole would be missed after a kill."""
+    log = open_store(platter.mount(refuses)).create(WHERE, TOPIC_ID, CONFIG)
+    for number in range(3):
+        append(log, b"%d" % number)
+    refuses.error = errno.EIO
+    with pytest.raises(StorageFailure, match="could not cut"):
+        log.truncate_to(1)
+    refuses.error = 0
+    log = restarted(platter)
+    assert (log.log_end_offset, log.corruption) == (3, None)
+
+
+@pytest.mark.spec("P6")
+@pytest.mark.parametrize("kind", ["create", "rename", "open"])
+def test_a_start_that_cannot_make_the_file_removes_it_and_goes_on(
+    platter: SimulatedDisk, log: Log, said: Mock, kind: str
+) -> None:
+    append(log, b"a")
+    append(log, b"b")
+    platter.kill()
+    refuses = Refuses()
+    refuses.kinds, refuses.error = {kind}, errno.ENOSPC
+    disk = platter.mount(refuses, refuses)
+    store = open_store(disk)
+    again = store.get(WHERE)
+    assert again is not None
+    append(again, b"c")
+    again.truncate_to(1)
+    assert said.called
+    assert not disk.exists(PATH)
+    assert restarted(platter).corruption is None
+
+
+def test_many_batches_are_one_note(platter: SimulatedDisk) -> None:
+    """One small write for each write of a log, behind it."""
+    operations: list[Operation] = []
+    log = open_store(platter.mount(operations.append)).create(WHERE, TOPIC_ID, LogConfig())
+    operations.clear()
+    for value in (b"a", b"b", b"c"):
+        stage(log, batch(value))
+    log.commit()
+    assert [(operation.kind, operation.size) for operation in operations] == [
+        ("append", operations[0].size),
+        ("overwrite", 12),
+    ]
+
+
+def test_a_leader_or_follower_moves_its_end_behind_the_slot_only(platter: SimulatedDisk) -> None:
+    """Whoever hears of a record hears of one that a start knows of."""
+    seen: list[int] = []
+
+    def before(operation: Operation) -> None:
+        if operation.kind == "overwrite" and operation.size == 12:
+            seen.append(log.log_end_offset)
+
+    log = open_store(platter.mount(before)).create(WHERE, TOPIC_ID, CONFIG)
+    seen.clear()
+    append(log, b"a")
+    log.append_as_follower(memoryview(batch(b"b", base_offset=1, leader_epoch=0)))
+    assert seen == [0, 1]
+    assert ends(platter) == {KEY: 2}
