@@ -131,7 +131,8 @@ class Replicas:
         try:
             partition = self._partitions.get(where)
             if partition is None or partition.is_internal or (leader := partition.replica.leader) is None:
-                raise self._refusal(where)
+                result.fail(self._refusal(where))
+                return result
             if acks == ALL_IN_SYNC and leader.is_under_min_isr:
                 leader.check_enough_in_sync()
             header = validate_produce(view, partition.batch_limits, version, self._wall_ms or self._read_wall_ms())

@@ -1,7 +1,8 @@
 """DescribeTopicPartitions (key 75), version 0: topics page by page, with eligible leader replicas (KIP-966).
 
-Topics come in order of name. A page holds so many partitions as were asked for, up to 2,000; the cursor names where
-the next begins. Authorized operations are not reported.
+Topics come in order of name. A page holds so many partitions as were asked for, up to 2,000, and a topic without any
+counts as one: no answer is longer, whatever was named. The cursor names where the next page begins. Authorized
+operations are not reported.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def handle(request: DescribeTopicPartitionsRequest, context: RequestContext) -> 
     names = sorted({topic.name for topic in request.topics} or image.topics_by_name)
     if cursor is not None and (cursor.partition_index < 0 or (request.topics and cursor.topic_name not in names)):
         return DescribeTopicPartitionsResponse(
-            topics=[Topic(name=name, error_code=ErrorCode.INVALID_REQUEST) for name in names]
+            topics=[Topic(name=name, error_code=ErrorCode.INVALID_REQUEST) for name in names[:LARGEST_PAGE]]
         )
     if cursor is not None:
         names = [name for name in names if name >= cursor.topic_name]
@@ -45,7 +46,7 @@ def handle(request: DescribeTopicPartitionsRequest, context: RequestContext) -> 
             break
         described = _describe(image, name, first, room)
         answer.topics.append(described)
-        room -= len(described.partitions)
+        room -= max(1, len(described.partitions))
         following = first + len(described.partitions)
         topic = image.topic(name)
         if topic is not None and following < len(topic.partitions):

@@ -4,6 +4,7 @@ import pytest
 from broker_client import Client
 from broker_node import create_topic
 
+from minikafka.broker.handlers.describe_topic_partitions import LARGEST_PAGE
 from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode
 from minikafka.wire.messages.describe_topic_partitions import (
@@ -62,6 +63,24 @@ async def test_a_partition_is_described_in_full(node: Node, client: Client) -> N
 async def test_a_missing_topic_is_named(client: Client, name: str, error: ErrorCode) -> None:
     (topic,) = (await describe(client, name)).topics
     assert (topic.name, topic.error_code, topic.partitions) == (name, error, [])
+
+
+@pytest.mark.spec("P6")
+async def test_topics_without_partitions_take_their_place_on_a_page(node: Node, client: Client) -> None:
+    """20,000 names that nobody has were an answer of 20,000 topics, encoded in one turn of the loop."""
+    await create_topic(node, "m", 2)
+    names = [f"{number:04d}" for number in range(LARGEST_PAGE + 500)]
+    first = await describe(client, *names, "m", limit=1_000_000)
+    assert [topic.name for topic in first.topics] == names[:LARGEST_PAGE]
+    assert first.next_cursor is not None
+    at = (first.next_cursor.topic_name, first.next_cursor.partition_index)
+    assert at == (names[LARGEST_PAGE], 0)
+    second = await describe(client, *names, "m", cursor=at)
+    assert shown(second) == [(name, []) for name in names[LARGEST_PAGE:]] + [("m", [0, 1])]
+    assert second.next_cursor is None
+    refused = await describe(client, *names, cursor=("zzz", 0))
+    assert {topic.error_code for topic in refused.topics} == {ErrorCode.INVALID_REQUEST}
+    assert len(refused.topics) == LARGEST_PAGE
 
 
 @pytest.mark.parametrize("cursor", [("orders", -1), ("other", 0)])
