@@ -96,7 +96,19 @@ def build_data_plane(ports: Ports, store: LogStore, control: ControlPlane) -> Da
     driver = ReplicaDriver(replicas, fetchers, jobs, store, assignments, clock, isr.propose, losses, verifications)
     moves = DirectoryMoves(store, replicas, move_rate, ports.threads.upkeep)
     strays = Strays(config.node_id, store, config.log_stray_retention_ms, ports.tasks)
-    roles = PartitionRoles(config, store, replicas, driver, moves, strays, clock, broker_epoch)
+    roles = PartitionRoles(
+        config,
+        store,
+        replicas,
+        driver,
+        moves,
+        strays,
+        clock,
+        broker_epoch,
+        ports.tasks,
+        ports.threads.sync,
+        ports.on_fatal,
+    )
     jobs.events = driver
     verifications.on_done = driver.look_for_damage
     moves.on_moved = driver.on_moved
@@ -112,7 +124,7 @@ def build_data_plane(ports: Ports, store: LogStore, control: ControlPlane) -> Da
         assignments,
         moves,
         roles,
-        SyncedTopics(control.registrations, replicas, jobs),
+        SyncedTopics(control.registrations, replicas, jobs, roles.due.wait_all_told),
         isr,
         Maintenance(config, replicas, driver, jobs, store, clock, ports.threads.upkeep),
     )

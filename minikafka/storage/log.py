@@ -298,6 +298,12 @@ class Log:
         segment.index_interval_bytes = self._config.index_interval_bytes
         return segment
 
+    def share(self, cache: SegmentCache) -> None:
+        """The log was made in a thread, with a cache of its own: from now on it has that one, with others."""
+        self._cache = cache
+        for segment in self.segments:
+            segment.share(cache)
+
     def relocate(self, directory: str) -> None:
         """The log, durable as it is, is now found in another directory."""
         self.directory = directory

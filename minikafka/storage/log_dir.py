@@ -40,6 +40,7 @@ from minikafka.storage.meta import (
     write_meta,
     write_topic_id,
 )
+from minikafka.storage.new_log import NewLog
 from minikafka.storage.registration_file import REGISTRATION_FILE, read_registration
 from minikafka.storage.segment import SegmentCache
 
@@ -60,6 +61,7 @@ class LogDir:
         self.strays: list[str] = []  # paths of the logs that were set aside
         self.unusable: dict[TopicPartition, str] = {}  # what has a log's name and cannot be opened as one, and why
         self.missing: set[TopicPartition] = set()  # partitions that the checkpoints mention, and that are not here
+        self.being_made = 0  # logs
         self.failure: StorageFailure | None = None
         self.was_clean = False
         self.has_registered = False
@@ -195,8 +197,12 @@ class LogDir:
         high_watermark: int = 0,
         noted_end: int = 0,
         directory: str | None = None,
+        cache: SegmentCache | None = None,
     ) -> Log:
-        """Load a log, or begin one where there are no files. OSError when they cannot be read."""
+        """Load a log, or begin one where there are no files. OSError when they cannot be read.
+
+        ``cache``: another than the directory's, in a thread.
+        """
         return Log.open(
             self._disk,
             directory or self.directory_of(where),
@@ -209,7 +215,7 @@ class LogDir:
             noted_end=noted_end,
             is_clean=is_clean,
             was_killed=was_killed,
-            cache=self._cache,
+            cache=cache or self._cache,
             hooks=LogHooks(
                 self.fail,
                 self.prepare_bounds,
@@ -234,27 +240,56 @@ class LogDir:
 
     def create(self, where: TopicPartition, topic_id: UUID, config: LogConfig) -> Log:
         """A new, empty log. Durable, its name included, with its first flush."""
-        assert where not in self.logs
-        log = self.logs[where] = self.make_log(where, topic_id, config, self.directory_of(where))
+        job = self.prepare_create(where, topic_id, config)
+        job.run()
+        return self.complete_create(job)
+
+    def prepare_create(self, where: TopicPartition, topic_id: UUID, config: LogConfig) -> NewLog:
+        """The same for a thread: ``run`` it, then :meth:`complete_create`, once, whatever becomes of it."""
+        job = self._prepare_log(where, topic_id, config, self.directory_of(where))
+        self.being_made += 1
+        return job
+
+    def complete_create(self, job: NewLog) -> Log:
+        """The new log. StorageFailure when it could not be made, or the directory is offline by now."""
+        assert job.where not in self.logs
+        self.being_made -= 1
+        log = self.logs[job.where] = self._complete_log(job)
         return log
 
     def make_log(self, where: TopicPartition, topic_id: UUID, config: LogConfig, directory: str) -> Log:
         """A new, empty log in a directory of that name."""
+        job = self._prepare_log(where, topic_id, config, directory)
+        job.run()
+        return self._complete_log(job)
+
+    def _prepare_log(self, where: TopicPartition, topic_id: UUID, config: LogConfig, directory: str) -> NewLog:
         if self.failure is not None:
             raise self.failure
         self._forget_checkpoints(where)
-        try:
-            self._disk.mkdir(directory)
-            write_topic_id(self._disk, directory, topic_id)
-            log = self.open_log(where, config, topic_id=topic_id, is_clean=False, directory=directory)
-        except OSError as error:
-            failure = StorageFailure(f"could not create the log of {where} in {self.path}: {error}")
-            if not is_passing(error):
+        return NewLog(self, where, directory, partial(self._make_files, where, topic_id, config, directory))
+
+    def _make_files(self, where: TopicPartition, topic_id: UUID, config: LogConfig, directory: str) -> Log:
+        """In any thread: nothing of the directory's is touched."""
+        self._disk.mkdir(directory)
+        write_topic_id(self._disk, directory, topic_id)
+        return self.open_log(
+            where, config, topic_id=topic_id, is_clean=False, directory=directory, cache=SegmentCache()
+        )
+
+    def _complete_log(self, job: NewLog) -> Log:
+        if job.error is not None:
+            failure = StorageFailure(f"could not create the log of {job.where} in {self.path}: {job.error}")
+            if not is_passing(job.error):
                 self.fail(failure)
-            raise failure from error
-        log.flusher.take_along(f"{directory}/{PARTITION_METADATA_FILE}")
-        self.ends.add(log)
-        return log
+            raise failure from job.error
+        if self.failure is not None:
+            raise self.failure
+        assert job.log is not None
+        job.log.share(self._cache)
+        job.log.flusher.take_along(f"{job.path}/{PARTITION_METADATA_FILE}")
+        self.ends.add(job.log)
+        return job.log
 
     def remake(self, where: TopicPartition, unique: UUID) -> Log:
         """Begin a log anew that lost its files. It is damaged until it was fetched again. StorageFailure if refused."""

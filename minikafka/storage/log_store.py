@@ -16,6 +16,7 @@ from minikafka.storage.log import Log
 from minikafka.storage.log_dir import ConfigFor, LogDir, remove_trash
 from minikafka.storage.meta import META_REMEDY, DamagedMetaError
 from minikafka.storage.moving import ReplicaMove
+from minikafka.storage.new_log import NewLog
 from minikafka.storage.presence import PresenceLook
 
 
@@ -140,6 +141,21 @@ class LogStore:
             except StorageFailure:
                 continue  # that directory is offline now; another may do
         raise StorageFailure(f"no log directory is online for {where}")
+
+    def prepare_create(
+        self, where: TopicPartition, topic_id: UUID, config: LogConfig, directory: LogDir | None = None
+    ) -> NewLog:
+        """The same for a thread: ``run`` it, then :meth:`complete_create`. StorageFailure: no directory is online."""
+        if self.directory_of(where) is not None:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{where} already has a log on this node")
+        chosen = directory or min(self.online, key=_log_count, default=None)
+        if chosen is None:
+            raise StorageFailure(f"no log directory is online for {where}")
+        return chosen.prepare_create(where, topic_id, config)
+
+    def complete_create(self, job: NewLog) -> Log:
+        """The new log. StorageFailure when it could not be made; another directory may do."""
+        return job.directory.complete_create(job)
 
     def delete(self, where: TopicPartition) -> None:
         """Take the partition's log away, and a copy of it that is being made; its files go with the trash."""
@@ -320,7 +336,7 @@ class LogStore:
 
 def _log_count(directory: LogDir) -> int:
     """For placing a replica; what is on its way there counts."""
-    return len(directory.logs) + len(directory.futures)
+    return len(directory.logs) + len(directory.futures) + directory.being_made
 
 
 def _identify(directory: LogDir, cluster_id: str | None, node_id: int, new_uuid: Callable[[], UUID]) -> None:

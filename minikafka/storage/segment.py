@@ -260,6 +260,11 @@ class Segment:
         twin._cache = cache
         return twin
 
+    def share(self, cache: SegmentCache) -> None:
+        """Have another cache from now on."""
+        self._cache.forget(self)
+        self._cache = cache
+
     def snapshot(self, cache: SegmentCache) -> Segment:
         """A copy to read in another thread while this one goes on."""
         twin = self.copy(cache)

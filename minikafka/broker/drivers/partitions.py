@@ -3,6 +3,8 @@
 A node that comes back replays the metadata log from where its disk has it, and on the way sees itself lead partitions
 that others lead since. So nothing is acted on before its own new registration has been replayed: by then the controller
 has taken every leadership of the former incarnation away.
+
+Many replicas are told in portions (:mod:`~minikafka.broker.drivers.due`).
 """
 
 from __future__ import annotations
@@ -13,16 +15,19 @@ from uuid import UUID
 import structlog
 
 from minikafka.broker.clock import Clock
+from minikafka.broker.drivers.due import DueReplicas
 from minikafka.broker.drivers.moves import DirectoryMoves
 from minikafka.broker.drivers.replica import ReplicaDriver
 from minikafka.broker.drivers.strays import Strays
 from minikafka.broker.partition import Partition, log_config
 from minikafka.broker.replicas import Replicas
+from minikafka.broker.threads import RunInThread
 from minikafka.config import BrokerConfig, TopicConfig
 from minikafka.metadata.delta import MetadataDelta, difference
 from minikafka.metadata.image import EMPTY_IMAGE, ConfigResource, MetadataImage, PartitionImage
 from minikafka.metadata.records import ConfigResourceType
 from minikafka.model import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, TopicPartition
+from minikafka.net.tasks import TaskOwner
 from minikafka.replication.local_replica import LocalReplica
 from minikafka.replication.replica_facts import CommittedPartition, ReplicaSettings, Surroundings
 from minikafka.storage.config import LogConfig
@@ -30,12 +35,13 @@ from minikafka.storage.errors import StorageFailure
 from minikafka.storage.log import Log
 from minikafka.storage.log_dir import LogDir
 from minikafka.storage.log_store import LogStore
+from minikafka.storage.new_log import NewLog
 
 log = structlog.get_logger(__name__)
 
 
 class PartitionRoles:
-    """Subscriber to metadata that tells each local replica of it. Runs to the end without suspending."""
+    """Subscriber to metadata that tells each local replica of it."""
 
     def __init__(
         self,
@@ -47,6 +53,9 @@ class PartitionRoles:
         strays: Strays,
         clock: Clock,
         broker_epoch: Callable[[], int],
+        tasks: TaskOwner,
+        run_in_thread: RunInThread,
+        on_fatal: Callable[[BaseException], None],
     ) -> None:
         self._static_config = config
         self._config = config
@@ -58,6 +67,7 @@ class PartitionRoles:
         self._strays = strays
         self._clock = clock
         self._broker_epoch = broker_epoch
+        self.due = DueReplicas(self, replicas, store, tasks, run_in_thread, on_fatal)
         self._image: MetadataImage | None = None  # None until this node acts on metadata
 
     @property
@@ -79,15 +89,13 @@ class PartitionRoles:
     def _act(self, delta: MetadataDelta) -> None:
         self._image = delta.after
         for topic in delta.deleted_topics:
-            self._remove(TopicPartition(topic.name, index) for index in topic.partitions)
+            self.due.note(TopicPartition(topic.name, index) for index in topic.partitions)
         if delta.configs:  # before states: a leader must not commit on a new ISR by an old min.insync.replicas
             self._apply_configs(delta.configs, delta.after)
-        for where in sorted(delta.partitions):
-            state = delta.after.partition(where)
-            assert state is not None
-            self._apply_partition(where, state, delta.after)
+        self.due.note(sorted(delta.partitions))
         if self._node_id in delta.brokers:
             self._on_registered()
+        self.due.begin()
 
     def is_eligible(self, replica_id: int, broker_epoch: int) -> bool:
         """Would committed metadata let that process into an ISR now (rows R18, R20; KIP-903)?"""
@@ -98,13 +106,37 @@ class PartitionRoles:
 
     # -- one partition ----------------------------------------------------------------------------------------------
 
-    def _apply_partition(self, where: TopicPartition, state: PartitionImage, image: MetadataImage) -> None:
-        if self._node_id not in state.replicas:
-            self._remove([where])
+    def tell(self, where: TopicPartition) -> None:
+        """Open, change or remove the replica, as the newest image says."""
+        image = self._image
+        assert image is not None
+        topic, state = image.topic(where.topic), image.partition(where)
+        partition = self._replicas.get(where)
+        if topic is None or state is None or self._node_id not in state.replicas:
+            self._remove(where)
             return
-        partition = self._replicas.get(where) or self._open(where, state, image)
+        if partition is not None and partition.topic_id != topic.topic_id:  # the topic was deleted and made again
+            self._remove(where)
+            self.due.note([where])
+            return
+        partition = partition or self._open(where, state, image)
         if partition is not None:
             self._driver.on_metadata(partition, self._committed(state))
+
+    def prepare(self, where: TopicPartition) -> NewLog | None:
+        """What is to be made for a replica before it can be opened, if anything."""
+        image = self._image
+        assert image is not None
+        topic, state = image.topic(where.topic), image.partition(where)
+        if topic is None or state is None or self._node_id not in state.replicas or self._store.get(where) is not None:
+            return None
+        config = log_config(TopicConfig(image.topic_overrides(where.topic), self._config))
+        try:
+            if self._is_elsewhere(state):
+                return None
+            return self._store.prepare_create(where, topic.topic_id, config, self._chosen(where, state))
+        except StorageFailure:
+            return None
 
     def _committed(self, state: PartitionImage) -> CommittedPartition:
         return CommittedPartition(
@@ -162,22 +194,28 @@ class PartitionRoles:
         return broker is not None and broker.in_controlled_shutdown
 
     def _create(self, where: TopicPartition, state: PartitionImage, topic_id: UUID, config: LogConfig) -> Log | None:
-        """A new log: where it was asked to be, else where the cluster takes it to be, else where the fewest are.
-
-        None for a replica that is in a directory that is offline: it is not made anew elsewhere (KIP-858).
-        """
-        assigned = state.directory_of(self._node_id)
-        online = {one.meta.directory_id: one for one in self._store.online if one.meta is not None}
-        is_elsewhere = assigned not in (UNASSIGNED_DIRECTORY, LOST_DIRECTORY) and assigned not in online
-        if is_elsewhere and len(online) < len(self._store.directories):
+        """A new log. None for a replica in a directory that is offline: it is not made anew elsewhere (KIP-858)."""
+        if self._is_elsewhere(state):
             log.warning("a replica is in a log directory that is offline", partition=str(where))
             return None
-        chosen = self._moves.take_wish(where) or online.get(assigned)
         try:
-            return self._store.create(where, topic_id, config, chosen)
+            return self._store.create(where, topic_id, config, self._chosen(where, state))
         except StorageFailure as failure:
             log.error("cannot create a replica", partition=str(where), why=str(failure))
             return None
+
+    def _chosen(self, where: TopicPartition, state: PartitionImage) -> LogDir | None:
+        """Where a new log was asked to be, else where the cluster takes it to be; None: where the fewest are."""
+        return self._moves.take_wish(where) or self._online().get(state.directory_of(self._node_id))
+
+    def _is_elsewhere(self, state: PartitionImage) -> bool:
+        """The replica is in a directory that is offline, for all that is known."""
+        assigned, online = state.directory_of(self._node_id), self._online()
+        is_known = assigned not in (UNASSIGNED_DIRECTORY, LOST_DIRECTORY)
+        return is_known and assigned not in online and len(online) < len(self._store.directories)
+
+    def _online(self) -> dict[UUID, LogDir]:
+        return {one.meta.directory_id: one for one in self._store.online if one.meta is not None}
 
     # -- directories ------------------------------------------------------------------------------------------------
 
@@ -190,12 +228,13 @@ class PartitionRoles:
             if partition is not None:
                 self._driver.on_storage_failed(partition, failure)
 
-    def _remove(self, partitions: Iterable[TopicPartition]) -> None:
-        for where in partitions:
-            self._replicas.offline.pop(where, None)
-            partition = self._replicas.get(where)
-            if partition is not None:
-                self._driver.on_removed(partition)
+    def _remove(self, where: TopicPartition) -> None:
+        self._replicas.offline.pop(where, None)
+        partition = self._replicas.get(where)
+        if partition is not None:
+            self._driver.on_removed(partition)
+        elif self._store.get(where) is not None:  # it was to be opened still
+            self._store.delete(where)
 
     # -- what else changes ------------------------------------------------------------------------------------------
 

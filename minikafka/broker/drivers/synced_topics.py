@@ -8,6 +8,7 @@ it the controller. A claim is given up, durably, before the first record is appe
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from uuid import UUID
 
 from minikafka.broker.log_jobs import LogJobs
@@ -24,10 +25,18 @@ FLUSH_MESSAGES = TopicConfig.flush_messages.name
 class SyncedTopics:
     """``begin`` comes before the replicas are opened, and ``on_metadata`` hears of a change before they do."""
 
-    def __init__(self, registrations: Registrations, replicas: Replicas, jobs: LogJobs) -> None:
+    def __init__(
+        self,
+        registrations: Registrations,
+        replicas: Replicas,
+        jobs: LogJobs,
+        wait_all_told: Callable[[], Awaitable[None]],
+    ) -> None:
+        """``wait_all_told``: until all replicas that metadata places here are among ``replicas``, with its settings."""
         self._registrations = registrations
         self._replicas = replicas
         self._jobs = jobs
+        self._wait_all_told = wait_all_told
         self._wanted: frozenset[UUID] = frozenset()
         self._has_begun = False
         self._changed = asyncio.Event()
@@ -51,6 +60,7 @@ class SyncedTopics:
         """Sync and claim, for ever; from when the replicas here have their settings."""
         while True:
             await self._changed.wait()
+            await self._wait_all_told()
             self._changed.clear()
             try:
                 synced = await self._synced(self._wanted - self._registrations.synced_topics)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from broker_client import Client, values_in
 from broker_node import Cluster, create_topic, eventually, in_time, led, make_node
 
+from minikafka.broker.drivers.due import AT_ONCE, OPENED_AT_ONCE
 from minikafka.broker.drivers.partitions import PartitionRoles
 from minikafka.broker.drivers.strays import Strays
 from minikafka.broker.node import Node
@@ -20,8 +24,10 @@ from minikafka.metadata.controller.commands import (
     IncrementalAlterConfigs,
     TopicReference,
 )
+from minikafka.metadata.delta import MetadataDelta, apply_records
 from minikafka.metadata.image import EMPTY_IMAGE, MetadataImage
-from minikafka.model import TopicPartition
+from minikafka.metadata.records import PartitionChangeRecord
+from minikafka.model import OffsetAndEpoch, TopicPartition
 
 Dial = Callable[..., Awaitable[Client]]
 StartNode = Callable[..., Awaitable[Node]]
@@ -182,9 +188,7 @@ async def test_an_epoch_that_did_not_change_changes_nothing(node: Node) -> None:
     leader = partition.leader
     led_again: list[object] = []
     node.data_plane.driver.on_leading = led_again.append
-    state = node.image.partition(where)
-    assert state is not None
-    node.data_plane.roles._apply_partition(where, state, node.image)
+    node.data_plane.roles.apply(MetadataDelta(node.image, node.image, partitions=frozenset({where})))
     assert partition.leader is leader
     assert led_again == []
 
@@ -193,10 +197,10 @@ async def test_a_replica_that_failed_is_left_alone(node: Node) -> None:
     where = await create_topic(node, "orders")
     partition = led(node, where)
     partition.replica.on_storage_failed()
-    state = node.image.partition(where)
-    assert state is not None
     epoch = partition.leader_epoch
-    node.data_plane.roles._apply_partition(where, replace(state, leader=2, leader_epoch=9), node.image)
+    change = PartitionChangeRecord(partition.topic_id, 0, leader=2)
+    _, delta = apply_records(node.image, [change], OffsetAndEpoch(node.image.offset + 1, node.image.epoch))
+    node.data_plane.roles.apply(delta)
     assert partition.leader_epoch == epoch
 
 
@@ -227,6 +231,124 @@ async def test_damage_is_fetched_again_and_forgotten(cluster: Cluster, dial: Dia
     assert b"".join(each.read_bytes() for each in sorted(directory.glob("*.log"))) == whole
 
 
+class Gate:
+    """In place of a pool of threads: what is to run waits until it is opened."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []
+
+    def run_in_thread(self, act: Callable[[], Any]) -> asyncio.Future[Any]:
+        done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.waiting.append((act, done))
+        return done
+
+    def open(self) -> None:
+        for act, done in self.waiting:
+            done.set_result(act())
+        self.waiting.clear()
+
+
+@pytest.fixture
+def gate(node: Node, monkeypatch: pytest.MonkeyPatch) -> Gate:
+    gate = Gate()
+    monkeypatch.setattr(node.data_plane.roles.due, "_run_in_thread", gate.run_in_thread)
+    return gate
+
+
+async def create_many(node: Node, gate: Gate, name: str, partitions: int) -> None:
+    """Create a topic, and wait until files are about to be made."""
+    await create_topic(node, name, partitions)
+    await eventually(lambda: gate.waiting, "files to be made")
+
+
+async def all_told(node: Node, gate: Gate) -> None:
+    """Wait until every replica knows what metadata says of it."""
+
+    def is_done() -> bool:
+        gate.open()
+        return not node.data_plane.roles.due.is_behind
+
+    await eventually(is_done, "the replicas to be told")
+
+
+async def delete_topic(node: Node, name: str) -> None:
+    await node.controller.call(DeleteTopics((TopicReference(name),)), timeout_s=10)
+    await eventually(lambda: node.image.topic(name) is None, "the topic to go")
+
+
+@pytest.mark.spec("P6")
+async def test_many_replicas_are_opened_in_portions_and_their_files_made_in_a_thread(node: Node, gate: Gate) -> None:
+    """A thousand partitions in one command held the loop for 0.5 s, and for more where the disk was slow."""
+    count = 2 * AT_ONCE + 1
+    await create_many(node, gate, "many", count)
+    roles, opened = node.data_plane.roles, []
+    while roles.due.is_behind:
+        opened.append(len(node.replicas))
+        assert not node.store.get(TopicPartition("many", len(node.replicas)))
+        gate.open()
+        await eventually(lambda: gate.waiting or not roles.due.is_behind, "the next portion")
+    assert opened == [0, AT_ONCE, 2 * AT_ONCE]
+    assert all(led(node, TopicPartition("many", number)) for number in range(count))
+
+
+@pytest.mark.spec("P6")
+async def test_a_small_change_is_acted_on_while_many_replicas_are_due(node: Node, gate: Gate) -> None:
+    await create_topic(node, "orders")
+    await create_many(node, gate, "many", OPENED_AT_ONCE + 1)
+    await alter(node, TOPIC, "orders", "min.insync.replicas", "3")
+    partition = led(node, ORDERS)
+    await eventually(lambda: partition.config.min_insync_replicas == 3, "the setting")
+    await delete_topic(node, "orders")
+    assert node.replicas.get(ORDERS) is None
+    assert gate.waiting, "the files are still being made"
+    await all_told(node, gate)
+
+
+@pytest.mark.spec("C5")
+@pytest.mark.parametrize("is_made_again", [False, True])
+async def test_a_topic_that_goes_while_its_files_are_made_leaves_nothing(
+    node: Node, gate: Gate, is_made_again: bool
+) -> None:
+    await create_many(node, gate, "many", AT_ONCE + 5)  # the last five are not even begun
+    await delete_topic(node, "many")
+    if is_made_again:
+        await create_topic(node, "many", AT_ONCE)
+    await all_told(node, gate)
+    topic = node.image.topic("many")
+    found = {log_.topic_partition: log_.topic_id for log_ in node.store if log_.topic_partition.topic == "many"}
+    assert len(found) == (AT_ONCE if is_made_again else 0)
+    assert {where for where in found if led(node, where)} == found.keys()
+    assert topic is None or set(found.values()) == {topic.topic_id}
+
+
+@pytest.mark.spec("R12")
+async def test_files_that_cannot_be_made_are_tried_again_and_named(
+    node: Node, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await create_many(node, gate, "many", OPENED_AT_ONCE + 1)
+
+    def mkdir(make: Callable[[str], None], path: str) -> None:
+        if path.endswith("many-3"):
+            raise OSError(errno.EMFILE, "too many open files")
+        make(path)
+
+    disk = node.store._disk
+    monkeypatch.setattr(disk, "mkdir", partial(mkdir, disk.mkdir))
+    await all_told(node, gate)
+    assert list(node.replicas.offline) == [TopicPartition("many", 3)]
+    assert len(node.replicas) == OPENED_AT_ONCE
+    assert len(node.store.online) == 1
+
+
+async def test_a_bug_met_in_a_portion_stops_the_node(node: Node, gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one that is met at once does: a replica that was not told is of no use to anybody."""
+    await create_many(node, gate, "many", OPENED_AT_ONCE + 1)
+    monkeypatch.setattr(node.data_plane.driver, "on_opened", lambda _partition: 1 // 0)
+    gate.open()
+    await in_time(node.stopped.wait())
+    assert isinstance(node.failure, ZeroDivisionError)
+
+
 async def test_before_anything_is_known_nothing_is_done(node: Node) -> None:
     roles = PartitionRoles(
         node.config,
@@ -237,6 +359,9 @@ async def test_before_anything_is_known_nothing_is_done(node: Node) -> None:
         Strays(node.config.node_id, node.store, 1000, node.tasks),
         node.clock,
         lambda: node.control_plane.lifecycle.broker_epoch,
+        node.tasks,
+        node.threads.sync,
+        node._on_fatal,
     )
     assert not roles.has_begun
     roles.apply(None)  # type: ignore[arg-type]  # not looked at

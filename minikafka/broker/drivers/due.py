@@ -1,0 +1,131 @@
+"""Replicas that are to be told what metadata says of them, in portions: one change may be of thousands.
+
+Topics are created and deleted, a broker fails: between two portions the loop does everything else. The first portion is
+told at once, so that a small change is acted on when it comes. Replicas that are here come before those that are to be
+opened, whose files are made in a thread. Each is told what the newest image says of it, as after a restart: what came
+between is of the past.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
+from itertools import islice
+from typing import Final, Protocol
+
+from minikafka.broker.replicas import Replicas
+from minikafka.broker.threads import RunInThread
+from minikafka.model import TopicPartition
+from minikafka.net.tasks import TaskOwner
+from minikafka.storage.errors import StorageFailure
+from minikafka.storage.log_store import LogStore
+from minikafka.storage.new_log import NewLog
+
+AT_ONCE: Final = 50
+"""Replicas of a portion: to tell one takes some 0.2 ms."""
+OPENED_AT_ONCE: Final = 10
+"""No more are opened without a thread, which takes half a millisecond each, and more where the disk is slow."""
+
+
+class Teller(Protocol):
+    """Who knows what the newest image says."""
+
+    def tell(self, where: TopicPartition) -> None:
+        """Open, change or remove the replica."""
+        ...
+
+    def prepare(self, where: TopicPartition) -> NewLog | None:
+        """What is to be made before it can be opened, if anything."""
+        ...
+
+
+class DueReplicas:
+    """See the module. A bug met on the way is told to ``on_fatal``: a replica that knows too little is of no use."""
+
+    def __init__(
+        self,
+        teller: Teller,
+        replicas: Replicas,
+        store: LogStore,
+        tasks: TaskOwner,
+        run_in_thread: RunInThread,
+        on_fatal: Callable[[BaseException], None],
+    ) -> None:
+        self._teller = teller
+        self._replicas = replicas
+        self._store = store
+        self._tasks = tasks
+        self._run_in_thread = run_in_thread
+        self._on_fatal = on_fatal
+        self._here: dict[TopicPartition, None] = {}  # ordered sets
+        self._to_open: dict[TopicPartition, None] = {}
+        self._all_told = asyncio.Event()
+        self._all_told.set()
+
+    @property
+    def is_behind(self) -> bool:
+        """True while somebody has not been told."""
+        return not self._all_told.is_set()
+
+    async def wait_all_told(self) -> None:
+        """Wait until every replica that metadata places here is here, and knows the newest."""
+        await self._all_told.wait()
+
+    def note(self, partitions: Iterable[TopicPartition]) -> None:
+        """Metadata says something new of these."""
+        for where in partitions:
+            due = self._to_open if self._replicas.get(where) is None else self._here
+            due[where] = None
+
+    def begin(self) -> None:
+        """Tell a portion now, and let the rest follow."""
+        self._tell_portion(self._here)
+        if self.is_behind:
+            return
+        if len(self._to_open) <= OPENED_AT_ONCE:
+            self._tell_portion(self._to_open)
+        if self._here or self._to_open:
+            self._all_told.clear()
+            self._tasks.start(self._tell_rest(), "roles")
+
+    async def _tell_rest(self) -> None:
+        try:
+            while self._here or self._to_open:
+                await asyncio.sleep(0)
+                self._tell_portion(self._here)
+                await self._open_portion()
+        except Exception as error:
+            self._on_fatal(error)
+            raise
+        self._all_told.set()
+
+    def _tell_portion(self, due: dict[TopicPartition, None]) -> None:
+        for where in _taken(due):
+            self._teller.tell(where)
+
+    async def _open_portion(self) -> None:
+        """What became of replicas while their files were made is seen when they are told."""
+        jobs = {where: self._teller.prepare(where) for where in _taken(self._to_open)}
+        new = [job for job in jobs.values() if job is not None]
+        if new:
+            await self._run_in_thread(partial(_run_all, new))
+        for where, job in jobs.items():
+            if job is not None:
+                with suppress(StorageFailure):  # in which case it is tried again, and said
+                    self._store.complete_create(job)
+            self._teller.tell(where)
+
+
+def _taken(due: dict[TopicPartition, None]) -> list[TopicPartition]:
+    """A portion of what is due, which is due no longer."""
+    portion = list(islice(due, AT_ONCE))
+    for where in portion:
+        del due[where]
+    return portion
+
+
+def _run_all(jobs: Iterable[NewLog]) -> None:
+    for job in jobs:
+        job.run()
