@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
-from typing import TypeVar
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable
+from typing import Final, TypeVar
 
 T = TypeVar("T")
+
+PER_COMMAND: Final = 500
+"""The controller carries a command out in one turn: no more of what a request names goes into one."""
 
 
 async def paced(items: Iterable[T], at_once: int) -> AsyncIterator[T]:
@@ -15,3 +18,16 @@ async def paced(items: Iterable[T], at_once: int) -> AsyncIterator[T]:
         yield item
         if count % at_once == 0:
             await asyncio.sleep(0)
+
+
+def portions(items: Iterable[T], key_of: Callable[[T], Hashable]) -> list[list[T]]:
+    """What goes into one command each. Items of one key stay together: named more than once, they are refused."""
+    groups: dict[Hashable, list[T]] = {}
+    for item in items:
+        groups.setdefault(key_of(item), []).append(item)
+    found: list[list[T]] = [[]]
+    for group in groups.values():
+        if len(found[-1]) >= PER_COMMAND:
+            found.append([])
+        found[-1] += group
+    return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Final
 
 from minikafka.errors import ErrorCode, KafkaError
@@ -31,9 +30,9 @@ def check_topic_name(name: str) -> None:
     raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
 
 
-def colliding_topic(name: str, existing: Iterable[str]) -> str | None:
-    """A topic whose name differs from ``name`` only in '.' for '_': metric names would not tell them apart."""
-    if "." not in name and "_" not in name:
-        return None
-    plain = name.replace(".", "_")
-    return next((other for other in existing if other != name and other.replace(".", "_") == plain), None)
+def plain_name(name: str) -> str | None:
+    """What no two topics may have in common, where metric names would not tell them apart ('.' is '_' in these).
+
+    None for a name that collides with no other.
+    """
+    return name.replace(".", "_") if "." in name or "_" in name else None

@@ -6,11 +6,12 @@ them for granted.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Final
 
 from minikafka.broker.context import RequestContext
 from minikafka.broker.handlers.admin import controller_timeout_s, wait_until_seen
-from minikafka.broker.pacing import paced
+from minikafka.broker.pacing import PER_COMMAND, paced, portions
 from minikafka.config import BrokerConfig, TopicConfig
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.controller.commands import (
@@ -20,6 +21,7 @@ from minikafka.metadata.controller.commands import (
     NewTopic,
     ReplicaAssignment,
 )
+from minikafka.metadata.controller.topics import PARTITIONS_PER_COMMAND_MAX
 from minikafka.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -29,11 +31,17 @@ from minikafka.wire.messages.create_topics import (
 )
 
 TOPICS_AT_ONCE: Final = 100
+PORTIONS_MAX: Final = PARTITIONS_PER_COMMAND_MAX // PER_COMMAND
 
 
 async def handle(request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
-    """One result per topic; the others proceed when one is refused."""
-    topics = tuple([_new_topic(each) async for each in paced(request.topics, TOPICS_AT_ONCE)])
+    """One result per topic; the others proceed when one is refused.
+
+    A topic has a partition at least, so those beyond what a command may create are not even asked about.
+    """
+    named = portions(request.topics, lambda topic: topic.name)
+    asked, too_many = named[:PORTIONS_MAX], {topic.name for portion in named[PORTIONS_MAX:] for topic in portion}
+    topics = tuple([_new_topic(each) async for each in paced(chain(*asked), TOPICS_AT_ONCE)])
     command = CreateTopics(topics, request.validate_only)
     try:
         answer = await context.node.controller.call(command, timeout_s=controller_timeout_s(request.timeout_ms))
@@ -50,7 +58,17 @@ async def handle(request: CreateTopicsRequest, context: RequestContext) -> Creat
     overrides = {topic.name: {row.name: row.value for row in topic.configs if row.value} for topic in request.topics}
     broker = context.node.effective_config()
     results = paced(answer.topics, TOPICS_AT_ONCE)
-    return CreateTopicsResponse(topics=[_result(each, overrides[each.name], broker) async for each in results])
+    return CreateTopicsResponse(
+        topics=[
+            *[_result(each, overrides[each.name], broker) async for each in results],
+            *[_refused(name) for name in sorted(too_many)],
+        ]
+    )
+
+
+def _refused(name: str) -> CreatableTopicResult:
+    message = f"one request creates at most {PARTITIONS_PER_COMMAND_MAX} partitions"
+    return CreatableTopicResult(name=name, error_code=ErrorCode.POLICY_VIOLATION, error_message=message)
 
 
 def _new_topic(topic: CreatableTopic) -> NewTopic:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Final
+import asyncio
 
 from minikafka.broker.context import RequestContext
 from minikafka.broker.handlers.admin import LONGEST_TIMEOUT_S
-from minikafka.broker.pacing import paced
+from minikafka.broker.pacing import portions
 from minikafka.errors import KafkaError
-from minikafka.metadata.controller.commands import ConfigAlteration, ConfigOperation, IncrementalAlterConfigs
+from minikafka.metadata.controller.commands import (
+    AlterConfigsResult,
+    ConfigAlteration,
+    ConfigOperation,
+    IncrementalAlterConfigs,
+)
 from minikafka.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     AlterConfigsResourceResponse,
@@ -16,38 +21,42 @@ from minikafka.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 
-RESOURCES_AT_ONCE: Final = 500
+Results = list[AlterConfigsResourceResponse]
 
 
 async def handle(request: IncrementalAlterConfigsRequest, context: RequestContext) -> IncrementalAlterConfigsResponse:
-    """One result per resource."""
-    resources = paced(request.resources, RESOURCES_AT_ONCE)
-    command = IncrementalAlterConfigs(tuple([_alteration(each) async for each in resources]), request.validate_only)
-    try:
-        answer = await context.node.controller.call(command, timeout_s=LONGEST_TIMEOUT_S / 2)
-    except KafkaError as error:
-        refused = paced(request.resources, RESOURCES_AT_ONCE)
-        return IncrementalAlterConfigsResponse(
-            responses=[
-                AlterConfigsResourceResponse(
-                    error_code=error.code,
-                    error_message=error.message,
-                    resource_type=resource.resource_type,
-                    resource_name=resource.resource_name,
-                )
-                async for resource in refused
-            ]
-        )
-    return IncrementalAlterConfigsResponse(
-        responses=[
-            AlterConfigsResourceResponse(
-                error_code=result.error,
-                error_message=result.message,
-                resource_type=result.resource_type,
-                resource_name=result.resource_name,
-            )
-            async for result in paced(answer.resources, RESOURCES_AT_ONCE)
-        ]
+    """One result per resource, each altered whole or not at all."""
+    results: Results = []
+    failure: KafkaError | None = None
+    for resources in portions(request.resources, lambda each: (each.resource_type, each.resource_name)):
+        await asyncio.sleep(0)
+        if failure is None:
+            command = IncrementalAlterConfigs(tuple(_alteration(each) for each in resources), request.validate_only)
+            try:
+                answer = await context.node.controller.call(command, timeout_s=LONGEST_TIMEOUT_S / 2)
+                results += (_result(each) for each in answer.resources)
+                continue
+            except KafkaError as error:
+                failure = error  # there is no controller: do not wait for one again
+        results += (_refused(each, failure) for each in resources)
+    return IncrementalAlterConfigsResponse(responses=results)
+
+
+def _result(result: AlterConfigsResult) -> AlterConfigsResourceResponse:
+    return AlterConfigsResourceResponse(
+        error_code=result.error,
+        error_message=result.message,
+        resource_type=result.resource_type,
+        resource_name=result.resource_name,
+    )
+
+
+def _refused(resource: AlterConfigsResource, error: KafkaError) -> AlterConfigsResourceResponse:
+    return AlterConfigsResourceResponse(
+        error_code=error.code,
+        error_message=error.message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
     )
 
 

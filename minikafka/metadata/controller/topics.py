@@ -28,11 +28,18 @@ from minikafka.metadata.controller.configs import canonical_topic_setting
 from minikafka.metadata.controller.partition_change import directories_of
 from minikafka.metadata.controller.state import ControllerState
 from minikafka.metadata.image import BrokerImage, TopicImage
-from minikafka.metadata.records import ConfigRecord, ConfigResourceType, PartitionRecord, RemoveTopicRecord, TopicRecord
-from minikafka.metadata.topic_names import check_topic_name, colliding_topic
+from minikafka.metadata.records import (
+    ConfigRecord,
+    ConfigResourceType,
+    PartitionRecord,
+    Record,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from minikafka.metadata.topic_names import check_topic_name, plain_name
 from minikafka.model import INTERNAL_TOPICS
 
-PARTITIONS_PER_COMMAND_MAX: Final = 2_000  # brokers create them in one go, and must not miss heartbeats over it
+PARTITIONS_PER_COMMAND_MAX: Final = 2_000  # a command is carried out, and becomes part of each image, in one turn
 
 UNSET: Final = -1
 
@@ -40,13 +47,38 @@ T = TypeVar("T")
 
 
 class _Request:
-    """What the topics of one command share: the brokers, the cluster's load, and how much may still be created."""
+    """What the topics of one command share: the brokers, the cluster's load, and how much may still be created.
+
+    Its records are written all at once: each writing copies what it changes, and that may be the table of all topics.
+    """
 
     def __init__(self, state: ControllerState) -> None:
         self.state = state
+        self.records: list[Record] = []
+        self._names: dict[str | None, str] | None = None  # by what they may not have in common
         self.candidates = [Candidate(b.broker_id, b.rack, _is_usable(b)) for b in state.image.brokers.values()]
         self.load = Load(partition.replicas for _, _, partition in state.image.partitions())
         self._left = PARTITIONS_PER_COMMAND_MAX
+
+    def check_collision(self, name: str) -> None:
+        """INVALID_TOPIC_EXCEPTION when a topic, or one before it in the command, has that name but for '.' and '_'."""
+        plain = plain_name(name)
+        if plain is None:
+            return
+        if self._names is None:
+            self._names = {plain_name(other): other for other in self.state.image.topics_by_name}
+        other = self._names.get(plain)
+        if other is not None:
+            raise KafkaError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"topic {name!r} collides with {other!r}: names that differ only in '.' and '_' cannot be told apart",
+            )
+
+    def create(self, name: str, records: Iterable[Record]) -> None:
+        """The topic of that name, which was checked, comes with these records."""
+        if self._names is not None and (plain := plain_name(name)) is not None:
+            self._names[plain] = name
+        self.records += records
 
     def take(self, partitions: int) -> None:
         """Count partitions to create; POLICY_VIOLATION when one command asks for too many."""
@@ -89,12 +121,14 @@ def create_topics(state: ControllerState, command: CreateTopics) -> CreateTopics
         except KafkaError as error:
             return CreateTopicsResult(name, error.code, error.message)
 
-    return CreateTopicsResponse(tuple(create(name, topic) for name, topic in topics.items()))
+    results = tuple(create(name, topic) for name, topic in topics.items())
+    state.write(*request.records)
+    return CreateTopicsResponse(results)
 
 
 def _create(request: _Request, topic: NewTopic, validate_only: bool) -> CreateTopicsResult:
     state = request.state
-    _check_new_name(state, topic.name)
+    _check_new_name(request, topic.name)
     configs = _checked_configs(topic.configs)
     assignments = _manual(request, topic) if topic.assignments else _automatic(request, topic)
     request.check_room(assignments)
@@ -103,11 +137,10 @@ def _create(request: _Request, topic: NewTopic, validate_only: bool) -> CreateTo
         return created
     topic_id = state.new_topic_id()
     resource = ConfigResourceType.TOPIC
-    state.write(
-        TopicRecord(topic.name, topic_id),
-        *(ConfigRecord(resource, topic.name, name, value) for name, value in configs.items()),
-        *_new_partitions(state, topic_id, 0, assignments),
-    )
+    records: list[Record] = [TopicRecord(topic.name, topic_id)]
+    records += (ConfigRecord(resource, topic.name, name, value) for name, value in configs.items())
+    records += _new_partitions(state, topic_id, 0, assignments)
+    request.create(topic.name, records)
     return CreateTopicsResult(
         topic.name,
         topic_id=topic_id,
@@ -116,16 +149,11 @@ def _create(request: _Request, topic: NewTopic, validate_only: bool) -> CreateTo
     )
 
 
-def _check_new_name(state: ControllerState, name: str) -> None:
+def _check_new_name(request: _Request, name: str) -> None:
     check_topic_name(name)
-    if state.image.topic(name) is not None:
+    if request.state.image.topic(name) is not None:
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} exists")
-    other = colliding_topic(name, state.image.topics_by_name)
-    if other is not None:
-        raise KafkaError(
-            ErrorCode.INVALID_TOPIC_EXCEPTION,
-            f"topic {name!r} collides with {other!r}: names that differ only in '.' and '_' cannot be told apart",
-        )
+    request.check_collision(name)
 
 
 def _checked_configs(configs: Iterable[ConfigValue]) -> dict[str, str]:
@@ -202,18 +230,27 @@ def _new_partitions(
 
 def delete_topics(state: ControllerState, command: DeleteTopics) -> DeleteTopicsResponse:
     """Each topic on its own; brokers delete the logs when the record is committed."""
-    return DeleteTopicsResponse(tuple(_delete(state, reference) for reference in command.topics))
+    records: dict[UUID, RemoveTopicRecord] = {}  # written at once, see _Request
+    results = tuple(_delete(state, reference, records) for reference in command.topics)
+    state.write(*records.values())
+    return DeleteTopicsResponse(results)
 
 
-def _delete(state: ControllerState, reference: TopicReference) -> DeleteTopicsResult:
+def _delete(
+    state: ControllerState, reference: TopicReference, records: dict[UUID, RemoveTopicRecord]
+) -> DeleteTopicsResult:
     try:
         topic = _referenced(state, reference)
+        if topic.topic_id in records:  # named again: from here on it is not there
+            state.write(*records.values())
+            records.clear()
+            topic = _referenced(state, reference)
         if not state.config.delete_topic_enable:
             raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false")
         _refuse_internal(topic.name)
     except KafkaError as error:
         return DeleteTopicsResult(reference.name, reference.topic_id, error.code, error.message)
-    state.write(RemoveTopicRecord(topic.topic_id))
+    records[topic.topic_id] = RemoveTopicRecord(topic.topic_id)
     return DeleteTopicsResult(topic.name, topic.topic_id)
 
 
@@ -241,7 +278,9 @@ def create_partitions(state: ControllerState, command: CreatePartitions) -> Crea
             return CreatePartitionsResult(name, error.code, error.message)
         return CreatePartitionsResult(name)
 
-    return CreatePartitionsResponse(tuple(extend(name, wanted) for name, wanted in topics.items()))
+    results = tuple(extend(name, wanted) for name, wanted in topics.items())
+    state.write(*request.records)
+    return CreatePartitionsResponse(results)
 
 
 def _extend(request: _Request, wanted: NewPartitions, validate_only: bool) -> None:
@@ -270,7 +309,7 @@ def _extend(request: _Request, wanted: NewPartitions, validate_only: bool) -> No
         _check_manual(request, assignments, factor)
     request.check_room(assignments)
     if not validate_only:
-        state.write(*_new_partitions(state, topic.topic_id, present, assignments))
+        request.records += _new_partitions(state, topic.topic_id, present, assignments)
 
 
 # -- shared -----------------------------------------------------------------------------------------------------------

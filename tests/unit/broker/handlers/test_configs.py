@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 from broker_client import Client
 from broker_node import create_topic, eventually
 
+from minikafka.broker import pacing
 from minikafka.broker.handlers import incremental_alter_configs
 from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode, KafkaError
+from minikafka.metadata.controller.commands import IncrementalAlterConfigs
 from minikafka.model import TopicPartition
 from minikafka.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -149,3 +152,35 @@ async def test_without_a_controller_nothing_is_changed(
     monkeypatch.setattr(node.control_plane.controller, "handle", never)
     monkeypatch.setattr(incremental_alter_configs, "LONGEST_TIMEOUT_S", 0.02)
     assert (await alter(client, TOPIC, "x", "retention.ms", SET, "1"))[0] == ErrorCode.NOT_CONTROLLER
+
+
+@pytest.mark.spec("P6")
+async def test_many_resources_are_altered_by_several_commands(
+    node: Node, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One command is carried out in one turn. What is named twice is refused, wherever it stands."""
+    monkeypatch.setattr(pacing, "PER_COMMAND", 3)
+    names = [f"t{number}" for number in range(8)]
+    for name in names:
+        await create_topic(node, name)
+    sizes, handle = [], node.control_plane.controller.handle
+
+    async def counted(command: Any) -> Any:
+        if isinstance(command, IncrementalAlterConfigs):
+            sizes.append(len(command.resources))
+        return await handle(command)
+
+    monkeypatch.setattr(node.control_plane.controller, "handle", counted)
+    request = IncrementalAlterConfigsRequest(
+        resources=[
+            AlterConfigsResource(
+                resource_type=2,
+                resource_name=name,
+                configs=[AlterableConfig(name="retention.ms", config_operation=0, value="1000")],
+            )
+            for name in [*names, names[0]]
+        ]
+    )
+    answers = {each.resource_name: each.error_code for each in (await client.ask(request)).responses}
+    assert answers == dict.fromkeys(names, ErrorCode.NONE) | {names[0]: ErrorCode.INVALID_REQUEST}
+    assert sizes == [3, 3, 3]

@@ -10,6 +10,8 @@ import pytest
 from broker_client import Client
 from broker_node import create_topic, eventually
 
+from minikafka.broker import pacing
+from minikafka.broker.handlers import create_topics
 from minikafka.broker.node import Node
 from minikafka.config import ConfigSource
 from minikafka.errors import ErrorCode, KafkaError
@@ -202,3 +204,18 @@ async def test_a_command_that_fails_as_a_whole_fails_for_each(
     assert [(each.name, each.error_code) for each in deleted.responses] == [("a", -1)]
     grown = await client.ask(CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="a", count=2)], timeout_ms=1))
     assert [(each.name, each.error_code, each.error_message) for each in grown.results] == [("a", -1, "not today")]
+
+
+@pytest.mark.spec("P6")
+async def test_topics_beyond_what_one_request_may_create_are_refused(
+    node: Node, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pacing, "PER_COMMAND", 2)
+    monkeypatch.setattr(create_topics, "PORTIONS_MAX", 2)
+    topics = [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in "abcdea"]
+    answer = await client.ask(CreateTopicsRequest(topics=topics, timeout_ms=10_000))
+    errors = {each.name: each.error_code for each in answer.topics}
+    assert errors.pop("a") == ErrorCode.INVALID_REQUEST
+    refused = [name for name, error in errors.items() if error == ErrorCode.POLICY_VIOLATION]
+    assert refused == ["d", "e"]
+    assert {name for name in "abcde" if node.image.topic(name)} == {"b", "c"}
