@@ -25,7 +25,7 @@
                      ``damage``: torn tail or corruption; ``closed``: do believed segments end as they did;
                      ``impostors``: what has a name that it has no right to; ``presence``: are the files still there
 ``log_dir``          one log directory: lock, identity, its logs; ``clean_shutdown``: the mark of an orderly stop;
-                     ``found``: what a start finds in one
+                     ``found``: what a start finds in one; ``new_log``: making a log in one
 ``log_store``        all logs of a node, in one or several directories
 ``moving``           a log on its way to another directory; ``future_logs``: the copies in one, on their way;
                      ``directory_names``: what they are called

@@ -5,7 +5,7 @@
 - ``controller``                  the active controller, where this node is it
 - ``controller_client``           how to reach the active controller, wherever it is
 - ``lifecycle``                   this broker's registration, heartbeats and controlled shutdown
-- ``partitions``                  committed metadata as events of the local replicas
+- ``partitions``, ``due``         committed metadata as events of the local replicas; many of them in portions
 - ``replica``                     the effects of a local replica: led, followed, cut, claimed, deleted
 - ``verifications``               own bytes that followers could not append, read again
 - ``assignments``                 in which log directories they are, told to the controller
