@@ -12,6 +12,7 @@ from conftest import StartCluster
 from live_cluster import PATIENCE_S, eventually, leader_of
 
 from minikafka.chaos.local_cluster import LocalCluster
+from minikafka.records.batch import iter_batches
 from minikafka.storage.disk import OsDisk
 from minikafka.storage.segment_list import SegmentList
 
@@ -79,6 +80,39 @@ def test_segments_that_are_missing_as_a_whole_cost_nothing(start_cluster: StartC
         load.finish()
     finally:
         load.abandon()
+
+
+def cut_between_two_batches(path: Path) -> None:
+    data = path.read_bytes()
+    starts = [position for position, _header in iter_batches(data)]
+    path.write_bytes(data[: starts[len(starts) // 2]])
+
+
+@pytest.mark.spec("P1", "P5")
+def test_logs_that_lost_their_last_records_whole_cost_nothing(start_cluster: StartCluster) -> None:
+    """Of each partition where it is led, before any checkpoint: the file it wrote last is cut, emptied, or removed."""
+    cluster = start_cluster(log_segment_bytes="20000", replica_high_watermark_checkpoint_interval_ms="3600000")
+    load = Load(cluster, batch_size=5000)
+    try:
+        leaders = {partition: leader_of(cluster, TOPIC, partition) for partition in range(PARTITIONS)}
+        directories = [
+            cluster.layout.data_directory(leader) / f"{TOPIC}-{partition}" for partition, leader in leaders.items()
+        ]
+        eventually(lambda: all(len(segments(directory)) > 1 for directory in directories), "two segments")
+        cluster.kill_all()
+        for directory, damage in zip(directories, (cut_between_two_batches, empty, Path.unlink), strict=True):
+            damage(segments(directory)[-1])
+        cluster.start(PATIENCE_S)
+        cluster.wait_in_sync(PATIENCE_S)
+        load.wait_for_more()
+        load.finish()
+    finally:
+        load.abandon()
+
+
+def segments(directory: Path) -> list[Path]:
+    """Those that hold something, oldest first."""
+    return sorted(path for path in directory.glob("*.log") if path.stat().st_size)
 
 
 def listed(directory: Path) -> list[int]:
