@@ -16,6 +16,7 @@ import os
 import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from minikafka.records.batch import Buffer
@@ -57,8 +58,8 @@ class File(Protocol):
 class SlotFile(Protocol):
     """An open file whose parts are written over in place; closed with its last holder."""
 
-    def pwrite(self, data: bytes, position: int) -> None:
-        """Write at ``position``, making the file longer if need be. OSError: none, or a part, of it is written."""
+    def pwrite(self, data: bytes, position: int, /) -> int:
+        """Write at ``position``, making the file longer if need be; how many bytes, fewer where the disk is full."""
         ...
 
 
@@ -188,14 +189,11 @@ class OsFile:
 class OsSlotFile:
     """A descriptor opened without O_APPEND, with which Linux ignores positions."""
 
-    __slots__ = ("_fd",)
+    __slots__ = ("_fd", "pwrite")
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
-
-    def pwrite(self, data: bytes, position: int) -> None:
-        if os.pwrite(self._fd, data, position) != len(data):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self.pwrite = partial(os.pwrite, fd)  # a call less for each write of a log
 
     def __del__(self) -> None:
         os.close(self._fd)

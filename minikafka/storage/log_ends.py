@@ -4,9 +4,10 @@ What a killed process wrote is in the page cache, and there as long as the machi
 can tell a log that lost its end from one that was never longer, if it knows how far the log reached. This file tells,
 to the record; the checkpoints do so every few seconds only.
 
-A header of 64 bytes names the boot. Slots of 32 bytes follow: topic id, partition (int32), log end offset (int64) and
-the CRC-32 of these. A free slot is zeros. A slot that is damaged tells nothing, and so does a file of another boot.
-Therefore the file is never synced: whatever a power cut leaves of it, the next boot has another id.
+A header of 64 bytes names the boot. Slots of 64 bytes follow: topic id, partition (int32), 28 zeros, log end offset
+(int64), and that xor a key of topic id and partition. A free slot is zeros. A slot that is damaged, or written in part,
+tells nothing, and so does a file of another boot. Therefore the file is never synced: whatever a power cut leaves of
+it, the next boot has another id.
 
 A slot is a lower bound: the log reaches that far, or it is damaged.
 
@@ -25,6 +26,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 from zlib import crc32
@@ -44,10 +46,9 @@ LOG_ENDS_FILE: Final = "log-ends"
 
 _MAGIC: Final = b"ends\x00\x00\x00\x01"
 _HEADER: Final = struct.Struct(">8s52sI")
-_SLOT: Final = struct.Struct(">16siqI")
-_IDENTITY: Final = struct.Struct(">16si")
-_OFFSET: Final = struct.Struct(">q")
-_END: Final = struct.Struct(">qI")
+_SLOT: Final = struct.Struct(">16si28xQQ")
+_END_POSITION: Final = 48  # in a slot
+_pack_end: Final = struct.Struct(">QQ").pack
 _REMEDY: Final = "none needed: after a kill, a log that lost its last records may pass for whole if no checkpoint tells"
 
 
@@ -56,6 +57,11 @@ class LogKey(NamedTuple):
 
     topic_id: UUID
     partition: int
+
+    def digest(self) -> int:
+        """64 bits."""
+        identity = self.topic_id.bytes + self.partition.to_bytes(4, "big", signed=True)
+        return int.from_bytes(blake2b(identity, digest_size=8).digest(), "big")
 
 
 def read_log_ends(disk: Disk, directory: str, boot_id: str | None) -> Mapping[LogKey, int]:
@@ -73,9 +79,9 @@ def read_log_ends(disk: Disk, directory: str, boot_id: str | None) -> Mapping[Lo
     ends: dict[LogKey, int] = {}
     body = data[_HEADER.size :]
     for at in range(0, len(body) // _SLOT.size * _SLOT.size, _SLOT.size):
-        topic_id, partition, end, crc = _SLOT.unpack_from(body, at)
+        topic_id, partition, end, check = _SLOT.unpack_from(body, at)
         key = LogKey(UUID(bytes=topic_id), partition)
-        if key.topic_id != ZERO_TOPIC_ID and crc == crc32(_OFFSET.pack(end), _seed(key)):
+        if key.topic_id != ZERO_TOPIC_ID and end ^ check == key.digest():
             ends[key] = min(end, ends.get(key, end))
     return ends
 
@@ -101,29 +107,26 @@ NOT_NOTED: Final = UnknownEnd()
 class EndSlot(UnknownEnd):
     """The end of one log, in its slot."""
 
-    __slots__ = ("_ends", "_file", "_position", "_seed")
+    __slots__ = ("_digest", "_ends", "_file", "_position", "_pwrite")
 
     def __init__(self, ends: LogEnds, file: SlotFile, position: int, key: LogKey) -> None:
         self._ends = ends
-        self._file = file
-        self._position = position
-        self._seed = _seed(key)
+        self._file = file  # it is closed with its last holder
+        self._pwrite = file.pwrite
+        self._position = position + _END_POSITION
+        self._digest = key.digest()
 
     def note(self, end_offset: int) -> None:
         try:
-            self._write(end_offset)
+            self._pwrite(_pack_end(end_offset, end_offset ^ self._digest), self._position)
         except OSError as error:
             self._ends.not_noted(error)
 
     def lower(self, end_offset: int) -> None:
-        self._write(end_offset)
-
-    def _write(self, end_offset: int) -> None:
-        crc = crc32(_OFFSET.pack(end_offset), self._seed)
-        self._file.pwrite(_END.pack(end_offset, crc), self._position + _IDENTITY.size)
+        self._pwrite(_pack_end(end_offset, end_offset ^ self._digest), self._position)
 
     def free(self) -> None:
-        self._ends.free(self._position)
+        self._ends.free(self._position - _END_POSITION)
 
 
 class LogEnds:
@@ -200,10 +203,5 @@ def _header(boot_id: str) -> bytes:
     return _HEADER.pack(_MAGIC, name, crc32(_MAGIC + name))
 
 
-def _seed(key: LogKey) -> int:
-    return crc32(_IDENTITY.pack(key.topic_id.bytes, key.partition))
-
-
 def _slot(key: LogKey, end_offset: int) -> bytes:
-    crc = crc32(_OFFSET.pack(end_offset), _seed(key))
-    return _SLOT.pack(key.topic_id.bytes, key.partition, end_offset, crc)
+    return _SLOT.pack(key.topic_id.bytes, key.partition, end_offset, end_offset ^ key.digest())

@@ -56,7 +56,7 @@ class MountedFile:
         inode.append(data[:size])
         raise os_error(errno.ENOSPC, self._path)
 
-    def pwrite(self, data: bytes, position: int) -> None:
+    def pwrite(self, data: bytes, position: int, /) -> int:
         inode, disk = self._open_inode(), self._disk
         if disk.is_dead:
             raise Killed
@@ -68,6 +68,7 @@ class MountedFile:
                 raise os_error(errno.ENOSPC, self._path)
             disk.platter.used += grown
         inode.overwrite(position, data)
+        return len(data)
 
     def pread(self, size: int, position: int) -> bytes:
         inode = self._open_inode()

@@ -65,16 +65,6 @@ def test_slots_are_written_in_place_and_beyond_the_end(disk: OsDisk, tmp_path: P
         disk.open_slots(path + "-")
 
 
-def test_a_slot_that_is_written_in_part_is_a_full_disk(
-    disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    disk.write_bytes(str(tmp_path / "slots"), b"")
-    file = disk.open_slots(str(tmp_path / "slots"))
-    monkeypatch.setattr(os, "pwrite", lambda _fd, data, _position: len(data) - 1)
-    with pytest.raises(OSError, match="space"):
-        file.pwrite(b"12", 0)
-
-
 def test_write_atomic_replaces_and_leaves_no_temporary_file(disk: OsDisk, tmp_path: Path) -> None:
     path = str(tmp_path / "f")
     disk.write_atomic(path, b"old content")

@@ -35,7 +35,9 @@ KEY: Final = LogKey(TOPIC_ID, 0)
 CONFIG: Final = LogConfig(segment_bytes=400, index_interval_bytes=100)
 DIRECTORY: Final = f"{ROOT}/{WHERE}"
 HEADER_BYTES: Final = 64
-SLOT_BYTES: Final = 32
+SLOT_BYTES: Final = 64
+NOTE_BYTES: Final = 16
+UNUSED: Final = range(20, 48)  # of a slot
 
 
 def open_store(disk: Disk, *roots: str, boot_id: str | None = BOOT) -> LogStore:
@@ -277,11 +279,24 @@ def test_damage_to_a_slot_makes_its_end_unknown_and_no_other(platter: SimulatedD
     whole = disk.read_bytes(PATH)
     assert len(whole) == HEADER_BYTES + 2 * SLOT_BYTES
     for at in range(len(whole)):
+        if at >= HEADER_BYTES and (at - HEADER_BYTES) % SLOT_BYTES in UNUSED:
+            continue
         disk.write_bytes(PATH, whole[:at] + bytes([whole[at] ^ 0x10]) + whole[at + 1 :])
         left = {} if at < HEADER_BYTES else {LogKey(UUID(int=8), 3): 1} if at < HEADER_BYTES + SLOT_BYTES else {KEY: 2}
         assert ends(platter) == left, at
         disk.write_bytes(PATH, whole[:at])
         assert ends(platter) == ({KEY: 2} if at >= HEADER_BYTES + SLOT_BYTES else {})
+
+
+def test_a_slot_that_is_written_in_part_tells_nothing_else(platter: SimulatedDisk, log: Log) -> None:
+    disk = platter.mount()
+    before = disk.read_bytes(PATH)
+    for number in range(300):
+        append(log, b"%d" % number)
+    after = disk.read_bytes(PATH)
+    for at in range(len(before)):
+        disk.write_bytes(PATH, after[:at] + before[at:])
+        assert ends(platter).get(KEY, 0) in (0, 300)
 
 
 def test_of_two_slots_for_a_log_the_lower_counts(platter: SimulatedDisk, log: Log) -> None:
@@ -440,7 +455,7 @@ def test_many_batches_are_one_note(platter: SimulatedDisk) -> None:
     log.commit()
     assert [(operation.kind, operation.size) for operation in operations] == [
         ("append", operations[0].size),
-        ("overwrite", 12),
+        ("overwrite", NOTE_BYTES),
     ]
 
 
@@ -449,7 +464,7 @@ def test_a_leader_or_follower_moves_its_end_behind_the_slot_only(platter: Simula
     seen: list[int] = []
 
     def before(operation: Operation) -> None:
-        if operation.kind == "overwrite" and operation.size == 12:
+        if operation.kind == "overwrite" and operation.size == NOTE_BYTES:
             seen.append(log.log_end_offset)
 
     log = open_store(platter.mount(before)).create(WHERE, TOPIC_ID, CONFIG)
