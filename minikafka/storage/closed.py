@@ -15,67 +15,65 @@ from typing import Final
 from minikafka.storage.damage import DamageFound
 from minikafka.storage.disk import Disk, File
 from minikafka.storage.errors import BadBatchError, is_passing
-from minikafka.storage.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
-from minikafka.storage.leftovers import log_files
+from minikafka.storage.index import OFFSET_ENTRY_BYTES
 from minikafka.storage.scan import scan_headers
 from minikafka.storage.segment import (
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
-    TIME_INDEX_SUFFIX,
     WALK_CHUNK_BYTES,
     Segment,
 )
 from minikafka.storage.segment_list import SegmentList
 
 _OFFSET_ENTRY: Final = struct.Struct(">ii")
-_TIME_ENTRY: Final = struct.Struct(">qi")
 
 
-def check_listed(damage: DamageFound, segment_list: SegmentList, log_start_offset: int) -> None:
-    """A segment that is listed and not there is damage, unless the log starts behind it anyway."""
-    there = log_files(damage.disk, damage.directory)
-    missing = sorted(segment_list.bases - set(there))
-    bounds = sorted({*missing, *there})
+def check_listed(
+    damage: DamageFound, segment_list: SegmentList, segments: Sequence[Segment], log_start_offset: int
+) -> None:
+    """A segment that is listed and not there, or smaller, is damage, unless the log starts behind it anyway."""
+    sizes = {segment.base_offset: segment.size for segment in segments}
+    missing = segment_list.durable - sizes.keys()
+    short = {base for base, size in sizes.items() if size < segment_list.size_of(base)}
+    bounds = sorted({*missing, *sizes})
     for base, end_offset in zip_longest(bounds, bounds[1:]):
-        if base in missing and (end_offset is None or end_offset > log_start_offset):
+        if end_offset is not None and end_offset <= log_start_offset:
+            continue
+        if base in missing:
             damage.mark(base, "a segment is missing")
-    segment_list.remove(missing)  # the mark says it from now on
+        elif base in short:
+            damage.mark(base, f"the segment had {segment_list.size_of(base)} bytes", position=sizes[base])
+    segment_list.remove(missing, shrinking=short)  # the mark says it from now on
 
 
 def check_closed(damage: DamageFound, segments: Sequence[Segment]) -> None:
     """Segments that are believed must end as they did. What is behind damage stays, until it is fetched again."""
     for segment in segments:
-        bad = damage_of_closed(damage.disk, segment, segment.next_offset)
+        bad = _damage_at_end(damage.disk, segment)
         if bad is not None:
             path = segment.path(LOG_SUFFIX)
             damage.mark(segment.base_offset, bad.why, path=path, position=bad.position)
 
 
-def damage_of_closed(disk: Disk, segment: Segment, next_base_offset: int) -> BadBatchError | None:
-    """What is wrong with the end of ``segment``, behind which another one begins. Costs a few small reads.
-
-    Its indexes tell more than the batches when these are gone; an index that is damaged itself tells nothing.
-    """
+def _damage_at_end(disk: Disk, segment: Segment) -> BadBatchError | None:
+    """What is wrong with the last batches of ``segment``, behind which another one begins. Costs a few small reads."""
     try:
-        position, end_offset = _end(disk, segment)
-        last_indexed = _last_indexed(disk, segment)
+        end_offset = _end(disk, segment)
     except BadBatchError as error:
         return error
     except OSError as error:
         if is_passing(error):
             raise
         return BadBatchError(0, f"the file cannot be read ({error})")
-    if end_offset > next_base_offset:
-        return BadBatchError(position, f"offset {next_base_offset} should follow, but {end_offset} does")
-    if last_indexed is not None and end_offset <= last_indexed < next_base_offset:
-        return BadBatchError(position, f"the file ends before offset {last_indexed}, which its index has")
+    if end_offset > segment.next_offset:
+        return BadBatchError(segment.size, f"offset {segment.next_offset} should follow, but {end_offset} does")
     return None
 
 
 def end_of(disk: Disk, segment: Segment) -> int | None:
     """The offset that follows the last batch in the file; None when that cannot be read."""
     try:
-        return _end(disk, segment)[1]
+        return _end(disk, segment)
     except BadBatchError:
         return None
     except OSError as error:
@@ -84,15 +82,14 @@ def end_of(disk: Disk, segment: Segment) -> int | None:
         return None
 
 
-def _end(disk: Disk, segment: Segment) -> tuple[int, int]:
-    """Where the file ends, and the offset that follows its last batch."""
+def _end(disk: Disk, segment: Segment) -> int:
     file = disk.open_read(segment.path(LOG_SUFFIX))
     tail = _last_entry(disk, segment.path(OFFSET_INDEX_SUFFIX), OFFSET_ENTRY_BYTES)
     start = 0 if tail is None else _OFFSET_ENTRY.unpack(tail)[1]
     try:
-        return segment.size, _walk(file, start, segment)
+        return _walk(file, start, segment)
     except BadBatchError:
-        return segment.size, _walk(file, 0, segment)  # the index may be what is damaged
+        return _walk(file, 0, segment)  # the index may be what is damaged
 
 
 def _walk(file: File, start: int, segment: Segment) -> int:
@@ -102,12 +99,6 @@ def _walk(file: File, start: int, segment: Segment) -> int:
     for _position, header in scan_headers(file, start, segment.size, WALK_CHUNK_BYTES):
         end_offset = header.next_offset
     return end_offset
-
-
-def _last_indexed(disk: Disk, segment: Segment) -> int | None:
-    """An offset that the segment had, by its time index: of the batch with the largest timestamp."""
-    tail = _last_entry(disk, segment.path(TIME_INDEX_SUFFIX), TIME_ENTRY_BYTES)
-    return None if tail is None else segment.base_offset + int(_TIME_ENTRY.unpack(tail)[1])
 
 
 def _last_entry(disk: Disk, path: str, size: int) -> bytes | None:

@@ -10,8 +10,8 @@ aborted one supersede nothing. A batch whose records nobody can tell from each o
 
 :func:`plan`, :func:`prepare_swap` and :func:`complete` run on the event loop, :meth:`CompactionJob.step` and
 :meth:`CompactionJob.publish` anywhere. Files change as Kafka changes them, so that a crash at any point leaves the old
-segments or the new ones: written and synced as ``.cleaned``; those that are merged into others taken off the list of
-segments; renamed to ``.swap`` (from here on recovery finishes it); the old ones taken away; renamed into place.
+segments or the new ones: written and synced as ``.cleaned``; the list of segments told what goes and what is to
+shrink; renamed to ``.swap`` (from here on recovery finishes it); the old ones taken away; renamed into place.
 """
 
 from __future__ import annotations
@@ -258,7 +258,8 @@ def prepare_swap(log: Log, job: CompactionJob) -> bool:
         job.discard()
         return False
     job.store_bounds = log.prepare_bounds()
-    job.removal = log.segment_list.take_off(segment.base_offset for old, _new in job.groups for segment in old[1:])
+    merged = [segment.base_offset for old, _new in job.groups for segment in old[1:]]
+    job.removal = log.segment_list.take_off(merged, shrinking=[new.base_offset for _old, new in job.groups])
     return True
 
 

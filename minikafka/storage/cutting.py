@@ -69,7 +69,9 @@ class Cutter:
                 dropped=_taken_out(dropped),
                 touched=log.producers.since(floor),
                 lower_recorded=log.lower_recorded(floor, end_floor),
-                removal=log.segment_list.take_off(segment.base_offset for segment in dropped),
+                removal=log.segment_list.take_off(
+                    [segment.base_offset for segment in dropped], shrinking=[log.active_base_offset]
+                ),
             ),
             floor,
         )

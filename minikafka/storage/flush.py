@@ -19,6 +19,7 @@ from minikafka.storage.disk import Disk, File
 from minikafka.storage.durable_end import DurableEnd
 from minikafka.storage.errors import StorageFailure, is_passing
 from minikafka.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX, Segment
+from minikafka.storage.segment_list import Listing
 
 if TYPE_CHECKING:
     from minikafka.storage.log import Log
@@ -34,11 +35,10 @@ class FlushJob:
         "_files",
         "_paths",
         "_store_epochs",
-        "_store_list",
-        "bases",
         "error",
         "generation",
         "is_done",
+        "listing",
         "names_version",
         "sealed",
         "small_files",
@@ -58,8 +58,7 @@ class FlushJob:
         paths: Sequence[str],
         directories: Sequence[str],
         store_epochs: Callable[[], None],
-        bases: Sequence[int],
-        store_list: Callable[[], None],
+        listing: Listing,
         durable_end: DurableEnd | None,
     ) -> None:
         self.up_to_offset = up_to_offset
@@ -74,8 +73,7 @@ class FlushJob:
         self._paths = [*small_files, *paths]
         self._directories = directories
         self._store_epochs = store_epochs
-        self.bases = bases
-        self._store_list = store_list
+        self.listing = listing
         self._durable_end = durable_end
 
     def run(self) -> None:
@@ -92,7 +90,7 @@ class FlushJob:
             for directory in self._directories:
                 self._disk.fsync_dir(directory)
             self._store_epochs()
-            self._store_list()  # behind the names: what is listed must be there
+            self.listing.store()  # last: what is listed must be there
             if self._durable_end is not None:
                 self._durable_end.note(self.up_to_offset)
         except OSError as error:
@@ -118,12 +116,15 @@ class FlushJob:
 
 
 class Flusher:
-    """What of a log is not durable yet: batches above its recovery point, names, small files."""
+    """What of a log is not durable yet: batches above its recovery point, names, small files.
+
+    ``_sealed``: segments whose indexes are in memory only, for they were rolled, or made again by a recovery.
+    """
 
     def __init__(self, log: Log, *, is_believed: bool) -> None:
         self._log = log
         self._unsynced: list[str] = []  # small files
-        self._sealed: list[Segment] = []  # their indexes are in memory only
+        self._sealed = [segment for segment in log.segments.closed if not segment.is_index_written]
         self._names_version = 0 if is_believed else 1  # grows with each file that is made or renamed
         self._synced_names_version = 0
         self._last_flush_ms = NO_TIMESTAMP
@@ -155,7 +156,7 @@ class Flusher:
         """True when a rolled segment, the list of segments, ``flush.messages`` or ``flush.ms`` asks for a flush."""
         log = self._log
         unflushed = log.log_end_offset - log.recovery_point
-        if self._sealed or log.segment_list.is_stale(log.segments.bases):
+        if self._sealed or log.segment_list.is_stale(log.segments):
             return True
         return unflushed > 0 and (
             log.recovery_point < log.segments.active.base_offset
@@ -181,7 +182,7 @@ class Flusher:
         self._sealed = [segment for segment in self._sealed if segment not in job.sealed]
         if job.generation == log.generation:
             log.recovery_point = max(log.recovery_point, job.up_to_offset)
-            log.segment_list.stored(job.bases)
+            log.segment_list.stored(job.listing)
             self._last_flush_ms = wall_ms
 
     def flush(self) -> None:
@@ -246,7 +247,6 @@ class Flusher:
             paths=[path for file, path in files if file is None] + indexes,
             directories=[log.directory, dirname(log.directory)] if syncs_names else [],
             store_epochs=log.epochs.prepare_store(log.disk, log.directory),
-            bases=tuple(log.segments.bases),
-            store_list=log.segment_list.prepare_store(log.segments.bases),
+            listing=log.segment_list.prepare_store(log.segments),
             durable_end=log.durable_end,
         )

@@ -6,7 +6,7 @@ segment far from where the log ends. None of that may stop a start, or move an e
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Container
 from typing import Final
 
 import structlog
@@ -32,18 +32,24 @@ def rename_impostors(disk: Disk, directory: str) -> None:
             set_aside(disk, directory, name, "its name is no offset")
 
 
-def drop_stray_segments(disk: Disk, segments: list[Segment], is_durable: Callable[[int], bool]) -> None:
-    """An empty last segment begins where the log ends, for a roll made it: any other one is not of the log.
+def drop_stray_segments(disk: Disk, segments: list[Segment], listed: Container[int], recovery_point: int) -> None:
+    """An empty segment that no flush has listed is the log's only where a roll made it: last, and where the log ends.
 
-    Unless a flush has seen it (``is_durable``, by base offset): the cleaner leaves gaps before it.
+    The last one also if it begins at or below the recovery point: the cleaner leaves gaps there.
     """
-    while len(segments) > 1 and not segments[-1].size and not is_durable(segments[-1].base_offset):
-        end_offset = end_of(disk, segments[-2])
-        if end_offset is None or end_offset == segments[-1].base_offset:
-            return
-        stray = segments.pop()
-        name = f"{file_name(stray.base_offset)}{LOG_SUFFIX}"
-        set_aside(disk, stray.directory, name, f"it is empty, and the log ends at offset {end_offset}")
+    for at in reversed(range(len(segments))):
+        segment = segments[at]
+        if segment.size or segment.base_offset in listed or len(segments) == 1:
+            continue
+        if segment is segments[-1] and (at == 0 or _may_be_active(disk, segments[at - 1], segment, recovery_point)):
+            continue
+        del segments[at]
+        name = f"{file_name(segment.base_offset)}{LOG_SUFFIX}"
+        set_aside(disk, segment.directory, name, "it is empty, and does not begin where the log ends")
+
+
+def _may_be_active(disk: Disk, before: Segment, last: Segment, recovery_point: int) -> bool:
+    return last.base_offset <= recovery_point or end_of(disk, before) in (None, last.base_offset)
 
 
 def set_aside(disk: Disk, directory: str, name: str, why: str) -> None:

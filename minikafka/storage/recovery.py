@@ -23,14 +23,13 @@ name is renamed; a segment that cannot be read is kept aside; one that is listed
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 from minikafka.model import NO_EPOCH
 from minikafka.records.batch import LOG_OVERHEAD, BatchHeader
 from minikafka.storage.batch_index import BatchIndex
-from minikafka.storage.closed import check_closed, check_listed, damage_of_closed
+from minikafka.storage.closed import check_closed, check_listed
 from minikafka.storage.config import LogConfig
 from minikafka.storage.damage import (
     CORRUPT_SUFFIX,
@@ -118,8 +117,8 @@ class _Loader:
         self.durable_end = read_durable_end(self.disk, self.directory)
         self.segment_list = SegmentList(self.disk, self.directory)
         remove_leftovers(self.disk, self.directory)
-        check_listed(self.damage, self.segment_list, self.log_start_offset)
         self._find_segments()
+        check_listed(self.damage, self.segment_list, self.segments, self.log_start_offset)
         is_believed = (
             bool(self.segments) and self.last_stop.is_clean and self._load_epochs() and self._activate_believed()
         )
@@ -182,13 +181,13 @@ class _Loader:
             size = self.disk.size(f"{self.directory}/{file_name(base)}{LOG_SUFFIX}")
             self.segments.append(self._segment(base, size))
         if self.last_stop.keeps_writes:
-            drop_stray_segments(self.disk, self.segments, self._is_durable)
+            drop_stray_segments(self.disk, self.segments, self.segment_list.durable, self.recovery_point)
         for segment, behind in pairwise(self.segments):
             segment.next_offset = behind.base_offset
 
     def _is_durable(self, base_offset: int) -> bool:
         """A flush has made durable that a segment begins there, and what lies before."""
-        return base_offset in self.segment_list.bases or base_offset <= self.recovery_point
+        return base_offset in self.segment_list.durable or base_offset <= self.recovery_point
 
     def _segment(self, base_offset: int, size: int) -> Segment:
         return Segment(
@@ -225,7 +224,7 @@ class _Loader:
             self._report(last, last.size, f"the log is to start at offset {self.log_start_offset}", None)
             self.log_start_offset = self.segments[0].base_offset
             return
-        self._take_off(self.segments)
+        self.segment_list.remove(segment.base_offset for segment in self.segments)
         for segment in reversed(self.segments):
             for path in segment.detach():
                 self.disk.unlink(path)
@@ -298,14 +297,13 @@ class _Loader:
         if expected > found or (expected < found and not self._may_end_early(segment, found)):
             return BadBatchError(segment.size, f"offset {expected} should follow, but {found} does")
         segment.next_offset = found
-        segment.seal()
+        segment.deactivate()  # the next flush writes its indexes, and syncs them
         return None
 
     def _may_end_early(self, segment: Segment, found: int) -> bool:
         """The cleaner leaves gaps in what is durable only. A follower rolls behind a gap that no segment can span."""
-        if self._is_durable(found):
-            return damage_of_closed(self.disk, segment, found) is None
-        return self.last_stop.keeps_writes and found - segment.base_offset > MAX_RELATIVE_OFFSET
+        is_far = found - segment.base_offset > MAX_RELATIVE_OFFSET
+        return self._is_durable(found) or (is_far and self.last_stop.keeps_writes)
 
     def _cut(self, at: int, bad: BadBatchError) -> None:
         """The log ends at the bad batch; what lies behind it is a torn tail or evidence of corruption."""
@@ -317,7 +315,7 @@ class _Loader:
             write_torn_mark(self.disk, self.directory)
         if is_corrupt:
             self._report(segment, bad.position, bad.why, keep_aside(self.disk, path, bad.position, file_size))
-        self._take_off(behind)
+        self.segment_list.remove([later.base_offset for later in behind], shrinking=[segment.base_offset])
         for later in reversed(behind):
             self._remove_behind(later, is_corrupt)
         del self.segments[at + 1 :]
@@ -356,10 +354,6 @@ class _Loader:
 
     def _report(self, segment: Segment, position: int, why: str, aside: str | None) -> None:
         self.damage.mark(segment.next_offset, why, path=segment.path(LOG_SUFFIX), position=position, aside=aside)
-
-    def _take_off(self, segments: Sequence[Segment]) -> None:
-        """Their files are about to go."""
-        self.segment_list.remove(segment.base_offset for segment in segments)
 
     def _remove_behind(self, segment: Segment, is_corrupt: bool) -> None:
         self.cache.forget(segment)

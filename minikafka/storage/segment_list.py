@@ -1,11 +1,13 @@
-"""The file ``segments`` of a log: the base offsets of its segments.
+"""The file ``segments`` of a log: where its segments begin, and how large the closed ones are.
 
-A directory in which all files of a segment are missing looks like one in which retention or the cleaner was at work. So
-a log lists what it has. The list is used one way: a segment that is listed and not there is damage. What is there and
-not listed is judged as if there were no list, and so is everything when the list itself cannot be read.
+A directory in which all files of a segment are missing looks like one in which retention or the cleaner was at work; a
+file that was cut between two batches looks whole. So a log lists what it has. The list is used one way: a segment that
+is listed and not there, or smaller, is damage. What is there and not listed is judged as if there were no list, and so
+is everything when the list itself cannot be read.
 
-Hence the order of things. A segment is listed once its name is durable, by a flush. It is taken off the list, durably,
-before its files go: by retention, a cut, the cleaner, a recovery. Until they went, no flush puts it on again.
+Hence the order of things. A segment is listed once its name is durable, and its size once all of it is: by a flush. It
+is taken off the list, durably, before its files go: by retention, a cut, the cleaner, a recovery; and so is the size of
+one that is to shrink. Until that is over, no flush puts it on again.
 
 A log with its first segment alone has no list: were that missing, nothing would be there.
 
@@ -14,7 +16,7 @@ The first line is the CRC-32C of the rest, which has the form of Kafka's checkpo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Set
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -23,17 +25,30 @@ from crc32c import crc32c
 
 from minikafka.storage.checkpoints import DamagedCheckpointError, format_checkpoint, parse_checkpoint
 from minikafka.storage.disk import Disk
+from minikafka.storage.segments import Segments
 from minikafka.storage.small_file import SmallFile
 
 SEGMENTS_FILE: Final = "segments"
+UNKNOWN_SIZE: Final = -1
+
+Sizes = dict[int, int]
+"""Bytes by base offset, oldest first; :data:`UNKNOWN_SIZE` of one that grows or may shrink."""
 
 log = structlog.get_logger(__name__)
 
 
-class Removal(NamedTuple):
-    """Segments on their way out. Call ``store``, in any thread, before their files go."""
+class Listing(NamedTuple):
+    """What a flush lists: call ``store``, in any thread, once names and batches are durable."""
 
-    bases: frozenset[int]
+    version: int
+    store: Callable[[], None]
+
+
+class Removal(NamedTuple):
+    """Segments on their way out, and others that may shrink. Call ``store``, in any thread, before files change."""
+
+    gone: frozenset[int]
+    shrinking: frozenset[int]
     store: Callable[[], None]
 
 
@@ -45,52 +60,66 @@ class SegmentList:
         found = _read(disk, f"{directory}/{SEGMENTS_FILE}")
         self._disk = disk
         self._file = SmallFile(disk, f"{directory}/{SEGMENTS_FILE}")
-        self._noted: Sequence[int] | None = found  # the newest version; None: there is no file
+        self._noted = found  # the newest version; None: there is no file
         self._version = 0 if found is None else 1
-        self._durable = set(found or ())  # names of files that no power cut takes away
-        self._leaving: list[Removal] = []
+        self._durable = found or {}  # of that, what no power cut takes away
+        self._removals: list[Removal] = []
+        self._looked_at = -1  # the version of the segments that the list is known to agree with
         self._file.found(self._version)
 
     @property
-    def bases(self) -> Set[int]:
-        """Of the segments that are known to be there, with everything before them: a flush saw to that."""
-        return self._durable
+    def durable(self) -> Set[int]:
+        """Base offsets of segments that are known to be there, with everything before them: a flush saw to that."""
+        return self._durable.keys()
 
-    def prepare_store(self, bases: Sequence[int]) -> Callable[[], None]:
-        """List these, once their names are durable: in any thread, by a flush."""
-        if self.is_stale(bases):
-            self._note(self._without_leaving(bases))
-        return self._storing()
+    def size_of(self, base_offset: int) -> int:
+        """Bytes that the file of a segment has at least, as far as that is known."""
+        return self._durable.get(base_offset, UNKNOWN_SIZE)
 
-    def stored(self, bases: Iterable[int]) -> None:
-        """A flush has listed them, and nothing was cut since it began."""
-        self._durable.update(self._without_leaving(bases))
+    def prepare_store(self, segments: Segments) -> Listing:
+        """For a flush, which calls ``store`` last. Then :meth:`stored`."""
+        if self.is_stale(segments):
+            self._note(self._rows(segments))
+        return Listing(self._version, self._storing())
 
-    def is_stale(self, bases: Sequence[int]) -> bool:
+    def stored(self, listing: Listing) -> None:
+        """A flush has listed them."""
+        if listing.version == self._version:  # nothing was taken off since
+            self._durable = self._noted or {}
+
+    def is_stale(self, segments: Segments) -> bool:
         """True when these segments are there, and the list does not say so."""
-        if self._noted is None and len(bases) < 2:
+        if self._looked_at == segments.version or (self._noted is None and len(segments) < 2):
             return False
-        return self._noted != (self._without_leaving(bases) if self._leaving else bases)
+        if self._noted != self._rows(segments):
+            return True
+        self._looked_at = segments.version
+        return False
 
-    def take_off(self, bases: Iterable[int]) -> Removal:
-        """The files of these are to go; :meth:`gone` must follow."""
-        removed = frozenset(bases)
-        self._durable -= removed
-        if removed and self._noted is not None:
-            self._note([base for base in self._noted if base in self._durable])
-        removal = Removal(removed, self._storing() if removed else _nothing)
-        self._leaving.append(removal)
+    def take_off(self, bases: Iterable[int], shrinking: Iterable[int] = ()) -> Removal:
+        """The files of ``bases`` are to go, those of ``shrinking`` may be smaller soon; :meth:`gone` must follow."""
+        gone, less = frozenset(bases), frozenset(shrinking)
+        store = _nothing
+        if self._noted is not None and (gone or self._has_size(less)):
+            known = {base: self._durable[base] for base in self._noted if base in self._durable and base not in gone}
+            self._durable = {base: UNKNOWN_SIZE if base in less else size for base, size in known.items()}
+            self._note(self._durable)
+            store = self._storing()
+        removal = Removal(gone, less, store)
+        self._removals.append(removal)
+        self._looked_at = -1
         return removal
 
-    def remove(self, bases: Iterable[int]) -> None:
-        """Take these off durably, here and now: their files are about to go, or went already."""
-        removal = self.take_off(bases)
+    def remove(self, bases: Iterable[int], shrinking: Iterable[int] = ()) -> None:
+        """The same, durably, here and now: the files are about to change, or did already."""
+        removal = self.take_off(bases, shrinking)
         removal.store()
         self.gone(removal)
 
     def gone(self, removal: Removal) -> None:
-        """The files went, or stay: a flush lists them again."""
-        self._leaving = [other for other in self._leaving if other is not removal]
+        """It is over, one way or the other: a flush lists what is there."""
+        self._removals = [other for other in self._removals if other is not removal]
+        self._looked_at = -1
 
     def relocated(self, directory: str) -> None:
         """The log is now found in another directory, with its list."""
@@ -98,39 +127,47 @@ class SegmentList:
         self._file = SmallFile(self._disk, f"{directory}/{SEGMENTS_FILE}")
         self._file.found(version)
 
-    def _note(self, bases: Sequence[int]) -> None:
-        if bases != self._noted:
-            self._noted = list(bases)
-            self._version += 1
+    def _has_size(self, bases: Iterable[int]) -> bool:
+        noted = self._noted or {}
+        known = (rows.get(base, UNKNOWN_SIZE) for base in bases for rows in (noted, self._durable))
+        return any(size != UNKNOWN_SIZE for size in known)
+
+    def _note(self, rows: Sizes) -> None:
+        self._noted = rows
+        self._version += 1
 
     def _storing(self) -> Callable[[], None]:
-        if self._noted is None:
-            return _nothing
-        return partial(_store, self._file, self._version, self._noted)
+        return _nothing if self._noted is None else partial(_store, self._file, self._version, self._noted)
 
-    def _without_leaving(self, bases: Iterable[int]) -> list[int]:
-        return [base for base in bases if not any(base in removal.bases for removal in self._leaving)]
+    def _rows(self, segments: Segments) -> Sizes:
+        gone = {base for removal in self._removals for base in removal.gone}
+        less = {base for removal in self._removals for base in removal.shrinking} | {segments.active.base_offset}
+        return {
+            segment.base_offset: UNKNOWN_SIZE if segment.base_offset in less else segment.size
+            for segment in segments
+            if segment.base_offset not in gone
+        }
 
 
 def _nothing() -> None:
-    """There is no list."""
+    """There is no list, or nothing to change."""
 
 
-def _store(file: SmallFile, version: int, bases: Sequence[int]) -> None:
+def _store(file: SmallFile, version: int, rows: Sizes) -> None:
     if version > file.durable_version:
-        content = format_checkpoint([str(base)] for base in bases)
+        content = format_checkpoint((str(base), str(size)) for base, size in rows.items())
         file.store(version, f"{crc32c(content):08x}\n".encode() + content)
 
 
-def _read(disk: Disk, path: str) -> list[int] | None:
+def _read(disk: Disk, path: str) -> Sizes | None:
     """None when there is no list; one that cannot be read tells nothing, and is made anew."""
     try:
         crc, _, content = disk.read_bytes(path).partition(b"\n")
         if int(crc, 16) != crc32c(content):
             raise DamagedCheckpointError("the checksum is wrong")
-        return [int(base) for (base,) in parse_checkpoint(content)]
+        return {int(base): int(size) for base, size in parse_checkpoint(content)}
     except FileNotFoundError:
         return None
     except (DamagedCheckpointError, ValueError) as error:
         log.warning("list of segments unreadable", path=path, why=str(error), effect="it is made anew")
-        return []
+        return {}

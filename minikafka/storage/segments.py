@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
 
 from minikafka.storage.segment import Segment
 
 
 class Segments:
-    """At least one segment, base offsets growing."""
+    """At least one segment, base offsets growing. ``version`` grows with each change of which these are."""
 
-    __slots__ = ("_bases", "_segments", "active")
+    __slots__ = ("_bases", "_segments", "active", "version")
 
     def __init__(self, segments: list[Segment]) -> None:
         assert segments
@@ -20,6 +20,7 @@ class Segments:
         self._bases = [segment.base_offset for segment in segments]
         assert all(a < b for a, b in pairwise(self._bases))
         self.active = segments[-1]
+        self.version = 0
 
     def __iter__(self) -> Iterator[Segment]:
         return iter(self._segments)
@@ -39,11 +40,6 @@ class Segments:
         return self._segments[self.index_of(offset) :]
 
     @property
-    def bases(self) -> Sequence[int]:
-        """Base offsets, oldest first."""
-        return self._bases
-
-    @property
     def closed(self) -> list[Segment]:
         """Every segment but the active one."""
         return self._segments[:-1]
@@ -56,6 +52,7 @@ class Segments:
     def add(self, segment: Segment) -> None:
         """``segment`` is the active one now."""
         assert segment.base_offset > self._bases[-1]
+        self.version += 1
         self._segments.append(segment)
         self._bases.append(segment.base_offset)
         self.active = segment
@@ -64,6 +61,7 @@ class Segments:
         """Remove the segments that begin behind ``offset``, but the first; oldest first. The last left is active."""
         keep = self.index_of(offset) + 1
         dropped = self._segments[keep:]
+        self.version += 1
         del self._segments[keep:]
         del self._bases[keep:]
         self.active = self._segments[-1]
@@ -72,10 +70,12 @@ class Segments:
     def replace_last(self, segment: Segment) -> None:
         """Another object in the place of the active segment."""
         assert segment.base_offset == self._bases[-1]
+        self.version += 1
         self._segments[-1] = self.active = segment
 
     def replace_all(self, segment: Segment) -> None:
         """Start anew with one segment."""
+        self.version += 1
         self._segments[:] = [segment]
         self._bases[:] = [segment.base_offset]
         self.active = segment
@@ -84,6 +84,7 @@ class Segments:
         """Remove the oldest ``count`` segments; the active one stays."""
         assert count < len(self._segments)
         dropped = self._segments[:count]
+        self.version += 1
         del self._segments[:count]
         del self._bases[:count]
         return dropped
@@ -93,5 +94,6 @@ class Segments:
         at = self._segments.index(old[0])
         assert self._segments[at : at + len(old)] == old
         assert at + len(old) < len(self._segments)
+        self.version += 1
         self._segments[at : at + len(old)] = new
         self._bases[at : at + len(old)] = [segment.base_offset for segment in new]

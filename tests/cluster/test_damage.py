@@ -116,4 +116,4 @@ def segments(directory: Path) -> list[Path]:
 
 
 def listed(directory: Path) -> list[int]:
-    return sorted(SegmentList(OsDisk(), str(directory)).bases)
+    return sorted(SegmentList(OsDisk(), str(directory)).durable)

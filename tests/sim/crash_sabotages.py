@@ -26,7 +26,8 @@ from minikafka.storage.producer_state import ProducerState
 from minikafka.storage.recovery import _Loader
 from minikafka.storage.registration import Registrations
 from minikafka.storage.segment import Segment
-from minikafka.storage.segment_list import Removal, SegmentList
+from minikafka.storage.segment_list import Listing, Removal, SegmentList
+from minikafka.storage.segments import Segments
 from minikafka.storage.tail import Tail
 from minikafka.testing.disk import MountedDisk
 
@@ -89,7 +90,7 @@ def a_cut_does_not_lower_the_recorded_high_watermark(
     return checkpoints._store
 
 
-@SUITE.replaces(LogDir, "_settle", seed=3)
+@SUITE.replaces(LogDir, "_settle", seed=2)
 def what_a_killed_process_left_is_not_synced(directory: LogDir) -> None:
     """A start builds on what it sees, which a power cut may still take back."""
 
@@ -170,15 +171,30 @@ def recovery_looks_at_what_was_compacted(job: CompactionJob) -> None:
 
 
 @SUITE.replaces(SegmentList, "take_off", seed=2)
-def segments_go_while_they_are_listed(segment_list: SegmentList, bases: Any) -> Removal:
+def segments_go_while_they_are_listed(segment_list: SegmentList, bases: Any, shrinking: Any = ()) -> Removal:
     """What retention, a cut or the cleaner took looks lost after a crash."""
-    return Removal(frozenset(), lambda: None)
+    return Removal(frozenset(), frozenset(), lambda: None)
 
 
-@SUITE.replaces(SegmentList, "_without_leaving", seed=6)
-def a_flush_lists_again_what_is_to_go(segment_list: SegmentList, bases: Any) -> list[int]:
+_take_off = SegmentList.take_off
+
+
+@SUITE.replaces(SegmentList, "take_off", seed=2)
+def segments_shrink_while_their_size_is_listed(segment_list: SegmentList, bases: Any, shrinking: Any = ()) -> Removal:
+    """What a cut or the cleaner left of a segment looks damaged after a crash."""
+    return _take_off(segment_list, bases)
+
+
+@SUITE.replaces(SegmentList, "_rows", seed=6)
+def a_flush_lists_again_what_is_to_go(segment_list: SegmentList, segments: Segments) -> dict[int, int]:
     """What retention or the cleaner takes looks lost after a crash, when a flush came between."""
-    return list(bases)
+    return {segment.base_offset: segment.size for segment in segments.closed} | {segments.active.base_offset: -1}
+
+
+@SUITE.replaces(SegmentList, "stored", seed=187)
+def a_flush_vouches_for_what_went_since_it_began(segment_list: SegmentList, listing: Listing) -> None:
+    """The next removal lists again what an earlier one took off."""
+    segment_list._durable = segment_list._durable | (segment_list._noted or {})
 
 
 _run_flush = FlushJob.run
@@ -187,14 +203,14 @@ _run_flush = FlushJob.run
 @SUITE.replaces(FlushJob, "run", seed=0)
 def segments_are_listed_before_their_names_are_durable(job: FlushJob) -> None:
     """A power cut takes a segment that was promised to nobody, and it looks lost."""
-    job._store_list()
+    job.listing.store()
     _run_flush(job)
 
 
 # Registrations
 
 
-@SUITE.plants(seed=26)
+@SUITE.plants(seed=9)
 def any_orderly_stop_vouches_for_the_records(patch: Any) -> None:
     """A broker that lost records and then stopped orderly continues its registration, and stays in sync."""
     patch.setattr(LogStore, "clean_shutdown_broker_epoch", AnyEpoch())

@@ -346,3 +346,19 @@ def test_a_log_that_was_mended_is_not_damaged_again_by_the_checkpoints_of_what_i
     log.refetched()
     platter.kill()
     assert started(platter).corruption is None
+
+
+def test_indexes_that_a_start_made_anew_are_durable_with_its_first_flush() -> None:
+    platter = SimulatedDisk()
+    store = store_on(platter.mount())
+    append(store.create(WHERE, TOPIC_ID, CONFIG), b"a")
+    store.close({})
+    log = started(platter)
+    log.roll()
+    append(log, b"b")
+    platter.kill()
+    done: list[Operation] = []
+    store_on(platter.mount(before=done.append))
+    for kind in (".index", ".timeindex"):
+        changes = [operation.kind for operation in done if operation.path.endswith(f"{0:020d}{kind}")]
+        assert changes[-1:] == ["fsync"]

@@ -12,7 +12,9 @@ from minikafka.records.batch import iter_batches
 from minikafka.storage.config import LogConfig
 from minikafka.storage.disk import OsDisk
 from minikafka.storage.log import Log
-from minikafka.storage.segment_list import SEGMENTS_FILE, SegmentList
+from minikafka.storage.segment import Segment, SegmentCache
+from minikafka.storage.segment_list import SEGMENTS_FILE, UNKNOWN_SIZE, SegmentList
+from minikafka.storage.segments import Segments
 
 BYTES = 250  # of a segment: a few batches
 COMPACTED = LogConfig(segment_bytes=4 * BYTES, cleanup_policy=frozenset({"compact"}), min_cleanable_dirty_ratio=0.0)
@@ -22,7 +24,7 @@ STOPS = ["stopped", "killed", "power lost"]
 
 def filled(log: Log, count: int = 9) -> Log:
     for at in range(count):
-        append(log, b"%d" % at * 30, keys=(b"%d" % (at % 2),), timestamp=NOW_MS + at)
+        append(log, b"%d" % at * 30, keys=(b"%d" % (at % 2),))
     return log
 
 
@@ -31,7 +33,7 @@ def bases_of(log: Log) -> list[int]:
 
 
 def listed(disk: OsDisk, directory: str) -> set[int]:
-    return set(SegmentList(disk, directory).bases)
+    return set(SegmentList(disk, directory).durable)
 
 
 def stop(log: Log, how: str) -> None:
@@ -237,8 +239,19 @@ def test_a_list_that_cannot_be_read_tells_nothing_and_is_made_anew(
     assert listed(disk, directory) == set(bases_of(log))
 
 
+def segments(disk: OsDisk, *bases: int) -> Segments:
+    cache = SegmentCache()
+    return Segments([Segment(disk, "", base, cache=cache, index_interval_bytes=1, size=base + 1) for base in bases])
+
+
+def store(list_: SegmentList, segments: Segments) -> None:
+    listing = list_.prepare_store(segments)
+    listing.store()
+    list_.stored(listing)
+
+
 def test_every_flipped_bit_of_a_list_is_noticed(disk: OsDisk, directory: str) -> None:
-    SegmentList(disk, directory).prepare_store([0, 12, 345])()
+    store(SegmentList(disk, directory), segments(disk, 0, 12, 345))
     path = f"{directory}/{SEGMENTS_FILE}"
     data = disk.read_bytes(path)
     assert listed(disk, directory) == {0, 12, 345}
@@ -259,20 +272,22 @@ def test_a_log_of_one_segment_has_no_list(open_log: OpenLog, disk: OsDisk, direc
 
 def test_a_flush_that_was_overtaken_lists_nothing_that_went(disk: OsDisk, directory: str) -> None:
     list_ = SegmentList(disk, directory)
-    list_.prepare_store([0, 10])()
-    list_.stored([0, 10])
-    late = list_.prepare_store([0, 10, 20])
+    store(list_, segments(disk, 0, 10))
+    late = list_.prepare_store(segments(disk, 0, 10, 20))
     removal = list_.take_off([0])
     removal.store()
     assert listed(disk, directory) == {10}, "20 may not be durable yet"
-    late()
+    late.store()
     assert listed(disk, directory) == {10}
-    list_.stored([0, 10, 20])
+    list_.stored(late)
     list_.gone(removal)
-    assert list_.is_stale([10, 20])
-    list_.prepare_store([10, 20])()
+    list_.remove([30])
+    assert listed(disk, directory) == {10}, "what went is not listed again"
+    left = segments(disk, 10, 20)
+    assert list_.is_stale(left)
+    store(list_, left)
     assert listed(disk, directory) == {10, 20}
-    assert not list_.is_stale([10, 20])
+    assert not list_.is_stale(left)
 
 
 def test_a_segment_whose_name_is_not_durable_is_not_listed(open_log: OpenLog, disk: OsDisk, directory: str) -> None:
@@ -286,12 +301,56 @@ def test_a_segment_whose_name_is_not_durable_is_not_listed(open_log: OpenLog, di
     assert listed(disk, directory) == durable - {0}
 
 
-def test_the_end_of_a_segment_before_a_listed_one_is_missed(open_log: OpenLog, disk: OsDisk, directory: str) -> None:
-    """Its indexes tell, whatever the checkpoint of the recovery point says."""
+@pytest.mark.spec("P5")
+@pytest.mark.parametrize("how", STOPS)
+@pytest.mark.parametrize("recovery_point", [0, 9])
+def test_the_end_of_a_segment_is_missed_that_was_cut_between_two_batches(
+    open_log: OpenLog, disk: OsDisk, directory: str, how: str, recovery_point: int
+) -> None:
+    """Its size tells; the batches look whole."""
     log = filled(open_log(segment_bytes=BYTES))
-    log.flush()
-    path = f"{directory}/{bases_of(log)[1]:020d}.log"
+    base = bases_of(log)[1]
+    stop(log, how)
+    path = f"{directory}/{base:020d}.log"
     data = disk.read_bytes(path)
     *_, (last, _header) = iter_batches(data)
     disk.write_bytes(path, data[:last])
-    assert reopened(open_log, "killed", recovery_point=0).corruption is not None
+    log = reopened(open_log, how, recovery_point=recovery_point)
+    assert log.corruption is not None
+    assert log.corruption.offset == base
+
+
+@pytest.mark.parametrize("how", STOPS)
+def test_the_size_of_a_segment_that_was_cut_is_forgotten(
+    open_log: OpenLog, disk: OsDisk, directory: str, how: str
+) -> None:
+    log = filled(open_log(segment_bytes=BYTES))
+    log.flush()
+    base = bases_of(log)[1]
+    assert SegmentList(disk, directory).size_of(base) == log.segments[1].size
+    log.truncate_to(base + 1)
+    assert SegmentList(disk, directory).size_of(base) == UNKNOWN_SIZE
+    stop(log, how)
+    log = reopened(open_log, how)
+    assert (log.corruption, log.log_end_offset) == (None, base + 1)
+    filled(log)
+    stop(log, how)
+    assert reopened(open_log, how).corruption is None
+
+
+@pytest.mark.spec("P6")
+@pytest.mark.parametrize("how", ["stopped", "killed"])
+def test_an_empty_file_among_the_listed_ones_is_no_segment(
+    open_log: OpenLog, disk: OsDisk, directory: str, how: str
+) -> None:
+    log = filled(open_log(segment_bytes=BYTES))
+    first, second, third, *_ = bases_of(log)
+    log.maybe_increment_log_start_offset(second)
+    assert log.delete_old_segments(9, NOW_MS) == 1
+    stop(log, how)
+    for stray in (first, third - 1):
+        disk.write_bytes(f"{directory}/{stray:020d}.log", b"")
+    with capture_logs() as lines:
+        log = reopened(open_log, how, recovery_point=9)
+    assert len(lines) == 2
+    assert (log.corruption, log.log_start_offset, log.log_end_offset) == (None, second, 9)
