@@ -60,6 +60,7 @@ class Dispatcher:
     ) -> None:
         """``open_to_strangers``: what a peer may ask before it is authenticated; None: everything."""
         self._node = node
+        self.on_read_event_end = node.on_read_event_end
         self._open_to_strangers = open_to_strangers
         self._plain = {key: handler for key, handler in handlers.items() if not inspect.iscoroutinefunction(handler)}
         self._waiting = {key: handler for key, handler in handlers.items() if inspect.iscoroutinefunction(handler)}
@@ -96,9 +97,6 @@ class Dispatcher:
                 self._call(ApiKey(key), frame, position, context)
         except WireError as error:
             raise FrameError(str(error)) from error
-
-    def on_read_event_end(self) -> None:
-        self._node.on_read_event_end()
 
     # -- the slower kinds -------------------------------------------------------------------------------------------
 

@@ -322,6 +322,16 @@ class Connection(asyncio.BufferedProtocol):
 
     def _settle(self) -> None:
         """Read from the socket or not, as it is now."""
+        outbox = self._outbox
+        if (
+            self.replies_held + self._buffer.capacity <= ALLOWANCE_BYTES
+            and len(self._replies) < MAX_REPLIES_IN_FLIGHT
+            and self._turns.left > 0
+            and outbox is not None
+            and not (outbox.queued_bytes or self._excess or self._writing_paused)
+            and not (self._reading_paused or self._in_line or self._suspended)
+        ):
+            return  # as nearly always: it is read from, and nothing speaks against that
         transport = self._transport
         if transport is None or transport.is_closing():
             return

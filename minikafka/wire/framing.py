@@ -76,16 +76,13 @@ class ReceiveBuffer:
         assert initial_size > PREFIX_SIZE
         self.size_max = size_max
         self._initial_size = initial_size
+        self.capacity = initial_size
+        """How many bytes are allocated."""
         self._buffer = _allocated(initial_size)
         self._view = memoryview(self._buffer)
         self._start = 0
         self._filled = 0
         self._quiet_reads = 0
-
-    @property
-    def capacity(self) -> int:
-        """How many bytes are allocated."""
-        return len(self._buffer)
 
     def __len__(self) -> int:
         """How many received bytes have not been taken yet."""
@@ -94,7 +91,7 @@ class ReceiveBuffer:
     @property
     def must_grow_much(self) -> bool:
         """The buffer is full of one frame, and so large that growing takes long: :meth:`grow` when there is time."""
-        return self._filled == len(self._buffer) >= self.READ_SIZE_MAX and self._start == 0
+        return self._filled == self.capacity >= self.READ_SIZE_MAX and self._start == 0
 
     def grow(self) -> int:
         """Make room for more of the frame; how many bytes were copied for that."""
@@ -107,22 +104,23 @@ class ReceiveBuffer:
 
         Frames given out before are invalid from here on.
         """
-        full = self._filled == len(self._buffer)
+        full = self._filled == self.capacity
         if self._start == self._filled:
             self._start = self._filled = 0
             if self._quiet_reads >= self.QUIET_READS:
                 self.trim()
-        if full and len(self._buffer) < self.COMFORTABLE_SIZE:
-            self._replace(2 * len(self._buffer))
-        elif (len(self._buffer) - self._filled) * 4 < len(self._buffer):
+        capacity = self.capacity
+        if full and capacity < self.COMFORTABLE_SIZE:
+            self._replace(2 * capacity)
+        elif (capacity - self._filled) * 4 < capacity:
             self._make_room()
         return self._view[self._filled : self._filled + self.READ_SIZE_MAX]
 
     def received(self, count: int) -> None:
         """Take note that `count` bytes were written into what :meth:`writable` returned."""
         self._filled += count
-        assert self._filled <= len(self._buffer)
-        self._quiet_reads = self._quiet_reads + 1 if self._filled * 4 <= len(self._buffer) else 0
+        assert self._filled <= self.capacity
+        self._quiet_reads = self._quiet_reads + 1 if self._filled * 4 <= self.capacity else 0
 
     def feed(self, data: Buffer) -> None:
         """Receive a copy of `data`."""
@@ -187,6 +185,7 @@ class ReceiveBuffer:
             self._view.release()
             try:
                 buffer.resize(size)
+                self.capacity = size
                 return
             except (BufferError, SystemError):  # a frame is still referred to; or this system moves no mappings
                 pass
@@ -199,7 +198,7 @@ class ReceiveBuffer:
         buffer = _allocated(size)
         view = memoryview(buffer)
         view[:waiting] = self._view[self._start : self._filled]
-        self._buffer, self._view = buffer, view
+        self._buffer, self._view, self.capacity = buffer, view, size
         self._start, self._filled = 0, waiting
 
 

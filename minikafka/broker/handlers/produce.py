@@ -12,7 +12,7 @@ from typing import Final
 
 import structlog
 
-from minikafka.broker.context import RequestContext
+from minikafka.broker.context import CLIENT_ELEMENTS_MAX, RequestContext
 from minikafka.broker.delayed import ProduceResult
 from minikafka.broker.handlers.new_leaders import NewLeader, new_leader, reached_at
 from minikafka.broker.logs import one_line
@@ -44,8 +44,9 @@ Batches = list[tuple[TopicPartition, Buffer | None]]
 
 def handle(frame: memoryview, position: int, context: RequestContext) -> None:
     """Stage what the request brings; it is answered from :class:`PendingProduce` after the write."""
-    request, _ = decoder(ProduceRequest, context.version)(frame, position, context.elements_max)
-    node, acks, version = context.node, request.acks, context.version
+    node, version = context.node, context.version
+    request, _ = decoder(ProduceRequest, version)(frame, position, CLIENT_ELEMENTS_MAX)
+    acks = request.acks
     results: list[ProduceResult] = []
     if acks not in _KNOWN_ACKS or request.transactional_id is not None:
         refusal = _refusal(request)
@@ -78,7 +79,7 @@ def _stage_later(copy: bytearray, position: int, context: RequestContext, staged
 
     Meanwhile the connection handles nothing: the order of its requests is that of its producer's batches.
     """
-    request, _ = decoder(ProduceRequest, context.version)(memoryview(copy), position, context.elements_max)
+    request, _ = decoder(ProduceRequest, context.version)(memoryview(copy), position, CLIENT_ELEMENTS_MAX)
     context.reply.hold(len(copy))
     context.connection.suspend()
     context.node.tasks.start(_look_inside(request, staged, context), "keys")
@@ -117,7 +118,7 @@ class PendingProduce:
     def __init__(self, context: RequestContext, acks: int, timeout_ms: int, results: Sequence[ProduceResult]) -> None:
         self._context = context
         self._acks = acks
-        self._timeout_ms = timeout_ms
+        self._timeout_ms = timeout_ms if timeout_ms < LONGEST_WAIT_MS else LONGEST_WAIT_MS
         self._results = results
 
     def on_written(self) -> None:
@@ -125,8 +126,8 @@ class PendingProduce:
         if self._acks == NONE:
             self._finish_unanswered()
         else:
-            replicas, wait_ms = self._context.node.replicas, min(self._timeout_ms, LONGEST_WAIT_MS)
-            waiting = replicas.await_acks(self._results, self._acks, wait_ms, self._answer)
+            replicas = self._context.node.replicas
+            waiting = replicas.await_acks(self._results, self._acks, self._timeout_ms, self._answer)
             if waiting is not None:
                 self._context.reply.cancel_with_connection(waiting.cancel)
 

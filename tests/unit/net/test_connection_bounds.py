@@ -99,3 +99,30 @@ async def test_a_connection_that_waits_for_its_answers_is_neither_late_nor_idle(
     async with asyncio.timeout(TIMEOUT_S):
         assert await reader.readexactly(6 * (MAX_REPLIES_IN_FLIGHT + 1)) == request * (MAX_REPLIES_IN_FLIGHT + 1)
     writer.close()
+
+
+async def test_answers_of_no_bytes_behind_one_that_waits_are_counted(
+    desk: Desk, listen: Listen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They hold nothing, so no memory stands for them; what came behind is handled when they have left."""
+    keep, handled = desk.on_frame, []
+
+    def on_frame(connection: Connection, frame: memoryview) -> None:
+        handled.append(bytes(frame))
+        if len(handled) == 1:
+            keep(connection, frame)
+        else:
+            connection.open_reply().skip()  # acks=0
+
+    monkeypatch.setattr(desk, "on_frame", on_frame)
+    listener = await listen()
+    _, writer = await asyncio.open_connection(*listener.endpoint)
+    count = MAX_REPLIES_IN_FLIGHT + 7
+    writer.write((len(b"ask").to_bytes(4) + b"ask") * count)
+    await until(lambda: len(handled) == MAX_REPLIES_IN_FLIGHT)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert len(handled) == MAX_REPLIES_IN_FLIGHT
+    desk.answer()
+    await until(lambda: len(handled) == count)
+    writer.close()
