@@ -4,10 +4,14 @@ A leader's append is two steps, so that the batches of one read event cost one s
 checks a batch against the producer's state, gives it offsets and the leader epoch in place, and remembers the slice;
 ``commit`` writes all staged slices with one ``writev`` and only then moves ``log_end_offset``. A staged slice belongs
 to the caller's receive buffer and is not looked at again after ``commit``. Nothing staged is ever visible.
+
+A write must end where the file should. One that does not tells that somebody cut the file under this process: behind
+the cut every position is another one, and after a restart the log would have a gap as compaction leaves them.
 """
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from minikafka.errors import ErrorCode, KafkaError
@@ -24,14 +28,22 @@ from minikafka.records.control import EndTxnMarker
 from minikafka.storage.errors import IllegalLogState
 from minikafka.storage.follower import checked_batches
 from minikafka.storage.index import MAX_RELATIVE_OFFSET
-from minikafka.storage.segment import StagedBatch
+from minikafka.storage.segment import LOG_SUFFIX, StagedBatch
 from minikafka.storage.snapshots import marker_in, replay
 
 if TYPE_CHECKING:
     from minikafka.storage.log import Log
+    from minikafka.storage.segment import Segment
 
 
 _new_tuple: Final = tuple.__new__  # a NamedTuple without its Python-level constructor: a third of the time
+
+
+def _cut_under_us(segment: Segment, end: int) -> FileNotFoundError:
+    """What this process wrote to the file is not there any more."""
+    return FileNotFoundError(
+        errno.ENOENT, f"it ends at byte {end} and not at {segment.size}: the file was changed", segment.path(LOG_SUFFIX)
+    )
 
 
 class AppendInfo(NamedTuple):
@@ -103,10 +115,13 @@ class Appender:
             raise log.failure
         if not self._staged:
             return
+        active = log.segments.active
         try:
-            log.segments.active.append(self._buffers, self._staged)
+            end = active.append(self._buffers, self._staged)
         except OSError as error:
             log.fail("append to", error)
+        if end != active.size and log.can_be_remade:
+            log.fail("append to", _cut_under_us(active, end))
         log.end_slot.note(self._next_offset)
         log.log_end_offset = self._next_offset
         self._staged.clear()

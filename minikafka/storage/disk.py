@@ -37,8 +37,8 @@ class DiskSpace(NamedTuple):
 class File(Protocol):
     """An open file. Appends go to its end whatever else happens to it."""
 
-    def append(self, buffers: Sequence[Buffer]) -> None:
-        """Write all buffers at the end, in order."""
+    def append(self, buffers: Sequence[Buffer]) -> int:
+        """Write all buffers at the end, in order; where the file ends now."""
         ...
 
     def pread(self, size: int, position: int) -> bytes:
@@ -127,16 +127,17 @@ class OsFile:
     def __init__(self, fd: int) -> None:
         self._fd = fd
 
-    def append(self, buffers: Sequence[Buffer]) -> None:
+    def append(self, buffers: Sequence[Buffer]) -> int:
         if len(buffers) == 1:
             buffer = buffers[0]
             written = os.write(self._fd, buffer)
             if written != len(buffer):
                 self._append_rest(buffers, written)
-            return
-        for start in range(0, len(buffers), MAX_BUFFERS_PER_WRITE):
-            some = buffers[start : start + MAX_BUFFERS_PER_WRITE]
-            self._append_rest(some, os.writev(self._fd, some))
+        else:
+            for start in range(0, len(buffers), MAX_BUFFERS_PER_WRITE):
+                some = buffers[start : start + MAX_BUFFERS_PER_WRITE]
+                self._append_rest(some, os.writev(self._fd, some))
+        return os.lseek(self._fd, 0, os.SEEK_CUR)
 
     def _append_rest(self, buffers: Sequence[Buffer], written: int) -> None:
         """Continue after a short write; one that makes no progress is a full disk."""

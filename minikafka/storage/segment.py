@@ -198,13 +198,16 @@ class Segment:
 
     # -- appending --------------------------------------------------------------------------------------------------
 
-    def append(self, buffers: Sequence[Buffer], batches: Sequence[StagedBatch]) -> None:
-        """Write ``buffers``, which hold ``batches``, with one system call. OSError leaves the state as it was."""
+    def append(self, buffers: Sequence[Buffer], batches: Sequence[StagedBatch]) -> int:
+        """Write ``buffers``, which hold ``batches``, with one system call. OSError leaves the state as it was.
+
+        Where the file ends now: not at :attr:`size` if it was cut under this process.
+        """
         file, index, tail = self._file, self._index, self._tail
         assert file is not None
         assert index is not None
         assert tail is not None
-        file.append(buffers)
+        end = file.append(buffers)
         position = self.size
         for last_offset, size, max_timestamp in batches:
             index.note(last_offset, position, size, max_timestamp)
@@ -212,6 +215,7 @@ class Segment:
             position += size
         self.size = position
         self.next_offset = last_offset + 1
+        return end
 
     def seal(self) -> None:
         """Stop being active and write the indexes."""

@@ -31,7 +31,7 @@ class MountedFile:
         self._inode: Inode | None = inode
         self._descriptor: int | None = None
 
-    def append(self, buffers: Sequence[Buffer]) -> None:
+    def append(self, buffers: Sequence[Buffer]) -> int:
         data = bytes(buffers[0]) if len(buffers) == 1 else b"".join(buffers)
         inode, disk = self._open_inode(), self._disk
         if disk.is_dead:
@@ -43,6 +43,7 @@ class MountedFile:
                 self._write(inode, data[: end.written])
                 raise
         self._write(inode, data)
+        return len(inode.content)
 
     def _write(self, inode: Inode, data: bytes) -> None:
         """As much of it as there is room for; ENOSPC when that is not all."""

@@ -217,9 +217,9 @@ class FailingFile(HastyFile):
         self._disk = disk
         self._path = path
 
-    def append(self, buffers: Sequence[Buffer]) -> None:
+    def append(self, buffers: Sequence[Buffer]) -> int:
         self._disk.check("append", self._path)
-        super().append(buffers)
+        return super().append(buffers)
 
     def fsync(self) -> None:
         self._disk.check("fsync", self._path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -88,6 +89,22 @@ def test_a_segment_that_goes_while_one_looks_is_not_missed(store: LogStore) -> N
     look.run()
     look.complete()
     assert not log.has_lost_files
+
+
+@pytest.mark.spec("P5")
+@pytest.mark.parametrize("change", [-1, 1])
+def test_an_append_that_does_not_end_where_it_should_damages_the_log(store: LogStore, change: int) -> None:
+    """Another process cut the file, or wrote to it: what is appended would be at no position that the log knows."""
+    log = log_of(store)
+    append(log, b"before")
+    path = Path(log.segments.active.path(".log"))
+    os.truncate(path, path.stat().st_size + change)
+    end_offset = log.log_end_offset
+    with pytest.raises(StorageFailure, match="the file was changed"):
+        append(log, b"more")
+    assert log.has_lost_files
+    assert log.log_end_offset == end_offset, "nothing is acknowledged"
+    assert log_of(store, OTHER).corruption is None
 
 
 def expire(log: Log) -> None:
