@@ -5,34 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from planted.registry import Suite
-from sim_faults import WEIGHTS
-from sim_invariants import InvariantViolatedError
-from sim_scenario import simulate
+from fault_sabotages import suite_of
 
 from minikafka.metadata.controller import brokers
+from minikafka.replication.leader import LeaderState
+from minikafka.storage import recovery
+from minikafka.storage.errors import StorageFailure
+from minikafka.storage.log import Log
+from minikafka.storage.presence import PresenceLook
 from minikafka.storage.registration import Registrations
+from minikafka.storage.segment import Segment
 
-DURATION_S = 15.0
-OTHERS = tuple(name for name in WEIGHTS if name != "media")
-
-
-def run(seed: int) -> None:
-    """One seed; InvariantViolatedError when it fails."""
-    report = simulate(seed, DURATION_S, without=OTHERS)
-    if not report.ok:
-        raise InvariantViolatedError(report.violation)
+MEDIA = suite_of("media", "whole clusters whose disks go bad", "media")
 
 
-def trace_of(seed: int) -> str:
-    """Everything that happens with one seed."""
-    return "\n".join(simulate(seed, DURATION_S, without=OTHERS, tracing=True).trace)
-
-
-SUITE = Suite("media", "whole clusters whose disks go bad", run, 500, (InvariantViolatedError,), trace_of, is_slow=True)
-
-
-@SUITE.plants()
+@MEDIA.plants(seed=6)
 def a_registration_is_believed_whatever_it_lacks(patch: Any) -> None:
     """A log that is missing, or that does not say whose it is, stays in ISR and ELR, and leads empty (row 1)."""
     lost = brokers._lost
@@ -43,7 +30,7 @@ def a_registration_is_believed_whatever_it_lacks(patch: Any) -> None:
     patch.setattr(brokers, "_lost", believing)
 
 
-@SUITE.plants()
+@MEDIA.plants()
 def damaged_replicas_are_claimed(patch: Any) -> None:
     """A node names every log it has as whole, those found damaged too."""
 
@@ -54,3 +41,54 @@ def damaged_replicas_are_claimed(patch: Any) -> None:
         return {topic_id: tuple(sorted(numbers)) for topic_id, numbers in found.items()}
 
     patch.setattr(Registrations, "whole_replicas", whole)
+
+
+@MEDIA.plants(seed=10)
+def a_log_may_end_anywhere_after_a_kill(patch: Any) -> None:
+    """Neither the checkpointed high watermark nor anything else says how far a log went (row 2)."""
+    patch.setattr(recovery._Loader, "_must_reach", lambda loader: loader.recovery_point)
+
+
+@MEDIA.plants(seed=22)
+def segments_that_are_gone_are_not_missed(patch: Any) -> None:
+    """The list of segments is not read: a log that lost one seems to begin later, or to be compacted."""
+    patch.setattr(recovery, "check_listed", lambda *_: None)
+
+
+@MEDIA.plants()
+def foreign_files_are_segments(patch: Any) -> None:
+    """An empty file with an offset for a name is the active segment."""
+    patch.setattr(recovery, "rename_impostors", lambda *_: None)
+    patch.setattr(recovery, "drop_stray_segments", lambda *_: None)
+
+
+@MEDIA.plants()
+def leaders_believe_what_they_wrote(patch: Any) -> None:
+    """A leader never reads again what its followers refuse again and again."""
+    patch.setattr(LeaderState, "on_records_sent", lambda *_: False)
+
+
+@MEDIA.plants()
+def missing_files_fail_their_directory(patch: Any) -> None:
+    """One partition's files are gone, and the node stops."""
+
+    def fail(log: Log, what: str, error: OSError) -> None:
+        failure = StorageFailure(f"could not {what} {log.directory}: {error}")
+        log.go_offline(failure)
+        log._hooks.on_failure(failure)
+        raise failure
+
+    patch.setattr(Log, "fail", fail)
+    patch.setattr(PresenceLook, "complete", lambda look: None)
+
+
+@MEDIA.plants(seed=22)
+def writes_may_end_anywhere(patch: Any) -> None:
+    """A file that was cut under a running node goes on behind the cut, with a gap that looks like compaction's."""
+    append = Segment.append
+
+    def as_expected(segment: Segment, *arguments: Any) -> int:
+        append(segment, *arguments)
+        return segment.size
+
+    patch.setattr(Segment, "append", as_expected)

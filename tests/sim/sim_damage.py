@@ -8,7 +8,7 @@ removed, a foreign file in its directory, the directory gone.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from posixpath import basename, dirname
 from typing import Final
 
@@ -42,11 +42,14 @@ class Strokes:
             self._directory,
         )
 
-    def strike(self, hows: Sequence[How]) -> list[Damage]:
-        """Damage something. ``hows``: in which ways bytes of files may be; "lost" among them: files may go, too."""
+    def strike(self, hows: Sequence[How], spared: Collection[str] = ()) -> list[Damage]:
+        """Damage something. ``hows``: in which ways bytes of files may be; "lost" among them: files may go, too.
+
+        ``spared``: names of files that stay as they are.
+        """
         is_shaped = "lost" in hows and self._rng.random() < 0.5
         done = self._rng.choice(self._shapes)() if is_shaped else []
-        return done or self._file(hows)
+        return done or self._file(hows, spared)
 
     def strike_own_writes(self, hows: Sequence[How]) -> list[Damage]:
         """Change the newest bytes of a log that its node leads."""
@@ -76,17 +79,17 @@ class Strokes:
 
     # -- any file -----------------------------------------------------------------------------------------------------
 
-    def _file(self, hows: Sequence[How]) -> list[Damage]:
-        rng, kinds = self._rng, self._files_by_kind()
+    def _file(self, hows: Sequence[How], spared: Collection[str]) -> list[Damage]:
+        rng, kinds = self._rng, self._files_by_kind(spared)
         path = rng.choice(kinds[rng.choice(sorted(kinds))])
         of_last = LAST_BYTES if path.endswith(".log") and rng.random() < 0.5 else None
         return [damage(self._machine.disk, path, rng.choice(hows), rng, of_last=of_last)]
 
-    def _files_by_kind(self) -> dict[str, list[str]]:
+    def _files_by_kind(self, spared: Collection[str]) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {}
         for path in self._machine.disk.files():
             name = basename(path)
-            if not name.endswith(NOT_DAMAGED) and "-delete/" not in path:
+            if not name.endswith(NOT_DAMAGED) and "-delete/" not in path and name not in spared:
                 kind = next((suffix for suffix in BY_SUFFIX if name.endswith(suffix)), name)
                 is_metadata = path.startswith(METADATA_DIRECTORY)
                 is_active = kind == ".log" and name == max(segments(self._machine, dirname(path)))

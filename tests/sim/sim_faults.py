@@ -64,7 +64,7 @@ class Faults:
     def __init__(
         self,
         cluster: SimulatedCluster,
-        mean_pause_s: float = 3.0,
+        mean_pause_s: float,
         without: Collection[str] = frozenset(),
         *,
         is_flushed: bool = False,
@@ -278,7 +278,7 @@ class Faults:
             return
         if not machines or (not self._is_flushed and self._lost_power and not self._is_in_sync()):
             return
-        self._lost_power = True
+        self._lost_power = self.beyond.has_lost_power = True
         self._count("power loss")
         for machine in rng.sample(machines, rng.randrange(1, 1 + len(machines)) if self._is_flushed else 1):
             machine.lose_power()
@@ -303,6 +303,7 @@ class Faults:
     def _lose_all_power(self) -> None:
         if self.media.machine is not None or self.beyond.partition:
             return  # damaged since this was planned
+        self.beyond.has_lost_power = True
         for machine in self._cluster.machines.values():
             if not machine.disk.has_failed_sync:
                 machine.lose_power()

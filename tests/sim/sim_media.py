@@ -18,13 +18,17 @@ from sim_cluster import Machine, SimulatedCluster
 from sim_damage import Strokes
 from sim_invariants import METADATA_DIRECTORY, METADATA_NAME, bytes_of, segments, unequal
 
+from minikafka.storage.log_ends import LOG_ENDS_FILE
 from minikafka.storage.meta import META_FILE
+from minikafka.storage.segment_list import SEGMENTS_FILE
 from minikafka.testing.disk.damage import HOWS, Damage, How, damage, let_pass
 from minikafka.testing.disk.inodes import Inode
 
 WRONG: Final[tuple[How, ...]] = tuple(how for how in HOWS if how != "unreadable")
 UNREADABLE: Final[tuple[How, ...]] = ("unreadable",)
 PASSES_AFTER_S: Final = 15.0
+WITNESSES: Final = (LOG_ENDS_FILE, SEGMENTS_FILE)
+"""They tell what a log has lost: one that goes with what it tells of is damage that nothing shows."""
 LOG_SIZE_MAX: Final = 1 << 60
 REPAIR_MARK: Final = "repair-in-progress"
 
@@ -36,6 +40,7 @@ class Media:
         self._cluster = cluster
         self.machine: Machine | None = None
         self.damages: list[Damage] = []
+        self._not_looked_at: list[Damage] = []
         self._struck_at = 0.0
         self._struck_incarnation = 0
         self.on_whole: Callable[[Machine], None] = lambda machine: None
@@ -52,7 +57,11 @@ class Media:
 
     def strike(self, machine: Machine, hows: Sequence[How]) -> None:
         """Damage something on its disk. ``hows``: the ways in which files may be."""
-        self._note(machine, self._strokes(machine).strike(hows))
+        if machine.incarnation > self._struck_incarnation:
+            self._not_looked_at.clear()
+        if not any(basename(one.path) in WITNESSES for one in self._not_looked_at):
+            spared = WITNESSES if self._not_looked_at else ()
+            self._note(machine, self._strokes(machine).strike(hows, spared))
 
     def strike_own_writes(self, machine: Machine, hows: Sequence[How]) -> None:
         """Damage what its node wrote as a leader, if it is one."""
@@ -61,6 +70,7 @@ class Media:
     def _note(self, machine: Machine, done: list[Damage]) -> None:
         assert machine is self.machine
         self.damages += done
+        self._not_looked_at += done
         self._struck_at, self._struck_incarnation = self._cluster.simulator.now, machine.incarnation
         for each in done:
             self._cluster.say(machine.host, f"media: {each}")

@@ -17,10 +17,7 @@ from minikafka.broker.replicas import Replicas
 from minikafka.client.producing.accumulator import Accumulator
 from minikafka.model import Isolation
 from minikafka.raft.effects import PersistElection
-from minikafka.replication.leader import LeaderState
-from minikafka.replication.local_replica import LocalReplica
 from minikafka.storage.epochs import LeaderEpochCache
-from minikafka.storage.producer_state import ProducerState
 from minikafka.testing.disk import MountedFile
 
 DURATION_S = 30.0
@@ -60,14 +57,6 @@ def consumers_read_what_is_not_committed(partition: Partition, isolation: Isolat
     return partition.log.log_end_offset
 
 
-@SUITE.replaces(LeaderState, "maybe_advance_high_watermark", seed=6)
-def the_high_watermark_is_the_log_end(leader: LeaderState, now_ms: int) -> bool:
-    """The leader waits for nobody."""
-    moved = leader.high_watermark < leader.log_end_offset
-    leader.high_watermark = leader.log_end_offset
-    return moved
-
-
 # Logs and their epochs
 
 
@@ -75,17 +64,6 @@ def the_high_watermark_is_the_log_end(leader: LeaderState, now_ms: int) -> bool:
 def epochs_are_lost_on_restart(patch: Any) -> None:
     """The leader-epoch checkpoint is not read, and what the log knows is not rebuilt."""
     patch.setattr(LeaderEpochCache, "load", classmethod(lambda cls, disk, directory: cls()))
-
-
-@SUITE.plants(listed="sequence state lost on failover")
-def followers_do_not_count_sequences(patch: Any) -> None:
-    """A replica that becomes leader knows no producer's batches."""
-    patch.setattr("minikafka.storage.appending.replay", lambda *_: None)
-
-
-@SUITE.replaces(ProducerState, "check", seed=1)
-def duplicates_are_not_recognised(manager: ProducerState, header: Any) -> None:
-    """A batch that is sent again is written again."""
 
 
 # Disks
@@ -97,10 +75,12 @@ def writes_wait_in_the_process(patch: Any) -> None:
     append, fsync, pread = MountedFile.append, MountedFile.fsync, MountedFile.pread
     waiting: dict[MountedFile, list[bytes]] = {}
 
-    def append_later(file: MountedFile, buffers: Sequence[Any]) -> None:
+    def append_later(file: MountedFile, buffers: Sequence[Any]) -> int:
         waiting.setdefault(file, []).extend(bytes(buffer) for buffer in buffers)
+        end = file.size() + sum(map(len, waiting[file]))
         if sum(map(len, waiting[file])) > 8192:
             append(file, waiting.pop(file))
+        return end
 
     def flush(file: MountedFile) -> None:
         if file in waiting:
@@ -127,12 +107,6 @@ async def votes_are_kept_in_memory(log: MetadataLog, state: PersistElection) -> 
 @SUITE.replaces(MetadataLog, "flush")
 async def the_metadata_log_is_not_synced(log: MetadataLog) -> None:
     """Metadata counts as durable while it is in the page cache."""
-
-
-@SUITE.plants()
-def flush_messages_is_ignored(patch: Any) -> None:
-    """What should be synced before it is acknowledged is not."""
-    patch.setattr(LocalReplica, "is_sync_due", property(lambda replica: False))
 
 
 # Roles

@@ -79,9 +79,13 @@ def simulate(
     *,
     without: Collection[str] = frozenset(),
     extra: Collection[str] = frozenset(),
+    mean_pause_s: float = 3.0,
     tracing: bool = False,
 ) -> Report:
-    """Run one seed. ``without``: faults that are left out; ``extra``: those that only come where they are asked for."""
+    """Run one seed. ``without``: faults that are left out; ``extra``: those that only come where they are asked for.
+
+    ``mean_pause_s``: from one fault to the next.
+    """
     report = Report(seed)
     began = time.process_time()
     simulator = Simulator(seed)
@@ -102,7 +106,7 @@ def simulate(
     workload = Workload(cluster, {"t": 2, "flushed": 1}, rate=20.0)
     invariants = Invariants(cluster)
     is_flushed = "log.flush.interval.messages" in node_settings
-    faults = Faults(cluster, without=without, is_flushed=is_flushed, extra=extra)
+    faults = Faults(cluster, mean_pause_s, without=without, is_flushed=is_flushed, extra=extra)
     simulator.after_turn = invariants.after_turn
     invariants.on_election = faults.on_election
     invariants.is_damaged, invariants.is_latent = faults.media.is_damaged, faults.media.is_latent

@@ -1,0 +1,63 @@
+"""Planted bugs that one kind of fault shows, and that hide among all the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from planted.registry import Suite
+from sim_faults import EXTRA, WEIGHTS
+from sim_invariants import InvariantViolatedError
+from sim_scenario import Report, simulate
+
+from minikafka.replication.leader import LeaderState
+from minikafka.replication.local_replica import LocalReplica
+from minikafka.storage.producer_state import ProducerState
+
+DURATION_S = 10.0
+PAUSE_S = 1.0
+
+
+def suite_of(name: str, what: str, *faults: str) -> Suite:
+    """Whole clusters to which nothing but these faults happens, and often."""
+    without = [each for each in WEIGHTS | EXTRA if each not in faults]
+
+    def simulated(seed: int, *, tracing: bool = False) -> Report:
+        return simulate(seed, DURATION_S, without=without, extra=faults, mean_pause_s=PAUSE_S, tracing=tracing)
+
+    def run(seed: int) -> None:
+        if not (report := simulated(seed)).ok:
+            raise InvariantViolatedError(report.violation)
+
+    def trace(seed: int) -> str:
+        return "\n".join(simulated(seed, tracing=True).trace)
+
+    return Suite(name, what, run, 500, (InvariantViolatedError,), trace, is_slow=True)
+
+
+POWER = suite_of("power", "whole clusters that lose power", "power loss", "power loss after a failover")
+FAILOVERS = suite_of("failovers", "whole clusters whose leaders die", "kill leader", "pause", "cut one way")
+
+
+@POWER.plants(seed=15)
+def flush_messages_is_ignored(patch: Any) -> None:
+    """What should be synced before it is acknowledged is not."""
+    patch.setattr(LocalReplica, "is_sync_due", property(lambda replica: False))
+
+
+@FAILOVERS.plants(listed="sequence state lost on failover", seed=1)
+def followers_do_not_count_sequences(patch: Any) -> None:
+    """A replica that becomes leader knows no producer's batches."""
+    patch.setattr("minikafka.storage.appending.replay", lambda *_: None)
+
+
+@FAILOVERS.replaces(LeaderState, "maybe_advance_high_watermark", seed=0)
+def the_high_watermark_is_the_log_end(leader: LeaderState, now_ms: int) -> bool:
+    """The leader waits for nobody."""
+    moved = leader.high_watermark < leader.log_end_offset
+    leader.high_watermark = leader.log_end_offset
+    return moved
+
+
+@FAILOVERS.replaces(ProducerState, "check", seed=0)
+def duplicates_are_not_recognised(manager: ProducerState, header: Any) -> None:
+    """A batch that is sent again is written again."""
