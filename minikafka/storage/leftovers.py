@@ -10,8 +10,10 @@ from collections.abc import Sequence
 
 from minikafka.storage.disk import Disk
 from minikafka.storage.errors import BadBatchError
+from minikafka.storage.impostors import set_aside
 from minikafka.storage.scan import scan_headers
 from minikafka.storage.segment import DELETED_SUFFIX, INDEX_SUFFIXES, LOG_SUFFIX, SUFFIXES, file_name, offset_in
+from minikafka.storage.segment_list import UNKNOWN_SIZE, SegmentList
 
 CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
@@ -27,7 +29,7 @@ def _offsets(names: Sequence[str], suffix: str) -> list[int]:
     return sorted(offset for name in names if (offset := offset_in(name, suffix)) is not None)
 
 
-def remove_leftovers(disk: Disk, directory: str) -> None:
+def remove_leftovers(disk: Disk, directory: str, segment_list: SegmentList) -> None:
     """Leave nothing in the directory but segments, snapshots and checkpoints.
 
     A compacted segment that is damaged is given up. Where nothing is left of what it was made of, the list tells.
@@ -35,7 +37,10 @@ def remove_leftovers(disk: Disk, directory: str) -> None:
     names = disk.listdir(directory)
     swaps = _offsets(names, LOG_SUFFIX + SWAP_SUFFIX)
     for base in swaps:
-        _finish_swap(disk, directory, base)
+        if segment_list.size_of(base) == UNKNOWN_SIZE:
+            _finish_swap(disk, directory, base)
+        else:  # the cleaner takes the size off the list before anything has such a name
+            set_aside(disk, directory, f"{file_name(base)}{LOG_SUFFIX}{SWAP_SUFFIX}", "its segment was not compacted")
     for name in names:
         if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, TEMPORARY_SUFFIX, SWAP_SUFFIX)):
             disk.unlink(f"{directory}/{name}")
@@ -56,7 +61,10 @@ def _finish_swap(disk: Disk, directory: str, base_offset: int) -> None:
             end_offset = header.next_offset
     except BadBatchError:
         return
-    for base in log_files(disk, directory):
+    there = log_files(disk, directory)
+    if not any(base >= end_offset and base > base_offset for base in there):
+        return  # the active segment is never compacted
+    for base in there:
         if base_offset < base < end_offset:
             for kind in SUFFIXES:
                 disk.unlink(f"{directory}/{file_name(base)}{kind}")

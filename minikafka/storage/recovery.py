@@ -116,7 +116,7 @@ class _Loader:
         self.damage = DamageFound(self.disk, self.directory)
         self.durable_end = read_durable_end(self.disk, self.directory)
         self.segment_list = SegmentList(self.disk, self.directory)
-        remove_leftovers(self.disk, self.directory)
+        remove_leftovers(self.disk, self.directory, self.segment_list)
         self._find_segments()
         check_listed(self.damage, self.segment_list, self.segments, self.log_start_offset)
         is_believed = (

@@ -245,12 +245,12 @@ def a_copy_takes_the_place_of_the_log_before_it_is_durable(move: ReplicaMove) ->
 # The ends of logs
 
 
-@SUITE.replaces(EndSlot, "note", seed=10)
+@SUITE.replaces(EndSlot, "note", seed=138)
 def the_end_of_a_log_is_not_noted(slot: EndSlot, end_offset: int) -> None:
     """A log that lost its last records after a kill passes for whole."""
 
 
-@SUITE.replaces(EndSlot, "lower", seed=10)
+@SUITE.replaces(EndSlot, "lower", seed=42)
 def the_noted_end_does_not_fall_before_a_cut(slot: EndSlot, end_offset: int) -> None:
     """A log that is whole is missed what was cut off on purpose."""
 

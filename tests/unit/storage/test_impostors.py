@@ -1,4 +1,4 @@
-"""Row 5 of the last attack on damage: what cannot be a segment is none, and neither stops nor stalls anything."""
+"""Finding 5 of the last attack on damage: what cannot be a segment is none, and neither stops nor stalls anything."""
 
 from __future__ import annotations
 
@@ -79,6 +79,19 @@ def test_an_empty_file_behind_the_log_does_not_move_its_end(
         log = opened(open_log, how, recovery_point=9)
     assert [line["path"] for line in lines] == [f"{directory}/{stray:020d}.log" for stray in (base, base - 1)]
     check(log)
+
+
+@pytest.mark.spec("P5")
+@pytest.mark.parametrize("how", STOPS)
+@pytest.mark.parametrize("at", [0, 1, -1])
+@pytest.mark.parametrize("content", [b"", b"nonsense"])
+def test_nothing_takes_the_place_of_a_segment_that_was_not_compacted(
+    open_log: OpenLog, disk: OsDisk, directory: str, how: str, at: int, content: bytes
+) -> None:
+    log = left(open_log, how)
+    base = [segment.base_offset for segment in log.segments][at]
+    disk.write_bytes(f"{directory}/{base:020d}.log.swap", content)
+    check(opened(open_log, how, recovery_point=9))
 
 
 @pytest.mark.parametrize("how", STOPS)

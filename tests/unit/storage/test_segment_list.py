@@ -1,4 +1,4 @@
-"""Rows 2 and 3 of the last attack on damage: a log knows which segments it has."""
+"""Findings 2 and 3 of the last attack on damage: a log knows which segments it has."""
 
 from __future__ import annotations
 
