@@ -24,8 +24,8 @@ from minikafka.storage.segment import LOG_SUFFIX, file_name
 CORRUPT_SUFFIX = ".corrupt"
 REFETCH_FILE = "needs-refetch"
 TORN_FILE = "torn-tail"
-"""After a kill the last write was not there as a whole. It was interrupted, or the file was cut: the log does not count
-as whole until its node has registered without it."""
+"""After a kill the last write was not there as a whole: it was interrupted, or the file was cut. Or nothing tells how
+far the log reached. It does not count as whole until its node has registered without it."""
 
 _MAGIC_POSITION = 16
 _MAX_OFFSET_DISTANCE = 2**31  # how far behind the damage a batch is still believed to belong to the segment

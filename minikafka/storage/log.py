@@ -178,7 +178,7 @@ class Log:
         log_start_offset: int = 0,
         recovery_point: int = 0,
         high_watermark: int = 0,
-        noted_end: int = 0,
+        noted_end: int | None = None,
         is_clean: bool = False,
         was_killed: bool = False,
         cache: SegmentCache | None = None,

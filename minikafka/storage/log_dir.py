@@ -158,7 +158,7 @@ class LogDir:
                 recovery_point=recorded.recovery_points.get(where, 0),
                 log_start_offset=recorded.log_starts.get(where, 0),
                 high_watermark=recorded.high_watermarks.get(where, 0),
-                noted_end=ends.get(LogKey(topic_id, where.partition), 0),
+                noted_end=ends.get(LogKey(topic_id, where.partition)),
             )
         except OSError as error:
             if is_passing(error):
@@ -195,7 +195,7 @@ class LogDir:
         recovery_point: int = 0,
         log_start_offset: int = 0,
         high_watermark: int = 0,
-        noted_end: int = 0,
+        noted_end: int | None = None,
         directory: str | None = None,
         cache: SegmentCache | None = None,
     ) -> Log:

@@ -17,6 +17,8 @@ A slot is a lower bound: the log reaches that far, or it is damaged.
 * At a start the old file is in force until a new one, with the ends that were found, has its name. The start itself
   cuts off only what lies behind the slot, or marks the log as damaged first.
 
+A log without a slot that tells may have lost its end after a kill, and is not claimed in the next registration.
+
 A slot that says less than is true harms nobody. One that says more makes a whole log look damaged. So a slot that
 cannot be raised stays as it is, and the process says so once. One that cannot be lowered is a failure of the cut, as a
 checkpoint is that cannot be lowered: nothing is cut. A file that cannot be made at a start is removed.
@@ -49,7 +51,7 @@ _HEADER: Final = struct.Struct(">8s52sI")
 _SLOT: Final = struct.Struct(">16si28xQQ")
 _END_POSITION: Final = 48  # in a slot
 _pack_end: Final = struct.Struct(">QQ").pack
-_REMEDY: Final = "none needed: after a kill, a log that lost its last records may pass for whole if no checkpoint tells"
+_REMEDY: Final = "none needed: after a kill this node claims no log whose end is not known, and follows others"
 
 
 class LogKey(NamedTuple):

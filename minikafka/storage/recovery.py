@@ -13,8 +13,9 @@ How to tell one from the other depends on the stop:
 * The process was killed and the machine runs on (``was_killed``): the page cache has everything that was ever written.
   Only the last write of all may be there in part, so that the file ends in the middle of a batch. A batch that is there
   in its whole length, or not at the end of the last segment, is corruption; and so is whatever makes the log end below
-  its checkpointed high watermark. A file that was cut looks like an interrupted write, though: such a log is not
-  claimed to be whole in the next registration (``torn-tail``), so that it goes on behind one that is.
+  its checkpointed high watermark, or before its noted end (``log_ends``). A log that may have lost more than that tells
+  is not claimed to be whole in the next registration (``torn-tail``), so that it goes on behind one that is: after an
+  interrupted write, which a file that was cut looks like, and where no end is noted.
 * The log noted how far it was synced (``durable_end``): damage below is corruption, anything else a torn tail.
 
 Nothing that a directory holds keeps a log from being opened, but for a disk that refuses. A directory that has a file's
@@ -76,8 +77,8 @@ class LastStop(NamedTuple):
     log_start_offset: int = 0
     recovery_point: int = 0
     high_watermark: int = 0
-    noted_end: int = 0
-    """The log reached that far when the last process ended, see :mod:`.log_ends`; 0 where that is not known."""
+    noted_end: int | None = None
+    """The log reached that far when the last process ended, see :mod:`.log_ends`; None where that is not known."""
     is_clean: bool = False
     """It stopped orderly: nothing needs to be verified."""
     was_killed: bool = False
@@ -132,6 +133,8 @@ class _Loader:
         else:
             self._recover()
         self._check_end()
+        if self.last_stop.was_killed and self.last_stop.noted_end is None and self.durable_end is None:
+            write_torn_mark(self.disk, self.directory)
         while (damage := self._unreadable_headers()) is not None:
             is_believed = False
             self._cut(*damage)
@@ -342,7 +345,7 @@ class _Loader:
     def _must_reach(self) -> int:
         """What is known to have been there."""
         last_stop = self.last_stop
-        written = max(last_stop.high_watermark, last_stop.noted_end) if last_stop.keeps_writes else 0
+        written = max(last_stop.high_watermark, last_stop.noted_end or 0) if last_stop.keeps_writes else 0
         return max(self.recovery_point, written, self.durable_end or 0)
 
     def _goes_on(self, segment: Segment, position: int, behind: list[Segment]) -> bool:

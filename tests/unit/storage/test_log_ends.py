@@ -40,8 +40,8 @@ NOTE_BYTES: Final = 16
 UNUSED: Final = range(20, 48)  # of a slot
 
 
-def open_store(disk: Disk, *roots: str, boot_id: str | None = BOOT) -> LogStore:
-    """A start, of a process that is registered."""
+def open_store(disk: Disk, *roots: str, boot_id: str | None = BOOT, registers: bool = True) -> LogStore:
+    """A start, of a process that is registered then."""
     uuids = iter(range(99, 10_000))
     store = LogStore.open(
         disk,
@@ -52,7 +52,8 @@ def open_store(disk: Disk, *roots: str, boot_id: str | None = BOOT) -> LogStore:
         boot_id=boot_id,
         config_for=lambda _where: CONFIG,
     )
-    Registrations(disk, store, boot_id).write(41)
+    if registers:
+        Registrations(disk, store, boot_id).write(41)
     return store
 
 
@@ -243,6 +244,30 @@ def test_a_log_may_be_cut_in_a_gap_of_compaction(platter: SimulatedDisk, log: Lo
     log.truncate_to(offset)
     assert ends(platter) == {KEY: 11}
     assert restarted(platter).corruption is None
+
+
+@pytest.mark.spec("P1")
+@pytest.mark.spec("P5")
+def test_a_log_of_unknown_end_is_not_claimed_once(platter: SimulatedDisk, store: LogStore) -> None:
+    """Both may be damaged, the file of the ends and the log. Others lead then, and this one follows them."""
+    append(store.create(WHERE, TOPIC_ID, CONFIG), b"a")
+    append(store.create(TopicPartition("other", 3), UUID(int=8), CONFIG), b"b")
+    whole = {TOPIC_ID, UUID(int=8)}
+    flips = {0: whole, HEADER_BYTES: {TOPIC_ID}, HEADER_BYTES + SLOT_BYTES: {UUID(int=8)}}
+    for at, unknown in flips.items():
+        disk = platter.copy().mount()
+        data = disk.read_bytes(PATH)
+        disk.write_bytes(PATH, data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        for is_registered in (False, False, True):
+            again = open_store(disk, registers=False)
+            registrations = Registrations(disk, again, BOOT)
+            assert whole - set(registrations.whole_replicas()) == unknown
+            assert all(log.corruption is None for log in again)
+            if is_registered:
+                registrations.write(42)
+            again.abandon()
+        again = open_store(disk, registers=False)
+        assert set(Registrations(disk, again, BOOT).whole_replicas()) == whole
 
 
 @pytest.mark.spec("P2")
