@@ -5,12 +5,14 @@ of the node, a topic that begins to sync. One sync serves all who asked before i
 is served by the next. The same event follows whoever asked: ``on_synced``.
 
 So a producer's batch is acknowledged, and a follower fetches on, only after a sync that began behind the append; and no
-sync sees a log whose files are being cut.
+sync sees a log whose files are being cut. Who changes files in another way takes a turn, too (:meth:`LogJobs.alone`).
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
 from minikafka.broker.clock import Clock
@@ -44,16 +46,41 @@ class JobEvents(Protocol):
 class _Queue:
     """What is wanted of one log."""
 
-    __slots__ = ("cut", "is_sync_wanted", "waiters")
+    __slots__ = ("cut", "is_sync_wanted", "turns", "waiters")
 
     def __init__(self) -> None:
         self.cut: Cut | Restart | None = None
         self.is_sync_wanted = False
         self.waiters: list[asyncio.Future[None]] = []  # for a sync that has not begun
+        self.turns: deque[_Turn] = deque()
 
     @property
     def is_empty(self) -> bool:
-        return self.cut is None and not self.is_sync_wanted
+        return self.cut is None and not self.is_sync_wanted and not self.turns
+
+
+class _Turn:
+    """What somebody else wants to do to a log."""
+
+    __slots__ = ("_act", "done")
+
+    def __init__(self, act: Callable[[], Awaitable[bool]]) -> None:
+        self._act = act
+        self.done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+    async def run(self) -> None:
+        """What it raises is for whoever wants it."""
+        try:
+            result = await self._act()
+        except Exception as error:
+            self.refuse(error)
+        else:
+            if not self.done.done():
+                self.done.set_result(result)
+
+    def refuse(self, error: Exception) -> None:
+        if not self.done.done():
+            self.done.set_exception(error)
 
 
 class LogJobs:
@@ -84,6 +111,15 @@ class LogJobs:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         queue.waiters.append(done)
         await done
+
+    async def alone(self, partition: Partition, act: Callable[[], Awaitable[bool]]) -> bool:
+        """Do something to a log in its turn: neither cut nor synced meanwhile. StorageFailure: it went offline."""
+        queue = self._queue_of(partition)
+        if queue is None:
+            raise StorageFailure(f"{partition.topic_partition} is left alone: the node stops")
+        turn = _Turn(act)
+        queue.turns.append(turn)
+        return await turn.done
 
     def cut(self, partition: Partition, cut: Cut | Restart) -> None:
         """Cut a log once its sync that may be under way is done; :meth:`JobEvents.on_cut` follows.
@@ -132,6 +168,8 @@ class LogJobs:
         if queue.cut is not None:
             cut, queue.cut = queue.cut, None
             await self._cut(partition, cut)
+        elif queue.turns:
+            await queue.turns.popleft().run()
         else:
             await self._sync(partition, queue)
 
@@ -208,3 +246,5 @@ class LogJobs:
             if not waiter.done():
                 waiter.set_exception(failure)
         queue.waiters = []
+        while queue.turns:
+            queue.turns.popleft().refuse(failure)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import structlog
@@ -16,6 +17,7 @@ from minikafka.broker.threads import RunInThread
 from minikafka.config import BrokerConfig
 from minikafka.errors import KafkaError
 from minikafka.net.tasks import TaskOwner
+from minikafka.storage.compaction import CompactionJob
 from minikafka.storage.log import Log
 from minikafka.storage.log_store import LogStore
 from minikafka.storage.retention import RetentionClock
@@ -131,10 +133,10 @@ class Maintenance:
             try:
                 while not await self._run_in_thread(job.step):
                     pass
-                is_done = False
-                if log_.prepare_swap(job):
-                    await self._run_in_thread(job.publish)
-                    is_done = log_.complete_compaction(job)
+                is_done = await self._jobs.alone(partition, partial(self._swap, log_, job))
+            except KafkaError as error:
+                log.warning("not compacted", partition=str(partition.topic_partition), why=str(error))
+                continue
             finally:
                 log_.is_cleaning = False
             where = str(partition.topic_partition)
@@ -144,6 +146,13 @@ class Maintenance:
                 log.warning("not compacted", partition=where, why=str(problem))
             if is_done and job.unreadable:
                 log.warning("batches that cannot be read were kept", partition=where, at=job.unreadable[:10])
+
+    async def _swap(self, log_: Log, job: CompactionJob) -> bool:
+        """Let what the cleaner wrote take the place of the old segments, while nobody cuts them."""
+        if not log_.prepare_swap(job):
+            return False
+        await self._run_in_thread(job.publish)
+        return log_.complete_compaction(job)
 
     async def _flush_due(self) -> None:
         self._driver.look_for_damage()

@@ -149,6 +149,46 @@ async def test_a_shortage_of_descriptors_is_waited_for(
     assert not rig.failures
 
 
+async def test_who_takes_a_turn_is_alone_with_the_log(rig: Rig, jobs: LogJobs, thread: SlowThread) -> None:
+    """The cleaner's swap was in no queue: a log could be cut while its new segments were being published."""
+    thread.gate.set()
+    partition = rig.led(flush_messages=1)
+    rig.append(partition, b"x")
+    rig.follow(partition, FOLLOWER, 2)
+    done, order, gate = asyncio.Event(), [], asyncio.Event()
+
+    async def act() -> bool:
+        done.set()
+        await gate.wait()
+        order.append((partition.replica.cut, partition.log.log_end_offset, partition.log.recovery_point))
+        return True
+
+    turn = asyncio.get_running_loop().create_task(jobs.alone(partition, act))
+    await done.wait()
+    recovered = partition.log.recovery_point
+    rig.replicas.carry_out(partition, partition.replica.truncate(0))
+    jobs.request_sync(partition)
+    await turns(10)
+    assert partition.log.log_end_offset == 1
+    gate.set()
+    assert await turn
+    assert order == [(do.Cut(0), 1, recovered)]
+    await eventually(lambda: partition.log.log_end_offset == 0, "the cut, in its turn")
+
+
+async def test_what_a_turn_raises_is_for_who_took_it(rig: Rig, jobs: LogJobs, thread: SlowThread) -> None:
+    thread.gate.set()
+    partition = rig.led()
+
+    async def act() -> bool:
+        raise StorageFailure("not this time")
+
+    with pytest.raises(StorageFailure, match="not this time"):
+        await jobs.alone(partition, act)
+    assert not rig.failures
+    await jobs.sync(partition)
+
+
 @pytest.mark.usefixtures("jobs")
 async def test_partitions_are_synced_side_by_side(rig: Rig, thread: SlowThread) -> None:
     partitions: list[Partition] = [rig.led(name, flush_messages=1) for name in "ab"]
