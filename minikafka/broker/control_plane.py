@@ -115,7 +115,8 @@ def _open_metadata_log(ports: Ports, store: LogStore) -> MetadataLog:
 
 def _raft_node(ports: Ports, metadata_log: MetadataLog) -> RaftNode:
     is_alone = set(ports.config.voters) == {ports.config.node_id}
-    summary, election, must_repair = metadata_log.recover(is_alone=is_alone)
+    is_voter = ports.config.node_id in ports.config.voters
+    summary, election, must_repair = metadata_log.recover(is_alone=is_alone, is_voter=is_voter)
     return RaftNode(
         node_id=ports.config.node_id,
         cluster_id=ports.cluster_id,
@@ -126,6 +127,7 @@ def _raft_node(ports: Ports, metadata_log: MetadataLog) -> RaftNode:
         election=election,
         config=_raft_config(ports.config),
         vote_disabled=must_repair,
+        is_new=metadata_log.is_new,
     )
 
 

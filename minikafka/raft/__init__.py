@@ -27,7 +27,8 @@ latest snapshot, or does not hold its (offset, epoch), empty it and let it start
 ``LogSummary.recovered(log_end_offset, epochs, log_start_offset, snapshots)``. Load the latest snapshot into the state
 machine. Set ``vote_disabled`` when the log was found damaged anywhere but in a torn tail above what was flushed, when
 ``quorum-state`` is missing beside a log that is not empty, or when the mark of an unfinished repair is there; write
-that mark before ``start``. Then ``RaftNode(...)`` and ``start(now_ms)``.
+that mark before ``start``. Set ``is_new`` when there is nothing at all, neither log nor ``quorum-state``, until
+``RepairCompleted``; it needs a mark, too. Then ``RaftNode(...)`` and ``start(now_ms)``.
 
 *Effects* go three ways (:mod:`minikafka.raft.effects` says which goes where): the election state into a slot, what is
 ``at_once`` out at once, all others into one FIFO queue, worked off by one task: an effect marked durable is on disk

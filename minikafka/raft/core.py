@@ -59,6 +59,7 @@ class Core:
         "failed_fetches",
         "failed_rounds",
         "high_watermark",
+        "is_new",
         "log",
         "node_id",
         "rng",
@@ -78,6 +79,7 @@ class Core:
         election: ElectionState,
         batch_spans: BatchSpans,
         vote_disabled: bool,
+        is_new: bool = False,
     ) -> None:
         self.node_id = node_id
         self.cluster_id = cluster_id
@@ -88,6 +90,7 @@ class Core:
         self.election = election
         self.batch_spans = batch_spans
         self.vote_disabled = vote_disabled
+        self.is_new = is_new  # nothing here tells of a former life: the cluster is new, or the disk is
         self.high_watermark = 0 if log.snapshot is None else log.snapshot.snapshot_id.offset
         self.failed_rounds = 0  # rounds of voting lost in a row; spaces out the next ones
         self.failed_fetches = 0  # likewise, also across roles: an observer finds a dead leader and loses it again
@@ -117,6 +120,19 @@ class Core:
     def may_campaign(self) -> bool:
         """True for a voter whose log is whole: only such a node may vote or stand."""
         return self.is_voter and not self.vote_disabled
+
+    @property
+    def is_blank(self) -> bool:
+        """A voter that never had a record, as far as it knows."""
+        return self.is_new and self.log.log_end_offset == 0
+
+    def is_provisional(self, *, is_candidate_blank: bool) -> bool:
+        """What our vote is worth: True when it counts only beside those of all others.
+
+        We may have acknowledged records before our disk was exchanged; among all voters is one that still has them.
+        Where the candidate never had any either, the cluster is taken for new.
+        """
+        return self.is_new and not is_candidate_blank
 
     @property
     def is_durable(self) -> bool:
@@ -195,10 +211,10 @@ class Core:
         return risen
 
     def complete_repair(self, leader: int) -> None:
-        """The damaged log is whole again. Should this epoch's vote have been lost with it, it counts as given to the
-        leader: that one did win, and nobody else may be given one.
+        """The damaged log is whole again, or that of a new voter. Should this epoch's vote have been lost with it, it
+        counts as given to the leader: that one did win, and nobody else may be given one.
         """
-        self.vote_disabled = False
+        self.vote_disabled = self.is_new = False
         if self.election.voted_for is None:
             self.election = self.election._replace(voted_for=leader)
         self.emit_once_durable(RepairCompleted())

@@ -225,7 +225,7 @@ class Follower(Role):
         core = self.core
         reached = self._leader_high_watermark
         whole = 0 < reached <= core.log.flushed_offset and core.log.epoch_before(reached) == core.epoch
-        if core.vote_disabled and whole:
+        if (core.vote_disabled or core.is_new) and whole:
             core.complete_repair(self.leader)
 
     # Snapshots

@@ -55,6 +55,8 @@ class Leader(Role):
     def enter(self, now_ms: int) -> Transition | None:
         core = self.core
         core.failed_rounds = 0
+        if core.is_new:  # elected by all, or before there was anything to have
+            core.complete_repair(core.node_id)
         core.emit(BecameLeader(self.epoch, self.epoch_start_offset))
         core.log.append(self.epoch_start_offset + 1, self.epoch)
         voters = core.voters.ids

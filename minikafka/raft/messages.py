@@ -66,7 +66,7 @@ def _plain(value: object) -> object:
 @dataclass(frozen=True, slots=True)
 class VoteRequest(Message):
     """Asks for a vote in ``epoch``, or (pre-vote) whether one would be given; the pre-vote names its sender's
-    current epoch and changes nothing. ``last`` is the end of the sender's log."""
+    current epoch and changes nothing. ``last`` is the end of the sender's log; ``is_blank``: it never had a record."""
 
     TAG: ClassVar[str] = "Vote"
     cluster_id: Text
@@ -74,6 +74,7 @@ class VoteRequest(Message):
     epoch: Epoch
     last: OffsetAndEpoch
     pre_vote: Flag
+    is_blank: Flag = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +135,7 @@ class VoteResponse(Message):
     leader_epoch: Epoch
     leader_id: NodeId | None
     vote_granted: Flag = False
+    is_provisional: Flag = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,7 @@ class RaftNode:
         election: ElectionState | None = None,
         config: RaftConfig | None = None,
         vote_disabled: bool = False,
+        is_new: bool = False,
     ) -> None:
         """ValueError when the election state is older than the log: it was lost, and with it maybe a vote."""
         log = LogSummary() if log is None else log
@@ -68,6 +69,7 @@ class RaftNode:
             election=election,
             batch_spans=batch_spans,
             vote_disabled=vote_disabled,
+            is_new=is_new,
         )
         self._quorum = QuorumState(self._core)
 
@@ -107,6 +109,11 @@ class RaftNode:
     def vote_disabled(self) -> bool:
         """True while a damaged log is being repaired."""
         return self._core.vote_disabled
+
+    @property
+    def is_new(self) -> bool:
+        """True until the log is known to hold all that this voter may have acknowledged in a former life."""
+        return self._core.is_new
 
     def describe(self, now_ms: int) -> QuorumInfo:
         """What DescribeQuorum shows; the replicas' progress on the leader only."""
@@ -238,15 +245,18 @@ class RaftNode:
         if granted and not request.pre_vote:
             # Also when granted before: the candidate gets an election timeout's time from now.
             self._quorum.switch(ToUnattached(core.epoch, request.candidate_id), now_ms)
-        core.respond(
-            token, VoteResponse(error, core.epoch, core.leader, granted), is_vote=granted and not request.pre_vote
+        answer = VoteResponse(
+            error, core.epoch, core.leader, granted, core.is_provisional(is_candidate_blank=request.is_blank)
         )
+        core.respond(token, answer, is_vote=granted and not request.pre_vote)
 
     def _grants(self, request: VoteRequest, now_ms: int) -> bool:
         """A vote goes to a log at least as complete as ours (Raft 5.4.1), once per epoch."""
         core, role = self._core, self._quorum.role
         if not core.may_campaign or not self._is_up_to_date(request.last):
             return False
+        if request.is_blank and not core.is_new:
+            return False  # this cluster has had records, and its candidate may have lost them
         if request.pre_vote:
             # The election whose vote is still being written here may be won yet.
             is_voting = core.election.voted_for is not None and not core.is_durable

@@ -15,6 +15,9 @@ class Poll:
     A round is won with a majority that has our own vote in it, and lost when those who neither refused nor are out of
     reach are no majority any more. Without our own vote on disk the others' may be a majority, too, but a node that
     led with those, and crashed, would not know that it had stood, and could lead the epoch again with another log.
+
+    A *provisional* vote is that of a voter which may have lost all that it ever acknowledged (:attr:`Core.is_new`). It
+    counts only when every voter grants the round.
     """
 
     def __init__(self, core: Core, pre_vote: bool) -> None:
@@ -23,6 +26,7 @@ class Poll:
         self._request_ids: dict[int, int] = {}
         self.granted = {core.node_id} if core.is_durable else set()
         self.refused: set[int] = set()
+        self._provisional = {core.node_id} if core.is_provisional(is_candidate_blank=core.is_blank) else set()
 
     def grant_own(self) -> None:
         """Our own vote is on disk."""
@@ -31,7 +35,7 @@ class Poll:
     def open(self) -> None:
         """Ask the others."""
         core = self._core
-        request = VoteRequest(core.cluster_id, core.node_id, core.epoch, core.log.end, self._pre_vote)
+        request = VoteRequest(core.cluster_id, core.node_id, core.epoch, core.log.end, self._pre_vote, core.is_blank)
         for voter in core.voters.others(core.node_id):
             self._request_ids[voter] = core.send(voter, request, at_once=True)
 
@@ -41,6 +45,8 @@ class Poll:
             del self._request_ids[voter]
             granted = response.vote_granted and response.leader_epoch == self._core.epoch
             (self.granted if granted else self.refused).add(voter)
+            if response.is_provisional:
+                self._provisional.add(voter)
 
     def give_up(self, voter: int) -> None:
         """No answer of this voter will come."""
@@ -49,13 +55,16 @@ class Poll:
 
     @property
     def won(self) -> bool:
-        """A majority granted it, ourselves among them."""
-        return len(self.granted) >= self._core.voters.majority and self._core.node_id in self.granted
+        """A majority granted it, ourselves among them; with provisional votes, all did."""
+        voters = self._core.voters
+        is_enough = len(self.granted - self._provisional) >= voters.majority or len(self.granted) == len(voters)
+        return is_enough and self._core.node_id in self.granted
 
     @property
     def lost(self) -> bool:
-        """A majority cannot grant it any more."""
-        return len(self._core.voters) - len(self.refused) < self._core.voters.majority
+        """Neither a majority nor all can grant it any more."""
+        voters = self._core.voters
+        return bool(self.refused) and len(voters) - len(self.refused | self._provisional) < voters.majority
 
 
 class Round(Role):

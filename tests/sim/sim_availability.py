@@ -19,7 +19,8 @@ from minikafka.testing.loop import Simulator
 SLOW_SYNC_S: Final = 1.0
 CONTROLLER_WITHIN_S: Final = 10.0
 PROGRESS_WITHIN_S: Final = 10.0
-WITHOUT_NAMES_S: Final = 5.0
+WITHOUT_NAMES_S: Final = 2.5
+"""Shorter than a session: who cannot look a new controller up for longer is fenced, and rightly."""
 WATCHED_S: Final = 20.0
 STEP_S: Final = 0.05
 

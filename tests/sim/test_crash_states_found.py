@@ -209,7 +209,7 @@ def test_a_vote_in_a_new_directory_is_durable() -> None:
 def test_a_vote_that_is_seen_after_a_kill_is_durable() -> None:
     platter = SimulatedDisk()
     life = MetadataLife(
-        platter.mount(before=DiesBefore(platter, "fsync_dir", "__cluster", turn=4)), Random(1), "votes", 1
+        platter.mount(before=DiesBefore(platter, "fsync_dir", "__cluster", turn=5)), Random(1), "votes", 1
     )
     life.open()
     life.vote()

@@ -33,6 +33,9 @@ log = structlog.get_logger(__name__)
 
 QUORUM_STATE: Final = "quorum-state"
 REPAIR_MARK: Final = "repair-in-progress"
+NEW_MARK: Final = "new-voter"
+"""Nothing was here when this node first started: its vote counts only beside those of all others until its log is whole
+(decision 0013)."""
 SNAPSHOT_RECORDS_PER_BATCH: Final = 1_000
 _SNAPSHOT_NAME: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
@@ -65,10 +68,11 @@ class MetadataLog:
         self._run_beside = beside
         self._wall_ms = wall_ms
         self._part: bytearray = bytearray()
+        self.is_new = False  # see NEW_MARK; known after recover
 
     # -- recovery ---------------------------------------------------------------------------------------------------
 
-    def recover(self, *, is_alone: bool = False) -> tuple[LogSummary, ElectionState, bool]:
+    def recover(self, *, is_alone: bool = False, is_voter: bool = True) -> tuple[LogSummary, ElectionState, bool]:
         """What the machine starts from, and whether this node must not vote until its log is repaired.
 
         ``is_alone``: it is the only voter, and nobody can repair its log; StorageFailure, with what to do, when it is
@@ -93,6 +97,9 @@ class MetadataLog:
         if is_lost and is_alone:  # nobody else was promised anything
             election, is_lost = ElectionState(summary.last_epoch), False
         must_repair = self._disk.exists(self._path(REPAIR_MARK)) or damage is not None
+        if is_voter and not is_alone:
+            is_blank = summary.log_end_offset == 0 and election is None and not (must_repair or is_broken)
+            self.is_new = self._note_new(is_blank=is_blank)
         if must_repair or is_broken or is_lost:
             log.error(
                 "this node does not vote until the quorum's leader has repaired its metadata log",
@@ -102,6 +109,11 @@ class MetadataLog:
             self._disk.write_atomic(self._path(REPAIR_MARK), b"")
             return summary, election or ElectionState(), True
         return summary, election or ElectionState(), False
+
+    def _note_new(self, *, is_blank: bool) -> bool:
+        if is_blank and not self._disk.exists(self._path(NEW_MARK)):
+            self._disk.write_atomic(self._path(NEW_MARK), b"")
+        return self._disk.exists(self._path(NEW_MARK))
 
     def _check_alone(self, damage: Corruption | None) -> None:
         if damage is not None:
@@ -353,10 +365,12 @@ class MetadataLog:
         await self._run_in_thread(lambda: self._disk.write_atomic(self._path(QUORUM_STATE), data))
 
     async def remove_repair_mark(self) -> None:
-        """The damaged log is whole again."""
+        """The damaged log, or that of a new voter, is whole."""
         self._log.refetched()
-        if self._disk.exists(self._path(REPAIR_MARK)):
-            self._disk.unlink(self._path(REPAIR_MARK))
+        marks = [path for name in (REPAIR_MARK, NEW_MARK) if self._disk.exists(path := self._path(name))]
+        for path in marks:
+            self._disk.unlink(path)
+        if marks:
             await self._run_in_thread(lambda: self._disk.fsync_dir(self._directory))
 
     def _snapshots(self) -> Iterator[Snapshot]:

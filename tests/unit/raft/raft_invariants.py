@@ -45,7 +45,7 @@ class CheckedSimulation(Simulation):
         self.before: dict[tuple[int, int], tuple[int, int]] = {}  # (offset, epoch) -> (value, epoch before)
         self.epochs = dict.fromkeys(self.nodes, 0)
         self.high_watermarks = dict.fromkeys(self.nodes, 0)
-        self.damaged = 0  # nodes whose disk lost what it had acknowledged, not repaired yet
+        self.impaired: set[int] = set()  # nodes whose disk lost what it had acknowledged, not repaired yet
 
     def crash(self, node_id: int, kept_offset: int | None = None, kept_election: bool = False) -> None:
         super().crash(node_id, kept_offset, kept_election)
@@ -100,7 +100,7 @@ class CheckedSimulation(Simulation):
         self.committed += records
         check(len(self.committed) == offset, "commit by majority", f"leader {node.node_id} lacks what it commits")
         holders = [n for n in self.voters.ids if self._on_disk(self.nodes[n], offset, records[-1][0])]
-        enough = len(holders) + self.damaged >= self.voters.majority
+        enough = len(holders) + len(self.impaired) >= self.voters.majority
         check(enough, "commit by majority", f"{node.node_id} commits up to {offset}, which only {holders} hold")
         for other in self.leaders():
             machine = self.nodes[other].machine
@@ -135,8 +135,8 @@ class CheckedSimulation(Simulation):
         if count > len(self.committed) or node.applied[-8:] != self.committed[max(0, count - 8) : count]:
             check(False, "state machine safety", f"node {node.node_id} applied {count}: {node.applied[-8:]}")
 
-    def _note_repair(self, _node: Node, _effect: fx.RepairCompleted) -> None:
-        self.damaged -= 1
+    def _note_repair(self, node: Node, _effect: fx.RepairCompleted) -> None:
+        self.impaired.discard(node.node_id)
 
     def _check_vote(self, node: Node, effect: fx.Respond) -> None:
         if type(effect.message) is not VoteResponse or not effect.message.vote_granted:

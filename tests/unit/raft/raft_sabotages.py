@@ -146,6 +146,12 @@ def a_node_with_a_damaged_log_votes(core: Core) -> bool:
     return core.is_voter
 
 
+@SUITE.replaces(Core, "is_provisional")
+def a_voter_with_an_empty_disk_votes_as_others_do(core: Core, *, is_candidate_blank: bool) -> bool:
+    """A voter that lost all it had confirmed, and knows of nothing, elects whoever lacks records, as it once did."""
+    return False
+
+
 @SUITE.replaces(Follower, "_maybe_complete_repair", seed=22382)
 def repair_ends_at_a_new_leaders_old_high_watermark(follower: Follower) -> None:
     """A damaged log is taken for whole at a high watermark from before the leader's own epoch."""

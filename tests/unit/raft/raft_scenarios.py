@@ -197,7 +197,7 @@ class Scenario(CheckedSimulation):
         disk = self.nodes[int(node)].disk
         disk.truncate_to(int(offset))
         disk.repair_mark = True
-        self.damaged += 1
+        self.impaired.add(int(node))
         self._start(node)
 
     def _cut(self, a: str, b: str) -> None:
@@ -290,6 +290,8 @@ def show_field(name: str, value: object) -> str:
         return value.name if value else ""  # type: ignore[attr-defined]
     if name == "vote_granted":
         return "granted" if value else "refused"
+    if name in ("is_blank", "is_provisional"):
+        return name.removeprefix("is_") if value else ""
     if name in ("records", "data"):
         return f"[{show_records(decode_records(value))}]"  # type: ignore[arg-type]
     return f"{name}={show_value(value)}"

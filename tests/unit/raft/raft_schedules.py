@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import cache
 
 from raft_invariants import CheckedSimulation, check
-from raft_simulation import RECORD, Node
+from raft_simulation import RECORD, Disk, Node
 
 from minikafka.raft import RaftConfig
 
@@ -50,6 +50,8 @@ class Schedule(CheckedSimulation):
         choice = random.Random(seed)
         super().__init__(choice.choice(SIZES), choice.choice((0, 0, 0, 1)), seed, quick_config(choice.choice((1, 3))))
         self.trace: list[str] | None = None
+        for node in self.all_nodes:
+            node.disk.new_mark = True
         self.next_value = 0
         self.steps = choice.choice(STEPS)
         self.weights = self._weights(choice)
@@ -74,6 +76,7 @@ class Schedule(CheckedSimulation):
             (self.resign_any, some(0, 0.5, 2)),
             (self.snapshot_any, some(0, 1, 5)),
             (self.damage_any, some(0, 0, 1)),
+            (self.wipe_any, some(0, 0, 1)),
         ]
         self.flush_rate = some(0.1, 0.4, 0.8)
         self.final_sync_ms = some(0, 0, 0, *SLOW_SYNCS_MS)
@@ -109,7 +112,9 @@ class Schedule(CheckedSimulation):
             self._elect_on_slow_disks()
         absent = self.below(len(self.voters)) + 1
         sound = sum(
-            not self.nodes[voter].disk.repair_mark for voter in range(1, len(self.voters) + 1) if voter != absent
+            not (self.nodes[voter].disk.repair_mark or self.nodes[voter].disk.new_mark)
+            for voter in range(1, len(self.voters) + 1)
+            if voter != absent
         )
         if 2 * sound > len(self.voters):
             self.crash(absent)
@@ -245,14 +250,33 @@ class Schedule(CheckedSimulation):
         """A node comes back with part of its flushed log lost; one at a time, as with more nobody may lead."""
         node = self.any_node()
         disk = node.disk
-        if self.damaged == 0 and node.node_id in self.voters and len(self.voters) > 1 and disk.records:
+        if self._may_lose(node) and disk.records:
             self.crash(node.node_id)
             latest = max((key.offset for key in disk.snapshots), default=0)
             disk.truncate_to(max(latest, disk.start_offset + self.below(len(disk.records) + 1)))
             disk.repair_mark = True
-            self.damaged = 1
+            self.impaired.add(node.node_id)
             self.wire = [packet for packet in self.wire if packet.source != node.node_id]  # its connections are gone
             node.start()
+
+    def wipe_any(self) -> None:
+        """A voter comes back with another disk, on which there is nothing."""
+        node = self.any_node()
+        if self._may_lose(node):
+            self.crash(node.node_id)
+            node.disk = Disk(new_mark=True)
+            self.epochs[node.node_id] = 0
+            self.votes = {key: candidate for key, candidate in self.votes.items() if key[0] != node.node_id}
+            self.impaired.add(node.node_id)
+            self.wire = [packet for packet in self.wire if packet.source != node.node_id]
+            node.start()
+
+    def _may_lose(self, node: Node) -> bool:
+        """One at a time, and only once all voters know what they have."""
+        voters = [self.nodes[voter] for voter in self.voters.ids]
+        if self.impaired or node not in voters or len(voters) == 1:
+            return False
+        return not any(one.disk.new_mark for one in voters)
 
     def cut_any(self) -> None:
         """A link goes silent one way or both, or a node is cut off."""

@@ -53,6 +53,7 @@ class Disk:
     flushed_offset: int = 0
     snapshots: dict[OffsetAndEpoch, bytes] = field(default_factory=dict)
     repair_mark: bool = False
+    new_mark: bool = False  # as if it were not the first start: most scenarios begin later
 
     @property
     def end_offset(self) -> int:
@@ -127,6 +128,7 @@ class Node:
             election=self.disk.election,
             config=simulation.config,
             vote_disabled=self.disk.repair_mark,
+            is_new=self.disk.new_mark,
         )
         latest = max(self.disk.snapshots, default=None)
         self.applied = [] if latest is None else decode_records(self.disk.snapshots[latest])
@@ -264,7 +266,7 @@ class Node:
         self.appended = None
 
     def _do_RepairCompleted(self, effect: fx.RepairCompleted) -> None:  # noqa: N802
-        self.disk.repair_mark = False
+        self.disk.repair_mark = self.disk.new_mark = False
 
     def _do_HighWatermark(self, effect: fx.HighWatermark) -> None:  # noqa: N802
         self.applied += self.disk.read(len(self.applied), effect.offset)

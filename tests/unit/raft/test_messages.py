@@ -92,9 +92,9 @@ def test_anything_else_is_refused(value: object) -> None:
         (["BeginQuorumEpoch", "c", -1, 2], r"BeginQuorumEpoch.leader_id"),
         (["BeginQuorumEpoch", b"c", 1, 2], r"cluster_id: expected str"),
         (["BeginQuorumEpoch", "c" * 256, 1, 2], r"cluster_id: expected str"),
-        (["Vote", "c", 1, 2, [3], False], r"Vote.last: expected offset and epoch"),
-        (["Vote", "c", 1, 2, [3, 1, 4], False], r"Vote.last: expected offset and epoch"),
-        (["Vote", "c", 1, 2, [3, 1], 0], r"Vote.pre_vote: expected bool"),
+        (["Vote", "c", 1, 2, [3], False, False], r"Vote.last: expected offset and epoch"),
+        (["Vote", "c", 1, 2, [3, 1, 4], False, False], r"Vote.last: expected offset and epoch"),
+        (["Vote", "c", 1, 2, [3, 1], 0, False], r"Vote.pre_vote: expected bool"),
         (["EndQuorumEpoch", "c", 1, 2, list(range(1001))], r"a list of node ids"),
     ],
 )

@@ -314,6 +314,51 @@ def test_a_node_with_a_damaged_log_gives_no_votes() -> None:
     assert machine.role == "unattached"
 
 
+LATER = OffsetAndEpoch(5, 1)
+
+
+@pytest.mark.spec("P1")
+def test_the_vote_of_a_new_voter_is_provisional_once_there_are_records() -> None:
+    """Its disk may have been exchanged: what it acknowledged before, it does not know."""
+    machine = node(is_new=True)
+    for pre_vote in (True, False):
+        blank = ask(machine, VoteRequest("c", 2, 1, START, pre_vote, True))
+        assert (blank.vote_granted, blank.is_provisional) == (True, False), "the cluster is new"
+    machine = node(is_new=True)
+    for pre_vote in (True, False):
+        later = ask(machine, VoteRequest("c", 2, 1, LATER, pre_vote))
+        assert (later.vote_granted, later.is_provisional) == (True, True)
+
+
+@pytest.mark.spec("P1")
+def test_a_voter_of_old_elects_nobody_who_never_had_a_record() -> None:
+    for pre_vote in (True, False):
+        assert not ask(node(), VoteRequest("c", 2, 1, START, pre_vote, True)).vote_granted
+        assert ask(node(), VoteRequest("c", 2, 1, START, pre_vote)).vote_granted
+
+
+@pytest.mark.spec("P1")
+@pytest.mark.parametrize("is_new", [True, False])
+def test_provisional_votes_count_when_all_agree(is_new: bool) -> None:
+    log = LogSummary.recovered(5, [EpochEntry(1, 0)])
+    machine = node(log=log, election=ElectionState(1), is_new=is_new)
+    asked = {send.to: send.request_id for send in of_type(machine.tick(1000), fx.Send)}
+    machine.on_response(2, asked[2], VoteResponse(NONE, 1, None, True, True), 1000)
+    assert machine.role == "prospective", "a majority, but one of it may have forgotten what it had"
+    machine.on_response(3, asked[3], VoteResponse(NONE, 1, None, True, True), 1000)
+    assert machine.role == "candidate"
+
+
+@pytest.mark.spec("P1")
+def test_a_round_that_provisional_votes_cannot_win_is_lost_with_the_first_refusal() -> None:
+    log = LogSummary.recovered(5, [EpochEntry(1, 0)])
+    machine = node(log=log, election=ElectionState(1))
+    asked = {send.to: send.request_id for send in of_type(machine.tick(1000), fx.Send)}
+    machine.on_response(2, asked[2], VoteResponse(NONE, 1, None, True, True), 1000)
+    machine.on_connection_lost(3, True, 1000)
+    assert machine._quorum.role._poll.lost
+
+
 def test_votes_are_counted_once_and_for_this_round_only() -> None:
     machine = node(voters=VoterSet.parse("1@a:1,2@b:2,3@c:3,4@d:4,5@e:5"))
     asked = {send.to: send.request_id for send in of_type(machine.tick(1000), fx.Send)}

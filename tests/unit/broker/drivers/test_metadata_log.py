@@ -179,6 +179,27 @@ async def test_a_torn_tail_is_cut_off(files: Files) -> None:
 
 
 @pytest.mark.spec("P5")
+@pytest.mark.spec("P1")
+async def test_a_voter_whose_directory_is_empty_is_new_until_it_is_whole(files: Files) -> None:
+    """Decision 0013. The mark outlives restarts, whatever the log holds by then."""
+    metadata_log, _, _, must_repair = files.recovered()
+    assert (metadata_log.is_new, must_repair) == (True, False)
+    append(metadata_log, b"fetched")
+    await metadata_log.flush()
+    await metadata_log.persist_election(ElectionState(1, 1, 1))
+    metadata_log, _, _, must_repair = files.recovered()
+    assert (metadata_log.is_new, must_repair) == (True, False)
+    await metadata_log.remove_repair_mark()
+    metadata_log, *_ = files.recovered()
+    assert not metadata_log.is_new
+
+
+async def test_the_only_voter_is_not_new_to_anybody(files: Files) -> None:
+    metadata_log = files.open()
+    metadata_log.recover(is_alone=True)
+    assert not metadata_log.is_new
+
+
 async def test_damage_elsewhere_keeps_the_node_from_voting_until_it_is_repaired(files: Files) -> None:
     await filled(files)
     files.segment().write_bytes(_flipped(files.segment().read_bytes(), 75))

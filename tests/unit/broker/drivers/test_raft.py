@@ -116,6 +116,8 @@ async def test_disks_slower_than_a_round_of_voting_elect_a_controller(cluster: C
     await cluster.ready()
     for number in range(3):  # each is synced for longer than a follower waits for its leader
         await create_topic(leader, f"topic-{number}")
+    machines = [node.control_plane.raft.machine for node in cluster.nodes.values()]
+    await eventually(lambda: not any(machine.is_new for machine in machines), "all votes to count")
     assert leader.control_plane.controller.is_active
     await cluster.kill(leader.config.node_id)
     assert (await cluster.wait_for_controller()).control_plane.raft.machine.epoch == epoch + 1
