@@ -1,4 +1,4 @@
-"""Are the files of the logs still there? A process that has them open does not notice when somebody takes them away."""
+"""Are the files of the logs still there, as long as they were? Whoever has them open does not notice when not."""
 
 from __future__ import annotations
 
@@ -6,36 +6,37 @@ from collections.abc import Iterable
 
 from minikafka.storage.disk import Disk
 from minikafka.storage.log import Log
-from minikafka.storage.segment import LOG_SUFFIX, Segment, file_name
+from minikafka.storage.segment import LOG_SUFFIX, Segment
 
 
 class PresenceLook:
-    """``run`` it in any thread, then :meth:`complete` it on the loop. It costs a listing of each directory."""
+    """``run`` it in any thread, then :meth:`complete` it on the loop. It asks for the size of each ``.log`` file."""
 
     def __init__(self, disk: Disk, logs: Iterable[Log]) -> None:
         self._disk = disk
-        self._logs = [(log, log.directory, list(log.segments)) for log in logs if _is_at_rest(log)]
+        self._logs = [(log, [(segment, segment.size) for segment in log.segments]) for log in logs if _is_at_rest(log)]
         self._suspects: list[tuple[Log, Segment]] = []
 
     def run(self) -> None:
-        """Nothing is raised: a directory that cannot be listed is somebody else's find."""
-        for log, directory, segments in self._logs:
-            try:
-                names = set(self._disk.listdir(directory))
-            except FileNotFoundError:
-                names = set()
-            except OSError:
-                continue
-            gone = (segment for segment in segments if file_name(segment.base_offset) + LOG_SUFFIX not in names)
-            if (segment := next(gone, None)) is not None:
+        """Nothing is raised: a disk that does not answer is somebody else's find."""
+        for log, segments in self._logs:
+            missing = (segment for segment, size in segments if self._lacks(segment, size))
+            if (segment := next(missing, None)) is not None:
                 self._suspects.append((log, segment))
 
     def complete(self) -> None:
-        """Logs that still have the segment, and still not its file, have lost it."""
+        """Logs that still have the segment, and still not its file or all of it, have lost it."""
         for log, segment in self._suspects:
-            path = segment.path(LOG_SUFFIX)
-            if _is_at_rest(log) and segment in log.segments and not self._disk.exists(path):
-                log.lose_files(f"{path} is missing")
+            if _is_at_rest(log) and segment in log.segments and self._lacks(segment, segment.size):
+                log.lose_files(f"{segment.path(LOG_SUFFIX)} is missing, or shorter than {segment.size} bytes")
+
+    def _lacks(self, segment: Segment, size: int) -> bool:
+        try:
+            return self._disk.size(segment.path(LOG_SUFFIX)) < size
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
 
 
 def _is_at_rest(log: Log) -> bool:
