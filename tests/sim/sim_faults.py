@@ -144,8 +144,8 @@ class Faults:
         cluster.start()
 
     def _mend_media(self) -> None:
-        """What is found when a node starts may be found by then, or the node runs on with it."""
-        if self.media.machine is not None and self._cluster.rng.random() < 0.5:
+        """A start looks at everything; a node that runs need not have come upon what was done to it since."""
+        if self.media.machine is not None and not self.media.was_looked_at():
             self.media.machine.kill()
 
     # -- processes ----------------------------------------------------------------------------------------------------

@@ -109,13 +109,17 @@ class Media:
         name = basename(directory)
         return any(_log_of(one.path) == name or one.path in self._cluster.log_dirs for one in self.damages)
 
+    def was_looked_at(self) -> bool:
+        """A node has started on that machine since it was damaged."""
+        return self.machine is not None and self.machine.incarnation > self._struck_incarnation
+
     def is_whole(self) -> bool:
         """True when nothing is damaged, or when all of it was found and mended: another disk may be next."""
         machine = self.machine
         if machine is None:
             return True
-        if machine.incarnation <= self._struck_incarnation:
-            return False  # no start has looked at everything since
+        if not self.was_looked_at():
+            return False
         if self._cluster.simulator.now - self._struck_at > PASSES_AFTER_S:
             self._let_pass(machine)
         if not self._has_mended(machine) or self.differences(machine):
