@@ -7,7 +7,7 @@ sealed. The same :meth:`BatchIndex.note` serves appends, loading and rebuilding.
 
 from __future__ import annotations
 
-from minikafka.model import NO_TIMESTAMP
+from minikafka.model import NO_EPOCH, NO_TIMESTAMP
 from minikafka.records.batch import LOG_OVERHEAD, Buffer
 from minikafka.storage.disk import File
 from minikafka.storage.index import OFFSET_ENTRY_BYTES, DamagedIndexError, OffsetIndex, TimeEntry, TimeIndex
@@ -15,9 +15,20 @@ from minikafka.storage.scan import scan_headers
 
 
 class BatchIndex:
-    """The offset index, the time index and the largest timestamp of a segment."""
+    """The offset index, the time index and the largest timestamp of a segment.
 
-    __slots__ = ("_bytes_since_entry", "base_offset", "interval_bytes", "max_timestamp", "offsets", "times")
+    ``resumed_epoch`` is the leader epoch of the last batch that :meth:`resume` saw; -1 when there was none.
+    """
+
+    __slots__ = (
+        "_bytes_since_entry",
+        "base_offset",
+        "interval_bytes",
+        "max_timestamp",
+        "offsets",
+        "resumed_epoch",
+        "times",
+    )
 
     def __init__(self, base_offset: int, interval_bytes: int) -> None:
         self.base_offset = base_offset
@@ -25,6 +36,7 @@ class BatchIndex:
         self.offsets = OffsetIndex(base_offset)
         self.times = TimeIndex(base_offset)
         self.max_timestamp = TimeEntry(NO_TIMESTAMP, base_offset)
+        self.resumed_epoch = NO_EPOCH
         self._bytes_since_entry = 0
 
     @classmethod
@@ -64,6 +76,7 @@ class BatchIndex:
         entry = self.offsets.last
         self._bytes_since_entry = 0
         self.max_timestamp = self.times.last or TimeEntry(NO_TIMESTAMP, self.base_offset)
+        self.resumed_epoch = NO_EPOCH
         next_offset = None
         for position, header in scan_headers(file, 0 if entry is None else entry.position, log_size):
             size = header.batch_length + LOG_OVERHEAD
@@ -74,6 +87,7 @@ class BatchIndex:
             else:
                 self.note(header.last_offset, position, size, header.max_timestamp)
             next_offset = header.next_offset
+            self.resumed_epoch = header.leader_epoch
         return next_offset
 
     def truncate(self, position: int, end_offset: int) -> None:

@@ -1,13 +1,20 @@
-"""Kafka's checkpoint files: text, a version line, a count line, one row per line.
+"""Kafka's checkpoint files: text, a version line, a count line, one row per line; and a line with their checksum.
 
 ``replication-offset-checkpoint``, ``recovery-point-offset-checkpoint``, ``log-start-offset-checkpoint`` and
 ``cleaner-offset-checkpoint`` of a log directory hold ``topic partition offset`` rows (row R22). They are always
 replaced atomically.
+
+The last line is ``crc32c`` and the CRC-32C of what stands before it: a single bit makes a log begin later than it does,
+or an epoch end at 0. Kafka and older versions write no such line; a file without it is taken as it is.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
+
+import structlog
+from crc32c import crc32c
 
 from minikafka.model import TopicPartition
 from minikafka.storage.disk import Disk
@@ -20,19 +27,46 @@ LOG_START_FILE = "log-start-offset-checkpoint"
 CLEANER_FILE = "cleaner-offset-checkpoint"
 HIGH_WATERMARK_FILE = "replication-offset-checkpoint"
 
+_CHECKSUM_LINE = re.compile(rb"^crc32c [0-9a-f]{8}\n\Z", re.MULTILINE)
+
+log = structlog.get_logger(__name__)
+
 
 class DamagedCheckpointError(Exception):
-    """The file does not hold what its count line promises."""
+    """The file does not hold what its count line promises, or what its checksum is of."""
 
 
 def format_checkpoint(rows: Iterable[Sequence[str]]) -> bytes:
     """The content of a checkpoint file."""
-    lines = [" ".join(row) for row in rows]
-    return "\n".join([str(VERSION), str(len(lines)), *lines, ""]).encode()
+    content = format_rows(rows)
+    return content + _checksum_line(content)
 
 
 def parse_checkpoint(data: bytes) -> list[list[str]]:
     """The rows of a checkpoint file; DamagedCheckpointError when it is not one."""
+    found = _CHECKSUM_LINE.search(data)  # one that is malformed is one row too many
+    content = data if found is None else data[: found.start()]
+    if found is not None and found[0] != _checksum_line(content):
+        raise DamagedCheckpointError("the checksum is wrong")
+    return parse_rows(content)
+
+
+def parse_number(text: str, bits: int) -> int:
+    """A number of a row, which Kafka keeps in that many bits; DamagedCheckpointError when that cannot be."""
+    number = int(text)
+    if not 0 <= number < 1 << (bits - 1):
+        raise DamagedCheckpointError(f"{number} is not within 0 and 2^{bits - 1} - 1")
+    return number
+
+
+def format_rows(rows: Iterable[Sequence[str]]) -> bytes:
+    """The same without a checksum."""
+    lines = [" ".join(row) for row in rows]
+    return "\n".join([str(VERSION), str(len(lines)), *lines, ""]).encode()
+
+
+def parse_rows(data: bytes) -> list[list[str]]:
+    """The same without a checksum."""
     try:
         version, count, *rows = data.decode().splitlines()
         if int(version) != VERSION or int(count) != len(rows):
@@ -42,10 +76,15 @@ def parse_checkpoint(data: bytes) -> list[list[str]]:
     return [row.split(" ") for row in rows]
 
 
+def _checksum_line(content: bytes) -> bytes:
+    return f"crc32c {crc32c(content):08x}\n".encode()
+
+
 class OffsetCheckpoint:
     """An offset per partition in one file of a log directory.
 
-    What the file should say changes on the event loop only; any thread may :meth:`store` it.
+    What the file should say changes on the event loop only; any thread may :meth:`store` it. ``is_unreadable``: the
+    file was there, and was no checkpoint.
     """
 
     def __init__(self, disk: Disk, directory: str, name: str) -> None:
@@ -54,13 +93,21 @@ class OffsetCheckpoint:
         self._file = SmallFile(disk, self._path)
         self._desired: dict[TopicPartition, int] = {}
         self._version = 1  # of what is desired
+        self.is_unreadable = False
 
     def read(self) -> dict[TopicPartition, int]:
-        """The offsets; empty when the file is absent or damaged, for every user then takes the safe side."""
+        """The offsets; empty when the file is absent or unreadable, for every user then takes the safe side."""
         try:
             rows = parse_checkpoint(self._disk.read_bytes(self._path))
-            offsets = {TopicPartition(topic, int(partition)): int(offset) for topic, partition, offset in rows}
-        except (FileNotFoundError, DamagedCheckpointError, ValueError):
+            offsets = {
+                TopicPartition(topic, parse_number(partition, 32)): parse_number(offset, 64)
+                for topic, partition, offset in rows
+            }
+        except FileNotFoundError:
+            return {}
+        except (DamagedCheckpointError, ValueError) as error:
+            self.is_unreadable = True
+            log.warning("checkpoint unreadable", path=self._path, why=str(error), effect="it counts as absent")
             return {}
         self._desired = dict(offsets)
         self._file.found(self._version)

@@ -25,7 +25,7 @@ CORRUPT_SUFFIX = ".corrupt"
 REFETCH_FILE = "needs-refetch"
 TORN_FILE = "torn-tail"
 """After a kill the last write was not there as a whole: it was interrupted, or the file was cut. Or nothing tells how
-far the log reached. It does not count as whole until its node has registered without it."""
+far the log reached, or where it starts. It does not count as whole until its node has registered without it."""
 
 _MAGIC_POSITION = 16
 _MAX_OFFSET_DISTANCE = 2**31  # how far behind the damage a batch is still believed to belong to the segment

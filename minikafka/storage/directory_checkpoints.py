@@ -65,6 +65,10 @@ class DirectoryCheckpoints:
         self.recovery_points, self.log_starts = self._recovery_points.read(), self._log_starts.read()
         self.first_dirty, self.high_watermarks = self._first_dirty.read(), self._high_watermarks.read()
 
+    def log_start(self, where: TopicPartition) -> int | None:
+        """Where a log starts; None when the file is there and cannot be read."""
+        return None if self._log_starts.is_unreadable else self.log_starts.get(where, 0)
+
     def prepare_bounds(self, logs: Logs) -> Callable[[], None]:
         """Below which offsets the logs need no recovery, and where they start: on disk when this is called."""
         self._note_bounds(logs)

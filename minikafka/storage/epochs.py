@@ -16,12 +16,16 @@ from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
+import structlog
+
 from minikafka.model import NO_EPOCH, UNDEFINED_OFFSET_AND_EPOCH, OffsetAndEpoch
-from minikafka.storage.checkpoints import DamagedCheckpointError, format_checkpoint, parse_checkpoint
+from minikafka.storage.checkpoints import DamagedCheckpointError, format_checkpoint, parse_checkpoint, parse_number
 from minikafka.storage.disk import Disk
 from minikafka.storage.small_file import SmallFile
 
 FILE_NAME = "leader-epoch-checkpoint"
+
+log = structlog.get_logger(__name__)
 
 
 class EpochEntry(NamedTuple):
@@ -45,14 +49,15 @@ class LeaderEpochCache:
 
     @classmethod
     def load(cls, disk: Disk, directory: str) -> LeaderEpochCache | None:
-        """The cache of a partition directory; None when its file is damaged or absent."""
+        """The cache of a partition directory; None when its file is unreadable or absent."""
+        path = f"{directory}/{FILE_NAME}"
         try:
-            rows = parse_checkpoint(disk.read_bytes(f"{directory}/{FILE_NAME}"))
-            entries = [EpochEntry(int(epoch), int(start)) for epoch, start in rows]
-        except (FileNotFoundError, DamagedCheckpointError, ValueError):
+            return cls(_parse(disk.read_bytes(path)))
+        except FileNotFoundError:
             return None
-        grows = all(a.epoch < b.epoch and a.start_offset < b.start_offset for a, b in pairwise(entries))
-        return cls(entries) if grows else None
+        except (DamagedCheckpointError, ValueError) as error:
+            log.warning("leader epochs unreadable", path=path, why=str(error), effect="the batches tell them")
+            return None
 
     def store(self, disk: Disk, directory: str) -> None:
         """Write the file durably if entries changed since it was written."""
@@ -131,3 +136,13 @@ class LeaderEpochCache:
 
     def _update(self) -> None:
         self.latest_epoch = self._epochs[-1] if self._epochs else NO_EPOCH
+
+
+def _parse(data: bytes) -> list[EpochEntry]:
+    entries = [
+        EpochEntry(parse_number(epoch, 32), parse_number(start_offset, 64))
+        for epoch, start_offset in parse_checkpoint(data)
+    ]
+    if not all(a.epoch < b.epoch and a.start_offset < b.start_offset for a, b in pairwise(entries)):
+        raise DamagedCheckpointError("epochs and offsets do not grow")
+    return entries

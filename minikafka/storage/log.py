@@ -175,7 +175,7 @@ class Log:
         config: LogConfig | None = None,
         *,
         topic_id: UUID = ZERO_TOPIC_ID,
-        log_start_offset: int = 0,
+        log_start_offset: int | None = 0,
         recovery_point: int = 0,
         high_watermark: int = 0,
         noted_end: int | None = None,

@@ -156,7 +156,7 @@ class LogDir:
                 is_clean=self.was_clean,
                 was_killed=was_killed,
                 recovery_point=recorded.recovery_points.get(where, 0),
-                log_start_offset=recorded.log_starts.get(where, 0),
+                log_start_offset=recorded.log_start(where),
                 high_watermark=recorded.high_watermarks.get(where, 0),
                 noted_end=ends.get(LogKey(topic_id, where.partition)),
             )
@@ -193,7 +193,7 @@ class LogDir:
         is_clean: bool,
         was_killed: bool = False,
         recovery_point: int = 0,
-        log_start_offset: int = 0,
+        log_start_offset: int | None = 0,
         high_watermark: int = 0,
         noted_end: int | None = None,
         directory: str | None = None,

@@ -74,7 +74,8 @@ class LoadedLog(NamedTuple):
 class LastStop(NamedTuple):
     """How the last process ended, and what the checkpoints say of the log. Offsets that make no sense are harmless."""
 
-    log_start_offset: int = 0
+    log_start_offset: int | None = 0
+    """None where it was recorded and cannot be read: records that were deleted may come back."""
     recovery_point: int = 0
     high_watermark: int = 0
     noted_end: int | None = None
@@ -104,7 +105,7 @@ class _Loader:
         self.config = config
         self.cache = cache
         self.last_stop = last_stop
-        self.log_start_offset = max(0, last_stop.log_start_offset)
+        self.log_start_offset = max(0, last_stop.log_start_offset or 0)
         self.recovery_point = max(0, last_stop.recovery_point)
         self.snapshots = SnapshotFiles(disk, directory)
         self.epochs = LeaderEpochCache()
@@ -120,11 +121,9 @@ class _Loader:
         remove_leftovers(self.disk, self.directory, self.segment_list)
         self._find_segments()
         check_listed(self.damage, self.segment_list, self.segments, self.log_start_offset)
-        is_believed = (
-            bool(self.segments) and self.last_stop.is_clean and self._load_epochs() and self._activate_believed()
-        )
+        self.knows_epochs = self._load_epochs()
+        is_believed = bool(self.segments) and self.last_stop.is_clean and self._activate_believed()
         if not self.segments:
-            self._load_epochs()
             if self.last_stop.keeps_writes and has_topic_id(self.disk, self.directory):
                 self.damage.mark(self._start(), "no file of the log is there")
             self._begin_anew()
@@ -133,13 +132,18 @@ class _Loader:
         else:
             self._recover()
         self._check_end()
-        if self.last_stop.was_killed and self.last_stop.noted_end is None and self.durable_end is None:
+        if self._may_differ() and self.durable_end is None:
             write_torn_mark(self.disk, self.directory)
         while (damage := self._unreadable_headers()) is not None:
             is_believed = False
             self._cut(*damage)
             self.segments[-1].activate()
         return self._loaded(is_believed)
+
+    def _may_differ(self) -> bool:
+        """The other replicas may have more of it, or may have deleted what came back here."""
+        has_unknown_end = self.last_stop.was_killed and self.last_stop.noted_end is None
+        return has_unknown_end or self.last_stop.log_start_offset is None
 
     def _unreadable_headers(self) -> tuple[int, BadBatchError] | None:
         """Load the producers' state and the age of the log; which segment, and where, cannot be read for that."""
@@ -244,16 +248,27 @@ class _Loader:
         return epochs is not None or not any(segment.size for segment in self.segments)
 
     def _activate_believed(self) -> bool:
+        if self.last_stop.log_start_offset is None:
+            self.knows_epochs = self.knows_epochs and self._covers_start()
+        if not self.knows_epochs:
+            return False
         try:
             self.segments[-1].activate()
         except BadBatchError:
             return False
-        return True
+        self.knows_epochs = self._ends_in_latest_epoch()
+        return self.knows_epochs
+
+    def _ends_in_latest_epoch(self) -> bool:
+        """False when the epoch file contradicts the last batch: a bit of it changed that no checksum protects."""
+        last = self.segments[-1]
+        self.epochs.truncate_from_end(last.next_offset)  # what was begun and never written
+        return not last.size or last.index.resumed_epoch == self.epochs.latest_epoch
 
     # -- any other stop ---------------------------------------------------------------------------------------------
 
     def _recover(self) -> None:
-        from_offset = self.recovery_point if self._load_epochs() and self._knows_epochs() else 0
+        from_offset = self.recovery_point if self.knows_epochs and self._covers_start() else 0
         first = 0
         while first + 1 < len(self.segments) and self.segments[first + 1].base_offset < from_offset:
             first += 1  # where one begins at the recovery point, the indexes of the one before may not be written
@@ -267,7 +282,7 @@ class _Loader:
                 break
         self.segments[-1].activate()
 
-    def _knows_epochs(self) -> bool:
+    def _covers_start(self) -> bool:
         """False when records came back whose epochs were forgotten: the log start was not recorded when they went."""
         start = max(self.log_start_offset, self.segments[0].base_offset)
         return self.recovery_point <= start or self.epochs.epoch_for(start) != NO_EPOCH

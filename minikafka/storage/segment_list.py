@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 import structlog
 from crc32c import crc32c
 
-from minikafka.storage.checkpoints import DamagedCheckpointError, format_checkpoint, parse_checkpoint
+from minikafka.storage.checkpoints import DamagedCheckpointError, format_rows, parse_rows
 from minikafka.storage.disk import Disk
 from minikafka.storage.segments import Segments
 from minikafka.storage.small_file import SmallFile
@@ -155,7 +155,7 @@ def _nothing() -> None:
 
 def _store(file: SmallFile, version: int, rows: Sizes) -> None:
     if version > file.durable_version:
-        content = format_checkpoint((str(base), str(size)) for base, size in rows.items())
+        content = format_rows((str(base), str(size)) for base, size in rows.items())
         file.store(version, f"{crc32c(content):08x}\n".encode() + content)
 
 
@@ -165,7 +165,7 @@ def _read(disk: Disk, path: str) -> Sizes | None:
         crc, _, content = disk.read_bytes(path).partition(b"\n")
         if int(crc, 16) != crc32c(content):
             raise DamagedCheckpointError("the checksum is wrong")
-        return {int(base): int(size) for base, size in parse_checkpoint(content)}
+        return {int(base): int(size) for base, size in parse_rows(content)}
     except FileNotFoundError:
         return None
     except (DamagedCheckpointError, ValueError) as error:

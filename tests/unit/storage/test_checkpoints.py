@@ -6,17 +6,18 @@ from pathlib import Path
 import pytest
 
 from minikafka.model import TopicPartition
-from minikafka.storage.checkpoints import OffsetCheckpoint
+from minikafka.storage.checkpoints import OffsetCheckpoint, format_rows
 from minikafka.storage.disk import OsDisk
 
 A, B = TopicPartition("a-topic", 3), TopicPartition("b", 0)
+BEYOND = (f"0\n1\na 0 {2**63}\n", "0\n1\na 0 -1\n", f"0\n1\na {2**31} 0\n")  # what Kafka keeps in 64 and 32 bits
 
 
 @pytest.mark.spec("R22")
-def test_the_file_is_kafkas_and_comes_back(disk: OsDisk, tmp_path: Path) -> None:
+def test_the_file_is_kafkas_but_for_its_checksum_and_comes_back(disk: OsDisk, tmp_path: Path) -> None:
     checkpoint = OffsetCheckpoint(disk, str(tmp_path), "offsets")
     checkpoint.write({B: 0, A: 2**40})
-    assert (tmp_path / "offsets").read_text() == "0\n2\na-topic 3 1099511627776\nb 0 0\n"
+    assert (tmp_path / "offsets").read_text() == ("0\n2\na-topic 3 1099511627776\nb 0 0\ncrc32c 4980bef4\n")
     assert OffsetCheckpoint(disk, str(tmp_path), "offsets").read() == {A: 2**40, B: 0}
 
 
@@ -31,10 +32,38 @@ def test_an_unchanged_checkpoint_is_not_written_again(disk: OsDisk, tmp_path: Pa
     assert not checkpoint.mentions(B)
 
 
-@pytest.mark.parametrize("text", ["", "0\n", "2\n0\n", "0\n3\na 0 1\n", "0\n1\na 0\n", "0\n1\na x 1\n", "\xff\n0\n"])
+@pytest.mark.parametrize(
+    "text", ["", "0\n", "2\n0\n", "0\n3\na 0 1\n", "0\n1\na 0\n", "0\n1\na x 1\n", "\xff\n0\n", *BEYOND]
+)
 def test_a_damaged_file_counts_as_absent(disk: OsDisk, tmp_path: Path, text: str) -> None:
     (tmp_path / "offsets").write_text(text, encoding="latin-1")
-    assert OffsetCheckpoint(disk, str(tmp_path), "offsets").read() == {}
+    checkpoint = OffsetCheckpoint(disk, str(tmp_path), "offsets")
+    assert checkpoint.read() == {}
+    assert checkpoint.is_unreadable
+
+
+@pytest.mark.parametrize("offsets", [{}, {B: 3250}, {A: 2**63 - 1, B: 0}], ids=["none", "one", "two"])
+def test_no_flipped_bit_makes_another_file_of_it(
+    disk: OsDisk, tmp_path: Path, offsets: dict[TopicPartition, int]
+) -> None:
+    OffsetCheckpoint(disk, str(tmp_path), "offsets").write(offsets)
+    whole = (tmp_path / "offsets").read_bytes()
+    for bit in range(len(whole) * 8):
+        damaged = bytearray(whole)
+        damaged[bit // 8] ^= 1 << bit % 8
+        (tmp_path / "offsets").write_bytes(damaged)
+        checkpoint = OffsetCheckpoint(disk, str(tmp_path), "offsets")
+        assert checkpoint.read() == {}
+        assert checkpoint.is_unreadable, bytes(damaged)
+
+
+def test_a_file_without_a_checksum_is_of_kafka_or_an_older_version(disk: OsDisk, tmp_path: Path) -> None:
+    named = TopicPartition("crc32c", 0)
+    rows = [[topic, str(partition), "123456"] for topic, partition in (A, named)]
+    (tmp_path / "offsets").write_bytes(format_rows(rows))
+    checkpoint = OffsetCheckpoint(disk, str(tmp_path), "offsets")
+    assert checkpoint.read() == {A: 123456, named: 123456}
+    assert not checkpoint.is_unreadable
 
 
 class SlowFirst(OsDisk):
@@ -66,4 +95,6 @@ def test_a_write_that_was_overtaken_does_not_take_the_place_of_the_newer_one(tmp
 
 
 def test_an_absent_file_is_empty(disk: OsDisk, tmp_path: Path) -> None:
-    assert OffsetCheckpoint(disk, str(tmp_path), "offsets").read() == {}
+    checkpoint = OffsetCheckpoint(disk, str(tmp_path), "offsets")
+    assert checkpoint.read() == {}
+    assert not checkpoint.is_unreadable

@@ -11,6 +11,8 @@ from minikafka.model import UNDEFINED_OFFSET_AND_EPOCH, OffsetAndEpoch
 from minikafka.storage.disk import OsDisk
 from minikafka.storage.epochs import FILE_NAME, EpochEntry, LeaderEpochCache
 
+BEYOND = (f"0\n1\n{2**31} 0\n", f"0\n1\n{10**30} 0\n", "0\n1\n-1 0\n", f"0\n1\n0 {2**63}\n", "0\n1\n0 -1\n")
+
 
 def cache(*entries: tuple[int, int]) -> LeaderEpochCache:
     return LeaderEpochCache([EpochEntry(*entry) for entry in entries])
@@ -102,12 +104,12 @@ def test_truncation_at_both_ends() -> None:
     assert known.entries == []
 
 
-def test_the_file_is_kafkas(disk: OsDisk, tmp_path: Path) -> None:
+def test_the_file_is_kafkas_but_for_its_checksum(disk: OsDisk, tmp_path: Path) -> None:
     known = LeaderEpochCache()
     known.assign(0, 0)
     known.assign(3, 17)
     known.store(disk, str(tmp_path))
-    assert (tmp_path / FILE_NAME).read_text() == "0\n2\n0 0\n3 17\n"
+    assert (tmp_path / FILE_NAME).read_text() == "0\n2\n0 0\n3 17\ncrc32c abab4e97\n"
     loaded = LeaderEpochCache.load(disk, str(tmp_path))
     assert loaded is not None
     assert loaded.entries == [(0, 0), (3, 17)]
@@ -121,10 +123,32 @@ def test_the_file_is_written_only_when_something_changed(disk: OsDisk, tmp_path:
     assert not (tmp_path / FILE_NAME).exists()
 
 
-@pytest.mark.parametrize("text", ["", "0\n", "1\n0\n", "0\n2\n0 0\n", "0\n1\na b\n", "0\n2\n3 0\n2 5\n", "0\n1\n3\n"])
+@pytest.mark.parametrize(
+    "text", ["", "0\n", "1\n0\n", "0\n2\n0 0\n", "0\n1\na b\n", "0\n2\n3 0\n2 5\n", "0\n1\n3\n", *BEYOND]
+)
 def test_a_damaged_file_is_not_believed(disk: OsDisk, tmp_path: Path, text: str) -> None:
     (tmp_path / FILE_NAME).write_text(text)
     assert LeaderEpochCache.load(disk, str(tmp_path)) is None
+
+
+def test_no_flipped_bit_makes_another_file_of_it(disk: OsDisk, tmp_path: Path) -> None:
+    known = LeaderEpochCache()
+    known.assign(0, 0)
+    known.assign(3, 17)
+    known.store(disk, str(tmp_path))
+    whole = (tmp_path / FILE_NAME).read_bytes()
+    for bit in range(len(whole) * 8):
+        damaged = bytearray(whole)
+        damaged[bit // 8] ^= 1 << bit % 8
+        (tmp_path / FILE_NAME).write_bytes(damaged)
+        assert LeaderEpochCache.load(disk, str(tmp_path)) is None, bytes(damaged)
+
+
+def test_a_file_without_a_checksum_is_of_kafka_or_an_older_version(disk: OsDisk, tmp_path: Path) -> None:
+    (tmp_path / FILE_NAME).write_text("0\n2\n0 0\n2147483647 17\n")
+    loaded = LeaderEpochCache.load(disk, str(tmp_path))
+    assert loaded is not None
+    assert loaded.entries == [(0, 0), (2**31 - 1, 17)]
 
 
 @pytest.mark.spec("E1")

@@ -108,7 +108,7 @@ def test_everything_below_the_recovery_point_is_on_disk(open_log: OpenLog, disk:
     for segment in log.segments.closed:
         assert f"{segment.base_offset:020d}.index" in names
         assert f"{segment.base_offset:020d}.timeindex" in names
-    assert disk.read_bytes(f"{directory}/leader-epoch-checkpoint") == b"0\n3\n0 0\n1 4\n2 8\n"
+    assert disk.read_bytes(f"{directory}/leader-epoch-checkpoint") == b"0\n3\n0 0\n1 4\n2 8\ncrc32c 52e5be4a\n"
 
 
 def test_a_roll_neither_syncs_nor_writes_indexes(open_log: OpenLog, monkeypatch: pytest.MonkeyPatch) -> None:

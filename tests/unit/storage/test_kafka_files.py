@@ -1,4 +1,7 @@
-"""The files of a small partition, byte for byte as Apache Kafka 3.9's ``DumpLogSegments`` read them."""
+"""The files of a small partition, byte for byte as Apache Kafka 3.9's ``DumpLogSegments`` read them.
+
+But for the checksum in ``leader-epoch-checkpoint``: see docs/decisions/0014.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ GOLDEN = {
         "0001388cecdb0000000100000000000000070001000000010000000000000002000000010000018bcfe56805ffffffff"
         "ffffffffffffffff"
     ),
-    "leader-epoch-checkpoint": b"0\n2\n0 0\n2 3\n",
+    "leader-epoch-checkpoint": b"0\n2\n0 0\n2 3\ncrc32c e90276a4\n",
 }
 
 

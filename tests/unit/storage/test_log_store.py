@@ -136,9 +136,9 @@ def test_truncation_below_the_recovery_point_is_checkpointed_at_once(open_store:
     log.flush()
     store.write_checkpoints({})
     path = tmp_path / "d/recovery-point-offset-checkpoint"
-    assert path.read_text() == "0\n1\na 0 5\n"
+    assert path.read_text() == "0\n1\na 0 5\ncrc32c ad856f1b\n"
     log.truncate_to(2)
-    assert path.read_text() == "0\n1\na 0 2\n"
+    assert path.read_text() == "0\n1\na 0 2\ncrc32c d7e8a65e\n"
 
 
 def test_a_deleted_log_is_renamed_then_removed_and_can_be_made_again(
@@ -158,7 +158,7 @@ def test_a_deleted_log_is_renamed_then_removed_and_can_be_made_again(
     assert any(name.startswith("a-0.") and name.endswith("-delete") for name in names)
     new = store.create(A, UUID(int=6), LogConfig())
     assert (new.log_end_offset, new.recovery_point, store.high_watermark(A)) == (0, 0, 0)
-    assert (tmp_path / "d/recovery-point-offset-checkpoint").read_text() == "0\n0\n"
+    assert (tmp_path / "d/recovery-point-offset-checkpoint").read_text() == "0\n0\ncrc32c 2ab4b802\n"
     trash = store.take_trash()
     assert trash is not None
     trash()
@@ -332,7 +332,7 @@ def test_cleaner_progress_is_checkpointed(open_store: OpenStore, tmp_path: Path)
     job.publish()
     assert log.complete_compaction(job)
     store.close({})
-    assert (tmp_path / "d/cleaner-offset-checkpoint").read_text() == "0\n1\na 0 4\n"
+    assert (tmp_path / "d/cleaner-offset-checkpoint").read_text() == "0\n1\na 0 4\ncrc32c be27f76c\n"
     again = open_store(config_for=lambda _where: config).get(A)
     assert again is not None
     assert again.first_dirty_offset == 4
