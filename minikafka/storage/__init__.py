@@ -23,7 +23,8 @@
                      it leaves of a batch
 ``recovery``         a partition directory -> loaded segments and state; ``leftovers``: what was under way;
                      ``damage``: torn tail or corruption; ``closed``: do believed segments end as they did;
-                     ``impostors``: what has a name that it has no right to; ``presence``: are the files still there
+                     ``impostors``: what has a name that it has no right to; ``aside``: it is kept under another;
+                     ``presence``: are the files still there
 ``log_dir``          one log directory: lock, identity, its logs; ``clean_shutdown``: the mark of an orderly stop;
                      ``found``: what a start finds in one; ``new_log``: making a log in one
 ``log_store``        all logs of a node, in one or several directories

@@ -26,6 +26,7 @@ RECOVERY_POINT_FILE = "recovery-point-offset-checkpoint"
 LOG_START_FILE = "log-start-offset-checkpoint"
 CLEANER_FILE = "cleaner-offset-checkpoint"
 HIGH_WATERMARK_FILE = "replication-offset-checkpoint"
+CHECKPOINT_FILES = (RECOVERY_POINT_FILE, LOG_START_FILE, CLEANER_FILE, HIGH_WATERMARK_FILE)
 
 _CHECKSUM_LINE = re.compile(rb"^crc32c [0-9a-f]{8}\n\Z", re.MULTILINE)
 

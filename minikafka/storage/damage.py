@@ -15,13 +15,13 @@ from minikafka.records.batch import (
     crc_is_valid,
     parse_header,
 )
+from minikafka.storage.aside import CORRUPT_SUFFIX, replace_file
 from minikafka.storage.disk import Disk, File
 from minikafka.storage.errors import Corruption
 from minikafka.storage.meta import PARTITION_METADATA_FILE
 from minikafka.storage.scan import BATCH_CHUNK_BYTES
-from minikafka.storage.segment import LOG_SUFFIX, file_name
+from minikafka.storage.segment import LOG_SUFFIX, MAX_OFFSET, file_name
 
-CORRUPT_SUFFIX = ".corrupt"
 REFETCH_FILE = "needs-refetch"
 TORN_FILE = "torn-tail"
 """After a kill the last write was not there as a whole: it was interrupted, or the file was cut. Or nothing tells how
@@ -144,7 +144,7 @@ def mark_unidentified(disk: Disk, directory: str) -> Corruption:
 
 def write_refetch_mark(disk: Disk, directory: str, corruption: Corruption) -> None:
     """Record durably that the replica in ``directory`` is not whole below its end."""
-    disk.write_atomic(f"{directory}/{REFETCH_FILE}", f"{corruption.offset}\n{corruption}\n".encode())
+    replace_file(disk, f"{directory}/{REFETCH_FILE}", f"{corruption.offset}\n{corruption}\n".encode())
 
 
 def read_refetch_mark(disk: Disk, directory: str) -> Corruption | None:
@@ -152,6 +152,8 @@ def read_refetch_mark(disk: Disk, directory: str) -> Corruption | None:
     path = f"{directory}/{REFETCH_FILE}"
     try:
         offset, _, why = disk.read_bytes(path).decode().partition("\n")
+        if not 0 <= int(offset) <= MAX_OFFSET:
+            raise ValueError(f"{offset} is no offset")
         return Corruption(path, 0, int(offset), why.strip(), None)
     except FileNotFoundError:
         return None

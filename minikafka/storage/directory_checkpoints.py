@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from minikafka.model import TopicPartition
+from minikafka.storage.aside import TEMPORARY_SUFFIX
 from minikafka.storage.checkpoints import (
     CLEANER_FILE,
     HIGH_WATERMARK_FILE,
@@ -20,7 +21,6 @@ from minikafka.storage.checkpoints import (
 )
 from minikafka.storage.disk import Disk
 from minikafka.storage.log import Log
-from minikafka.storage.small_file import TEMPORARY_SUFFIX
 
 Logs = Mapping[TopicPartition, Log]
 

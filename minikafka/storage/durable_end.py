@@ -15,6 +15,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
+from minikafka.storage.aside import replace_file
 from minikafka.storage.disk import Disk, File
 
 DURABLE_END_FILE: Final = "durable-end"
@@ -61,7 +62,7 @@ class DurableEnd:
             self._begin(offset)
 
     def _begin(self, offset: int) -> None:
-        self._disk.write_atomic(self._path, _row(offset))
+        replace_file(self._disk, self._path, _row(offset))
         self._file, self._rows, self._offset = self._disk.open_append(self._path), 1, offset
 
 

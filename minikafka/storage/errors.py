@@ -9,11 +9,18 @@ from minikafka.errors import ErrorCode, KafkaError
 
 PASSING_ERRORS: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 """They say nothing about the file."""
+MISSING_ERRORS: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+"""They say nothing about the disk."""
 
 
 def is_passing(error: OSError) -> bool:
     """The process or the machine is short of something: the error tells nothing about the file."""
     return error.errno in PASSING_ERRORS
+
+
+def is_missing(error: OSError) -> bool:
+    """There is no such file, or what should be a directory above it is none."""
+    return error.errno in MISSING_ERRORS
 
 
 class StorageFailure(KafkaError):  # noqa: N818

@@ -9,14 +9,10 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import Final
 
-import structlog
-
+from minikafka.storage.aside import CORRUPT_SUFFIX, set_aside
 from minikafka.storage.closed import end_of
-from minikafka.storage.damage import CORRUPT_SUFFIX
 from minikafka.storage.disk import Disk
 from minikafka.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX, SNAPSHOT_SUFFIX, Segment, file_name, offset_in
-
-log = structlog.get_logger(__name__)
 
 NAMED_BY_OFFSET: Final = (LOG_SUFFIX, *INDEX_SUFFIXES, SNAPSHOT_SUFFIX)
 
@@ -50,12 +46,3 @@ def drop_stray_segments(disk: Disk, segments: list[Segment], listed: Container[i
 
 def _may_be_active(disk: Disk, before: Segment, last: Segment, recovery_point: int) -> bool:
     return last.base_offset <= recovery_point or end_of(disk, before) in (None, last.base_offset)
-
-
-def set_aside(disk: Disk, directory: str, name: str, why: str) -> None:
-    """Rename one of them."""
-    path = f"{directory}/{name}"
-    while disk.exists(path):
-        path += CORRUPT_SUFFIX
-    log.warning("no file of the log", path=f"{directory}/{name}", why=why, kept_as=path)
-    disk.rename(f"{directory}/{name}", path)

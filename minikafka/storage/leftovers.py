@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from minikafka.storage.aside import set_aside
 from minikafka.storage.disk import Disk
 from minikafka.storage.errors import BadBatchError
-from minikafka.storage.impostors import set_aside
 from minikafka.storage.scan import scan_headers
 from minikafka.storage.segment import DELETED_SUFFIX, INDEX_SUFFIXES, LOG_SUFFIX, SUFFIXES, file_name, offset_in
 from minikafka.storage.segment_list import UNKNOWN_SIZE, SegmentList

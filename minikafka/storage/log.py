@@ -41,7 +41,7 @@ from minikafka.storage.damage import remove_refetch_mark, write_refetch_mark
 from minikafka.storage.disk import Disk
 from minikafka.storage.durable_end import DurableEnd
 from minikafka.storage.epochs import EpochEntry
-from minikafka.storage.errors import BadBatchError, Corruption, IllegalLogState, StorageFailure, is_passing
+from minikafka.storage.errors import BadBatchError, Corruption, IllegalLogState, StorageFailure, is_missing, is_passing
 from minikafka.storage.flush import Flusher, FlushJob
 from minikafka.storage.log_ends import NOT_NOTED, UnknownEnd
 from minikafka.storage.read_jobs import ReadJob
@@ -377,8 +377,8 @@ class Log:
         A file that is not there says nothing about the disk, nor about other logs.
         """
         failure = StorageFailure(f"could not {what} the log of {self.topic_partition} in {self.directory}: {error}")
-        is_ours = self._hooks.can_be_remade and isinstance(error, FileNotFoundError)
-        if is_ours and self.disk.exists(dirname(self.directory)):
+        is_ours = self._hooks.can_be_remade and is_missing(error)
+        if is_ours and self.disk.is_dir(dirname(self.directory)):
             self.lose_files(str(error))
             self.go_offline(failure)
         else:

@@ -17,7 +17,14 @@ from os.path import dirname
 from uuid import UUID
 
 from minikafka.model import CLUSTER_METADATA_TOPIC, NO_EPOCH, ZERO_TOPIC_ID, TopicPartition
-from minikafka.storage.clean_shutdown import read_clean_shutdown, remove_clean_shutdown, write_clean_shutdown
+from minikafka.storage.aside import set_directories_aside
+from minikafka.storage.checkpoints import CHECKPOINT_FILES
+from minikafka.storage.clean_shutdown import (
+    CLEAN_SHUTDOWN_FILE,
+    read_clean_shutdown,
+    remove_clean_shutdown,
+    write_clean_shutdown,
+)
 from minikafka.storage.config import LogConfig
 from minikafka.storage.damage import mark_unidentified, write_refetch_mark
 from minikafka.storage.directory_checkpoints import CheckpointJob, DirectoryCheckpoints
@@ -27,7 +34,7 @@ from minikafka.storage.errors import StorageFailure, is_passing
 from minikafka.storage.found import find_directories
 from minikafka.storage.future_logs import FutureLogs
 from minikafka.storage.log import Log, LogHooks
-from minikafka.storage.log_ends import LogEnds, LogKey, read_log_ends
+from minikafka.storage.log_ends import LOG_ENDS_FILE, LogEnds, LogKey, read_log_ends
 from minikafka.storage.meta import (
     META_FILE,
     META_REMEDY,
@@ -46,6 +53,7 @@ from minikafka.storage.segment import SegmentCache
 
 _NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EINVAL, errno.ENOTSUP)  # in there this process made nothing
 LOCK_FILE = ".lock"
+_FILES = (LOG_ENDS_FILE, REGISTRATION_FILE, CLEAN_SHUTDOWN_FILE, *CHECKPOINT_FILES)
 
 ConfigFor = Callable[[TopicPartition], LogConfig]
 
@@ -120,6 +128,7 @@ class LogDir:
 
     def load(self, config_for: ConfigFor, boot_id: str | None = None) -> None:
         """Open every log in the directory. ``boot_id``: see :mod:`minikafka.storage.registration_file`."""
+        set_directories_aside(self._disk, self.path, _FILES)
         marked_epoch = read_clean_shutdown(self._disk, self.path)
         self.was_clean = marked_epoch is not None
         self.clean_shutdown_broker_epoch = NO_EPOCH if marked_epoch is None else marked_epoch

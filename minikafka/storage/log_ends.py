@@ -36,8 +36,8 @@ from zlib import crc32
 import structlog
 
 from minikafka.model import ZERO_TOPIC_ID
+from minikafka.storage.aside import TEMPORARY_SUFFIX
 from minikafka.storage.disk import Disk, SlotFile
-from minikafka.storage.small_file import TEMPORARY_SUFFIX
 
 if TYPE_CHECKING:
     from minikafka.storage.log import Log

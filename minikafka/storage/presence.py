@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from minikafka.storage.disk import Disk
+from minikafka.storage.errors import is_missing
 from minikafka.storage.log import Log
 from minikafka.storage.segment import LOG_SUFFIX, Segment
 
@@ -33,10 +34,8 @@ class PresenceLook:
     def _lacks(self, segment: Segment, size: int) -> bool:
         try:
             return self._disk.size(segment.path(LOG_SUFFIX)) < size
-        except FileNotFoundError:
-            return True
-        except OSError:
-            return False
+        except OSError as error:
+            return is_missing(error)
 
 
 def _is_at_rest(log: Log) -> bool:

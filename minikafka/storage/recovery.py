@@ -29,11 +29,11 @@ from typing import NamedTuple
 
 from minikafka.model import NO_EPOCH
 from minikafka.records.batch import LOG_OVERHEAD, BatchHeader
+from minikafka.storage.aside import CORRUPT_SUFFIX
 from minikafka.storage.batch_index import BatchIndex
 from minikafka.storage.closed import check_closed, check_listed
 from minikafka.storage.config import LogConfig
 from minikafka.storage.damage import (
-    CORRUPT_SUFFIX,
     DamageFound,
     has_topic_id,
     has_torn_mark,

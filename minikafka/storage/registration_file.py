@@ -9,11 +9,14 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from minikafka.storage.aside import replace_file
 from minikafka.storage.disk import Disk
 from minikafka.storage.meta import format_uuid, parse_uuid
 
 REGISTRATION_FILE: Final = "registration"
 REGISTRATION_VERSION: Final = 0
+
+_EPOCH_MAX: Final = 2**63 - 1  # int64
 
 
 class Registration(NamedTuple):
@@ -40,7 +43,10 @@ def read_registration(disk: Disk, directory: str) -> Registration | None:
         if int(rows["version"]) != REGISTRATION_VERSION:
             return None
         directories, synced = _uuids(rows["directories"]), _uuids(rows.get("synced.topics", ""))
-        return Registration(int(rows["broker.epoch"]), rows["boot.id"] or None, directories, synced)
+        broker_epoch = int(rows["broker.epoch"])
+        if not 0 <= broker_epoch <= _EPOCH_MAX:
+            return None
+        return Registration(broker_epoch, rows["boot.id"] or None, directories, synced)
     except (FileNotFoundError, KeyError, ValueError):
         return None
 
@@ -59,4 +65,4 @@ def write_registration(disk: Disk, directory: str, registration: Registration) -
         f"synced.topics={','.join(map(format_uuid, registration.synced))}\n"
         f"version={REGISTRATION_VERSION}\n"
     )
-    disk.write_atomic(f"{directory}/{REGISTRATION_FILE}", text.encode())
+    replace_file(disk, f"{directory}/{REGISTRATION_FILE}", text.encode())

@@ -11,9 +11,8 @@ from itertools import count
 from os.path import dirname
 from threading import Lock
 
+from minikafka.storage.aside import TEMPORARY_SUFFIX, take_place
 from minikafka.storage.disk import Disk
-
-TEMPORARY_SUFFIX = ".tmp"
 
 
 class SmallFile:
@@ -49,6 +48,6 @@ class SmallFile:
         with self._renaming:
             if version <= self._named_version:
                 return False
-            self._disk.rename(temporary, self.path)
+            take_place(self._disk, temporary, self.path)
             self._named_version = version
         return True

@@ -24,6 +24,7 @@ from minikafka.records.build import build_batch
 from minikafka.records.control import build_leader_change
 from minikafka.records.read import iter_records
 from minikafka.records.record import Record
+from minikafka.storage.aside import replace_file
 from minikafka.storage.damage import REFETCH_FILE
 from minikafka.storage.disk import Disk
 from minikafka.storage.errors import BadBatchError, Corruption, StorageFailure, is_passing
@@ -166,7 +167,7 @@ class MetadataLog:
             return None
         try:
             return ElectionState.from_quorum_state(json.loads(self._disk.read_bytes(path)))
-        except (ValueError, AttributeError, OSError) as error:
+        except (ValueError, AttributeError, RecursionError, OSError) as error:
             if isinstance(error, OSError) and is_passing(error):
                 raise
             log.error("quorum-state cannot be read", path=path, why=str(error))
@@ -362,7 +363,7 @@ class MetadataLog:
     async def persist_election(self, state: ElectionState) -> None:
         """Replace ``quorum-state``, durably."""
         data = json.dumps(state.to_quorum_state()).encode()
-        await self._run_in_thread(lambda: self._disk.write_atomic(self._path(QUORUM_STATE), data))
+        await self._run_in_thread(lambda: replace_file(self._disk, self._path(QUORUM_STATE), data))
 
     async def remove_repair_mark(self) -> None:
         """The damaged log, or that of a new voter, is whole."""

@@ -135,7 +135,9 @@ class MountedDisk:
         if node is None:
             raise os_error(errno.ENOENT, source)
         replaced = directory.entries.get(new)
-        if isinstance(replaced, Directory) and (replaced.entries or isinstance(node, Inode)):
+        if isinstance(replaced, Directory) and isinstance(node, Inode):
+            raise os_error(errno.EISDIR, target)
+        if isinstance(replaced, Directory) and replaced.entries:
             raise os_error(errno.ENOTEMPTY, target)
         if isinstance(replaced, Inode) and replaced is not node:
             self.platter.forget(replaced)

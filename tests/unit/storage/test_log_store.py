@@ -280,8 +280,14 @@ def test_a_directory_that_cannot_be_loaded_leaves_the_others(
     store.create(A, TOPIC_ID, LogConfig(), store.directories[0])
     store.create(B, TOPIC_ID, LogConfig(), store.directories[1])
     store.abandon()
-    (tmp_path / "d/cleaner-offset-checkpoint").unlink(missing_ok=True)
-    (tmp_path / "d/cleaner-offset-checkpoint").mkdir()
+    read_bytes = OsDisk.read_bytes
+
+    def refuse(disk: OsDisk, path: str) -> bytes:
+        if path == str(tmp_path / "d/cleaner-offset-checkpoint"):
+            raise OSError(errno.EIO, "as if the disk were broken", path)
+        return read_bytes(disk, path)
+
+    monkeypatch.setattr(OsDisk, "read_bytes", refuse)
     store = open_store("d", "e")
     assert [directory.failure is None for directory in store.directories] == [False, True]
     assert store.get(B) is not None

@@ -204,7 +204,7 @@ def test_a_claim_does_not_forget_a_directory_that_failed(tmp_path: Path) -> None
 def test_a_directory_that_refuses_goes_offline(tmp_path: Path) -> None:
     machine = Machine(tmp_path, directories=2)
     registrations = machine.start()
-    (tmp_path / "d1" / REGISTRATION_FILE).mkdir()
+    (tmp_path / "d1").rename(tmp_path / "gone")
     registrations.write(41)
     assert len(registrations.online_directories()) == 1
     assert len(registrations.failed_directories()) == 1

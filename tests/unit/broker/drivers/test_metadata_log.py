@@ -442,3 +442,24 @@ async def test_an_only_voter_that_forgot_its_vote_goes_on(files: Files) -> None:
     (files.directory / QUORUM_STATE).write_bytes(b"{")
     _summary, election, must_repair = files.open().recover(is_alone=True)
     assert (election, must_repair) == (ElectionState(epoch), False)
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, '{"leaderEpoch": 1e999}', "[1, 2]", "{"])
+async def test_a_quorum_state_that_nobody_can_read_is_a_lost_one(files: Files, content: str) -> None:
+    metadata_log, *_ = files.recovered()
+    await metadata_log.persist_election(ElectionState(3, None, None))
+    append(metadata_log, b"a")
+    await metadata_log.flush()
+    assert files.recovered()[2] == ElectionState(3, None, None)
+    (files.directory / QUORUM_STATE).write_text(content)
+    is_mended = files.recovered()[3]
+    (files.directory / QUORUM_STATE).unlink()
+    assert is_mended == files.recovered()[3], "it goes the way of a missing one"
+    assert REPAIR_MARK in files.names
+
+
+async def test_a_quorum_state_that_became_a_directory_is_written_anew(files: Files) -> None:
+    metadata_log, *_ = files.recovered()
+    (files.directory / QUORUM_STATE).mkdir()
+    await metadata_log.persist_election(ElectionState(3, None, None))
+    assert files.recovered()[2] == ElectionState(3, None, None)
