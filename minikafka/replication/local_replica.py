@@ -288,20 +288,36 @@ class LocalReplica:
             return []
         if self.cut is not None:
             return []  # on_cut comes back here
-        effects = self._claims(committed)
+        effects = self._check_epochs(committed)
+        effects += self._claims(committed)
+        leads = committed.leader_id == self._local_id
+        if leads and self._has_epochs_beyond(committed) and committed.complete <= {self._local_id}:
+            return effects + self._end_role(Role.OFFLINE)  # nobody has more, and none can build on this
         if (lost_from := self.condition.loss_to_say(committed)) is not None:
             effects.append(do.Say(do.Saying.LOSS_BY_DAMAGE, lost_from, self._follower_high_watermark))
-        if committed.leader_id == self._local_id:
+        if leads and not self._has_epochs_beyond(committed):
             return effects + self._lead(committed, now_ms)
         return effects + self._follow(committed)
+
+    def _has_epochs_beyond(self, committed: CommittedPartition) -> bool:
+        return self.log.latest_epoch > committed.leader_epoch
+
+    def _check_epochs(self, committed: CommittedPartition) -> Effects:
+        """Leader epochs that the cluster has not had yet: no checksum covers them. They are damage where they begin."""
+        if not self._has_epochs_beyond(committed):
+            return []
+        begin = self.log.end_offset_for_epoch(committed.leader_epoch).offset
+        if self.condition.is_damaged_from(begin):
+            return []
+        self.condition.on_damage(begin)
+        return [do.Say(do.Saying.EPOCHS_BEYOND_METADATA, self.log.latest_epoch, committed.leader_epoch)]
 
     def _lead(self, committed: CommittedPartition, now_ms: int) -> Effects:
         leader, epoch = self.leader, committed.leader_epoch
         if leader is not None and leader.leader_epoch == epoch:
             moved = leader.on_metadata(committed.isr, committed.partition_epoch, committed.replicas, now_ms)
             return self._isr_changed(moved)
-        if self.log.latest_epoch > epoch:
-            return self._cannot_lead(epoch)
+        assert self.log.latest_epoch <= epoch
         effects = self._stop_following()
         effects.append(do.BeginEpoch(epoch))
         counted_end = max(self._counted_end(), self.high_watermark)
@@ -328,14 +344,11 @@ class LocalReplica:
             effects.append(do.Sync())
         return effects
 
-    def _cannot_lead(self, epoch: int) -> Effects:
-        """The log was written in later epochs than the cluster knows: it is of another life of the cluster."""
-        return [do.Say(do.Saying.EPOCHS_BEYOND_METADATA, epoch, self.log.latest_epoch), *self._end_role(Role.OFFLINE)]
-
     def _follow(self, committed: CommittedPartition) -> Effects:
         """Row R14: no longer lead, refuse produce, stop fetching, answer who waits, fetch from the new leader.
 
         Not from there on if this node is on its way out: let out of the ISR, its copy is nobody's hope any more.
+        Nor does a log with epochs that the cluster has not had: it neither leads, if told to, nor asks where they end.
         """
         effects: Effects = []
         is_new = self.role is not Role.FOLLOWER or self.leader_epoch != committed.leader_epoch
@@ -347,6 +360,8 @@ class LocalReplica:
             return effects
         if self.condition.must_refetch(committed):
             return effects + self._stop_following() + [self._begin(self.condition.begin_refetch())]
+        if self._has_epochs_beyond(committed):
+            return effects + self._stop_following()
         if not self._is_following and not self._is_leaving(committed):
             self._is_following = True
             effects.append(do.Follow(committed.leader_id, committed.leader_epoch))

@@ -61,6 +61,10 @@ class ReplicaCondition:
         self._is_loss_said = False
         self.now = Condition.DAMAGED
 
+    def is_damaged_from(self, offset: int) -> bool:
+        """It is known that what the log holds from ``offset`` on may not be believed."""
+        return self.now is Condition.DAMAGED and self._damage_offset is not None and self._damage_offset <= offset
+
     def claimed_directory(self, actual: UUID, committed: CommittedPartition) -> UUID:
         """Where the cluster shall take the replica to be; ``actual`` is where it is."""
         is_last = committed.complete <= {self._local_id}

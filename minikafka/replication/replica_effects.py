@@ -116,7 +116,7 @@ class Saying(Enum):
 
     LOSS_BY_DAMAGE = "leading with what is left of a damaged or missing log: no other replica has everything"
     LOSS_BY_TRUNCATION = "truncating below the high watermark: the leader lost committed records"
-    EPOCHS_BEYOND_METADATA = "the log has later leader epochs than the cluster's metadata: it cannot lead"
+    EPOCHS_BEYOND_METADATA = "the log has later leader epochs than the cluster's metadata: damage from there on"
 
 
 @dataclass(frozen=True, slots=True)

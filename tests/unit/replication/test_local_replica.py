@@ -117,12 +117,58 @@ def test_a_removed_replica_is_deleted_after_everything_else_ended():
     assert rig.replica.role is Role.REMOVED
 
 
-def test_a_log_of_later_epochs_than_the_clusters_does_not_lead():
-    rig = Rig()
-    rig.log.begin_epoch(9)
-    say, *rest = rig.told(epoch=3)
-    assert say == do.Say(do.Saying.EPOCHS_BEYOND_METADATA, 3, 9)
-    assert rest == [do.AnswerWaiting()]
+def with_later_epoch(rig, start=4):
+    """A bit flipped in the epoch of a batch, which no checksum covers."""
+    rig.log.records[start:] = [(9, value) for _epoch, value in rig.log.records[start:]]
+    rig.log.epochs.append((9, start))
+    return rig
+
+
+@pytest.mark.spec("P5")
+def test_epochs_later_than_the_clusters_are_damage():
+    """Whoever was to lead with them led never, and nobody else did: followers had left the ISR for good."""
+    rig = with_later_epoch(Rig())
+    beyond = do.Say(do.Saying.EPOCHS_BEYOND_METADATA, 9, 3)
+    assert rig.told(epoch=3) == [beyond, do.Claim(LOST_DIRECTORY), do.AnswerWaiting()], "it does not lead"
+    assert rig.replica.leader is None
+    assert rig.told(epoch=3, version=1) == [do.Claim(LOST_DIRECTORY)], "said once"
+    effects = rig.told(OTHER, 4, isr=(OTHER,), directory=LOST_DIRECTORY)
+    assert effects[-1] == do.Cut(4, is_refetch=True)
+    rig.log.truncate_to(4)
+    assert rig.replica.on_cut(0) == [do.Claim(DIRECTORY), do.Follow(OTHER, 4)]
+    assert rig.told(OTHER, 5, isr=(OTHER, ME))[-1] == do.Follow(OTHER, 5)
+    assert rig.told(OTHER, 5, isr=(OTHER, ME), version=1) == [do.MarkWhole()]
+    assert rig.told(epoch=6)[-1] == do.Leads()
+
+
+@pytest.mark.spec("P5")
+def test_a_follower_with_later_epochs_vouches_for_nothing():
+    rig = with_later_epoch(Rig())
+    effects = rig.told(OTHER, 3)
+    assert do.Claim(LOST_DIRECTORY) in effects
+    assert do.Follow not in kinds(effects), "it would be told to cut what it still counts for"
+    assert rig.told(OTHER, 4, isr=(OTHER,), directory=LOST_DIRECTORY)[-1] == do.Cut(4, is_refetch=True)
+
+
+@pytest.mark.parametrize("start", [0, 5])
+def test_later_epochs_are_cut_where_they_begin(start):
+    rig = with_later_epoch(Rig(), start)
+    if start == 0:
+        rig.log.epochs = [(9, 0)]
+    rig.told(epoch=3)
+    assert rig.told(OTHER, 4, isr=(OTHER,), directory=LOST_DIRECTORY)[-1] == do.Cut(start, is_refetch=True)
+
+
+def test_later_epochs_begin_before_damage_that_is_known():
+    rig = with_later_epoch(Rig(damage_offset=5))
+    assert do.Claim(LOST_DIRECTORY) in rig.told(epoch=3)
+    assert rig.told(OTHER, 4, isr=(OTHER,), directory=LOST_DIRECTORY)[-1] == do.Cut(4, is_refetch=True)
+
+
+def test_the_last_complete_replica_with_later_epochs_is_kept_and_does_not_lead():
+    """It may be of another life of the cluster: nothing is cut that nobody else has."""
+    rig = with_later_epoch(Rig())
+    assert rig.told(epoch=3, isr=(ME,)) == [do.Say(do.Saying.EPOCHS_BEYOND_METADATA, 9, 3), do.AnswerWaiting()]
     assert rig.replica.role is Role.OFFLINE
 
 
