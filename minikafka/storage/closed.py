@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from typing import Final
 
 from minikafka.storage.damage import DamageFound
 from minikafka.storage.disk import Disk, File
+from minikafka.storage.epochs import LeaderEpochCache
 from minikafka.storage.errors import BadBatchError, is_passing
 from minikafka.storage.index import OFFSET_ENTRY_BYTES
 from minikafka.storage.scan import scan_headers
@@ -25,6 +26,7 @@ from minikafka.storage.segment import (
 )
 from minikafka.storage.segment_list import SegmentList
 
+_LOST: Final = "the list of segments is missing"
 _OFFSET_ENTRY: Final = struct.Struct(">ii")
 
 
@@ -44,6 +46,32 @@ def check_listed(
         elif base in short:
             damage.mark(base, f"the segment had {segment_list.size_of(base)} bytes", position=sizes[base])
     segment_list.remove(missing, shrinking=short)  # the mark says it from now on
+
+
+def check_unlisted(
+    damage: DamageFound,
+    segments: Sequence[Segment],
+    epochs: LeaderEpochCache,
+    log_start_offset: int,
+    recovery_point: int,
+) -> None:
+    """A list that should be there and is not was lost, perhaps with segments. Then what shows a hole is damage.
+
+    No file of a log goes before it has a list, and none is below the recovery point beside another one. The epoch file
+    tells of a first segment that is missing: it begins where the log did when it was last flushed. Of those behind it a
+    gap tells. The cleaner leaves such gaps, too: they cost a refetch, but only where its list is lost.
+    """
+    first = segments[0].base_offset
+    if first > log_start_offset:
+        known = epochs.entries[0].start_offset if epochs.entries else first
+        if known < first:
+            damage.mark(max(known, log_start_offset), f"{_LOST}, and the log begins at offset {first}")
+    if len(segments) > 1 and segments[1].base_offset < recovery_point:
+        for before, behind in pairwise(segments):
+            end = end_of(damage.disk, before) if behind.base_offset <= recovery_point else behind.base_offset
+            if end is not None and log_start_offset < behind.base_offset > end:
+                damage.mark(end, f"{_LOST}, and offset {behind.base_offset} follows {end - 1}")
+                break
 
 
 def check_closed(damage: DamageFound, segments: Sequence[Segment]) -> None:

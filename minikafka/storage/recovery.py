@@ -31,7 +31,7 @@ from minikafka.model import NO_EPOCH
 from minikafka.records.batch import LOG_OVERHEAD, BatchHeader
 from minikafka.storage.aside import CORRUPT_SUFFIX
 from minikafka.storage.batch_index import BatchIndex
-from minikafka.storage.closed import check_closed, check_listed
+from minikafka.storage.closed import check_closed, check_listed, check_unlisted
 from minikafka.storage.config import LogConfig
 from minikafka.storage.damage import (
     DamageFound,
@@ -122,6 +122,8 @@ class _Loader:
         self._find_segments()
         check_listed(self.damage, self.segment_list, self.segments, self.log_start_offset)
         self.knows_epochs = self._load_epochs()
+        if self.segments and not self.segment_list.was_readable and self.durable_end is None:
+            check_unlisted(self.damage, self.segments, self.epochs, self.log_start_offset, self.recovery_point)
         is_believed = bool(self.segments) and self.last_stop.is_clean and self._activate_believed()
         if not self.segments:
             if self.last_stop.keeps_writes and has_topic_id(self.disk, self.directory):

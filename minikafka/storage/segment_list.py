@@ -9,7 +9,9 @@ Hence the order of things. A segment is listed once its name is durable, and its
 is taken off the list, durably, before its files go: by retention, a cut, the cleaner, a recovery; and so is the size of
 one that is to shrink. Until that is over, no flush puts it on again.
 
-A log with its first segment alone has no list: were that missing, nothing would be there.
+A log with its first segment alone has no list: were that missing, nothing would be there. It gets one, though empty,
+before any of its files goes. So a log without a list begins where it always did, and one with two segments below its
+recovery point has one (``closed.check_unlisted``).
 
 The first line is the CRC-32C of the rest, which has the form of Kafka's checkpoint files.
 """
@@ -33,6 +35,8 @@ UNKNOWN_SIZE: Final = -1
 
 Sizes = dict[int, int]
 """Bytes by base offset, oldest first; :data:`UNKNOWN_SIZE` of one that grows or may shrink."""
+
+_UNREADABLE: Final[Sizes] = {}
 
 log = structlog.get_logger(__name__)
 
@@ -58,11 +62,12 @@ class SegmentList:
     def __init__(self, disk: Disk, directory: str) -> None:
         """Read the list; OSError when the disk refuses."""
         found = _read(disk, f"{directory}/{SEGMENTS_FILE}")
+        self.was_readable = found is not None and found is not _UNREADABLE
         self._disk = disk
         self._file = SmallFile(disk, f"{directory}/{SEGMENTS_FILE}")
         self._noted = found  # the newest version; None: there is no file
         self._version = 0 if found is None else 1
-        self._durable = found or {}  # of that, what no power cut takes away
+        self._durable = found or {}  # never changed in place; of that, what no power cut takes away
         self._removals: list[Removal] = []
         self._looked_at = -1  # the version of the segments that the list is known to agree with
         self._file.found(self._version)
@@ -100,8 +105,9 @@ class SegmentList:
         """The files of ``bases`` are to go, those of ``shrinking`` may be smaller soon; :meth:`gone` must follow."""
         gone, less = frozenset(bases), frozenset(shrinking)
         store = _nothing
-        if self._noted is not None and (gone or self._has_size(less)):
-            known = {base: self._durable[base] for base in self._noted if base in self._durable and base not in gone}
+        if gone or self._has_size(less):
+            noted = self._noted or {}
+            known = {base: self._durable[base] for base in noted if base in self._durable and base not in gone}
             self._durable = {base: UNKNOWN_SIZE if base in less else size for base, size in known.items()}
             self._note(self._durable)
             store = self._storing()
@@ -170,4 +176,4 @@ def _read(disk: Disk, path: str) -> Sizes | None:
         return None
     except (DamagedCheckpointError, ValueError) as error:
         log.warning("list of segments unreadable", path=path, why=str(error), effect="it is made anew")
-        return {}
+        return _UNREADABLE

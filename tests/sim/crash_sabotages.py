@@ -179,6 +179,17 @@ def segments_go_while_they_are_listed(segment_list: SegmentList, bases: Any, shr
 _take_off = SegmentList.take_off
 
 
+@SUITE.replaces(SegmentList, "take_off", seed=85)
+def a_first_segment_goes_before_there_is_a_list(segment_list: SegmentList, bases: Any, shrinking: Any = ()) -> Removal:
+    """What retention took of a log that had one segment looks lost after a crash: its epochs begin lower."""
+    if segment_list._noted is not None:
+        return _take_off(segment_list, bases, shrinking)
+    removal = Removal(frozenset(bases), frozenset(shrinking), lambda: None)
+    segment_list._removals.append(removal)
+    segment_list._looked_at = -1
+    return removal
+
+
 @SUITE.replaces(SegmentList, "take_off", seed=2)
 def segments_shrink_while_their_size_is_listed(segment_list: SegmentList, bases: Any, shrinking: Any = ()) -> Removal:
     """What a cut or the cleaner left of a segment looks damaged after a crash."""

@@ -51,6 +51,14 @@ def lose(disk: OsDisk, directory: str, base: int) -> None:
         disk.unlink(f"{directory}/{base:020d}{kind}")
 
 
+def lose_list(disk: OsDisk, directory: str, how: str) -> None:
+    path = f"{directory}/{SEGMENTS_FILE}"
+    if how == "removed":
+        disk.unlink(path)
+    else:
+        disk.write_bytes(path, disk.read_bytes(path).replace(b"1", b"2", 1) + b"?")
+
+
 @pytest.mark.spec("P5")
 @pytest.mark.parametrize("how", STOPS)
 @pytest.mark.parametrize("at", [0, 1, -2, -1])
@@ -76,6 +84,42 @@ def test_a_segment_that_is_missing_as_a_whole_is_missed(
     stop(log, how)
     log = reopened(open_log, how)
     assert (log.corruption, all_values(log)) == (None, whole)
+
+
+@pytest.mark.spec("P5")
+@pytest.mark.parametrize("how", STOPS)
+@pytest.mark.parametrize("at", [0, 1, 2, -2])
+@pytest.mark.parametrize("list_is", ["removed", "damaged"])
+def test_a_segment_is_missed_that_goes_with_the_list(
+    open_log: OpenLog, disk: OsDisk, directory: str, how: str, at: int, list_is: str
+) -> None:
+    """Of the same node, while it was down: a list that is missing told nothing."""
+    log = filled(open_log(segment_bytes=BYTES))
+    bases = bases_of(log)
+    stop(log, how)
+    lose_list(disk, directory, list_is)
+    assert reopened(open_log, how, recovery_point=9).corruption is None, "the list alone says nothing of the log"
+    lose_list(disk, directory, list_is)
+    lose(disk, directory, bases[at])
+    log = reopened(open_log, how, recovery_point=9)
+    assert log.corruption is not None
+    assert log.corruption.offset == bases[at]
+
+
+@pytest.mark.parametrize("how", STOPS)
+@pytest.mark.parametrize("is_flushed", [True, False])
+def test_a_log_whose_first_segment_went_has_a_list(
+    open_log: OpenLog, disk: OsDisk, directory: str, how: str, is_flushed: bool
+) -> None:
+    """Else what retention took would be missed: neither the start nor the epochs of the log may be written yet."""
+    log = open_log(segment_bytes=100 * BYTES, retention_ms=1)
+    filled(log).flush()
+    assert log.delete_old_segments(9, NOW_MS + 10**9) == 1
+    append(log, b"later")
+    if is_flushed or how == "stopped":
+        stop(log, how)
+    log = reopened(open_log, how, recovery_point=0)
+    assert (log.corruption, log.log_start_offset) == (None, 9)
 
 
 @pytest.mark.spec("P5")
