@@ -26,7 +26,7 @@ from minikafka.storage.producer_state import ProducerState
 from minikafka.storage.recovery import _Loader
 from minikafka.storage.registration import Registrations
 from minikafka.storage.segment import Segment
-from minikafka.storage.segment_list import Listing, Removal, SegmentList
+from minikafka.storage.segment_list import Removal, SegmentList
 from minikafka.storage.segments import Segments
 from minikafka.storage.tail import Tail
 from minikafka.testing.disk import MountedDisk
@@ -200,12 +200,6 @@ def segments_shrink_while_their_size_is_listed(segment_list: SegmentList, bases:
 def a_flush_lists_again_what_is_to_go(segment_list: SegmentList, segments: Segments) -> dict[int, int]:
     """What retention or the cleaner takes looks lost after a crash, when a flush came between."""
     return {segment.base_offset: segment.size for segment in segments.closed} | {segments.active.base_offset: -1}
-
-
-@SUITE.replaces(SegmentList, "stored", seed=187)
-def a_flush_vouches_for_what_went_since_it_began(segment_list: SegmentList, listing: Listing) -> None:
-    """The next removal lists again what an earlier one took off."""
-    segment_list._durable = segment_list._durable | (segment_list._noted or {})
 
 
 _run_flush = FlushJob.run

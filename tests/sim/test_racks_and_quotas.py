@@ -11,6 +11,7 @@ import pytest
 from sim_cluster import WALL_START_S, SimulatedCluster
 from sim_scenario import is_healed
 
+from minikafka.broker.node import Node
 from minikafka.client import Admin, Consumer, Producer
 from minikafka.config.topics import RACK_AWARE_SELECTOR
 from minikafka.model import TopicPartition
@@ -52,20 +53,30 @@ class Scene:
         return Admin(self.cluster.bootstrap_servers)
 
     def fill(self, replicas: list[int]) -> None:
-        """Topic t with a few hundred thousand bytes on these brokers."""
+        """Topic t with a few hundred thousand bytes on these brokers, of which the first leads."""
 
         async def act() -> None:
             async with self.admin() as admin:
                 await admin.create_topic("t", partitions=1, replication_factor=len(replicas))
                 await admin.alter_partition_reassignments({WHERE: replicas})
-                await admin.elect_leaders("preferred")
             async with Producer(self.cluster.bootstrap_servers, wall_s=lambda: WALL_START_S) as producer:
                 for _ in range(RECORDS):
                     await producer.send_and_wait("t", b"x" * SIZE, partition=0)
 
+        async def lead() -> None:
+            async with self.admin() as admin:
+                await admin.elect_leaders("preferred")
+
         self.simulator.run(5.0)
         self.run(act)
         self.wait_for(lambda: self.placed(replicas))
+        self.run(lead)
+        self.wait_for(lambda: all(self.leader(node) == replicas[0] for _, node in self.cluster.nodes()))
+
+    def leader(self, node: Node) -> int | None:
+        """Who leads, as far as the node knows."""
+        state = node.image.partition(WHERE)
+        return None if state is None else state.leader
 
     def placed(self, replicas: list[int]) -> bool:
         """These brokers have it, and nothing else is to be done."""

@@ -163,7 +163,7 @@ def repair_ends_at_a_new_leaders_old_high_watermark(follower: Follower) -> None:
 # Commits
 
 
-@SUITE.replaces(Leader, "_maybe_commit", seed=19621)
+@SUITE.replaces(Leader, "_maybe_commit", seed=14691)
 def former_epochs_are_committed_by_counting(leader: Leader, now_ms: int) -> None:
     """A record of a former epoch is committed because a majority has it (figure 8 of the Raft paper)."""
     if leader.core.advance_high_watermark(leader._majority_offset()):

@@ -258,19 +258,25 @@ async def test_a_broker_whose_process_is_gone_is_fenced_at_once(cluster: Cluster
 async def test_commands_by_the_thousand_depose_no_controller(
     cluster: Cluster, dial: Callable[..., Awaitable[Client]]
 ) -> None:
-    """They shared a bound with the quorum's fetches and the heartbeats, and broke the connection of these."""
-    await cluster.start()
+    """They shared a bound with the quorum's fetches and the heartbeats, and broke the connection of these.
+
+    Three nodes share a loop here: the time-outs are long, so that a busy machine deposes nobody.
+    """
+    await cluster.start(controller_quorum_fetch_timeout_ms=30_000, broker_session_timeout_ms=30_000)
     await cluster.ready()
     controller = cluster.controller
     epoch = controller.control_plane.raft.machine.epoch
     await create_topic(controller, "orders")
     forwarding = next(node for node in cluster.nodes.values() if node is not controller)
+    link = forwarding.control_plane.links[controller.config.node_id]
+    connection = link._channel
     client = await dial(forwarding)
     answers = await in_time(asyncio.gather(*(client.send(set_retention(1_000_000 + n)) for n in range(1_500))))
     errors = Counter(response.error_code for answer in answers for response in answer.responses)
     assert set(errors) <= {ErrorCode.NONE, ErrorCode.THROTTLING_QUOTA_EXCEEDED}
     assert errors[ErrorCode.NONE] >= COMMANDS_MAX
     assert errors.total() == 1_500
+    assert link._channel is connection, "the connection stood"
     assert controller.control_plane.raft.machine.epoch == epoch
     assert len(controller.image.live_brokers()) == 3
 
