@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from minikafka.broker.absences import Absences
@@ -16,9 +15,6 @@ from minikafka.broker.producer_ids import ProducerIds
 from minikafka.broker.quorum import Quorum
 from minikafka.broker.topic_creation import TopicCreation
 from minikafka.replication.session_cache import FetchSessionCache
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, slots=True)
