@@ -13,13 +13,13 @@ has had: 0 to 4.
 from __future__ import annotations
 
 from struct import Struct
-from typing import ClassVar, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from minikafka.model import NO_EPOCH, NO_TIMESTAMP
 from minikafka.wire.codec import decode_exactly, encode
 from minikafka.wire.errors import WireError
-from minikafka.wire.schema import EMPTY, ZERO_UUID, Buffer, F, Message
+from minikafka.wire.schema import Buffer, Message, array, bytes_, int32, int64, string, uuid
 
 OFFSET_COMMIT_KEY: Final = (0, 1)
 GROUP_METADATA_KEY: Final = 2
@@ -39,151 +39,56 @@ class Record(NamedTuple):
     value: bytes | None
 
 
-class OffsetCommitKey(Message):
+class OffsetCommitKey(Message, versions="0-1", flexible="none"):
     """Names the offset that a group committed for a partition."""
 
-    __slots__ = ("group", "partition", "topic")
-    SCHEMA: ClassVar[tuple[F, ...]] = (
-        F("group", "string", "0+"),
-        F("topic", "string", "0+"),
-        F("partition", "int32", "0+"),
-    )
-    VERSIONS: ClassVar[str] = "0-1"
-    FLEXIBLE: ClassVar[str] = "none"
-
-    def __init__(self, *, group: str = "", topic: str = "", partition: int = 0) -> None:
-        self.group = group
-        self.topic = topic
-        self.partition = partition
+    group: str = string("0+")
+    topic: str = string("0+")
+    partition: int = int32("0+")
 
 
-class OffsetCommitValue(Message):
+class OffsetCommitValue(Message, versions="0-4", flexible="4+"):
     """A committed offset. Timestamps are wall-clock milliseconds; `expire_timestamp` is -1 unless it was asked for.
 
     `topic_id` tells a topic from a later one of its name; zero in records of versions before 4.
     """
 
-    __slots__ = ("commit_timestamp", "expire_timestamp", "leader_epoch", "metadata", "offset", "topic_id")
-    SCHEMA: ClassVar[tuple[F, ...]] = (
-        F("offset", "int64", "0+"),
-        F("leader_epoch", "int32", "3+", default=NO_EPOCH),
-        F("metadata", "string", "0+"),
-        F("commit_timestamp", "int64", "0+"),
-        F("expire_timestamp", "int64", "1", default=NO_TIMESTAMP),
-        F("topic_id", "uuid", "4+", tag=0, tagged="4+"),
-    )
-    VERSIONS: ClassVar[str] = "0-4"
-    FLEXIBLE: ClassVar[str] = "4+"
-
-    def __init__(
-        self,
-        *,
-        offset: int = 0,
-        leader_epoch: int = NO_EPOCH,
-        metadata: str = "",
-        commit_timestamp: int = 0,
-        expire_timestamp: int = NO_TIMESTAMP,
-        topic_id: UUID = ZERO_UUID,
-    ) -> None:
-        self.offset = offset
-        self.leader_epoch = leader_epoch
-        self.metadata = metadata
-        self.commit_timestamp = commit_timestamp
-        self.expire_timestamp = expire_timestamp
-        self.topic_id = topic_id
+    offset: int = int64("0+")
+    leader_epoch: int = int32("3+", default=NO_EPOCH)
+    metadata: str = string("0+")
+    commit_timestamp: int = int64("0+")
+    expire_timestamp: int = int64("1", default=NO_TIMESTAMP)
+    topic_id: UUID = uuid("4+", tag=0)
 
 
-class GroupMetadataKey(Message):
+class GroupMetadataKey(Message, versions="2", flexible="none"):
     """Names a group."""
 
-    __slots__ = ("group",)
-    SCHEMA: ClassVar[tuple[F, ...]] = (F("group", "string", "0+"),)
-    VERSIONS: ClassVar[str] = "2"
-    FLEXIBLE: ClassVar[str] = "none"
-
-    def __init__(self, *, group: str = "") -> None:
-        self.group = group
+    group: str = string("0+")
 
 
 class MemberMetadata(Message):
     """A member in a persisted generation; `subscription` is its metadata for the protocol that was selected."""
 
-    __slots__ = (
-        "assignment",
-        "client_host",
-        "client_id",
-        "group_instance_id",
-        "member_id",
-        "rebalance_timeout",
-        "session_timeout",
-        "subscription",
-    )
-    SCHEMA: ClassVar[tuple[F, ...]] = (
-        F("member_id", "string", "0+"),
-        F("group_instance_id", "string", "3+", nullable="3+", null_default=True),
-        F("client_id", "string", "0+"),
-        F("client_host", "string", "0+"),
-        F("rebalance_timeout", "int32", "1+"),
-        F("session_timeout", "int32", "0+"),
-        F("subscription", "bytes", "0+"),
-        F("assignment", "bytes", "0+"),
-    )
-    VERSIONS: ClassVar[str] = "0-4"
-    FLEXIBLE: ClassVar[str] = "4+"
-
-    def __init__(
-        self,
-        *,
-        member_id: str = "",
-        group_instance_id: str | None = None,
-        client_id: str = "",
-        client_host: str = "",
-        rebalance_timeout: int = 0,
-        session_timeout: int = 0,
-        subscription: bytes = b"",
-        assignment: bytes = b"",
-    ) -> None:
-        self.member_id = member_id
-        self.group_instance_id = group_instance_id
-        self.client_id = client_id
-        self.client_host = client_host
-        self.rebalance_timeout = rebalance_timeout
-        self.session_timeout = session_timeout
-        self.subscription = subscription
-        self.assignment = assignment
+    member_id: str = string("0+")
+    group_instance_id: str | None = string("3+", nullable="3+", default=None)
+    client_id: str = string("0+")
+    client_host: str = string("0+")
+    rebalance_timeout: int = int32("1+")
+    session_timeout: int = int32("0+")
+    subscription: bytes = bytes_("0+")
+    assignment: bytes = bytes_("0+")
 
 
-class GroupMetadataValue(Message):
+class GroupMetadataValue(Message, versions="0-4", flexible="4+"):
     """A generation of a group: who is in it and who got what. Without members the group is empty."""
 
-    __slots__ = ("current_state_timestamp", "generation", "leader", "members", "protocol", "protocol_type")
-    SCHEMA: ClassVar[tuple[F, ...]] = (
-        F("protocol_type", "string", "0+"),
-        F("generation", "int32", "0+"),
-        F("protocol", "string", "0+", nullable="0+"),
-        F("leader", "string", "0+", nullable="0+"),
-        F("current_state_timestamp", "int64", "2+", default=NO_TIMESTAMP),
-        F("members", MemberMetadata, "0+", array=True),
-    )
-    VERSIONS: ClassVar[str] = "0-4"
-    FLEXIBLE: ClassVar[str] = "4+"
-
-    def __init__(
-        self,
-        *,
-        protocol_type: str = "",
-        generation: int = 0,
-        protocol: str | None = "",
-        leader: str | None = "",
-        current_state_timestamp: int = NO_TIMESTAMP,
-        members: list[MemberMetadata] = EMPTY,
-    ) -> None:
-        self.protocol_type = protocol_type
-        self.generation = generation
-        self.protocol = protocol
-        self.leader = leader
-        self.current_state_timestamp = current_state_timestamp
-        self.members = [] if members is EMPTY else members
+    protocol_type: str = string("0+")
+    generation: int = int32("0+")
+    protocol: str | None = string("0+", nullable="0+")
+    leader: str | None = string("0+", nullable="0+")
+    current_state_timestamp: int = int64("2+", default=NO_TIMESTAMP)
+    members: list[MemberMetadata] = array(MemberMetadata, "0+")
 
 
 class OffsetCommitRecord(NamedTuple):

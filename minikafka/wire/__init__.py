@@ -1,7 +1,7 @@
 """Bytes <-> messages: everything minikafka says on a socket, as pure functions.
 
 ==========================  ==============================================================================
-``messages/``               generated: one class per message, covering all its versions
+``messages/``               one class per message, covering all its versions
 ``schema.py``               how a message class declares its fields
 ``codec.py``                ``decode(cls, version, buf)`` and ``encode(message, version)``
 ``layout.py``               what a class looks like in one version
@@ -22,6 +22,6 @@ A request's way: :class:`~minikafka.wire.framing.ReceiveBuffer` -> frame -> ``de
 ``request_class(key)``; back: ``encode`` -> ``encode_response``, or ``hot.encode_fetch_response``.
 
 Nothing here knows what a message means. Bad input raises :class:`~minikafka.wire.errors.WireError` only
-(in :mod:`~minikafka.wire.auth` a ``KafkaError``). To add an API: its name in ``tools/generate_messages.py``, its key
-and versions in ``api.py``.
+(in :mod:`~minikafka.wire.auth` a ``KafkaError``). To add an API: its messages, its key and versions in
+``api.py``.
 """

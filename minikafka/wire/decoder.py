@@ -22,9 +22,7 @@ from minikafka.wire.layout import (
     Column,
     check_version,
     column_size_min,
-    default_of,
     is_flexible,
-    is_new_list,
     layout_of,
     size_min,
 )
@@ -38,7 +36,7 @@ from minikafka.wire.primitives import (
     unpack_int64s,
     uuid_of,
 )
-from minikafka.wire.schema import Buffer, Message
+from minikafka.wire.schema import EMPTY, Buffer, Message
 
 
 class Decoder(Protocol):
@@ -122,9 +120,8 @@ class DecoderSource:
         layout = layout_of(cls, self.version)
         value = f"m{depth}"
         self.emit(f"{value} = new({self.bind(cls.__name__, cls)})")
-        for field in (*layout.absent, *(column.field for column in layout.tagged)):
-            default = "[]" if is_new_list(field) else self.literal(default_of(field))
-            self.emit(f"{value}.{field.name} = {default}")
+        for column in (*layout.absent, *layout.tagged):
+            self.emit(f"{value}.{column.name} = {self.default(column.field.default)}")
         for column in layout.columns:
             self.column(column, cls, f"{value}.{column.name}", depth)
         if self.flexible:
@@ -134,8 +131,10 @@ class DecoderSource:
             self.tagged_fields(layout.tagged, cls, value, depth)
         return value
 
-    def literal(self, value: Any) -> str:
-        """`value` as an expression."""
+    def default(self, value: Any) -> str:
+        """A field's default as an expression."""
+        if value is EMPTY:
+            return "[]"
         if value is None or isinstance(value, (bool, int, float, str, bytes)):
             return repr(value)
         return self.bind("ZERO_UUID", value)

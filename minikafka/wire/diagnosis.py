@@ -8,9 +8,9 @@ from struct import pack
 from typing import Any
 from uuid import UUID
 
-from minikafka.wire.layout import FIXED, Column, is_new_list, layout_of
+from minikafka.wire.layout import FIXED, Column, layout_of
 from minikafka.wire.primitives import STRING_SIZE_MAX
-from minikafka.wire.schema import Message
+from minikafka.wire.schema import NO_TAG, Message
 
 
 def explain(message: Message, version: int) -> str:
@@ -27,13 +27,13 @@ def _message_complaints(message: Message, version: int, path: str = "") -> Itera
 
 
 def _column_complaints(column: Column, value: Any, version: int, path: str) -> Iterator[tuple[str, str]]:
-    absent_is_none = bool(column.field.tagged) and column.struct is not None and not is_new_list(column.field)
+    absent_is_none = column.field.tag != NO_TAG and column.struct is not None and column.field.default is None
     may_be_null = column.nullable or absent_is_none
     if value is None:
         if not may_be_null:
             yield path, "must not be null"
     elif column.field.array:
-        element = column._replace(field=column.field._replace(array=False, tagged=""), nullable=False)
+        element = column._replace(field=column.field._replace(array=False, tag=NO_TAG), nullable=False)
         for index, item in enumerate(value):
             yield from _column_complaints(element, item, version, f"{path}[{index}]")
     elif column.struct is not None:

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from minikafka.wire.diagnosis import explain
 from minikafka.wire.errors import WireError
-from minikafka.wire.layout import FIXED, Column, check_version, default_of, is_flexible, layout_of
+from minikafka.wire.layout import FIXED, Column, check_version, is_flexible, layout_of
 from minikafka.wire.primitives import (
     SMALL_UVARINTS,
     STRING_SIZE_MAX,
@@ -27,7 +27,7 @@ from minikafka.wire.primitives import (
     pack_int64s,
     tag_header,
 )
-from minikafka.wire.schema import Message, RecordsSlot
+from minikafka.wire.schema import EMPTY, Message, RecordsSlot
 
 INLINE_MAX: Final = 4096
 """Records of up to this many bytes are joined into their response even when it is segmented."""
@@ -211,8 +211,8 @@ class EncoderSource:
 
     def differs(self, column: Column, source: str) -> str:
         """A boolean expression: the field is not at its default."""
-        default = default_of(column.field)
-        if column.field.array and not column.field.null_default:
+        default = column.field.default
+        if default is EMPTY:
             return f"{source} is None or len({source}) > 0"
         if default is None:
             return f"{source} is not None"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from minikafka.wire.errors import WireError
-from minikafka.wire.schema import ZERO_UUID, F, Message, VersionRange
+from minikafka.wire.schema import NO_TAG, Field, Message, VersionRange
 
 FIXED: Final = {
     "bool": ("?", 1),
@@ -19,19 +19,13 @@ FIXED: Final = {
 }
 """Primitive types of fixed size: struct format and size in bytes."""
 
-_ZEROS: dict[str, Any] = {"bool": False, "float64": 0.0, "string": "", "bytes": b"", "records": b"", "uuid": ZERO_UUID}
-
 
 class Column(NamedTuple):
     """A field as one version codes it."""
 
-    field: F
+    name: str
+    field: Field
     nullable: bool
-
-    @property
-    def name(self) -> str:
-        """The attribute."""
-        return self.field.name
 
     @property
     def struct(self) -> type[Message] | None:
@@ -54,32 +48,20 @@ class Layout(NamedTuple):
 
     columns: tuple[Column, ...]
     tagged: tuple[Column, ...]
-    absent: tuple[F, ...]
-
-
-def default_of(field: F) -> Any:
-    """The value a field has when nobody sets it; None also where that means a new list (see :func:`is_new_list`)."""
-    if field.null_default or field.array or not isinstance(field.type, str):
-        return None
-    return _ZEROS.get(field.type, 0) if field.default is None else field.default
-
-
-def is_new_list(field: F) -> bool:
-    """True when the default is a new empty list."""
-    return field.array and not field.null_default
+    absent: tuple[Column, ...]
 
 
 def layout_of(cls: type[Message], version: int) -> Layout:
     """The layout of `cls` in `version`."""
     columns, tagged, absent = [], [], []
-    for field in cls.SCHEMA:
-        column = Column(field, VersionRange.parse(field.nullable).has(version))
-        if VersionRange.parse(field.tagged).has(version):
+    for name, field in cls.SCHEMA.items():
+        column = Column(name, field, VersionRange.parse(field.nullable).has(version))
+        if not VersionRange.parse(field.versions).has(version):
+            absent.append(column)
+        elif field.tag != NO_TAG:
             tagged.append(column)
-        elif VersionRange.parse(field.versions).has(version):
-            columns.append(column)
         else:
-            absent.append(field)
+            columns.append(column)
     return Layout(tuple(columns), tuple(sorted(tagged, key=lambda column: column.field.tag)), tuple(absent))
 
 

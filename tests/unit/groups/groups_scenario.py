@@ -223,16 +223,16 @@ def show(message: Message, without: tuple[str, ...] = ()) -> str:
     """What differs from the defaults, errors by name."""
     default = type(message)()
     parts = []
-    for field in message.SCHEMA:
-        value: Any = getattr(message, field.name)
-        if value == getattr(default, field.name) or field.name in without:
+    for name in message.SCHEMA:
+        value: Any = getattr(message, name)
+        if value == getattr(default, name) or name in without:
             continue
-        if field.name == "error_code":
+        if name == "error_code":
             parts.insert(0, ErrorCode(value).name)
         elif isinstance(value, list):
-            parts.append(f"{field.name}=[{', '.join(show_item(item, without) for item in value)}]")
+            parts.append(f"{name}=[{', '.join(show_item(item, without) for item in value)}]")
         else:
-            parts.append(f"{field.name}={value.decode() if isinstance(value, bytes) else value}")
+            parts.append(f"{name}={value.decode() if isinstance(value, bytes) else value}")
     return " ".join(parts) or "ok"
 
 

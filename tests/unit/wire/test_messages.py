@@ -1,61 +1,48 @@
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-from types import ModuleType
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
 
-from minikafka.wire.layout import default_of, is_new_list, layout_of
 from minikafka.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from minikafka.wire.messages.metadata import MetadataRequest
-from minikafka.wire.schema import Message, VersionRange
-
-ROOT = Path(__file__).parents[3]
-
-
-@pytest.fixture(scope="module")
-def generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("generate_messages", ROOT / "tools" / "generate_messages.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_committed_messages_are_what_the_generator_writes(generator: ModuleType) -> None:
-    directory = ROOT / "minikafka" / "wire" / "messages"
-    committed = {path.name: path.read_text() for path in directory.glob("*.py") if path.name != "__init__.py"}
-    assert generator.generate() == committed
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("MaxWaitMs", "max_wait_ms"),
-        ("IsrNodes", "isr_nodes"),
-        ("PartitionMaxBytes", "partition_max_bytes"),
-        ("SCRAMMechanism", "scram_mechanism"),
-        ("Topic", "topic"),
-    ],
-)
-def test_names_become_snake_case(generator: ModuleType, name: str, expected: str) -> None:
-    assert generator.snake_case(name) == expected
+from minikafka.wire.schema import EMPTY, NO_TAG, Message, VersionRange
 
 
 def test_defaults_agree_with_the_schema(message_class: type[Message]) -> None:
     message = message_class()
-    for field in message_class.SCHEMA:
-        assert getattr(message, field.name) == ([] if is_new_list(field) else default_of(field))
+    for name, field in message_class.SCHEMA.items():
+        assert getattr(message, name) == ([] if field.default is EMPTY else field.default)
 
 
-def test_every_struct_has_the_ranges_of_its_message(message_class: type[Message], version: int) -> None:
-    layout = layout_of(message_class, version)
-    for column in (*layout.columns, *layout.tagged):
-        if column.struct is not None:
-            assert column.struct.VERSIONS == message_class.VERSIONS
-            assert column.struct.FLEXIBLE == message_class.FLEXIBLE
+def test_a_tagged_field_is_tagged_in_all_its_versions_which_are_flexible(message_class: type[Message]) -> None:
+    for field in message_class.SCHEMA.values():
+        if field.tag != NO_TAG:
+            assert VersionRange.parse(field.versions).first >= VersionRange.parse(message_class.FLEXIBLE).first
+
+
+def test_every_struct_has_the_ranges_of_its_message(message_class: type[Message]) -> None:
+    for field in message_class.SCHEMA.values():
+        if not isinstance(field.type, str):
+            assert field.type.VERSIONS == message_class.VERSIONS
+            assert field.type.FLEXIBLE == message_class.FLEXIBLE
+
+
+def test_annotations_say_what_the_fields_hold(message_class: type[Message]) -> None:
+    hints = get_type_hints(message_class)
+    message = message_class()
+    for name, field in message_class.SCHEMA.items():
+        hint = hints[name]
+        assert is_instance(getattr(message, name), hint)
+        may_be_none = bool(field.nullable) or (not field.array and isinstance(field.type, type))
+        assert (type(None) in get_args(hint)) == may_be_none
+
+
+def is_instance(value: object, hint: Any) -> bool:
+    """A default fits its annotation; of a list its being one."""
+    kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    return isinstance(value, tuple(get_origin(kind) or kind for kind in kinds))
 
 
 def test_messages_are_compared_by_content_and_not_hashable() -> None:
