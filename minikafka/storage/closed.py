@@ -14,7 +14,6 @@ from typing import Final
 
 from minikafka.storage.damage import DamageFound
 from minikafka.storage.disk import Disk, File
-from minikafka.storage.epochs import LeaderEpochCache
 from minikafka.storage.errors import BadBatchError, is_passing
 from minikafka.storage.index import OFFSET_ENTRY_BYTES
 from minikafka.storage.scan import scan_headers
@@ -51,21 +50,18 @@ def check_listed(
 def check_unlisted(
     damage: DamageFound,
     segments: Sequence[Segment],
-    epochs: LeaderEpochCache,
     log_start_offset: int,
     recovery_point: int,
 ) -> None:
-    """A list that should be there and is not was lost, perhaps with segments. Then what shows a hole is damage.
+    """A log without a readable list has all files that it ever had, or was damaged: what shows a hole is damage.
 
-    No file of a log goes before it has a list, and none is below the recovery point beside another one. The epoch file
-    tells of a first segment that is missing: it begins where the log did when it was last flushed. Of those behind it a
-    gap tells. The cleaner leaves such gaps, too: they cost a refetch, but only where its list is lost.
+    No file goes before there is a list, so the first segment begins where the log does, or before. Below the recovery
+    point two segments have a list: it was lost, perhaps with segments, where there is a gap. The cleaner leaves such
+    gaps, too: they cost a refetch, but only where its list is lost.
     """
     first = segments[0].base_offset
     if first > log_start_offset:
-        known = epochs.entries[0].start_offset if epochs.entries else first
-        if known < first:
-            damage.mark(max(known, log_start_offset), f"{_LOST}, and the log begins at offset {first}")
+        damage.mark(log_start_offset, f"{_LOST}, and the log begins at offset {first}")
     if len(segments) > 1 and segments[1].base_offset < recovery_point:
         for before, behind in pairwise(segments):
             end = end_of(damage.disk, before) if behind.base_offset <= recovery_point else behind.base_offset

@@ -28,16 +28,21 @@ def rename_impostors(disk: Disk, directory: str) -> None:
             set_aside(disk, directory, name, "its name is no offset")
 
 
-def drop_stray_segments(disk: Disk, segments: list[Segment], listed: Container[int], recovery_point: int) -> None:
+def drop_stray_segments(
+    disk: Disk, segments: list[Segment], listed: Container[int], recovery_point: int, begins_by: int
+) -> None:
     """An empty segment that no flush has listed is the log's only where a roll made it: last, and where the log ends.
 
-    The last one also if it begins at or below the recovery point: the cleaner leaves gaps there.
+    The last one also if it begins at or below the recovery point: the cleaner leaves gaps there. The only one where
+    the log may begin, at ``begins_by`` or before.
     """
     for at in reversed(range(len(segments))):
         segment = segments[at]
-        if segment.size or segment.base_offset in listed or len(segments) == 1:
+        if segment.size or segment.base_offset in listed:
             continue
-        if segment is segments[-1] and (at == 0 or _may_be_active(disk, segments[at - 1], segment, recovery_point)):
+        if len(segments) == 1 and segment.base_offset <= begins_by:
+            continue
+        if at and segment is segments[-1] and _may_be_active(disk, segments[at - 1], segment, recovery_point):
             continue
         del segments[at]
         name = f"{file_name(segment.base_offset)}{LOG_SUFFIX}"

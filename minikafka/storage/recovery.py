@@ -51,7 +51,7 @@ from minikafka.storage.index import MAX_RELATIVE_OFFSET
 from minikafka.storage.leftovers import log_files, remove_leftovers
 from minikafka.storage.producer_state import ProducerState
 from minikafka.storage.scan import scan_batches, scan_headers
-from minikafka.storage.segment import LOG_SUFFIX, SUFFIXES, Segment, SegmentCache, file_name
+from minikafka.storage.segment import LOG_SUFFIX, MAX_OFFSET, SUFFIXES, Segment, SegmentCache, file_name
 from minikafka.storage.segment_list import SegmentList
 from minikafka.storage.segments import Segments
 from minikafka.storage.snapshots import SnapshotFiles
@@ -123,7 +123,7 @@ class _Loader:
         check_listed(self.damage, self.segment_list, self.segments, self.log_start_offset)
         self.knows_epochs = self._load_epochs()
         if self.segments and not self.segment_list.was_readable and self.durable_end is None:
-            check_unlisted(self.damage, self.segments, self.epochs, self.log_start_offset, self.recovery_point)
+            check_unlisted(self.damage, self.segments, self.log_start_offset, self.recovery_point)
         is_believed = bool(self.segments) and self.last_stop.is_clean and self._activate_believed()
         if not self.segments:
             if self.last_stop.keeps_writes and has_topic_id(self.disk, self.directory):
@@ -190,9 +190,18 @@ class _Loader:
             size = self.disk.size(f"{self.directory}/{file_name(base)}{LOG_SUFFIX}")
             self.segments.append(self._segment(base, size))
         if self.last_stop.keeps_writes:
-            drop_stray_segments(self.disk, self.segments, self.segment_list.durable, self.recovery_point)
+            listed = self.segment_list.durable
+            drop_stray_segments(self.disk, self.segments, listed, self.recovery_point, self._may_begin_by())
         for segment, behind in pairwise(self.segments):
             segment.next_offset = behind.base_offset
+
+    def _may_begin_by(self) -> int:
+        """A log that is empty, and not listed, begins there at the latest: nothing of it goes before it has a list."""
+        if not self.segment_list.was_readable:
+            return self.log_start_offset
+        if self.last_stop.was_killed and self.last_stop.noted_end is None:
+            return MAX_OFFSET
+        return max(self.log_start_offset, self.recovery_point, self.last_stop.noted_end or 0)
 
     def _is_durable(self, base_offset: int) -> bool:
         """A flush has made durable that a segment begins there, and what lies before."""
@@ -209,7 +218,9 @@ class _Loader:
         )
 
     def _begin_anew(self) -> None:
-        """The log holds nothing, and has no history: it begins at its start."""
+        """The log holds nothing, and has no history: it begins at its start, if need be with a list that says so."""
+        if self.log_start_offset > 0:
+            self.segment_list.remove([0])
         self.epochs.clear()
         self.epochs.store(self.disk, self.directory)
         segment = self._segment(self.log_start_offset, 0)

@@ -7,7 +7,8 @@ from random import Random
 from typing import Self
 
 from crash_batches import Producers
-from crash_logs import LogLife, open_store
+from crash_damage import check_damages
+from crash_logs import WHERE, LogLife, open_store
 
 from minikafka.records.batch import iter_batches
 from minikafka.storage.registration import Registrations
@@ -29,6 +30,7 @@ MIXES: dict[str, dict[str, int]] = {
         "new_epoch": 1,
         "stop_and_start": 1,
         "lose_end": 1,
+        "go_bad": 1,
     },
 }
 
@@ -78,6 +80,17 @@ class RegisteredLife(LogLife):
         self.registered = {self.newest}
         self.is_registered = True
         self.broker_epoch = self.newest
+
+    def go_bad(self) -> None:
+        """Damaged while the process is down, on copies of the disk."""
+        registration = read_registration(self.disk, self.roots[0])
+        if registration is not None and registration.is_of_boot(self.boot_id()):
+            check_damages(
+                self.disk.platter,
+                WHERE,
+                self.boot_id(),
+                lambda disk: open_store(disk, Random(1), self.roots, self.boot_id()),
+            )
 
     def lose_end(self) -> None:
         """Killed, and the file that was written is cut between two batches, or emptied: the next start knows."""

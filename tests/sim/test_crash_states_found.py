@@ -362,3 +362,22 @@ def test_indexes_that_a_start_made_anew_are_durable_with_its_first_flush() -> No
     for kind in (".index", ".timeindex"):
         changes = [operation.kind for operation in done if operation.path.endswith(f"{0:020d}{kind}")]
         assert changes[-1:] == ["fsync"]
+
+
+@pytest.mark.spec("P5")
+def test_a_first_segment_that_is_lost_after_the_first_roll_is_missed() -> None:
+    """Whole clusters found it (media, seed 9055): who lost it led, and 32 acknowledged records were gone."""
+    platter = SimulatedDisk()
+    disk = platter.mount()
+    store = open_store(disk, Random(1), boot_id="boot")
+    Registrations(disk, store, "boot").write(7)
+    log = store.create(WHERE, TOPIC_ID, CONFIG)
+    append(log, b"acknowledged")
+    log.roll()
+    append(log, b"behind")
+    platter.kill()
+    disk = platter.mount()
+    for kind in (".log", ".snapshot"):
+        disk.unlink(f"{log.directory}/{0:020d}{kind}")
+    store = open_store(disk, Random(1), boot_id="boot")
+    assert Registrations(disk, store, "boot").whole_replicas() == {}

@@ -8,6 +8,7 @@ from structlog.testing import capture_logs
 
 from minikafka.storage.disk import OsDisk
 from minikafka.storage.log import Log
+from minikafka.storage.meta import PARTITION_METADATA_FILE
 
 STOPS = ["stopped", "killed"]
 TOO_LARGE = "9" * 20  # 2^63 - 1 has 19 digits
@@ -79,6 +80,35 @@ def test_an_empty_file_behind_the_log_does_not_move_its_end(
         log = opened(open_log, how, recovery_point=9)
     assert [line["path"] for line in lines] == [f"{directory}/{stray:020d}.log" for stray in (base, base - 1)]
     check(log)
+
+
+@pytest.mark.spec("P5")
+@pytest.mark.spec("P6")
+@pytest.mark.parametrize("how", STOPS)
+@pytest.mark.parametrize("has_list", [False, True])
+def test_an_empty_file_is_not_the_log_whose_files_are_gone(
+    open_log: OpenLog, disk: OsDisk, directory: str, how: str, has_list: bool
+) -> None:
+    """It became the log: one of an end that no record ever had, and with nothing missing."""
+    log = left(open_log, how) if has_list else open_log()
+    if not has_list:
+        append(log, b"a")
+        log.flush()
+        if how == "stopped":
+            log.close()
+    disk.write_bytes(f"{directory}/{PARTITION_METADATA_FILE}", b"")
+    for name in disk.listdir(directory):
+        if name.endswith(".log"):
+            disk.unlink(f"{directory}/{name}")
+    disk.write_bytes(f"{directory}/{1 << 40:020d}.log", b"")
+    with capture_logs() as lines:
+        log = opened(open_log, how, recovery_point=9 if has_list else 1)
+    assert log.corruption is not None
+    if not (
+        has_list and how == "killed"
+    ):  # there the list may have been about to name it: how far the log went is told
+        assert [line["path"] for line in lines] == [f"{directory}/{1 << 40:020d}.log"]
+        assert (log.corruption.offset, log.log_end_offset) == (0, 0)
 
 
 @pytest.mark.spec("P5")

@@ -106,6 +106,47 @@ def test_a_segment_is_missed_that_goes_with_the_list(
     assert log.corruption.offset == bases[at]
 
 
+@pytest.mark.spec("P5")
+@pytest.mark.parametrize("how", ["killed", "power lost"])
+def test_the_first_segment_is_missed_before_there_is_a_list(
+    open_log: OpenLog, disk: OsDisk, directory: str, how: str
+) -> None:
+    """Lost right after the first roll: no flush came between, so that nothing but the files tells of the log."""
+    log = filled(open_log(), 3)
+    log.roll()
+    append(log, b"later")
+    assert SEGMENTS_FILE not in disk.listdir(directory)
+    lose(disk, directory, 0)
+    log = reopened(open_log, how)
+    assert log.corruption is not None
+    assert log.corruption.offset == 0
+
+
+@pytest.mark.parametrize("how", STOPS)
+def test_a_log_that_begins_where_its_leader_does_lacks_nothing(open_log: OpenLog, how: str) -> None:
+    """No checkpoint says so yet, nor does an epoch: its list does."""
+    log = open_log(segment_bytes=BYTES)
+    log.truncate_fully_and_start_at(50)
+    if how == "stopped":
+        stop(log, how)
+    log = reopened(open_log, how)
+    assert (log.corruption, log.log_start_offset, log.log_end_offset) == (None, 50, 50)
+    filled(log)
+    if how == "stopped":
+        stop(log, how)
+    log = reopened(open_log, how)
+    assert (log.corruption, log.log_start_offset, log.log_end_offset) == (None, 50, 59)
+
+
+def test_a_log_that_begins_anew_behind_its_beginning_says_so(open_log: OpenLog, disk: OsDisk, directory: str) -> None:
+    """Its files are gone, and with them its list. The checkpoint of its start may go next."""
+    log = open_log(clean=False, log_start_offset=50)
+    assert (log.log_start_offset, listed(disk, directory)) == (50, set())
+    append(log, b"a")
+    log = open_log(clean=False)
+    assert (log.corruption, log.log_start_offset, log.log_end_offset) == (None, 50, 51)
+
+
 @pytest.mark.parametrize("how", STOPS)
 @pytest.mark.parametrize("is_flushed", [True, False])
 def test_a_log_whose_first_segment_went_has_a_list(
