@@ -203,6 +203,22 @@ class Replicas:
         if outcome.proposal is not None:
             self.carry_out(partition, (do.Propose(outcome.proposal),))
 
+    def on_follower_ahead(
+        self, partition: Partition, replica_id: int, high_watermark: int, last_fetched_epoch: int, now_ms: int
+    ) -> None:
+        """A follower knows a high watermark beyond this leader's end.
+
+        Raises KafkaError(KAFKA_STORAGE_ERROR) when the log here is the damaged one: nobody is to be cut to it.
+        """
+        replica = partition.replica
+        self.carry_out(partition, replica.on_follower_ahead(replica_id, high_watermark, last_fetched_epoch, now_ms))
+        if replica.is_complete(replica_id):
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"{partition.topic_partition} ends at {partition.log.log_end_offset} on its leader,"
+                f" the high watermark of broker {replica_id} is {high_watermark}",
+            )
+
     def commit_staged(self) -> None:
         """Write everything staged, partition by partition, and let high watermarks follow."""
         self._wall_ms = 0

@@ -301,6 +301,7 @@ class ImageBuilder:
             record.elr,
             record.last_known_elr,
             record.directories,
+            record.unclean_leader_epoch,
         )
         self._own_partitions(record.topic_id)[record.partition] = partition
 

@@ -50,7 +50,8 @@ class PartitionImage:
     ``leader`` is -1 while it is offline; the ISR may be empty then. ``elr`` are replicas outside of the ISR that still
     have everything that is committed, ``last_known_elr`` who led last while nobody leads (KIP-966). While it is being
     reassigned ``replicas`` are the target's, then ``removing_replicas``; ``adding_replicas`` are new (KIP-455).
-    ``directories`` has one log directory per replica, or is empty (KIP-858).
+    ``directories`` has one log directory per replica, or is empty (KIP-858). ``unclean_leader_epoch`` is the leader
+    epoch that the last election outside of ISR and ELR began (row R26), -1 when there was none.
     """
 
     replicas: tuple[int, ...]
@@ -63,6 +64,7 @@ class PartitionImage:
     elr: tuple[int, ...] = ()
     last_known_elr: tuple[int, ...] = ()
     directories: tuple[UUID, ...] = ()
+    unclean_leader_epoch: int = NO_EPOCH
 
     @property
     def is_reassigning(self) -> bool:

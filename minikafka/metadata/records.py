@@ -7,8 +7,8 @@ told something that it cannot know. Then, as for an unknown type, it refuses wit
 that cannot understand the log must be upgraded, not guess.
 
 ``MetadataVersionRecord`` says what may be written: version 2 brought log directories (KIP-858) and the registration
-that a broker continues. A controller that takes over raises it to what it knows itself; nodes of a cluster are
-upgraded together.
+that a broker continues, version 3 the last unclean election of a partition. A controller that takes over raises it to
+what it knows itself; nodes of a cluster are upgraded together.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import msgpack  # type: ignore[import-untyped, unused-ignore]
 from minikafka.metadata.codec import MalformedError, from_wire, to_wire
 from minikafka.model import NO_EPOCH, Endpoint
 
-METADATA_VERSION: Final = 2
+METADATA_VERSION: Final = 3
 """The newest metadata version this code knows."""
 
 
@@ -134,10 +134,10 @@ class RemoveTopicRecord(Record):
 @dataclass(frozen=True, slots=True)
 class PartitionRecord(Record):
     """A partition in full: at creation and in snapshots. ``directories`` has the log directory of each replica
-    (KIP-858); it is empty when none is known."""
+    (KIP-858); it is empty when none is known. ``unclean_leader_epoch`` was begun by the last unclean election."""
 
     TYPE: ClassVar[int] = 8
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     topic_id: UUID
     partition: int
     replicas: tuple[int, ...]
@@ -150,6 +150,7 @@ class PartitionRecord(Record):
     elr: tuple[int, ...] = ()
     last_known_elr: tuple[int, ...] = ()
     directories: tuple[UUID, ...] = since(1, ())
+    unclean_leader_epoch: int = since(2, NO_EPOCH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +162,7 @@ class PartitionChangeRecord(Record):
     """
 
     TYPE: ClassVar[int] = 9
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     topic_id: UUID
     partition: int
     isr: tuple[int, ...] | None = None
@@ -172,6 +173,7 @@ class PartitionChangeRecord(Record):
     elr: tuple[int, ...] | None = None
     last_known_elr: tuple[int, ...] | None = None
     directories: tuple[UUID, ...] | None = since(1, None)
+    unclean_leader_epoch: int | None = since(2, None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,4 +75,5 @@ def _topic_records(topic: TopicImage) -> Iterator[Record]:
             partition.elr,
             partition.last_known_elr,
             partition.directories,
+            partition.unclean_leader_epoch,
         )

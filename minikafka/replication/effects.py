@@ -38,13 +38,13 @@ class SendListOffsets(NamedTuple):
 class TruncateTo(NamedTuple):
     """Cut the log so that it ends at ``offset`` (or before, at a batch boundary), and its epoch cache with it.
 
-    ``offset`` may be the log end: an epoch that was begun there and has no record is dropped all the same. Cutting
-    below the high watermark deserves a warning. Answer with ``on_cut`` when it is done; nothing is fetched until then.
+    ``offset`` may be the log end: an epoch that was begun there and has no record is dropped all the same. Below the
+    high watermark it is only the leader's word: :class:`~minikafka.replication.local_replica.LocalReplica` judges it.
+    Answer with ``on_cut`` when it is done; nothing is fetched until then.
     """
 
     topic_partition: TopicPartition
     offset: int
-    is_below_high_watermark: bool
 
 
 class RestartAt(NamedTuple):

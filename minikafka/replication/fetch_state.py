@@ -118,4 +118,5 @@ class PartitionFetchState:
             last_fetched_epoch=self.last_fetched_epoch,
             log_start_offset=self.log.log_start_offset,
             partition_max_bytes=partition_max_bytes,
+            high_watermark=self.log.high_watermark,  # as of now: it is not told again when it alone has risen
         )

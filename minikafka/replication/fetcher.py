@@ -17,7 +17,9 @@ is ready (row R3). A fetch names only partitions whose state changed since the l
 Truncation. A partition that is added asks where its latest epoch ends at the leader and cuts its log there, as often as
 the answer's epoch is unknown here (:func:`~minikafka.replication.epochs.truncation_offset`); without any epoch it cuts
 to its high watermark. Beyond that every fetch carries the last epoch, and the leader names the point of divergence
-instead of records when it finds one (KIP-595).
+instead of records when it finds one (KIP-595). A look-up alone never cuts below the high watermark (row R26): one of
+the two logs is damaged then, or an election was unclean. So the partition is fetched with its high watermark
+(KIP-1166), and the leader finds out whether it is the one: it refuses then, or names the divergence once more.
 
 Invariants: a fetch is sent for a partition only in a leader epoch in which its log was found to be a prefix of the
 leader's; its fetch offset is its log end; an answer for anything but the state that asked is dropped (row R10).
@@ -202,7 +204,7 @@ class ReplicaFetcher:
             if state is None:
                 continue
             if error is ErrorCode.NONE:
-                effects.append(self._cut_to_common(state, end))
+                effects.extend(self._cut_to_common(state, end))
             else:
                 effects.extend(self._states.on_error(state, error, now_ms))
         effects.extend(self._states.delay(state, ErrorCode.UNKNOWN_SERVER_ERROR, now_ms) for state in asked.values())
@@ -231,12 +233,16 @@ class ReplicaFetcher:
             effects.append(SendOffsetsForLeaderEpoch(epoch_request(self._local_id, questions)))
         return effects
 
-    def _cut_to_common(self, state: PartitionFetchState, end: OffsetAndEpoch) -> Effect:
+    def _cut_to_common(self, state: PartitionFetchState, end: OffsetAndEpoch) -> list[Effect]:
         assert state.asked_epoch is not None
         truncation = truncation_offset(state.asked_epoch, end, state.log)
+        if truncation.offset < state.log.high_watermark:
+            state.start_fetching()
+            self._states.enqueue(state)
+            return []
         if truncation.is_complete:
             state.start_fetching()
-        return self._cut(state, truncation.offset)
+        return [self._cut(state, truncation.offset)]
 
     def on_cut(self, where: TopicPartition) -> None:
         """The log ends, or begins, where a :class:`TruncateTo` or a :class:`RestartAt` said."""
@@ -246,7 +252,7 @@ class ReplicaFetcher:
 
     def _cut(self, state: PartitionFetchState, offset: int) -> Effect:
         self._states.begin_cut(state)
-        return TruncateTo(state.topic_partition, offset, offset < state.log.high_watermark)
+        return TruncateTo(state.topic_partition, offset)
 
     # -- out of range -----------------------------------------------------------------------------------------------
 

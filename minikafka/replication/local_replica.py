@@ -11,7 +11,9 @@ Role::
     any  ------ the directory failed ----------> OFFLINE, until the node starts again
     any  ------ metadata: no replica here -----> REMOVED
 
-Whether the log may be believed is a machine of its own (:mod:`~minikafka.replication.replica_condition`).
+Whether the log may be believed is a machine of its own (:mod:`~minikafka.replication.replica_condition`). Where two
+logs differ below a high watermark, one is damaged: ``on_follower_ahead`` (at the leader) and ``truncate`` (at the
+follower) find out which.
 
 A **cut** is one job on the disk. While it is under way the role stands still: what metadata says meanwhile is acted on
 when the cut is done, in the order in which it matters (the last word). So nothing is appended to, led from or fetched
@@ -66,6 +68,7 @@ class LocalReplica:
         "_follower_high_watermark",
         "_is_following",
         "_local_id",
+        "_lost_up_to",
         "_settings",
         "_surroundings",
         "condition",
@@ -116,6 +119,7 @@ class LocalReplica:
         self._surroundings = surroundings
         self._committed: CommittedPartition | None = None
         self._is_following = False  # a fetcher has it
+        self._lost_up_to = 0  # the loss of what lies below was said
         self._follower_high_watermark = self._clamped(high_watermark)
 
     # -- the log, as a fetcher sees it ------------------------------------------------------------------------------
@@ -203,6 +207,30 @@ class LocalReplica:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.topic_partition} is not led here")
         end_offset = self.log.log_end_offset
         return leader.on_follower_fetch(replica_id, broker_epoch, fetch_offset, log_start_offset, end_offset, now_ms)
+
+    def on_follower_ahead(self, replica_id: int, high_watermark: int, last_fetched_epoch: int, now_ms: int) -> Effects:
+        """A follower knows a high watermark beyond this leader's end (KIP-1166, row R26): committed records are gone.
+
+        One that is complete has them: this log is damaged from its end on, and another shall lead. Others may have them
+        no more than this one; they have to follow, and the loss is said, once.
+        """
+        leader, committed, end = self.leader, self._committed, self.log.log_end_offset
+        if leader is None or committed is None or replica_id not in committed.replicas or high_watermark <= end:
+            return []
+        if replica_id in committed.complete:
+            if self.condition.is_damaged_from(end):
+                return []
+            self.condition.on_damage(end)
+            say = do.Say(do.Saying.LEADER_FALLS_SHORT, end, high_watermark)
+            return [say, *self._take_role(now_ms)]
+        if committed.is_void(replica_id, last_fetched_epoch) or high_watermark <= self._lost_up_to:
+            return []
+        self._lost_up_to = high_watermark
+        return [do.Say(do.Saying.LOSS_BY_LEADING, end, high_watermark)]
+
+    def is_complete(self, replica_id: int) -> bool:
+        """The replica has every committed record, as far as committed metadata says here."""
+        return self._committed is not None and replica_id in self._committed.complete
 
     def on_records_sent(self, replica_id: int, fetch_offset: int, size_in_bytes: int) -> Effects:
         """A follower is being sent records. Those that it fetches again and again may have gone bad here (P5).
@@ -402,18 +430,33 @@ class LocalReplica:
 
     # -- cuts -------------------------------------------------------------------------------------------------------
 
-    def truncate(self, offset: int) -> Effects:
-        """A follower's log leaves the leader's at ``offset`` (row R4): cut it there."""
-        assert self.is_followed, f"{self.topic_partition} is not followed: {self.role}"
-        effects: Effects = []
-        if offset < min(self._follower_high_watermark, self.log.log_end_offset):
-            effects.append(do.Say(do.Saying.LOSS_BY_TRUNCATION, offset, self._follower_high_watermark))
-        return [*effects, self._begin(do.Cut(offset))]
+    def truncate(self, offset: int, now_ms: int) -> Effects:
+        """A follower's log leaves the leader's at ``offset`` (row R4): cut it there.
 
-    def restart(self, offset: int) -> Effects:
-        """The leader's log begins behind ours (row R13): begin an empty one at ``offset``."""
+        Not below the high watermark (row R26), unless an unclean election made that void: else this log is damaged,
+        since the leader is not. Others may count on the copy until metadata says that it is lost.
+        """
         assert self.is_followed, f"{self.topic_partition} is not followed: {self.role}"
-        return [self._begin(do.Restart(offset))]
+        high_watermark, committed = self.high_watermark, self._committed
+        assert committed is not None
+        if offset >= high_watermark:
+            return [self._begin(do.Cut(offset))]
+        if committed.is_void(self._local_id, self.log.latest_epoch):
+            return [do.Say(do.Saying.LOSS_BY_TRUNCATION, offset, high_watermark), self._begin(do.Cut(offset))]
+        self.condition.on_damage(offset)
+        return [do.Say(do.Saying.FOLLOWER_DIVERGES, offset, high_watermark), *self._take_role(now_ms)]
+
+    def restart(self, offset: int, now_ms: int) -> Effects:
+        """The leader's log begins behind ours (row R13): begin an empty one at ``offset``.
+
+        A leader deletes nothing that is not below the end of every complete replica: one of those lacks its tail.
+        """
+        assert self.is_followed, f"{self.topic_partition} is not followed: {self.role}"
+        end = self.log.log_end_offset
+        if not self.is_complete(self._local_id):
+            return [self._begin(do.Restart(offset))]
+        self.condition.on_damage(end)
+        return [do.Say(do.Saying.FOLLOWER_FALLS_SHORT, end, offset), *self._take_role(now_ms)]
 
     def on_cut(self, now_ms: int) -> Effects:
         """The cut is done: the log ends where it says now. What metadata said meanwhile is acted on."""

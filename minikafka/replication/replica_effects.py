@@ -115,7 +115,11 @@ class Saying(Enum):
     """Events for the log of the node, for people. A loss: acknowledged records may be gone on every replica."""
 
     LOSS_BY_DAMAGE = "leading with what is left of a damaged or missing log: no other replica has everything"
-    LOSS_BY_TRUNCATION = "truncating below the high watermark: the leader lost committed records"
+    LOSS_BY_TRUNCATION = "truncating below the high watermark: an unclean election gave committed records up"
+    LOSS_BY_LEADING = "leading with less than a returning replica knows as committed: no in-sync replica has it"
+    FOLLOWER_DIVERGES = "the leader's log differs below the high watermark: this replica is damaged from there on"
+    FOLLOWER_FALLS_SHORT = "the leader's log begins behind the end of this in-sync replica: its tail is missing"
+    LEADER_FALLS_SHORT = "the log ends below the high watermark of a complete replica: its tail is missing"
     EPOCHS_BEYOND_METADATA = "the log has later leader epochs than the cluster's metadata: damage from there on"
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
+from minikafka.model import NO_EPOCH
 from minikafka.replication.epochs import EpochLog
 from minikafka.replication.progress import UNKNOWN_BROKER_EPOCH
 
@@ -29,11 +30,20 @@ class CommittedPartition(NamedTuple):
     elr: tuple[int, ...]
     directory_id: UUID
     """Where the cluster takes this node's replica to be (KIP-858)."""
+    unclean_leader_epoch: int = NO_EPOCH
+    """The leader epoch that the last election outside of ISR and ELR began; -1: there was none."""
 
     @property
     def complete(self) -> frozenset[int]:
         """Who has every committed record, as far as the controller knows (KIP-966)."""
         return frozenset((*self.isr, *self.elr))
+
+    def is_void(self, replica_id: int, latest_epoch: int) -> bool:
+        """An unclean election may have made committed records void that the replica still has.
+
+        Its log ends in ``latest_epoch``, before that election. Whoever is complete became so after it.
+        """
+        return latest_epoch < self.unclean_leader_epoch and replica_id not in self.complete
 
 
 class ReplicaSettings(NamedTuple):

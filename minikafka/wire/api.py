@@ -61,7 +61,7 @@ class ApiKey(IntEnum):
 
 SUPPORTED: Final[dict[ApiKey, VersionRange]] = {
     ApiKey.PRODUCE: VersionRange(3, 11),
-    ApiKey.FETCH: VersionRange(4, 16),
+    ApiKey.FETCH: VersionRange(4, 18),
     ApiKey.LIST_OFFSETS: VersionRange(1, 8),
     ApiKey.METADATA: VersionRange(0, 13),
     ApiKey.OFFSET_COMMIT: VersionRange(2, 9),

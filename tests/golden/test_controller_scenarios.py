@@ -259,7 +259,7 @@ class Scenario:
         shown = [type(record).__name__.removesuffix("Record")]
         for field in fields(record):
             value = getattr(record, field.name)
-            if value is None or (value == () and not isinstance(record, PartitionChangeRecord)):
+            if value is None or (value in ((), NO_EPOCH) and not isinstance(record, PartitionChangeRecord)):
                 continue
             if field.name not in ("listeners", "incarnation_id"):
                 shown.append(f"{field.name}={self.value(value)}")

@@ -147,6 +147,7 @@ class PartitionRoles:
             state.isr,
             state.elr,
             state.directory_of(self._node_id),
+            state.unclean_leader_epoch,
         )
 
     def _open(self, where: TopicPartition, state: PartitionImage, image: MetadataImage) -> Partition | None:

@@ -171,7 +171,7 @@ class ReplicaDriver:
                     self._store.delete(where)
                 case do.Say(do.Saying.LOSS_BY_TRUNCATION as what, at, expected):
                     self._losses.note(where, f"{what.value}; to offset {at}, high watermark {expected}")
-                case do.Say(do.Saying.LOSS_BY_DAMAGE as what, at, expected):
+                case do.Say(do.Saying.LOSS_BY_DAMAGE | do.Saying.LOSS_BY_LEADING as what, at, expected):
                     self._losses.note(where, f"{what.value}; from offset {at} on, high watermark {expected}")
                 case do.Say(what, at, expected):
                     log.error(what.value, partition=str(where), at=at, expected=expected)

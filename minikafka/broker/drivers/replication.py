@@ -232,9 +232,9 @@ class _Fetcher:
             case do.FollowOffsets(where, high_watermark, log_start_offset):
                 self._follow_offsets(where, high_watermark, log_start_offset)
             case do.TruncateTo(where, offset):
-                self._cut(where, lambda replica: replica.truncate(offset))
+                self._cut(where, lambda replica: replica.truncate(offset, self._now()))
             case do.RestartAt(where, offset):
-                self._cut(where, lambda replica: replica.restart(offset))
+                self._cut(where, lambda replica: replica.restart(offset, self._now()))
             case do.Backoff(where, error, _):
                 log.info("following is delayed", partition=str(where), why=error.name, source=self._key.source_id)
             case do.Fenced(where, epoch):

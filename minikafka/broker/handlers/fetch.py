@@ -1,4 +1,4 @@
-"""Fetch (key 1), versions 4-16: consumers up to the high watermark, followers up to the log end (rows R15-R17, D5).
+"""Fetch (key 1), versions 4-18: consumers up to the high watermark, followers up to the log end (rows R15-R17, D5).
 
 Records leave as regions of log files. A request that finds too little is kept, not its result: when bytes arrive or its
 time is up, the log is read again. Incremental sessions are KIP-227's. A consumer that speaks version 11 may also read
@@ -42,6 +42,8 @@ log = structlog.get_logger(__name__)
 
 FIRST_VERSION_WITH_RACK: Final = 11
 FIRST_VERSION_WITH_REPLICA_STATE: Final = 15
+UNKNOWN_HIGH_WATERMARK: Final = (1 << 63) - 1
+"""A follower did not say what it knows (before version 18)."""
 LONGEST_WAIT_MS: Final = 60_000
 """Whoever asks to wait longer is answered with nothing then, as after any wait, and asks again."""
 WAITING_BYTES: Final = 16 * 1024
@@ -352,6 +354,10 @@ class _FollowerFetch(_Fetch):
             asked = cached.asked
             try:
                 partition = self._partition(cached)
+                if partition.log.log_end_offset < asked.high_watermark < UNKNOWN_HIGH_WATERMARK:
+                    replicas.on_follower_ahead(
+                        partition, self._replica_id, asked.high_watermark, asked.last_fetched_epoch, now_ms
+                    )
                 if partition.diverging_epoch(asked.fetch_offset, asked.last_fetched_epoch) is not None:
                     continue
                 replicas.on_follower_fetch(

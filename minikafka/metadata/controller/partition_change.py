@@ -22,6 +22,9 @@ have lost power, and with it what was not synced), or whose log directory failed
 lost by that while another member of ISR or ELR is left. When none is, who led last (``last_known_elr``) leads when it
 is back: it is likely to have most ("balanced" recovery), so a machine that lost power alone comes back by itself.
 
+An *unclean* election is each one outside of ISR and ELR, this one too. The partition remembers the leader epoch that
+the last one began (``unclean_leader_epoch``): nothing else makes a replica believe that committed records are void.
+
 *Presumed* brokers are those that a new controller found live in the image and has not heard from. After a crash of all
 nodes everybody is presumed, the dead included. If the first one to return made those before it leave the ISR because
 others seem to be there, it would take their eligibility for the sake of the dead. So nobody leaves an ISR while none of
@@ -45,7 +48,8 @@ Invariants, whatever happens:
 * ISR and ELR are disjoint parts of the replicas; the leader is in the ISR, or there is none;
 * there is no ELR while the ISR has the minimum;
 * members of ISR and ELR have every committed record;
-* outside of ISR and ELR a leader is named only when both are empty because all were lost, or uncleanly.
+* outside of ISR and ELR a leader is named only when both are empty because all were lost, or because that is allowed;
+  the election is remembered either way.
 """
 
 from __future__ import annotations
@@ -92,13 +96,22 @@ def settled(before: PartitionImage, wanted: PartitionImage, around: Circumstance
         isr = (leader,) if leader != NO_NODE else ()
     elr = tuple(replica for replica in eligible if replica not in isr)
     last_known = _last_known(before, wanted, around)
+    unclean_leader_epoch = wanted.unclean_leader_epoch
     if leader == NO_NODE:
         leader = _lossy_leader(wanted, isr, elr, last_known, around)
         if leader != NO_NODE:
             isr, elr = (leader,), ()
+            unclean_leader_epoch = wanted.leader_epoch + 1  # the one that naming it begins
     if len(isr) >= min_isr_of(wanted, around):
         elr = ()
-    return replace(wanted, leader=leader, isr=isr, elr=elr, last_known_elr=() if leader != NO_NODE else last_known)
+    return replace(
+        wanted,
+        leader=leader,
+        isr=isr,
+        elr=elr,
+        last_known_elr=() if leader != NO_NODE else last_known,
+        unclean_leader_epoch=unclean_leader_epoch,
+    )
 
 
 def min_isr_of(partition: PartitionImage, around: Circumstances) -> int:
@@ -215,10 +228,12 @@ def change_record(
     Where a replica goes, or begins anew because what it had is ``gone``, the leader is named anew, for the sake of a
     new leader epoch. A removed replica that comes back may not have heard of either yet: what it still fetches from the
     log that it is about to delete must not count, or it joins the ISR with nothing. Likewise a fetch that a damaged
-    replica sent before it was cut, or one whose directory failed, may be on its way to the leader still.
+    replica sent before it was cut, or one whose directory failed, may be on its way to the leader still. An unclean
+    election is a new leader epoch even when it names the same leader.
     """
     changed = {name: value for name in CHANGEABLE if (value := getattr(after, name)) != getattr(before, name)}
     begins_anew = bool(changed) and not set(gone).isdisjoint(after.replicas)
-    if begins_anew or not set(before.replicas) <= set(after.replicas):
+    is_unclean = "unclean_leader_epoch" in changed
+    if begins_anew or is_unclean or not set(before.replicas) <= set(after.replicas):
         changed["leader"] = after.leader
     return PartitionChangeRecord(topic_id, index, **changed) if changed else None

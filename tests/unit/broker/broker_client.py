@@ -132,7 +132,7 @@ def fetch_request(topic: str, offset: int = 0, *, partition: int = 0, **how: Any
     """One partition; what is not a field of the request is one of the partition's."""
     partition_fields = {
         name: how.pop(name)
-        for name in ("current_leader_epoch", "last_fetched_epoch", "log_start_offset")
+        for name in ("current_leader_epoch", "high_watermark", "last_fetched_epoch", "log_start_offset")
         if name in how
     }
     asked = FetchPartition(

@@ -365,7 +365,7 @@ async def test_files_that_go_during_a_cut_make_the_replica_a_damaged_one(cluster
     lost, whole = partition.log, files(partition.log.directory)
     shutil.rmtree(lost.directory)
     node.data_plane.fetchers.unfollow([ORDERS])
-    node.replicas.carry_out(partition, partition.replica.truncate(3))
+    node.replicas.carry_out(partition, partition.replica.truncate(3, 0))
     await eventually(lambda: partition.replica.cut is None, "the cut to be done")
     assert partition.replica.condition.now is not Condition.WHOLE
     await eventually(lambda: partition.log is not lost and partition.log.corruption is None, "it to be whole")

@@ -166,7 +166,7 @@ async def test_who_takes_a_turn_is_alone_with_the_log(rig: Rig, jobs: LogJobs, t
     turn = asyncio.get_running_loop().create_task(jobs.alone(partition, act))
     await done.wait()
     recovered = partition.log.recovery_point
-    rig.replicas.carry_out(partition, partition.replica.truncate(0))
+    rig.replicas.carry_out(partition, partition.replica.truncate(0, 0))
     jobs.request_sync(partition)
     await turns(10)
     assert partition.log.log_end_offset == 1

@@ -74,6 +74,8 @@ def test_a_record_is_written_in_the_lowest_version_that_says_it_all() -> None:
     topic_id, directory = UUID(int=7), UUID(int=8)
     placed = PartitionChangeRecord(topic_id, 1, directories=(directory,))
     assert msgpack.unpackb(encode_record(placed)) == [9, 1, topic_id.bytes, 1, *[None] * 7, [directory.bytes]]
+    unclean = PartitionChangeRecord(topic_id, 1, leader=3, unclean_leader_epoch=7)
+    assert msgpack.unpackb(encode_record(unclean)) == [9, 2, topic_id.bytes, 1, None, 3, *[None] * 6, 7]
     registered = RegisterBrokerRecord(1, topic_id, 5, {})
     assert msgpack.unpackb(encode_record(registered))[1] == 0
     assert msgpack.unpackb(encode_record(replace(registered, previous_broker_epoch=0)))[1] == 1

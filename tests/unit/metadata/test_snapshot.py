@@ -35,6 +35,7 @@ partitions = st.builds(
     elr=ids,
     last_known_elr=ids,
     directories=st.lists(st.uuids()).map(tuple),
+    unclean_leader_epoch=st.integers(-1, 9),
 )
 brokers = st.builds(
     BrokerImage,

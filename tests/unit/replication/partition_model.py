@@ -53,6 +53,7 @@ class View:
     isr = property(lambda self: self.partition.isr)
     replicas = property(lambda self: self.partition.replicas)
     elr = property(lambda self: self.partition.elr)
+    unclean_leader_epoch = property(lambda self: self.partition.unclean_leader_epoch)
 
     @property
     def fenced(self):

@@ -74,6 +74,7 @@ class Metadata:
     __slots__ = ("broker_epochs", "fenced", "isr", "leader", "leader_epoch", "partition_epoch")
     replicas = NODES
     elr = ()
+    unclean_leader_epoch = -1
 
     def __init__(self, leader_id, leader_epoch, partition_epoch, isr, fenced, broker_epochs):
         self.leader = leader_id
@@ -387,6 +388,7 @@ class Cluster:
             tuple(sorted(metadata.isr)),
             metadata.elr,
             self.directory_of(node),
+            metadata.unclean_leader_epoch,
         )
         self.carry_out(node, node.replica.on_metadata(committed, self.now_ms))
         if node.leader is not None or metadata.leader == NO_NODE:
@@ -491,13 +493,13 @@ class Cluster:
             elif kind is FollowOffsets:
                 self.follow_offsets(node, effect)
             elif kind is TruncateTo:
-                self.carry_out(node, replica.truncate(effect.offset))
+                self.carry_out(node, replica.truncate(effect.offset, self.now_ms))
             elif kind is SendOffsetsForLeaderEpoch:
                 self.send(node, self.serve_epochs, effect.request)
             elif kind is SendListOffsets:
                 self.send(node, self.serve_list_offsets, effect)
             elif kind is RestartAt:
-                self.carry_out(node, replica.restart(effect.offset))
+                self.carry_out(node, replica.restart(effect.offset, self.now_ms))
             elif kind is MarkFailed:
                 raise ViolationError(f"n{node.id} failed: {effect.reason}")
 
@@ -543,6 +545,7 @@ class Cluster:
         log = node.log
         try:
             state = self.serving(node, asked.current_leader_epoch)
+            self.check_ahead(node, request.replica_state.replica_id, asked)
             if not log.log_start_offset <= asked.fetch_offset <= log.log_end_offset:
                 raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
             diverging = epochs.diverging_epoch(log, asked.fetch_offset, asked.last_fetched_epoch)
@@ -566,6 +569,15 @@ class Cluster:
             log_start_offset=log.log_start_offset,
             records=log.read(asked.fetch_offset, 1 + int(self.random() * self.records_per_fetch)),
         )
+
+    def check_ahead(self, node, replica_id, asked):
+        """The handler of fetches finds out whether it is the leader's log that is too short."""
+        if node.log.log_end_offset < asked.high_watermark:
+            replica = node.replica
+            effects = replica.on_follower_ahead(replica_id, asked.high_watermark, asked.last_fetched_epoch, self.now_ms)
+            self.carry_out(node, effects)
+            if replica.is_complete(replica_id):
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
 
     def serve_epochs(self, node, follower, token, request):
         if not node.alive:

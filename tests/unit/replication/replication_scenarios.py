@@ -281,7 +281,5 @@ def _told(data):
 
 def _effect(effect):
     fields = {name: value for name, value in effect._asdict().items() if name not in ("topic_partition", "records")}
-    if fields.get("is_below_high_watermark") is False:
-        del fields["is_below_high_watermark"]
     said = " ".join(f"{name}={getattr(value, 'name', value)}" for name, value in fields.items())
     return f"{type(effect).__name__} {said}"

@@ -175,7 +175,7 @@ def test_a_log_with_epochs_asks_before_it_fetches():
     assert (partition.current_leader_epoch, partition.leader_epoch) == (3, 2)
     assert question.request.replica_id == 2
     assert follower.next() == [], "an answer is awaited"
-    assert follower.answer_epochs((A, 1, 2)) == [TruncateTo(A, 2, False)]
+    assert follower.answer_epochs((A, 1, 2)) == [TruncateTo(A, 2)]
     assert asked(follower.next()) == {0: (2, 1, 3, 0)}
 
 
@@ -184,15 +184,25 @@ def test_a_log_without_epochs_is_cut_to_its_high_watermark():
     log = MemoryLog(records(1, "a", "b", "c"), high_watermark=2)
     log.epochs.clear()
     follower = Follower(a=log)
-    assert follower.next() == [TruncateTo(A, 2, False)]
+    assert follower.next() == [TruncateTo(A, 2)]
     assert asked(follower.next()) == {0: (2, -1, 3, 0)}
 
 
+@pytest.mark.spec("R26")
 @pytest.mark.spec("R4")
-def test_cutting_below_the_high_watermark_is_pointed_out():
+@pytest.mark.spec("P5")
+def test_a_look_up_alone_never_cuts_below_the_high_watermark():
+    """Whose log is damaged then, the leader finds out from a fetch: it refuses, or says again where to cut."""
     follower = Follower(a=MemoryLog(records(1, "a", "b", "c"), high_watermark=3))
     follower.next()
-    assert follower.answer_epochs((A, 1, 2)) == [TruncateTo(A, 2, True)]
+    assert follower.answer_epochs((A, 1, 2)) == []
+    (fetch,) = follower.next()
+    assert asked([fetch]) == {0: (3, 1, 3, 0)}
+    assert [one.high_watermark for one in fetch.request.topics[0].partitions] == [3]
+    (backoff,) = follower.answer_fetch(data(A, error=ErrorCode.KAFKA_STORAGE_ERROR))
+    follower.now_ms = backoff.until_ms
+    assert asked(follower.next()) == {0: (3, 1, 3, 0)}, "not looked up again: the leader has not changed"
+    assert follower.answer_fetch(data(A, diverging=(1, 2))) == [TruncateTo(A, 2)]
 
 
 @pytest.mark.spec("E5")
@@ -200,12 +210,12 @@ def test_lookups_repeat_until_both_logs_agree():
     log = MemoryLog(records(1, "a") + records(3, "b") + records(5, "c"))
     follower = Follower(a=log)
     follower.next()
-    assert follower.answer_epochs((A, 4, 9)) == [TruncateTo(A, 2, False)], "4 is unknown here: back to the end of 3"
+    assert follower.answer_epochs((A, 4, 9)) == [TruncateTo(A, 2)], "4 is unknown here: back to the end of 3"
     (question,) = follower.next()
     assert question.request.topics[0].partitions[0].leader_epoch == 3
-    assert follower.answer_epochs((A, 2, 8)) == [TruncateTo(A, 1, False)], "2 is unknown too"
+    assert follower.answer_epochs((A, 2, 8)) == [TruncateTo(A, 1)], "2 is unknown too"
     follower.next()
-    assert follower.answer_epochs((A, 1, 5)) == [TruncateTo(A, 1, False)]
+    assert follower.answer_epochs((A, 1, 5)) == [TruncateTo(A, 1)]
     assert asked(follower.next()) == {0: (1, 1, 3, 0)}
     assert log.records == records(1, "a")
 
@@ -387,14 +397,14 @@ def test_an_answer_is_dropped_while_the_partition_truncates_again():
 @pytest.mark.spec("E5")
 def test_a_divergence_in_a_fetch_is_cut_and_fetched_on():
     follower = fetching(a=MemoryLog(records(1, "a", "b") + records(2, "c")))
-    assert follower.answer_fetch(data(A, diverging=(1, 1))) == [TruncateTo(A, 1, False)]
+    assert follower.answer_fetch(data(A, diverging=(1, 1))) == [TruncateTo(A, 1)]
     assert asked(follower.next()) == {0: (1, 1, 3, 0)}
 
 
 @pytest.mark.spec("E5")
 def test_a_divergence_in_an_epoch_that_is_unknown_here_steps_back():
     follower = fetching(a=MemoryLog(records(1, "a") + records(3, "b")))
-    assert follower.answer_fetch(data(A, diverging=(2, 5))) == [TruncateTo(A, 1, False)]
+    assert follower.answer_fetch(data(A, diverging=(2, 5))) == [TruncateTo(A, 1)]
     assert asked(follower.next()) == {0: (1, 1, 3, 0)}
 
 
@@ -413,7 +423,7 @@ def out_of_range(log):
 @pytest.mark.spec("R13")
 def test_beyond_the_leaders_end_the_log_is_cut_to_it_and_compared_again():
     follower = out_of_range(MemoryLog(records(3, "a", "b", "c"), high_watermark=1))
-    assert follower.answer_ends(A, 0, 2) == [TruncateTo(A, 2, False)]
+    assert follower.answer_ends(A, 0, 2) == [TruncateTo(A, 2)]
     assert isinstance(follower.next()[0], SendOffsetsForLeaderEpoch)
 
 

@@ -53,8 +53,8 @@ class Rig:
             is_made_anew=anew,
         )
 
-    def told(self, leader=ME, epoch=2, *, isr=(ME, OTHER), elr=(), version=0, directory=DIRECTORY):
-        committed = CommittedPartition(leader, epoch, version, (ME, OTHER, THIRD), isr, elr, directory)
+    def told(self, leader=ME, epoch=2, *, isr=(ME, OTHER), elr=(), version=0, directory=DIRECTORY, unclean=-1):
+        committed = CommittedPartition(leader, epoch, version, (ME, OTHER, THIRD), isr, elr, directory, unclean)
         return self.replica.on_metadata(committed, 0)
 
     def fetched(self, offset, replica=OTHER):
@@ -249,22 +249,108 @@ def test_who_waits_for_acks_is_answered_by_role_epoch_and_offsets():
 # -- cuts -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("R26")
 @pytest.mark.spec("R4")
-def test_a_cut_below_the_high_watermark_is_said():
+@pytest.mark.spec("P5")
+def test_who_is_told_to_cut_below_its_high_watermark_is_damaged():
+    """It once cut itself at once, while it was in the ISR, and was elected with what was left."""
     rig = Rig(high_watermark=4)
     rig.told(OTHER)
-    assert rig.replica.truncate(3) == [do.Say(do.Saying.LOSS_BY_TRUNCATION, 3, 4), do.Cut(3)]
+    diverges = do.Say(do.Saying.FOLLOWER_DIVERGES, 2, 4)
+    assert rig.replica.truncate(2, 0) == [diverges, do.Claim(LOST_DIRECTORY)], "others may count on it until then"
+    effects = rig.told(OTHER, isr=(OTHER,), version=1, directory=LOST_DIRECTORY)
+    assert effects == [do.StopFollowing(), do.Cut(2, is_refetch=True)]
+    rig.log.truncate_to(2)
+    assert rig.replica.on_cut(0) == [do.Claim(DIRECTORY), do.Follow(OTHER, 2)]
+    assert rig.replica.high_watermark == 2
+
+
+@pytest.mark.spec("R26")
+@pytest.mark.spec("P5")
+def test_who_follows_from_outside_the_isr_is_damaged_just_so():
+    """What it knows of the ISR may be old."""
+    rig = Rig(high_watermark=4)
+    rig.told(OTHER, isr=(OTHER,))
+    assert do.Claim(LOST_DIRECTORY) in rig.replica.truncate(2, 0)
+
+
+@pytest.mark.spec("R26")
+@pytest.mark.spec("P5")
+def test_nobody_is_cut_below_its_high_watermark_for_an_election_before_its_time():
+    rig = Rig(high_watermark=4)
+    rig.told(OTHER, isr=(OTHER,), unclean=1)
+    assert do.Claim(LOST_DIRECTORY) in rig.replica.truncate(2, 0), "its last record is of that epoch"
+    rig = Rig(high_watermark=4)
+    rig.told(OTHER, unclean=2)
+    assert do.Claim(LOST_DIRECTORY) in rig.replica.truncate(2, 0), "it came into the ISR after it"
+
+
+@pytest.mark.spec("R26")
+@pytest.mark.spec("P5")
+@pytest.mark.spec("R13")
+def test_an_in_sync_replica_does_not_restart_behind_its_end():
+    rig = Rig(high_watermark=4)
+    rig.told(OTHER)
+    falls_short = do.Say(do.Saying.FOLLOWER_FALLS_SHORT, 5, 9)
+    assert rig.replica.restart(9, 0) == [falls_short, do.Claim(LOST_DIRECTORY)]
+    effects = rig.told(OTHER, isr=(OTHER,), version=1, directory=LOST_DIRECTORY)
+    assert effects == [do.StopFollowing(), do.Cut(5, is_refetch=True)]
+    rig.replica.on_cut(0)
+    assert rig.replica.restart(9, 0) == [do.Restart(9)]
+
+
+@pytest.mark.spec("R26")
+@pytest.mark.spec("P5")
+@pytest.mark.parametrize("place", ["isr", "elr"])
+def test_a_leader_that_ends_below_what_a_complete_replica_knows_is_damaged(place):
+    rig = Rig()
+    rig.told(isr=(ME, OTHER) if place == "isr" else (ME,), elr=() if place == "isr" else (OTHER,))
+    falls_short = do.Say(do.Saying.LEADER_FALLS_SHORT, 5, 8)
+    assert rig.replica.on_follower_ahead(OTHER, 8, 1, 0) == [falls_short, do.Claim(LOST_DIRECTORY)]
+    assert rig.replica.is_complete(OTHER), "so it is refused"
+    assert rig.replica.on_follower_ahead(OTHER, 8, 1, 0) == [], "said once"
+    effects = rig.told(OTHER, 3, isr=(OTHER,), directory=LOST_DIRECTORY)
+    assert effects[-1] == do.Cut(5, is_refetch=True)
+
+
+@pytest.mark.spec("R26")
+@pytest.mark.spec("P5")
+def test_a_leader_goes_on_when_only_replicas_that_are_not_complete_know_more():
+    """Nobody has what is missing: they get on, and it is said once."""
+    rig = Rig()
+    rig.told(isr=(ME,))
+    lost = do.Say(do.Saying.LOSS_BY_LEADING, 5, 8)
+    assert rig.replica.on_follower_ahead(OTHER, 8, 1, 0) == [lost]
+    assert not rig.replica.is_complete(OTHER)
+    assert rig.replica.on_follower_ahead(OTHER, 8, 1, 0) == []
+    assert rig.replica.on_follower_ahead(THIRD, 7, 1, 0) == []
+    assert rig.replica.condition.now is Condition.WHOLE
+
+
+@pytest.mark.spec("R26")
+@pytest.mark.spec("P5")
+def test_a_leader_is_not_damaged_for_what_an_unclean_election_gave_up():
+    rig = Rig()
+    rig.told(isr=(ME,), unclean=2)
+    assert rig.replica.on_follower_ahead(OTHER, 8, 1, 0) == [], "who returns says so itself when it is cut"
+    assert rig.replica.on_follower_ahead(9, 8, 2, 0) == [], "no replica"
+
+
+def test_a_cut_below_the_high_watermark_is_said():
+    rig = Rig(high_watermark=4)
+    rig.told(OTHER, isr=(OTHER,), unclean=2)
+    assert rig.replica.truncate(3, 0) == [do.Say(do.Saying.LOSS_BY_TRUNCATION, 3, 4), do.Cut(3)]
     assert rig.replica.high_watermark == 3, "while it is being cut, too"
     rig.log.truncate_to(3)
     assert rig.replica.on_cut(0) == []
     assert rig.replica.high_watermark == 3
-    assert rig.replica.truncate(3) == [do.Cut(3)]
+    assert rig.replica.truncate(3, 0) == [do.Cut(3)]
 
 
 def test_the_role_stands_still_while_the_log_is_cut():
     rig = Rig()
     rig.told(OTHER)
-    rig.replica.truncate(3)
+    rig.replica.truncate(3, 0)
     assert not rig.replica.is_followed
     assert rig.told(THIRD, 3) == []
     assert rig.told(ME, 4) == []
@@ -275,21 +361,21 @@ def test_the_role_stands_still_while_the_log_is_cut():
 
 def test_only_one_cut_at_a_time_and_none_of_a_leader():
     rig = Rig()
-    rig.told(OTHER)
-    rig.replica.restart(9)
+    rig.told(OTHER, isr=(OTHER,))
+    rig.replica.restart(9, 0)
     for again in (rig.replica.restart, rig.replica.truncate):
         with pytest.raises(AssertionError):
-            again(3)
+            again(3, 0)
     rig = Rig()
     rig.told()
     with pytest.raises(AssertionError):
-        rig.replica.truncate(3)
+        rig.replica.truncate(3, 0)
 
 
 def test_a_replica_that_goes_while_it_is_cut_stays_gone():
     rig = Rig()
     rig.told(OTHER)
-    rig.replica.truncate(3)
+    rig.replica.truncate(3, 0)
     rig.replica.on_storage_failed()
     assert rig.told(ME, 3) == []
     assert rig.replica.on_cut(0) == []
@@ -387,7 +473,7 @@ def test_damage_found_while_refetching_begins_anew():
 def test_damage_found_during_a_cut_is_acted_on_after_it():
     rig = Rig()
     rig.told(OTHER, isr=(OTHER,))
-    rig.replica.truncate(4)
+    rig.replica.truncate(4, 0)
     assert rig.replica.on_damage(1, 0) == []
     assert rig.replica.on_cut(0) == [do.Claim(LOST_DIRECTORY)]
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, MutableMapping
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from broker_client import Client, batch, values_in
@@ -21,6 +22,7 @@ from minikafka.net.peer import PeerConnection
 from minikafka.records.batch import iter_batches
 from minikafka.records.read import iter_records
 from minikafka.replication import effects as do
+from minikafka.replication import replica_effects
 from minikafka.replication.local_replica import LocalReplica
 from minikafka.storage.log import IllegalLogState, ReadJob, StorageFailure
 from minikafka.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
@@ -494,22 +496,50 @@ async def test_neither_a_former_process_of_a_replica_nor_a_stranger_gets_or_coun
     assert (error, values_in(records)) == (0, [b"a"])
 
 
-@pytest.mark.spec("R4")
-async def test_cutting_below_the_high_watermark_is_warned_of(cluster: Cluster, dial: Dial) -> None:
+@pytest.mark.spec("R26")
+@pytest.mark.spec("R4", "P5")
+async def test_who_is_to_cut_below_its_high_watermark_leaves_the_isr_first(cluster: Cluster, dial: Dial) -> None:
     leader = await started(cluster, 1, 2)
     await (await dial(leader)).produce("orders", b"a", b"b")
     follower = await follows(cluster.nodes[2], 2)
-    assert follower.high_watermark == 2
     (fetcher,) = cluster.nodes[2].data_plane.fetchers._fetchers.values()
-    cluster.nodes[2].data_plane.fetchers.unfollow([ORDERS])
     with capture_logs() as said:
-        await fetcher._carry_out([do.TruncateTo(ORDERS, 0, is_below_high_watermark=True)])
-        await eventually(lambda: follower.log.log_end_offset == 0, "the cut")
-    assert [(line["log_level"], line["event"]) for line in said][:2] == [
-        ("error", "records lost"),
-        ("info", "truncating"),
-    ]
-    await eventually(lambda: follower.high_watermark == 0, "the high watermark")
+        await fetcher._carry_out([do.TruncateTo(ORDERS, 1)])
+        assert follower.log.log_end_offset == 2, "others may count on it"
+        await eventually(lambda: "the log is whole again" in events(said), "the damage to be mended")
+    assert events(said, "error") == [replica_effects.Saying.FOLLOWER_DIVERGES.value]
+    assert "refetching from where the log is damaged" in events(said)
+    await follows(cluster.nodes[2], 2)
+    await in_sync(leader, 1, 2)
+    assert values(follower) == [b"a", b"b"]
+
+
+@pytest.mark.spec("R26")
+@pytest.mark.spec("P5")
+async def test_a_leader_that_lost_its_tail_has_nobody_cut_to_it(cluster: Cluster, dial: Dial) -> None:
+    leader = await started(cluster, 1, 2, 3)
+    await (await dial(leader)).produce("orders", b"a")
+    await (await dial(leader)).produce("orders", b"b")
+    followers = [await follows(cluster.nodes[node_id], 2) for node_id in (2, 3)]
+    short = led(leader, ORDERS)
+    job = short.log.prepare_truncation(1)
+    assert job is not None
+    job.run()
+    short.log.complete_cut(job)
+    with capture_logs() as said:
+        for node_id in (2, 3):  # as with a new leader epoch: it is asked where it ends, and told what is known
+            fetchers = cluster.nodes[node_id].data_plane.fetchers
+            fetchers.unfollow([ORDERS])
+            fetchers.follow(replica(cluster.nodes[node_id]))
+        await eventually(lambda: "the log is whole again" in events(said), "the leader to hand over and be mended")
+    assert events(said, "error") == [replica_effects.Saying.LEADER_FALLS_SHORT.value]
+    assert short.leader is None
+    await follows(leader, 2)
+    assert values(short) == values(followers[0]) == values(followers[1]) == [b"a", b"b"]
+
+
+def events(said: list[MutableMapping[str, Any]], *levels: str) -> list[str]:
+    return [line["event"] for line in said if not levels or line["log_level"] in levels]
 
 
 async def test_a_directory_that_fails_does_not_end_the_fetcher(cluster: Cluster, dial: Dial) -> None:

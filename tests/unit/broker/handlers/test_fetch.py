@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -8,16 +9,26 @@ from uuid import UUID
 
 import pytest
 from broker_client import NOW_MS, Client, batch, fetch_request, produce_request, values_in
-from broker_node import create_topic, eventually, in_time, led, turns
+from broker_node import CLUSTER_ID, SECRET, create_topic, eventually, in_time, led, listener_of, turns
 from broker_replicas import told
 
 from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode
 from minikafka.metadata.controller.commands import DeleteTopics, TopicReference
 from minikafka.model import TopicPartition
+from minikafka.net.identity import Identity
+from minikafka.net.peer import PeerConnection
+from minikafka.replication.replica_condition import Condition
 from minikafka.storage.read_jobs import ReadJob
 from minikafka.wire.api import SUPPORTED, ApiKey
-from minikafka.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
+from minikafka.wire.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+    ReplicaState,
+)
 
 Dial = Callable[..., Awaitable[Client]]
 StartNode = Callable[..., Awaitable[Node]]
@@ -224,6 +235,37 @@ async def test_a_topic_made_again_under_its_name_is_another(topic_id: UUID, node
     again = await client.ask(FetchRequest(session_id=opened.session_id, session_epoch=1), 13)
     errors = [each.error_code for topic in again.responses for each in topic.partitions]
     assert errors[0] in (ErrorCode.INCONSISTENT_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_ID)
+
+
+@pytest.mark.spec("R26")
+@pytest.mark.spec("P5")
+async def test_a_leader_that_lost_its_tail_does_not_have_its_followers_cut(topic_id: UUID, node: Node) -> None:
+    """The follower says what it knows as committed (KIP-1166); who is in sync is believed."""
+    partition = led(node, ORDERS)
+    told(partition, 1, 3, replicas=(1, 2, 3), isr=(1, 2))
+    partition.log.begin_epoch(3)
+    endpoint = listener_of(node, "REPLICATION").endpoint
+    nonces = itertools.count(1)
+
+    async def ask(replica_id: int, high_watermark: int) -> PartitionData:
+        who = Identity(CLUSTER_ID, replica_id, SECRET, lambda: next(nonces).to_bytes(32))
+        peer = await PeerConnection.open(endpoint, who, 1)
+        request = fetch_request(
+            "orders", 9, topic_id=topic_id, last_fetched_epoch=2, high_watermark=high_watermark, current_leader_epoch=3
+        )
+        request.replica_state = ReplicaState(replica_id=replica_id, replica_epoch=5)
+        answer = await peer.call(request, FetchResponse, timeout_s=LONG_MS / 1000)
+        peer.close()
+        return answer.responses[0].partitions[0]
+
+    fetched = await ask(2, 3)
+    assert (fetched.error_code, fetched.diverging_epoch.end_offset) == (0, 3), "it may be cut to what it knows"
+    fetched = await ask(3, 5)
+    assert (fetched.error_code, fetched.diverging_epoch.end_offset) == (0, 3), "nobody has what it asks for"
+    assert partition.replica.condition.now is Condition.WHOLE
+    fetched = await ask(2, 4)
+    assert (fetched.error_code, fetched.diverging_epoch) == (ErrorCode.KAFKA_STORAGE_ERROR, None)
+    assert partition.replica.condition.now is Condition.DAMAGED
 
 
 # -- sessions ----------------------------------------------------------------------------

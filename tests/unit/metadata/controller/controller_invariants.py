@@ -37,6 +37,10 @@ def check_change(old: PartitionImage, new: PartitionImage) -> None:
     assert new.partition_epoch >= old.partition_epoch, "partition epoch went back"
     assert new == old or new.partition_epoch > old.partition_epoch, "changed in the same partition epoch"
     assert new.leader == old.leader or new.leader_epoch > old.leader_epoch, "two leaders of one epoch"
+    is_remembered = old.leader_epoch < new.unclean_leader_epoch <= new.leader_epoch
+    assert is_remembered or new.unclean_leader_epoch == old.unclean_leader_epoch, "a wrong unclean election"
+    nobody_is_complete = not old.isr and not old.elr
+    assert is_remembered or new.leader == NO_NODE or not nobody_is_complete, "an unclean election is forgotten"
     came_back = not set(old.replicas) <= set(new.replicas)
     assert not came_back or new.leader_epoch > old.leader_epoch, "a replica went in the same leader epoch"
 

@@ -46,6 +46,7 @@ def around(
     return Circumstances(standing, minimum, lambda: unclean, lost)
 
 
+@pytest.mark.spec("R26")
 @pytest.mark.spec("C4")
 @pytest.mark.spec("P1")
 @pytest.mark.parametrize("minimum", [1, 2, 3])
@@ -96,6 +97,9 @@ def check(
         assert standing[after.leader] is AVAILABLE
         assert not any(standing[one] is PRESUMED for one in (*members, *before.elr) if one in complete)
         assert (after.isr, after.elr) == ((after.leader,), ())
+    assert after.unclean_leader_epoch == (before.leader_epoch + 1 if is_lossy else -1), "it is remembered"
+    change = change_record(UUID(int=7), 0, before, after)
+    assert not is_lossy or (change is not None and change.leader == after.leader), "in a leader epoch of its own"
     assert not after.last_known_elr or after.leader < 0
 
 
