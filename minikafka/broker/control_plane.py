@@ -103,7 +103,7 @@ def _open_metadata_log(ports: Ports, store: LogStore) -> MetadataLog:
         failures = [directory.failure for directory in store.directories if directory.failure is not None]
         if failures:
             raise StorageFailure(f"the metadata log may be in a log directory that is offline: {failures[0].message}")
-        store.set_aside(METADATA_PARTITION)
+        store.set_unusable_aside(METADATA_PARTITION)
         if store.has_registered or METADATA_PARTITION in store.missing():
             mark_missing(ports.disk, first.directory_of(METADATA_PARTITION))
         log = store.create(METADATA_PARTITION, CLUSTER_METADATA_TOPIC_ID, METADATA_LOG_CONFIG, first)

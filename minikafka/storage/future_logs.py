@@ -51,14 +51,20 @@ class FutureLogs(dict[TopicPartition, FutureLog]):
         log.leave(StorageFailure(f"the move of {where} was given up"))
         self._directory.throw_away(log.directory, where, unique)
 
-    def resume(self, where: TopicPartition, unique: UUID, config: LogConfig) -> Log:
-        """A copy that an earlier process began: it goes on with what is good of it."""
-        path = self._path(where, unique)
+    def resume(self, where: TopicPartition, unique: UUID, config: LogConfig, *, is_complete: bool = False) -> Log:
+        """A copy that an earlier process began: it goes on with what is good of it.
+
+        ``is_complete``: it is to be the log, and what is not good of it is damage.
+        """
+        path, directory = self._path(where, unique), self._directory
         topic_id = self.topic_id_of(where, unique)
-        with self._directory.final(f"open the future log of {where} in {self._directory.path}"):
-            log = self._directory.open_log(where, config, topic_id=topic_id, is_clean=False, directory=path)
+        with directory.final(f"open the future log of {where} in {directory.path}"):
+            if is_complete:
+                log = directory.open_complete_copy(where, topic_id, config, path)
+            else:
+                log = directory.open_log(where, config, topic_id=topic_id, is_clean=False, directory=path)
         log.flusher.take_along(f"{path}/{PARTITION_METADATA_FILE}")
-        self._directory.ends.add(log)
+        directory.ends.add(log)
         self[where] = FutureLog(log, unique)
         return log
 

@@ -81,6 +81,9 @@ class LogDir:
         self._trash: list[str] = []
         self._checkpoints = DirectoryCheckpoints(disk, path)
         self.ends = LogEnds(disk, path)
+        self._found_deleted: list[str] = []
+        self._noted_ends: Mapping[LogKey, int] = {}
+        self._was_killed = False
         self._lock: Lock | None = None
         try:
             disk.mkdir(path)
@@ -135,14 +138,14 @@ class LogDir:
         self._checkpoints.read()
         registration = read_registration(self._disk, self.path)
         self.has_registered = registration is not None
-        was_killed = not self.was_clean and registration is not None and registration.is_of_boot(boot_id)
+        self._was_killed = not self.was_clean and registration is not None and registration.is_of_boot(boot_id)
         found = find_directories(self._disk, self.path)
         self.unusable, self.strays, self.futures.found = found.unusable, found.strays, found.futures
         self.deleted_ids = found.deleted_ids
-        self._trash += found.deleted
-        ends = read_log_ends(self._disk, self.path, boot_id)
+        self._found_deleted = found.deleted
+        self._noted_ends = read_log_ends(self._disk, self.path, boot_id)
         for where in found.logs:
-            self._load_log(where, config_for(where), ends, was_killed=was_killed)
+            self._load_log(where, config_for(where))
         self.ends.begin(boot_id, self.logs.values())
         self.missing = self._checkpoints.partitions().difference(self.logs)
         if self.was_clean:
@@ -151,9 +154,7 @@ class LogDir:
             self._settle()
         self._checkpoints.lower_to_ends(self.logs)
 
-    def _load_log(
-        self, where: TopicPartition, config: LogConfig, ends: Mapping[LogKey, int], *, was_killed: bool
-    ) -> None:
+    def _load_log(self, where: TopicPartition, config: LogConfig) -> None:
         """Open one log. Nothing that its files hold keeps the others from being opened."""
         recorded, directory = self._checkpoints, self.directory_of(where)
         try:
@@ -163,11 +164,11 @@ class LogDir:
                 config,
                 topic_id=topic_id,
                 is_clean=self.was_clean,
-                was_killed=was_killed,
+                was_killed=self._was_killed,
                 recovery_point=recorded.recovery_points.get(where, 0),
                 log_start_offset=recorded.log_start(where),
                 high_watermark=recorded.high_watermarks.get(where, 0),
-                noted_end=ends.get(LogKey(topic_id, where.partition)),
+                noted_end=self._noted_ends.get(LogKey(topic_id, where.partition)),
             )
         except OSError as error:
             if is_passing(error):
@@ -397,6 +398,23 @@ class LogDir:
         log.is_replaced = True
         log.leave(StorageFailure(f"{where} moved to another directory"))
         return target
+
+    def open_complete_copy(self, where: TopicPartition, topic_id: UUID, config: LogConfig, directory: str) -> Log:
+        """Load a copy that was whole and durable when it took a log's place. OSError when it cannot be read."""
+        return self.open_log(
+            where,
+            config,
+            topic_id=topic_id,
+            is_clean=False,
+            was_killed=self._was_killed,
+            noted_end=self._noted_ends.get(LogKey(topic_id, where.partition)),
+            directory=directory,
+        )
+
+    def discard_found(self) -> None:
+        """What a start found on its way out decides over no copy any more."""
+        self._trash += self._found_deleted
+        self._found_deleted = []
 
     def adopt(self, where: TopicPartition, high_watermark: int) -> Log:
         """The log that its future here was to replace is retired: the future becomes the log."""

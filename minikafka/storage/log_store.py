@@ -179,12 +179,21 @@ class LogStore:
         assert directory is not None, where
         directory.identify(where, topic_id)
 
-    def set_aside(self, where: TopicPartition) -> list[str]:
-        """Rename what has the partition's name, in whichever directories, as strays; their paths."""
-        self.end_move(where)
-        directories = [one for one in self.online if where in one.logs or where in one.unusable]
+    def set_aside(self, log: Log) -> list[str]:
+        """Rename the directory of a log as a stray; its path. Another log of the partition stays."""
+        where = log.topic_partition
+        if self.get(where) is log:
+            self.end_move(where)
+        return self._set_aside(where, [one for one in self.online if one.logs.get(where) is log])
+
+    def set_unusable_aside(self, where: TopicPartition) -> list[str]:
+        """Rename what has the partition's name and cannot be opened as a stray, wherever it is; the paths."""
+        directories = [one for one in self.online if where in one.unusable]
         for directory in directories:
-            directory.unusable.pop(where, None)
+            del directory.unusable[where]
+        return self._set_aside(where, directories)
+
+    def _set_aside(self, where: TopicPartition, directories: Sequence[LogDir]) -> list[str]:
         paths = [directory.set_aside(where, self._new_uuid()) for directory in directories]
         return [path for path in paths if path is not None]
 
@@ -264,22 +273,26 @@ class LogStore:
 
     def _settle_moves(self, config_for: ConfigFor) -> None:
         """What a former process was moving: completed where that was decided, else resumed, else dropped."""
-        deleted = {unique for directory in self.online for unique in directory.deleted_ids}
+        deleted = {unique: directory for directory in self.online for unique in directory.deleted_ids}
         for directory in self.online:
             for where, unique in directory.futures.found:
                 try:
-                    self._settle_move(directory, where, unique, config_for, is_decided=unique in deleted)
+                    self._settle_move(directory, where, unique, config_for, deleted.get(unique))
                 except StorageFailure:
                     break  # the directory is offline, and says why
             directory.futures.found = []
+        if len(self.online) == len(self.directories):  # else copies may be there whose logs these were
+            for directory in self.online:
+                directory.discard_found()
 
     def _settle_move(
-        self, directory: LogDir, where: TopicPartition, unique: UUID, config_for: ConfigFor, *, is_decided: bool
+        self, directory: LogDir, where: TopicPartition, unique: UUID, config_for: ConfigFor, source: LogDir | None
     ) -> None:
+        """``source`` has given the log up: the copy was complete."""
         current = self.get(where)
-        if current is None and is_decided:
-            directory.futures.resume(where, unique, config_for(where))
-            directory.adopt(where, 0)
+        if current is None and source is not None:
+            log = directory.futures.resume(where, unique, config_for(where), is_complete=True)
+            directory.adopt(where, min(source.high_watermarks.get(where, 0), log.log_end_offset))
         elif current is None and len(self.online) < len(self.directories):
             return  # what it is a copy of may be in a directory that is offline
         elif current is None or not self._is_copy(directory, where, unique, current):

@@ -11,6 +11,7 @@ may be missing, damaged, or not be told to be its own. So one bad file costs one
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 from uuid import UUID
@@ -75,14 +76,16 @@ class Registrations:
         return NO_EPOCH
 
     def whole_replicas(self) -> Mapping[UUID, tuple[int, ...]]:
-        """Partitions by topic id: the logs that are here, undamaged, and known to be theirs."""
+        """Partitions by topic id: the logs that are here, undamaged, and known to be theirs. Not one of two."""
         whole: dict[UUID, list[int]] = {}
+        copies = Counter((log_.topic_id, log_.topic_partition) for log_ in self._replicas())
         for log_ in self._replicas():
             if (
                 log_.corruption is None
                 and log_.failure is None
                 and not log_.was_torn
                 and log_.topic_id != ZERO_TOPIC_ID
+                and copies[log_.topic_id, log_.topic_partition] == 1
             ):
                 whole.setdefault(log_.topic_id, []).append(log_.topic_partition.partition)
         return {topic_id: tuple(sorted(partitions)) for topic_id, partitions in sorted(whole.items())}

@@ -8,7 +8,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from posixpath import basename
-from typing import Final
+from typing import Final, NamedTuple
 
 from minikafka.broker.clock import Clock
 from minikafka.broker.node import Node
@@ -16,6 +16,7 @@ from minikafka.config import BrokerConfig
 from minikafka.errors import KafkaError
 from minikafka.storage.meta import MetaError
 from minikafka.testing.disk import KilledInside, MountedDisk, Operation, SimulatedDisk
+from minikafka.testing.disk.operations import Kind
 from minikafka.testing.killed import Killed
 from minikafka.testing.loop import Process, Simulator
 from minikafka.testing.network import Network
@@ -28,6 +29,15 @@ WALL_START_S: Final = 1.7e9
 CLIENT_PORT: Final = 9092
 
 Say = Callable[[str, str], None]
+
+
+class Refusal(NamedTuple):
+    """Which operation a disk refuses first, and what from then on."""
+
+    kind: Kind
+    below: str
+    error: OSError
+    is_file: bool
 
 
 class Machine:
@@ -50,6 +60,7 @@ class Machine:
         self.sync_s = 0.0
         """How long a sync takes while the disk is slow."""
         self._operations_to_live: int | None = None
+        self._refusal: Refusal | None = None
         self._cluster = cluster
         self._boot = 0
 
@@ -85,6 +96,14 @@ class Machine:
     def kill_at_operation(self, count: int) -> None:
         """SIGKILL at the ``count``-th write or sync of its disk from now: before it, or in the middle of it."""
         self._operations_to_live = count
+
+    def refuse(self, kind: Kind, below: str, error: OSError, *, is_file: bool) -> None:
+        """From the next operation of that kind on, whatever is ``below`` fails; ``is_file``: only that one file."""
+        self._refusal = Refusal(kind, below, error, is_file)
+
+    def allow(self) -> None:
+        """Everything on its disk works again."""
+        self.disk_error = self._refusal = None
 
     def lose_power(self) -> None:
         """The machine is off; what was not synced may be gone."""
@@ -183,6 +202,11 @@ class Machine:
                 inside = operation.kind == "append" and operation.size and cluster.rng.random() < 0.5
                 self._end()
                 raise KilledInside(cluster.rng.randrange(operation.size)) if inside else Killed
+        refusal = self._refusal
+        if refusal is not None and operation.kind == refusal.kind and operation.path.startswith(refusal.below):
+            cluster.say(self.host, f"{operation.kind} of {operation.path}: {refusal.error.strerror}")
+            self.failing_path = operation.path if refusal.is_file else refusal.below
+            self.disk_error, self._refusal = refusal.error, None
         if self.disk_error is not None and operation.path.startswith(self.failing_path):
             raise self.disk_error
 

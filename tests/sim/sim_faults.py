@@ -19,6 +19,7 @@ from sim_shortages import Shortages
 
 from minikafka.model import NO_NODE
 from minikafka.testing.disk.damage import How
+from minikafka.testing.disk.operations import Kind
 
 WEIGHTS: Final = {
     "orderly restart": 2,
@@ -44,6 +45,7 @@ WEIGHTS: Final = {
 """How often each fault comes, relative to the others."""
 EXTRA: Final = {
     "bad sectors": 2,
+    "disk fails at operation": 2,
     "damage beyond the promise": 2,
     "slow disk": 2,
     "slow disks": 1,
@@ -51,6 +53,20 @@ EXTRA: Final = {
     "no names": 1,
 }
 """Those that come only where they are asked for."""
+REFUSED: Final[tuple[Kind, ...]] = (
+    "rename",
+    "rename",
+    "fsync",
+    "fsync_dir",
+    "create",
+    "append",
+    "overwrite",
+    "truncate",
+    "unlink",
+    "mkdir",
+    "rmdir",
+)
+"""Operations at which a disk begins to fail."""
 CHECKPOINTED_AFTER_S: Final = 8.0
 LOOKS_AFTER_S: Final = 2.0
 JUDGED_TOPICS: Final = ("t", "flushed")
@@ -118,6 +134,7 @@ class Faults:
             "media": lambda: self.damage_media("media", WRONG),
             "bad sectors": lambda: self.damage_media("bad sectors", UNREADABLE),
             "damage beyond the promise": self.damage_beyond,
+            "disk fails at operation": self.fail_at_operation,
             "slow disk": self._counted("slow disk", self._shortages.slow_disk),
             "slow disks": self._counted("slow disks", self._shortages.slow_disks),
             "no descriptors": self._counted("no descriptors", self._shortages.no_descriptors),
@@ -251,18 +268,32 @@ class Faults:
 
     def fill_disk(self) -> None:
         machine, rng = self._any(), self._cluster.rng
-        if self.beyond.partition or self.media.machine not in (None, machine):
-            return  # one replica at a time
-        self._count("disk full or failing")
-        machine.failing_path = rng.choice(("/", *self._cluster.log_dirs))
-        number = rng.choice((errno.ENOSPC, errno.EIO))
-        machine.disk_error = OSError(number, "no space left on device" if number == errno.ENOSPC else "disk failure")
+        if self._may_fail(machine):
+            self._count("disk full or failing")
+            machine.failing_path = rng.choice(("/", *self._cluster.log_dirs))
+            machine.disk_error = self._disk_error()
+            self._later(self._short(), lambda: self._repair(machine))
 
-        self._later(self._short(), lambda: self._repair(machine))
+    def fail_at_operation(self) -> None:
+        """A directory, or one file in it, cannot be written from one rename, sync, truncation, ... on."""
+        machine, rng = self._any(), self._cluster.rng
+        if self._may_fail(machine):
+            self._count("disk fails at operation")
+            below = rng.choice(self._cluster.log_dirs)
+            machine.refuse(rng.choice(REFUSED), below, self._disk_error(), is_file=rng.random() < 0.5)
+            self._later(3.0 + self._short(), lambda: self._repair(machine))
+
+    def _may_fail(self, machine: Machine) -> bool:
+        """One replica at a time."""
+        return not self.beyond.partition and self.media.machine in (None, machine)
+
+    def _disk_error(self) -> OSError:
+        number = self._cluster.rng.choice((errno.ENOSPC, errno.EIO))
+        return OSError(number, "no space left on device" if number == errno.ENOSPC else "disk failure")
 
     def _repair(self, machine: Machine) -> None:
         """The disk works again; a node that went on without a directory is restarted to use it."""
-        machine.disk_error = None
+        machine.allow()
         if machine.node is not None and len(machine.node.store.online) < len(self._cluster.log_dirs):
             machine.terminate()
 

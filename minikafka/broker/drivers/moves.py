@@ -23,7 +23,7 @@ from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.topic_names import check_topic_name
 from minikafka.model import INTERNAL_TOPICS, TopicPartition
 from minikafka.replication.replica_condition import Condition
-from minikafka.storage.errors import IllegalLogState
+from minikafka.storage.errors import IllegalLogState, StorageFailure
 from minikafka.storage.log import Log
 from minikafka.storage.log_dir import LogDir
 from minikafka.storage.log_store import LogStore
@@ -40,7 +40,10 @@ WISHES_MAX: Final = 10_000
 
 
 class DirectoryMoves:
-    """``on_moved(partition, log, directory id)`` follows each completed move."""
+    """``on_moved(partition, log, directory id)`` follows each completed move.
+
+    ``on_lost(partition, directory id, failure)``: the copy has taken the log's place already, and its directory failed.
+    """
 
     def __init__(
         self, store: LogStore, replicas: Replicas, rate: Callable[[], int], run_in_thread: RunInThread
@@ -53,6 +56,9 @@ class DirectoryMoves:
         self._wake = asyncio.Event()
         self._wishes: dict[TopicPartition, LogDir] = {}
         self.on_moved: Callable[[Partition, Log, UUID], None] = lambda _partition, _log, _directory_id: None
+        self.on_lost: Callable[[Partition, UUID, StorageFailure], None] = lambda _partition, _directory_id, _failure: (
+            None
+        )
 
     # -- what is asked for ------------------------------------------------------------------------------------------
 
@@ -133,8 +139,21 @@ class DirectoryMoves:
             return await self._copy(move)
         except (KafkaError, IllegalLogState, OSError) as error:
             log.error("a move is given up", partition=str(where), why=str(error))
-            self._store.end_move(where)
+            if not move.current.is_offline:  # else a start decides, by what became durable
+                refused = move.future.log_end_offset
+                self._store.end_move(where)
+                await self._look_again(move.current, refused)
             return 0
+
+    async def _look_again(self, current: Log, offset: int) -> None:
+        """What a copy cannot take may have gone bad in the log itself: whoever looks for damage hears of it then."""
+        try:
+            job = current.prepare_verification(offset, CHUNK_BYTES)
+            if job is not None:
+                await self._run_in_thread(job.run)
+                current.complete_read(job)
+        except KafkaError as error:
+            log.info("verification failed", partition=str(current.topic_partition), offset=offset, why=error.message)
 
     async def _copy(self, move: ReplicaMove) -> int:
         rate = self._rate()
@@ -168,9 +187,14 @@ class DirectoryMoves:
         return LAST_STEP_BYTES - left
 
     def _complete(self, move: ReplicaMove, partition: Partition) -> None:
-        log_ = self._store.complete_move(move, partition.high_watermark)
-        directory = self._store.directory_of(partition.topic_partition)
+        directory = self._store.future_directory_of(partition.topic_partition)
         assert directory is not None
         assert directory.meta is not None
+        try:
+            log_ = self._store.complete_move(move, partition.high_watermark)
+        except StorageFailure as failure:
+            if move.current.is_replaced:  # too late to stay where it was: a start finds it where it was to go
+                self.on_lost(partition, directory.meta.directory_id, failure)
+            raise
         log.info("moved", partition=str(partition.topic_partition), to=directory.path, size=log_.size_in_bytes)
         self.on_moved(partition, log_, directory.meta.directory_id)

@@ -111,6 +111,11 @@ class ReplicaDriver:
         partition.replace_log(moved)
         self.carry_out(partition, partition.replica.on_moved(moved, directory_id, self._clock.monotonic_ms()))
 
+    def on_lost_by_move(self, partition: Partition, directory_id: UUID, failure: StorageFailure) -> None:
+        """The replica lives in another directory from now on, and that one failed."""
+        self._assignments.report(partition.topic_partition, partition.topic_id, directory_id)
+        self.on_storage_failed(partition, failure)
+
     def look_for_damage(self) -> None:
         """Whoever reads a log may find it damaged, in whatever thread: each find becomes an event here."""
         now_ms = self._clock.monotonic_ms()

@@ -14,7 +14,7 @@ nobody else has anything (docs/decisions/0008).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from uuid import UUID
 
 import structlog
@@ -40,10 +40,13 @@ class Strays:
     def begin(self, image: MetadataImage) -> None:
         """Before replicas take up the roles that ``image`` gives them."""
         for where, why in self._store.unusable().items():
-            self._set_aside(where, f"it cannot be opened: {why}")
-        for log_ in list(self._store):
+            self._say(where, f"it cannot be opened: {why}", self._store.set_unusable_aside(where))
+        by_name: dict[TopicPartition, list[Log]] = {}
+        for log_ in self._store:
             if log_.topic_partition.topic != CLUSTER_METADATA_TOPIC:
-                self._look_at(log_, image)
+                by_name.setdefault(log_.topic_partition, []).append(log_)
+        for logs in by_name.values():
+            self._look_at(logs, image)
         for where in self._store.missing():
             if self._is_replica(where, image):
                 log.error("log missing", partition=str(where), effect="it is made anew and fetched again")
@@ -52,12 +55,20 @@ class Strays:
             log.warning("strays are kept", paths=paths, removed_after_ms=self._retention_ms)
             self._tasks.start(self._remove(paths), "strays")
 
-    def _look_at(self, log_: Log, image: MetadataImage) -> None:
-        where, damage = log_.topic_partition, log_.corruption
-        if damage is not None:
-            log.error("log damaged", partition=str(where), offset=damage.offset, why=str(damage))
-        if not self._is_placed(log_, image):
-            self._set_aside(where, "metadata does not place it here")
+    def _look_at(self, logs: Sequence[Log], image: MetadataImage) -> None:
+        """Of one name: in several directories, when one of them was away while a replica was made anew."""
+        for log_ in logs:
+            if (damage := log_.corruption) is not None:
+                partition = str(log_.topic_partition)
+                log.error("log damaged", partition=partition, offset=damage.offset, why=str(damage))
+        placed = [log_ for log_ in logs if self._is_placed(log_, image)]
+        kept = max(placed, default=None, key=lambda one: (_is_named(one, image), one.latest_epoch, one.log_end_offset))
+        for log_ in logs:
+            if log_ is not kept:
+                why = f"{kept.directory} goes further" if kept and log_ in placed else "metadata does not place it here"
+                self._say(log_.topic_partition, why, self._store.set_aside(log_))
+        if kept is not None and not _is_named(kept, image):
+            self._identify(kept, image)
 
     def _is_replica(self, where: TopicPartition, image: MetadataImage) -> bool:
         state = image.partition(where)
@@ -72,14 +83,17 @@ class Strays:
             return True
         if log_.topic_id != ZERO_TOPIC_ID and not _is_garbled(log_.topic_id, topic.topic_id):
             return False
-        if log_.latest_epoch > state.leader_epoch:
-            return False  # of a topic that had the name before
+        return log_.latest_epoch <= state.leader_epoch  # else it is of a topic that had the name before
+
+    def _identify(self, log_: Log, image: MetadataImage) -> None:
+        where = log_.topic_partition
+        topic = image.topic(where.topic)
+        assert topic is not None
         self._store.identify(where, topic.topic_id)
         log.error("log identified by metadata", partition=str(where), topic_id=str(topic.topic_id))
-        return True
 
-    def _set_aside(self, where: TopicPartition, why: str) -> None:
-        for path in self._store.set_aside(where):
+    def _say(self, where: TopicPartition, why: str, paths: Iterable[str]) -> None:
+        for path in paths:
             log.warning("log set aside", partition=str(where), why=why, path=path)
 
     async def _remove(self, paths: Sequence[str]) -> None:
@@ -87,6 +101,11 @@ class Strays:
         for path in paths:
             log.info("stray removed", path=path)
             self._store.discard_stray(path)
+
+
+def _is_named(log_: Log, image: MetadataImage) -> bool:
+    topic = image.topic(log_.topic_partition.topic)
+    return topic is not None and log_.topic_id == topic.topic_id
 
 
 def _is_garbled(found: UUID, expected: UUID) -> bool:

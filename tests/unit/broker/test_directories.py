@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from broker_client import Client, values_in
@@ -14,9 +15,10 @@ from broker_node import Cluster, FailingDisk, HastyDisk, create_topic, eventuall
 
 from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode
-from minikafka.model import TopicPartition
+from minikafka.model import NO_NODE, TopicPartition
 from minikafka.replication.replica_condition import Condition
 from minikafka.storage.errors import StorageFailure
+from minikafka.storage.log_dir import LogDir
 from minikafka.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
@@ -64,9 +66,22 @@ def files(directory: str) -> bytes:
     return b"".join(each.read_bytes() for each in sorted(Path(directory).glob("*.log")))
 
 
+def flip(path: str, position: int) -> None:
+    with open(path, "r+b") as file:
+        file.seek(position)
+        byte = file.read(1)[0]
+        file.seek(position)
+        file.write(bytes([byte ^ 1]))
+
+
 def directory_in_image(node: Node, where: TopicPartition) -> object:
     state = node.image.partition(where)
     return None if state is None else state.directory_of(node.config.node_id)
+
+
+def leader_in_image(node: Node, where: TopicPartition) -> int:
+    state = node.image.partition(where)
+    return NO_NODE if state is None else state.leader
 
 
 def directory_id(node: Node, where: TopicPartition) -> object:
@@ -193,6 +208,54 @@ async def test_a_directory_fails_and_the_other_goes_on(start_node: StartNode, tm
     assert [result.error_code for result in answer.results] == [0, ErrorCode.KAFKA_STORAGE_ERROR]
     await create_topic(node, "another", 2)
     assert not (tmp_path / "two/another-0").exists()
+
+
+@pytest.mark.spec("A5", "R12")
+async def test_a_directory_fails_when_a_copy_has_taken_the_place_of_a_log(
+    start_node: StartNode, tmp_path: Path, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = await start_node(log_dirs=two(tmp_path))
+    client = await dial(node)
+    source, target = node.store.directories
+    assert await alter(client, source.path) is ErrorCode.REPLICA_NOT_AVAILABLE, "it will be made there"
+    await create_topic(node, "orders")
+    await client.produce("orders", b"x")
+    await eventually(lambda: directory_in_image(node, ORDERS) == directory_id(node, ORDERS), "the controller to know")
+    assert node.store.directory_of(ORDERS) is source
+    retire = LogDir.retire
+
+    def and_the_other_fails(*arguments: Any) -> str:
+        path = retire(*arguments)
+        target.fail(StorageFailure("EIO"))
+        return path
+
+    monkeypatch.setattr(LogDir, "retire", and_the_other_fails)
+    assert await alter(client, target.path) is ErrorCode.NONE
+    await eventually(lambda: leader_in_image(node, ORDERS) == NO_NODE, "it to be led no more")
+    assert (await client.produce("orders", b"y")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert node.failure is None
+    await node.stop()
+    node = await start_node(log_dirs=two(tmp_path))
+    await eventually(lambda: leader_in_image(node, ORDERS) == 1, "it to be led again")
+    assert led(node, ORDERS).log.log_end_offset == 1
+    assert led(node, ORDERS).log.directory == f"{target.path}/orders-0"
+
+
+@pytest.mark.spec("A5", "P5")
+async def test_a_move_that_meets_damage_says_so(start_node: StartNode, tmp_path: Path, dial: Dial) -> None:
+    node = await start_node(log_dirs=two(tmp_path))
+    await create_topic(node, "orders")
+    client = await dial(node)
+    for number in range(9):
+        await client.produce("orders", b"%d" % number)
+    log = led(node, ORDERS).log
+    source = node.store.directory_of(ORDERS)
+    flip(f"{log.directory}/{'0' * 20}.log", log.size_in_bytes // 2)
+    target = next(each for each in node.store.directories if each is not source)
+    assert await alter(client, target.path) is ErrorCode.NONE
+    await eventually(lambda: log.corruption is not None, "the leader to believe what the copy found")
+    assert node.store.directory_of(ORDERS) is source
+    assert not target.futures
 
 
 @pytest.mark.spec("R12")

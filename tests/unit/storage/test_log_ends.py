@@ -369,7 +369,7 @@ def test_a_log_that_is_set_aside_or_identified_changes_its_slot(
     append(log, b"a")
     store.identify(WHERE, UUID(int=9))
     assert ends(platter) == {LogKey(UUID(int=9), 0): 1}
-    store.set_aside(WHERE)
+    store.set_aside(log)
     assert ends(platter) == {}
 
 

@@ -22,8 +22,10 @@ from minikafka.storage.directory_names import (
 from minikafka.storage.disk import Disk
 from minikafka.storage.errors import StorageFailure
 from minikafka.storage.log import Log
+from minikafka.storage.log_dir import LogDir
 from minikafka.storage.log_store import LogStore
 from minikafka.storage.moving import ReplicaMove
+from minikafka.storage.registration import Registrations
 from minikafka.testing.killed import Killed
 
 WHERE = TopicPartition("orders", 0)
@@ -34,15 +36,19 @@ ONE, TWO = "/one", "/two"
 pytestmark = pytest.mark.spec("A5")
 
 
-def open_store(disk: Disk, rng: Random, *paths: str) -> LogStore:
-    return LogStore.open(
+def open_store(disk: Disk, rng: Random, *paths: str, boot_id: str | None = None) -> LogStore:
+    store = LogStore.open(
         disk,
         paths or (ONE, TWO),
         node_id=1,
         cluster_id="cluster",
         new_uuid=lambda: UUID(int=rng.getrandbits(128)),
         config_for=lambda _where: CONFIG,
+        boot_id=boot_id,
     )
+    if boot_id is not None:
+        Registrations(disk, store, boot_id).write(41)
+    return store
 
 
 def begin(store: LogStore, *, count: int = 0) -> ReplicaMove:
@@ -191,6 +197,58 @@ def test_a_restart_in_the_middle_resumes_or_has_it_done(how: str) -> None:
         store.abandon()
         budget += 1
     assert seen == {(ONE, 0), (ONE, 1), (TWO, 0)}
+
+
+def killed_before_the_copy_has_its_name(machine: Machine, rng: Random) -> None:
+    """Nine records; the directory that they were in has given them up."""
+    store = open_store(machine.disk, rng, boot_id="boot")
+    move = begin(store, count=9)
+    store.write_checkpoints({WHERE: 7})
+
+    def killed(*_: object) -> None:
+        raise Killed
+
+    with suppress(Killed), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LogDir, "adopt", killed)
+        complete(store, move)
+    machine.kill()
+
+
+@pytest.mark.spec("P5", "R22")
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_what_a_start_finds_of_a_complete_copy_is_all_or_damage(is_damaged: bool) -> None:
+    machine, rng = Machine(), Random(3)
+    killed_before_the_copy_has_its_name(machine, rng)
+    if is_damaged:
+        (copied,) = (name for name in machine.disk.listdir(TWO) if name.endswith("-future"))
+        active = max(name for name in machine.disk.listdir(f"{TWO}/{copied}") if name.endswith(".log"))
+        file = machine.disk.open_append(f"{TWO}/{copied}/{active}")
+        file.truncate(file.size() - 1)
+    store = open_store(machine.disk, rng, boot_id="boot")
+    log = store.get(WHERE)
+    assert log is not None
+    assert (log.corruption is not None) == is_damaged, "a torn tail would be claimed, and lead"
+    assert store.high_watermark(WHERE) == 7
+    assert is_damaged or len(all_values(log)) == 9
+
+
+def test_a_start_without_the_directory_of_a_complete_copy_forgets_nothing() -> None:
+    machine, rng = Machine(), Random(3)
+    killed_before_the_copy_has_its_name(machine, rng)
+    machine.disk.rename(TWO, "/elsewhere")
+    machine.disk.write_bytes(TWO, b"not a directory")
+    store = open_store(machine.disk, rng, boot_id="boot")
+    assert store.get(WHERE) is None
+    trash(store)
+    machine.kill()
+    machine.disk.unlink(TWO)
+    machine.disk.rename("/elsewhere", TWO)
+    store = open_store(machine.disk, rng, boot_id="boot")
+    log = store.get(WHERE)
+    assert log is not None
+    assert len(all_values(log)) == 9
+    trash(store)
+    assert names(machine.disk, ONE) == []
 
 
 def test_a_copy_of_what_is_not_there_any_more_is_dropped() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from broker_client import Client, values_in
@@ -14,6 +15,7 @@ from structlog.testing import capture_logs
 from minikafka.broker.node import Node
 from minikafka.metadata.controller.commands import DeleteTopics, TopicReference
 from minikafka.model import TopicPartition
+from minikafka.storage.meta import format_uuid
 
 Dial = Callable[..., Awaitable[Client]]
 StartNode = Callable[..., Awaitable[Node]]
@@ -213,3 +215,57 @@ async def test_a_log_of_the_topic_that_had_the_name_before_is_not_given_to_this_
     await eventually(lambda: node.replicas.get(ORDERS), "the replica")
     assert led(node, ORDERS).log.log_end_offset == 0
     assert len(list((tmp_path / "data").glob("orders-0.*-stray"))) == 1
+
+
+def strays_below(directory: Path) -> list[Path]:
+    """The log directories that hold them."""
+    return [path.parent for path in directory.glob("*/orders-0.*-stray")]
+
+
+def as_it_was(kept: Path, to: Path) -> None:
+    shutil.copytree(kept, to)
+
+
+def of_another_topic(kept: Path, to: Path) -> None:
+    shutil.copytree(kept, to)
+    path = to / "partition.metadata"
+    path.write_text(f"version: 0\ntopic_id: {format_uuid(UUID(int=7))}\n")
+
+
+def without_a_name(_kept: Path, to: Path) -> None:
+    to.mkdir()
+
+
+def a_file(_kept: Path, to: Path) -> None:
+    to.write_bytes(b"x")
+
+
+@pytest.mark.spec("A5", "C2", "P5")
+@pytest.mark.parametrize("leave", [as_it_was, of_another_topic, without_a_name, a_file])
+@pytest.mark.parametrize("is_first", [False, True])
+async def test_what_comes_back_with_another_directory_does_not_take_the_place_of_the_log(
+    start_node: StartNode, tmp_path: Path, dial: Dial, leave: Callable[[Path, Path], None], is_first: bool
+) -> None:
+    log_dirs = ",".join(str(tmp_path / name) for name in ("one", "two", "three"))
+    node = await start_node(log_dirs=log_dirs)
+    await create_topic(node, "orders")
+    client = await dial(node)
+    await client.produce("orders", b"old")
+    held = node.store.directory_of(ORDERS)
+    assert held is not None
+    kept = tmp_path / "kept"
+    shutil.copytree(led(node, ORDERS).log.directory, kept)
+    await client.produce("orders", b"new")
+    await node.stop()
+    if is_first:
+        (Path(held.path) / "orders-0").rename(tmp_path / "three/orders-0")
+        other = tmp_path / "one"
+    else:
+        other = tmp_path / "three"
+    leave(kept, other / "orders-0")
+    node = await start_node(log_dirs=log_dirs)
+    await eventually(lambda: node.replicas.get(ORDERS), "the replica")
+    await eventually(lambda: node.replicas.get(ORDERS).leader, "its leader")  # type: ignore[union-attr]
+    assert led(node, ORDERS).log.log_end_offset == 2
+    assert led(node, ORDERS).log.corruption is None
+    assert strays_below(tmp_path) == [other]
