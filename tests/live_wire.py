@@ -12,7 +12,7 @@ from minikafka.errors import ErrorCode
 from minikafka.model import Compression
 from minikafka.records.build import build_batch
 from minikafka.records.record import Record
-from minikafka.wire.api import ApiKey, response_class
+from minikafka.wire.api import ApiKey
 from minikafka.wire.codec import decode_exactly, encode
 from minikafka.wire.headers import decode_response_header, encode_request
 from minikafka.wire.messages.create_topics import (
@@ -81,7 +81,7 @@ class Wire:
         key = api_key(request)
         frame = self.receive_frame()
         _, position = decode_response_header(frame, key, version)
-        return decode_exactly(response_class(key), version, frame, position)
+        return decode_exactly(key.response_class, version, frame, position)
 
     def receive_frame(self) -> bytes:
         """The next answer, without its size prefix. Raises ClosedError."""

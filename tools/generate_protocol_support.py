@@ -13,7 +13,7 @@ from inspect import getmodule
 from pathlib import Path
 
 from minikafka.broker.handlers import api_versions, tables
-from minikafka.wire.api import SUPPORTED, ApiKey, advertised_versions
+from minikafka.wire.api import ApiKey
 
 PAGE = Path(__file__).parent.parent / "docs" / "protocol-support.md"
 
@@ -42,7 +42,7 @@ def page() -> str:
 
 
 def _row(key: ApiKey, handler: object) -> str:
-    served, offered = SUPPORTED[key], advertised_versions(key)
+    served, offered = key.versions, key.announced_versions
     versions = f"{served.first}-{served.last}" if served.first < served.last else str(served.first)
     if offered != served:
         versions += f" (offered from {offered.first})"

@@ -25,7 +25,7 @@ from minikafka.broker.handlers import api_versions
 from minikafka.broker.logs import one_line
 from minikafka.broker.serving import Serving
 from minikafka.net.connection import Connection
-from minikafka.wire.api import SUPPORTED, ApiKey, request_class
+from minikafka.wire.api import ApiKey
 from minikafka.wire.codec import decode
 from minikafka.wire.errors import WireError
 from minikafka.wire.framing import FrameError
@@ -64,7 +64,7 @@ class Dispatcher:
         self._open_to_strangers = open_to_strangers
         self._plain = {key: handler for key, handler in handlers.items() if not inspect.iscoroutinefunction(handler)}
         self._waiting = {key: handler for key, handler in handlers.items() if inspect.iscoroutinefunction(handler)}
-        self._served = {int(key): (*SUPPORTED[key], direct.get(key)) for key in (*handlers, *direct)}
+        self._served = {int(key): (*key.versions, direct.get(key)) for key in (*handlers, *direct)}
         self._api_versions = api_versions.Responses((*handlers, *direct, ApiKey.API_VERSIONS))
         self._places = {key: asyncio.Semaphore(WAITING_AT_ONCE) for key in self._waiting}
 
@@ -102,7 +102,7 @@ class Dispatcher:
 
     def _call(self, key: ApiKey, frame: memoryview, position: int, context: RequestContext) -> None:
         # Bytes behind the message are let pass, as Apache Kafka does: librdkafka leaves some behind Metadata v13.
-        request, _ = decode(request_class(key), context.version, frame, position, context.elements_max)
+        request, _ = decode(key.request_class, context.version, frame, position, context.elements_max)
         context.connection.spend(PLAIN_COST + PLAIN_COST_PER_BYTE * len(frame))
         plain = self._plain.get(key)
         if plain is not None:

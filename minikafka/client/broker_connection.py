@@ -10,7 +10,7 @@ from minikafka.client.errors import UnreachableError
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import Endpoint
 from minikafka.net.channel import Channel
-from minikafka.wire.api import SUPPORTED, ApiKey
+from minikafka.wire.api import ApiKey
 from minikafka.wire.codec import decode, encode
 from minikafka.wire.errors import WireError
 from minikafka.wire.headers import decode_response_header, encode_request
@@ -22,6 +22,7 @@ R = TypeVar("R", bound=Message)
 CONNECT_TIMEOUT_S: Final = 2.0
 PATIENCE_S: Final = 1.0  # a call that takes longer makes the client look whether the broker is still a member
 _API_VERSIONS_VERSION: Final = 3
+_OURS: Final = {int(key): key.versions for key in ApiKey}
 
 _key_by_request: dict[type[Message], ApiKey] = {}
 
@@ -147,7 +148,7 @@ async def _negotiate(channel: Channel, client_id: str) -> dict[int, int]:
         raise KafkaError(ErrorCode.of(response.error_code), "the broker refused to tell its API versions")
     common = {}
     for row in response.api_keys:
-        ours = SUPPORTED.get(row.api_key)  # type: ignore[call-overload]  # ApiKey is an int
+        ours = _OURS.get(row.api_key)
         if ours is not None and max(row.min_version, ours.first) <= min(row.max_version, ours.last):
             common[row.api_key] = min(row.max_version, ours.last)
     return common

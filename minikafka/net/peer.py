@@ -13,7 +13,7 @@ from minikafka.model import Endpoint
 from minikafka.net.channel import Channel
 from minikafka.net.identity import Identity
 from minikafka.wire import auth
-from minikafka.wire.api import SUPPORTED, ApiKey
+from minikafka.wire.api import ApiKey
 from minikafka.wire.codec import decode, encode
 from minikafka.wire.headers import decode_response_header, encode_request
 from minikafka.wire.messages.fetch import FetchRequest
@@ -69,7 +69,7 @@ class PeerConnection:
     async def call(self, request: Message, response_type: type[R], *, timeout_s: float) -> R:
         """One request and its answer. Raises ChannelClosedError, TimeoutError or WireError."""
         key = _KEYS[type(request)]
-        version = SUPPORTED[key].last
+        version = key.versions.last
         correlation_id = self._channel.next_correlation_id()
         frame = encode_request(key, version, correlation_id, self._client_id, encode(request, version))
         async with asyncio.timeout(timeout_s):

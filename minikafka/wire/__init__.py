@@ -19,7 +19,7 @@
 ==========================  ==============================================================================
 
 A request's way: :class:`~minikafka.wire.framing.ReceiveBuffer` -> frame -> ``decode_request_header`` -> ``decode`` of
-``request_class(key)``; back: ``encode`` -> ``encode_response``, or ``hot.encode_fetch_response``.
+``key.request_class``; back: ``encode`` -> ``encode_response``, or ``hot.encode_fetch_response``.
 
 Nothing here knows what a message means. Bad input raises :class:`~minikafka.wire.errors.WireError` only
 (in :mod:`~minikafka.wire.auth` a ``KafkaError``). To add an API: its messages, its key and versions in

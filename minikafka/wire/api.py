@@ -1,157 +1,110 @@
-"""The Kafka APIs: keys, the versions minikafka supports, and the message classes (imported when first asked for).
+"""The Kafka APIs, a row each, and the message classes (imported when first asked for).
 
-What a broker advertises is the part of ``SUPPORTED`` for which it has handlers; ranges follow what current clients
-ask for and the baseline of KIP-896.
+What a listener announces is the part for which it has handlers; ranges follow what current clients ask for and the
+baseline of KIP-896.
 """
 
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import cached_property
 from importlib import import_module
-from typing import Final
+from typing import Final, Self
 
 from minikafka.wire.schema import VERSION_MAX, Message, VersionRange
 
+NEVER: Final = VERSION_MAX
+"""As first flexible version: there is none."""
+
 
 class ApiKey(IntEnum):
-    """Kafka's API keys, those that minikafka has messages for."""
+    """A row: key, versions that messages and handlers are made for, first flexible version.
 
-    PRODUCE = 0
-    FETCH = 1
-    LIST_OFFSETS = 2
-    METADATA = 3
-    OFFSET_COMMIT = 8
-    OFFSET_FETCH = 9
-    FIND_COORDINATOR = 10
-    JOIN_GROUP = 11
-    HEARTBEAT = 12
-    LEAVE_GROUP = 13
-    SYNC_GROUP = 14
-    DESCRIBE_GROUPS = 15
-    LIST_GROUPS = 16
-    SASL_HANDSHAKE = 17
-    API_VERSIONS = 18
-    CREATE_TOPICS = 19
-    DELETE_TOPICS = 20
-    DELETE_RECORDS = 21
-    INIT_PRODUCER_ID = 22
-    OFFSET_FOR_LEADER_EPOCH = 23
-    DESCRIBE_CONFIGS = 32
-    ALTER_CONFIGS = 33
-    ALTER_REPLICA_LOG_DIRS = 34
-    DESCRIBE_LOG_DIRS = 35
-    SASL_AUTHENTICATE = 36
-    CREATE_PARTITIONS = 37
-    DELETE_GROUPS = 42
-    ELECT_LEADERS = 43
-    INCREMENTAL_ALTER_CONFIGS = 44
-    ALTER_PARTITION_REASSIGNMENTS = 45
-    LIST_PARTITION_REASSIGNMENTS = 46
-    OFFSET_DELETE = 47
-    DESCRIBE_QUORUM = 55
-    DESCRIBE_CLUSTER = 60
-    UNREGISTER_BROKER = 64
-    DESCRIBE_TOPIC_PARTITIONS = 75
+    A flexible version has compact lengths and tagged fields (KIP-482).
+    """
+
+    versions: VersionRange
+    first_flexible: int
+
+    def __new__(cls, key: int, versions: str = "", first_flexible: int = NEVER) -> Self:
+        self = int.__new__(cls, key)
+        self._value_ = key
+        self.versions = VersionRange.parse(versions)
+        self.first_flexible = first_flexible
+        return self
+
+    PRODUCE = 0, "3-11", 9
+    FETCH = 1, "4-18", 12
+    LIST_OFFSETS = 2, "1-8", 6
+    METADATA = 3, "0-13", 9
+    OFFSET_COMMIT = 8, "2-9", 8
+    OFFSET_FETCH = 9, "1-9", 6
+    FIND_COORDINATOR = 10, "0-4", 3
+    JOIN_GROUP = 11, "0-9", 6
+    HEARTBEAT = 12, "0-4", 4
+    LEAVE_GROUP = 13, "0-5", 4
+    SYNC_GROUP = 14, "0-5", 4
+    DESCRIBE_GROUPS = 15, "0-5", 5
+    LIST_GROUPS = 16, "0-5", 3
+    SASL_HANDSHAKE = 17, "0-1", NEVER
+    API_VERSIONS = 18, "0-4", 3
+    CREATE_TOPICS = 19, "2-7", 5
+    DELETE_TOPICS = 20, "1-6", 4
+    DELETE_RECORDS = 21, "0-2", 2
+    INIT_PRODUCER_ID = 22, "0-5", 2
+    OFFSET_FOR_LEADER_EPOCH = 23, "2-4", 4
+    DESCRIBE_CONFIGS = 32, "1-4", 4
+    ALTER_CONFIGS = 33, "0-2", 2
+    ALTER_REPLICA_LOG_DIRS = 34, "1-2", 2
+    DESCRIBE_LOG_DIRS = 35, "1-4", 2
+    SASL_AUTHENTICATE = 36, "0-2", 2
+    CREATE_PARTITIONS = 37, "0-3", 2
+    DELETE_GROUPS = 42, "0-2", 2
+    ELECT_LEADERS = 43, "0-2", 2
+    INCREMENTAL_ALTER_CONFIGS = 44, "0-1", 1
+    ALTER_PARTITION_REASSIGNMENTS = 45, "0-1", 0
+    LIST_PARTITION_REASSIGNMENTS = 46, "0", 0
+    OFFSET_DELETE = 47, "0", NEVER
+    DESCRIBE_QUORUM = 55, "0-2", 0
+    DESCRIBE_CLUSTER = 60, "0-2", 0
+    UNREGISTER_BROKER = 64, "0", 0
+    DESCRIBE_TOPIC_PARTITIONS = 75, "0", 0
 
     @property
     def camel_name(self) -> str:
         """Kafka's name of the API: ``OffsetForLeaderEpoch``."""
         return self.name.title().replace("_", "")
 
+    @property
+    def announced_versions(self) -> VersionRange:
+        """What ApiVersions says.
 
-SUPPORTED: Final[dict[ApiKey, VersionRange]] = {
-    ApiKey.PRODUCE: VersionRange(3, 11),
-    ApiKey.FETCH: VersionRange(4, 18),
-    ApiKey.LIST_OFFSETS: VersionRange(1, 8),
-    ApiKey.METADATA: VersionRange(0, 13),
-    ApiKey.OFFSET_COMMIT: VersionRange(2, 9),
-    ApiKey.OFFSET_FETCH: VersionRange(1, 9),
-    ApiKey.FIND_COORDINATOR: VersionRange(0, 4),
-    ApiKey.JOIN_GROUP: VersionRange(0, 9),
-    ApiKey.HEARTBEAT: VersionRange(0, 4),
-    ApiKey.LEAVE_GROUP: VersionRange(0, 5),
-    ApiKey.SYNC_GROUP: VersionRange(0, 5),
-    ApiKey.DESCRIBE_GROUPS: VersionRange(0, 5),
-    ApiKey.LIST_GROUPS: VersionRange(0, 5),
-    ApiKey.SASL_HANDSHAKE: VersionRange(0, 1),
-    ApiKey.API_VERSIONS: VersionRange(0, 4),
-    ApiKey.CREATE_TOPICS: VersionRange(2, 7),
-    ApiKey.DELETE_TOPICS: VersionRange(1, 6),
-    ApiKey.DELETE_RECORDS: VersionRange(0, 2),
-    ApiKey.INIT_PRODUCER_ID: VersionRange(0, 5),
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: VersionRange(2, 4),
-    ApiKey.DESCRIBE_CONFIGS: VersionRange(1, 4),
-    ApiKey.ALTER_CONFIGS: VersionRange(0, 2),
-    ApiKey.ALTER_REPLICA_LOG_DIRS: VersionRange(1, 2),
-    ApiKey.DESCRIBE_LOG_DIRS: VersionRange(1, 4),
-    ApiKey.SASL_AUTHENTICATE: VersionRange(0, 2),
-    ApiKey.CREATE_PARTITIONS: VersionRange(0, 3),
-    ApiKey.DELETE_GROUPS: VersionRange(0, 2),
-    ApiKey.ELECT_LEADERS: VersionRange(0, 2),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: VersionRange(0, 1),
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: VersionRange(0, 1),
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: VersionRange(0, 0),
-    ApiKey.OFFSET_DELETE: VersionRange(0, 0),
-    ApiKey.DESCRIBE_QUORUM: VersionRange(0, 2),
-    ApiKey.DESCRIBE_CLUSTER: VersionRange(0, 2),
-    ApiKey.UNREGISTER_BROKER: VersionRange(0, 0),
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS: VersionRange(0, 0),
-}
-"""The versions that minikafka's messages and handlers are made for."""
+        Produce is offered from version 0 although versions 0 to 2 are refused: librdkafka before its fix of
+        KAFKA-18659 stops compressing, silently, when version 0 is not offered.
+        """
+        return VersionRange(0, self.versions.last) if self is ApiKey.PRODUCE else self.versions
 
-FIRST_FLEXIBLE: Final[dict[int, int]] = {
-    ApiKey.PRODUCE: 9,
-    ApiKey.FETCH: 12,
-    ApiKey.LIST_OFFSETS: 6,
-    ApiKey.METADATA: 9,
-    ApiKey.OFFSET_COMMIT: 8,
-    ApiKey.OFFSET_FETCH: 6,
-    ApiKey.FIND_COORDINATOR: 3,
-    ApiKey.JOIN_GROUP: 6,
-    ApiKey.HEARTBEAT: 4,
-    ApiKey.LEAVE_GROUP: 4,
-    ApiKey.SYNC_GROUP: 4,
-    ApiKey.DESCRIBE_GROUPS: 5,
-    ApiKey.LIST_GROUPS: 3,
-    ApiKey.SASL_HANDSHAKE: VERSION_MAX,
-    ApiKey.API_VERSIONS: 3,
-    ApiKey.CREATE_TOPICS: 5,
-    ApiKey.DELETE_TOPICS: 4,
-    ApiKey.DELETE_RECORDS: 2,
-    ApiKey.INIT_PRODUCER_ID: 2,
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: 4,
-    ApiKey.DESCRIBE_CONFIGS: 4,
-    ApiKey.ALTER_CONFIGS: 2,
-    ApiKey.ALTER_REPLICA_LOG_DIRS: 2,
-    ApiKey.DESCRIBE_LOG_DIRS: 2,
-    ApiKey.SASL_AUTHENTICATE: 2,
-    ApiKey.CREATE_PARTITIONS: 2,
-    ApiKey.DELETE_GROUPS: 2,
-    ApiKey.ELECT_LEADERS: 2,
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: 1,
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: 0,
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: 0,
-    ApiKey.OFFSET_DELETE: VERSION_MAX,
-    ApiKey.DESCRIBE_QUORUM: 0,
-    ApiKey.DESCRIBE_CLUSTER: 0,
-    ApiKey.UNREGISTER_BROKER: 0,
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS: 0,
-}
-"""The first version with compact lengths and tagged fields (KIP-482); VERSION_MAX when there is none."""
+    @cached_property
+    def request_class(self) -> type[Message]:
+        """Imports its module when first asked for."""
+        return self._message_class("Request")
+
+    @cached_property
+    def response_class(self) -> type[Message]:
+        """Imports its module when first asked for."""
+        return self._message_class("Response")
+
+    def _message_class(self, kind: str) -> type[Message]:
+        module = import_module(f"minikafka.wire.messages.{self.name.lower()}")
+        cls: type[Message] = getattr(module, self.camel_name + kind)
+        return cls
 
 
-def advertised_versions(api_key: ApiKey) -> VersionRange:
-    """What ApiVersions says of an API.
-
-    Produce is offered from version 0 although versions 0 to 2 are refused: librdkafka before its fix of
-    KAFKA-18659 stops compressing, silently, when version 0 is not offered.
-    """
-    versions = SUPPORTED[api_key]
-    return VersionRange(0, versions.last) if api_key is ApiKey.PRODUCE else versions
+FIRST_FLEXIBLE: Final[dict[int, int]] = {int(key): key.first_flexible for key in ApiKey}
 
 
 def request_header_version(api_key: int, version: int) -> int:
-    """1, or 2 for flexible versions (KIP-482). Raises KeyError for an unknown API."""
+    """1, or 2 for flexible versions. Raises KeyError for an unknown API."""
     return 2 if version >= FIRST_FLEXIBLE[api_key] else 1
 
 
@@ -161,19 +114,3 @@ def response_header_version(api_key: int, version: int) -> int:
     Raises KeyError for an unknown API.
     """
     return 1 if version >= FIRST_FLEXIBLE[api_key] and api_key != ApiKey.API_VERSIONS else 0
-
-
-def request_class(api_key: ApiKey) -> type[Message]:
-    """The request's message class; imports its module when first asked for."""
-    return _message_class(api_key, "Request")
-
-
-def response_class(api_key: ApiKey) -> type[Message]:
-    """The response's message class; imports its module when first asked for."""
-    return _message_class(api_key, "Response")
-
-
-def _message_class(api_key: ApiKey, kind: str) -> type[Message]:
-    module = import_module(f"minikafka.wire.messages.{api_key.name.lower()}")
-    cls: type[Message] = getattr(module, api_key.camel_name + kind)
-    return cls

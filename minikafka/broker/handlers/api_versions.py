@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from minikafka.errors import ErrorCode
-from minikafka.wire.api import SUPPORTED, ApiKey, advertised_versions
+from minikafka.wire.api import ApiKey
 from minikafka.wire.codec import decode, encode
 from minikafka.wire.headers import encode_response
 from minikafka.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
@@ -23,13 +23,13 @@ class Responses:
         self._rows = [
             ApiVersion(api_key=key, min_version=versions.first, max_version=versions.last)
             for key in sorted(keys)
-            if (versions := advertised_versions(key))
+            if (versions := key.announced_versions)
         ]
         self._bodies: dict[int, bytes] = {}
 
     def answer(self, frame: memoryview, position: int, version: int, correlation_id: int) -> bytes:
         """A whole response frame. WireError when the request's body is not one."""
-        if not SUPPORTED[ApiKey.API_VERSIONS].has(version):
+        if not ApiKey.API_VERSIONS.versions.has(version):
             version = 0
             body = encode(self._refusal(), version)
         else:

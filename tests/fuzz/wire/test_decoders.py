@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 
-from minikafka.wire.api import ApiKey, request_class, response_class
+from minikafka.wire.api import ApiKey
 from minikafka.wire.codec import decode, encode
 from minikafka.wire.control import FrameKind, decode_frame, encode_frame
 from minikafka.wire.errors import WireError
@@ -22,7 +22,7 @@ from minikafka.wire.primitives import encode_uvarint
 from minikafka.wire.schema import Message, VersionRange
 
 CLASSES: list[type[Message]] = [
-    *(of_key(key) for key in ApiKey for of_key in (request_class, response_class)),
+    *(cls for key in ApiKey for cls in (key.request_class, key.response_class)),
     ConsumerProtocolSubscription,
     ConsumerProtocolAssignment,
 ]

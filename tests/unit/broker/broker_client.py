@@ -14,7 +14,7 @@ from minikafka.records.batch import iter_batches
 from minikafka.records.build import build_batch
 from minikafka.records.read import iter_records
 from minikafka.records.record import Record
-from minikafka.wire.api import SUPPORTED, ApiKey, response_class
+from minikafka.wire.api import ApiKey
 from minikafka.wire.codec import decode_exactly, encode
 from minikafka.wire.headers import decode_response_header, encode_request
 from minikafka.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
@@ -52,7 +52,7 @@ class Client:
     def send(self, request: Message, version: int | None = None) -> asyncio.Task[Any]:
         """Send now; the answer is the task's result."""
         key = api_key(request)
-        version = SUPPORTED[key].last if version is None else version
+        version = key.versions.last if version is None else version
         future = self.send_body(key, version, encode(request, version))
         return asyncio.get_running_loop().create_task(self._decoded(key, version, future))
 
@@ -63,7 +63,7 @@ class Client:
     async def _decoded(self, key: ApiKey, version: int, future: asyncio.Future[bytes]) -> Any:
         answer = await future
         _, position = decode_response_header(answer, key, version)
-        return decode_exactly(response_class(key), version, answer, position)
+        return decode_exactly(key.response_class, version, answer, position)
 
     async def wait_closed(self) -> None:
         """Wait until the node closes the connection."""

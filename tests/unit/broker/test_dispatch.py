@@ -11,7 +11,7 @@ from broker_node import eventually, in_time, listener_of
 from minikafka.broker.dispatch import Dispatcher
 from minikafka.broker.node import Node
 from minikafka.net.channel import ChannelClosedError
-from minikafka.wire.api import SUPPORTED, ApiKey
+from minikafka.wire.api import ApiKey
 from minikafka.wire.codec import encode
 from minikafka.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from minikafka.wire.messages.list_offsets import ListOffsetsRequest
@@ -77,7 +77,7 @@ async def test_a_bug_in_a_handler_that_answers_at_once_closes_too(node: Node, di
     dispatcher = listener_of(node)._handler
     assert isinstance(dispatcher, Dispatcher)
     if direct:
-        dispatcher._served[ApiKey.LIST_OFFSETS] = (*SUPPORTED[ApiKey.LIST_OFFSETS], handle)
+        dispatcher._served[ApiKey.LIST_OFFSETS] = (*ApiKey.LIST_OFFSETS.versions, handle)
     else:
         dispatcher._plain[ApiKey.LIST_OFFSETS] = handle
     client = await dial(node)

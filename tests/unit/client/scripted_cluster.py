@@ -18,7 +18,7 @@ from minikafka.model import NO_EPOCH, NO_NODE, OffsetAndEpoch, TopicPartition
 from minikafka.records.batch import assign_offsets, iter_batches, parse_header
 from minikafka.records.read import iter_records
 from minikafka.storage.producer_state import ProducerState
-from minikafka.wire.api import SUPPORTED, ApiKey, advertised_versions, request_class
+from minikafka.wire.api import ApiKey
 from minikafka.wire.codec import decode_exactly, encode
 from minikafka.wire.headers import decode_request_header, encode_response
 from minikafka.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
@@ -327,7 +327,7 @@ class ScriptedCluster:
         key, version = ApiKey(header.api_key), header.api_version
         if key is ApiKey.API_VERSIONS and version > self._range(key)[1]:
             return encode_response(key, 0, header.correlation_id, encode(self._refused_versions(), 0))
-        request = decode_exactly(request_class(key), version, frame, position)
+        request = decode_exactly(key.request_class, version, frame, position)
         if isinstance(request, FetchRequest):
             self._name_topics(request)
         self.requests.append((node_id, request))
@@ -363,12 +363,12 @@ class ScriptedCluster:
     # -- what they do left alone ------------------------------------------------------------------------------------
 
     def _api_versions(self, node_id: int, request: ApiVersionsRequest) -> ApiVersionsResponse:
-        ranges = {key: self._range(key) for key in SUPPORTED}
+        ranges = {key: self._range(key) for key in ApiKey}
         rows = [ApiVersion(api_key=key, min_version=low, max_version=high) for key, (low, high) in ranges.items()]
         return ApiVersionsResponse(api_keys=rows)
 
     def _range(self, key: ApiKey) -> tuple[int, int]:
-        return self.versions.get(key) or advertised_versions(key)
+        return self.versions.get(key) or key.announced_versions
 
     def _metadata(self, node_id: int, request: MetadataRequest) -> MetadataResponse:
         names = list(self.topic_ids) if request.topics is None else [topic.name for topic in request.topics]

@@ -15,7 +15,7 @@ from minikafka.client.connections import Connections, parse_bootstrap_servers
 from minikafka.client.errors import UnreachableError
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import Endpoint
-from minikafka.wire.api import SUPPORTED, ApiKey, request_class
+from minikafka.wire.api import ApiKey
 from minikafka.wire.messages.api_versions import ApiVersionsRequest
 from minikafka.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from minikafka.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -58,8 +58,8 @@ def test_no_bootstrap_server(text: str) -> None:
 
 
 def test_the_api_of_every_request() -> None:
-    for key in SUPPORTED:
-        assert api_key_of(request_class(key)) is key
+    for key in ApiKey:
+        assert api_key_of(key.request_class) is key
 
 
 # -- one connection ---------------------------------------------------------------------------------------------------
@@ -70,7 +70,7 @@ async def test_the_newest_common_version_is_used(cluster: ScriptedCluster) -> No
     connection = await BrokerConnection.open(endpoint(cluster, 1), "test")
     assert connection.version_for(ApiKey.METADATA) == 5
     assert connection.version_for(ApiKey.METADATA, at_most=3) == 3
-    assert connection.version_for(ApiKey.FETCH) == SUPPORTED[ApiKey.FETCH].last
+    assert connection.version_for(ApiKey.FETCH) == ApiKey.FETCH.versions.last
     with pytest.raises(KafkaError, match="does not offer CreateTopics"):
         await connection.call(CreateTopicsRequest(), CreateTopicsResponse, timeout_s=5)
     connection.close()
@@ -79,7 +79,7 @@ async def test_the_newest_common_version_is_used(cluster: ScriptedCluster) -> No
 async def test_an_old_broker_answers_in_version_0(cluster: ScriptedCluster) -> None:
     cluster.versions = {ApiKey.API_VERSIONS: (0, 2)}
     connection = await BrokerConnection.open(endpoint(cluster, 1), "test")
-    assert connection.version_for(ApiKey.FETCH) == SUPPORTED[ApiKey.FETCH].last
+    assert connection.version_for(ApiKey.FETCH) == ApiKey.FETCH.versions.last
     connection.close()
 
 

@@ -8,13 +8,13 @@ from uuid import UUID
 import pytest
 from hypothesis import strategies as st
 
-from minikafka.wire.api import ApiKey, request_class, response_class
+from minikafka.wire.api import ApiKey
 from minikafka.wire.layout import Column, layout_of
 from minikafka.wire.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from minikafka.wire.schema import Message, VersionRange
 
 CLASSES: list[type[Message]] = [
-    *(of_key(key) for key in ApiKey for of_key in (request_class, response_class)),
+    *(cls for key in ApiKey for cls in (key.request_class, key.response_class)),
     ConsumerProtocolSubscription,
     ConsumerProtocolAssignment,
 ]

@@ -5,32 +5,19 @@ import sys
 
 import pytest
 
-from minikafka.wire.api import (
-    FIRST_FLEXIBLE,
-    SUPPORTED,
-    ApiKey,
-    advertised_versions,
-    request_class,
-    request_header_version,
-    response_class,
-    response_header_version,
-)
+from minikafka.wire.api import ApiKey, request_header_version, response_header_version
 from minikafka.wire.layout import is_flexible
 from minikafka.wire.schema import VersionRange
 
 
 @pytest.mark.parametrize("key", list(ApiKey))
 def test_tables_agree_with_the_schemas(key: ApiKey) -> None:
-    for cls in (request_class(key), response_class(key)):
+    for cls in (key.request_class, key.response_class):
         existing = VersionRange.parse(cls.VERSIONS)
-        assert existing.has(SUPPORTED[key].first)
-        assert existing.has(SUPPORTED[key].last)
+        assert existing.has(key.versions.first)
+        assert existing.has(key.versions.last)
         for version in range(existing.first, existing.last + 1):
-            assert (version >= FIRST_FLEXIBLE[key]) == is_flexible(cls, version)
-
-
-def test_every_key_is_in_the_tables() -> None:
-    assert set(SUPPORTED) == set(ApiKey) == set(FIRST_FLEXIBLE)
+            assert (version >= key.first_flexible) == is_flexible(cls, version)
 
 
 @pytest.mark.spec("KIP-896")
@@ -50,13 +37,13 @@ def test_every_key_is_in_the_tables() -> None:
     ],
 )
 def test_versions_start_where_kafka_4_starts(key: ApiKey, floor: int) -> None:
-    assert SUPPORTED[key].first == floor
+    assert key.versions.first == floor
 
 
 def test_produce_is_offered_from_version_0_but_not_supported_there() -> None:
-    assert advertised_versions(ApiKey.PRODUCE) == VersionRange(0, 11)
-    assert SUPPORTED[ApiKey.PRODUCE] == VersionRange(3, 11)
-    assert advertised_versions(ApiKey.FETCH) == SUPPORTED[ApiKey.FETCH]
+    assert ApiKey.PRODUCE.announced_versions == VersionRange(0, 11)
+    assert ApiKey.PRODUCE.versions == VersionRange(3, 11)
+    assert ApiKey.FETCH.announced_versions == ApiKey.FETCH.versions
 
 
 def test_header_versions() -> None:
@@ -70,7 +57,7 @@ def test_header_versions() -> None:
 
 def test_names() -> None:
     assert ApiKey.OFFSET_FOR_LEADER_EPOCH.camel_name == "OffsetForLeaderEpoch"
-    assert request_class(ApiKey.FETCH).__name__ == "FetchRequest"
+    assert ApiKey.FETCH.request_class.__name__ == "FetchRequest"
 
 
 def test_importing_the_table_does_not_import_the_messages() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minikafka.wire.api import SUPPORTED, ApiKey
+from minikafka.wire.api import ApiKey
 from minikafka.wire.errors import WireError
 from minikafka.wire.headers import (
     RequestHeader,
@@ -16,7 +16,7 @@ from minikafka.wire.headers import (
 )
 
 keys_and_versions = st.sampled_from(
-    [(key, version) for key, versions in SUPPORTED.items() for version in range(versions.first, versions.last + 1)]
+    [(key, version) for key in ApiKey for version in range(key.versions.first, key.versions.last + 1)]
 )
 int32s = st.integers(-(2**31), 2**31 - 1)
 

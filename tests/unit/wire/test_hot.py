@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from minikafka.model import TopicPartition
-from minikafka.wire.api import SUPPORTED, ApiKey
+from minikafka.wire.api import ApiKey
 from minikafka.wire.codec import encode
 from minikafka.wire.encoder import INLINE_MAX
 from minikafka.wire.errors import WireError
@@ -26,8 +26,8 @@ from minikafka.wire.schema import Message, RecordsSlot
 
 quick = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 Messages = Callable[..., st.SearchStrategy[Message]]
-fetch_versions = st.integers(*SUPPORTED[ApiKey.FETCH])
-metadata_versions = st.integers(*SUPPORTED[ApiKey.METADATA])
+fetch_versions = st.integers(*ApiKey.FETCH.versions)
+metadata_versions = st.integers(*ApiKey.METADATA.versions)
 
 
 @quick
@@ -106,7 +106,7 @@ int64s = st.integers(-(2**63), 2**63 - 1)
 
 @quick
 @given(
-    version=st.integers(*SUPPORTED[ApiKey.PRODUCE]),
+    version=st.integers(*ApiKey.PRODUCE.versions),
     where=st.builds(TopicPartition, st.text("abc._-09", min_size=1, max_size=249), st.integers(0, 2**31 - 1)),
     correlation_id=st.integers(0, 2**31 - 1),
     base_offset=int64s,

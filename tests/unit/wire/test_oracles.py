@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from kio.serial import entity_reader, entity_writer
 
-from minikafka.wire.api import SUPPORTED, ApiKey, request_header_version, response_header_version
+from minikafka.wire.api import ApiKey, request_header_version, response_header_version
 from minikafka.wire.codec import encode
 from minikafka.wire.messages.api_versions import ApiVersionsResponse
 from minikafka.wire.schema import Message
@@ -97,7 +97,7 @@ def compare(value: Any, twin: Any) -> None:
 
 @pytest.mark.parametrize("key", list(ApiKey))
 def test_header_versions_are_those_of_kio(key: ApiKey) -> None:
-    for version in range(SUPPORTED[key].first, SUPPORTED[key].last + 1):
+    for version in range(key.versions.first, key.versions.last + 1):
         for kind, ours in (("Request", request_header_version), ("Response", response_header_version)):
             module = import_module(f"kio.schema.{key.name.lower()}.v{version}.{kind.lower()}")
             header = getattr(module, key.camel_name + kind).__header_schema__

@@ -8,7 +8,7 @@ from broker_client import Client
 from minikafka.broker.handlers import tables
 from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode
-from minikafka.wire.api import SUPPORTED, ApiKey
+from minikafka.wire.api import ApiKey
 from minikafka.wire.codec import decode
 from minikafka.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
@@ -17,16 +17,14 @@ Dial = Callable[..., Awaitable[Client]]
 REQUEST = ApiVersionsRequest(client_software_name="test", client_software_version="1")
 
 
-@pytest.mark.parametrize(
-    "version", range(SUPPORTED[ApiKey.API_VERSIONS].first, SUPPORTED[ApiKey.API_VERSIONS].last + 1)
-)
+@pytest.mark.parametrize("version", range(ApiKey.API_VERSIONS.versions.first, ApiKey.API_VERSIONS.versions.last + 1))
 async def test_it_says_what_is_served(client: Client, version: int) -> None:
     for _ in range(2):  # the second comes from what the first left
         answer = await client.ask(REQUEST, version)
         assert answer.error_code == 0
         ranges = {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
         assert set(ranges) == {*tables.CLIENT_HANDLERS, *tables.CLIENT_DIRECT, ApiKey.API_VERSIONS}
-        assert ranges[ApiKey.FETCH] == (SUPPORTED[ApiKey.FETCH].first, SUPPORTED[ApiKey.FETCH].last)
+        assert ranges[ApiKey.FETCH] == (ApiKey.FETCH.versions.first, ApiKey.FETCH.versions.last)
         assert ranges[ApiKey.PRODUCE][0] == 0
         assert list(ranges) == sorted(ranges)
 
@@ -50,7 +48,7 @@ async def test_an_unknown_version_is_told_what_is_known(client: Client, version:
     answer, end = decode(ApiVersionsResponse, 0, frame, 4)
     assert end == len(frame)
     assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
-    versions = SUPPORTED[ApiKey.API_VERSIONS]
+    versions = ApiKey.API_VERSIONS.versions
     assert [(row.api_key, row.min_version, row.max_version) for row in answer.api_keys] == [
         (ApiKey.API_VERSIONS, versions.first, versions.last)
     ]

@@ -15,7 +15,7 @@ from minikafka.broker.handlers import create_topics
 from minikafka.broker.node import Node
 from minikafka.config import ConfigSource
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.wire.api import SUPPORTED, ApiKey
+from minikafka.wire.api import ApiKey
 from minikafka.wire.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
@@ -38,7 +38,7 @@ def topic(name: str, partitions: int = 1, replication: int = 1, **how: object) -
 
 
 def versions(key: ApiKey) -> list[int]:
-    return list(range(SUPPORTED[key].first, SUPPORTED[key].last + 1))
+    return list(range(key.versions.first, key.versions.last + 1))
 
 
 async def create(client: Client, *topics: CreatableTopic, version: int | None = None, **how: object) -> list[int]:

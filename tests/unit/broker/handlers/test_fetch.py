@@ -20,7 +20,7 @@ from minikafka.net.identity import Identity
 from minikafka.net.peer import PeerConnection
 from minikafka.replication.replica_condition import Condition
 from minikafka.storage.read_jobs import ReadJob
-from minikafka.wire.api import SUPPORTED, ApiKey
+from minikafka.wire.api import ApiKey
 from minikafka.wire.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -66,7 +66,7 @@ def waiting_fetches(node: Node) -> int:
 # -- what there is ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", range(SUPPORTED[ApiKey.FETCH].first, SUPPORTED[ApiKey.FETCH].last + 1))
+@pytest.mark.parametrize("version", range(ApiKey.FETCH.versions.first, ApiKey.FETCH.versions.last + 1))
 async def test_every_version_is_understood(topic_id: UUID, client: Client, version: int) -> None:
     where = {"topic_id": topic_id} if version >= 13 else {}
     fetched = await client.fetch("orders", 1, version=version, **where)

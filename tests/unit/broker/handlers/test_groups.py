@@ -13,7 +13,7 @@ from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode
 from minikafka.groups.coordinator import Phase
 from minikafka.metadata.controller.commands import DeleteTopics, TopicReference
-from minikafka.wire.api import SUPPORTED, ApiKey
+from minikafka.wire.api import ApiKey
 from minikafka.wire.messages.delete_groups import DeleteGroupsRequest
 from minikafka.wire.messages.describe_groups import DescribeGroupsRequest
 from minikafka.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -144,7 +144,7 @@ async def test_a_member_that_falls_silent_is_removed(node: Node, client: Client)
 
 async def test_commits_to_what_is_not_there_are_refused_one_by_one(node: Node, client: Client) -> None:
     await create_topic(node, "orders")
-    for version in range(SUPPORTED[ApiKey.OFFSET_COMMIT].first, SUPPORTED[ApiKey.OFFSET_COMMIT].last + 1):
+    for version in range(ApiKey.OFFSET_COMMIT.versions.first, ApiKey.OFFSET_COMMIT.versions.last + 1):
         answer = await client.ask(commit("simple", version, "orders", "nowhere"), version)
         errors = {
             (topic.name, each.partition_index): each.error_code for topic in answer.topics for each in topic.partitions
@@ -160,7 +160,7 @@ async def test_commits_to_what_is_not_there_are_refused_one_by_one(node: Node, c
 async def test_offsets_are_told_in_every_version(node: Node, client: Client) -> None:
     await create_topic(node, "orders")
     await client.ask(commit("g", 7, "orders"))
-    for version in range(SUPPORTED[ApiKey.OFFSET_FETCH].first, SUPPORTED[ApiKey.OFFSET_FETCH].last + 1):
+    for version in range(ApiKey.OFFSET_FETCH.versions.first, ApiKey.OFFSET_FETCH.versions.last + 1):
         if version < 8:
             asked = [OffsetFetchRequestTopic(name="orders", partition_indexes=[0, 1])]
             answer = await client.ask(OffsetFetchRequest(group_id="g", topics=asked), version)
@@ -181,7 +181,7 @@ async def test_offsets_and_groups_are_deleted(node: Node, client: Client) -> Non
     assert (answer.error_code, answer.topics[0].partitions[0].error_code) == (0, 0)
     assert await committed(client, "g", "orders") == {"orders": -1}
     await client.ask(commit("h", 7, "orders"))
-    for version in range(SUPPORTED[ApiKey.DELETE_GROUPS].first, SUPPORTED[ApiKey.DELETE_GROUPS].last + 1):
+    for version in range(ApiKey.DELETE_GROUPS.versions.first, ApiKey.DELETE_GROUPS.versions.last + 1):
         results = (await client.ask(DeleteGroupsRequest(groups_names=["h", "nobody"]), version)).results
         expected = 0 if version == 0 else ErrorCode.GROUP_ID_NOT_FOUND
         assert [each.error_code for each in results] == [expected, ErrorCode.GROUP_ID_NOT_FOUND]
@@ -216,7 +216,7 @@ async def test_offsets_of_a_deleted_topic_are_dropped(node: Node, client: Client
 # -- who is the coordinator -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", range(SUPPORTED[ApiKey.FIND_COORDINATOR].last + 1))
+@pytest.mark.parametrize("version", range(ApiKey.FIND_COORDINATOR.versions.last + 1))
 async def test_the_coordinator_is_found(start_node: StartNode, dial: Dial, version: int) -> None:
     node = await start_node(offsets_topic_num_partitions=2, offsets_topic_replication_factor=1)
     client = await dial(node)

@@ -8,13 +8,13 @@ from broker_client import Client
 from minikafka.broker import producer_ids
 from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.wire.api import SUPPORTED, ApiKey
+from minikafka.wire.api import ApiKey
 from minikafka.wire.messages.init_producer_id import InitProducerIdRequest
 
 
 async def test_every_producer_has_its_own_id(node: Node, client: Client) -> None:
     ids = []
-    for version in range(SUPPORTED[ApiKey.INIT_PRODUCER_ID].first, SUPPORTED[ApiKey.INIT_PRODUCER_ID].last + 1):
+    for version in range(ApiKey.INIT_PRODUCER_ID.versions.first, ApiKey.INIT_PRODUCER_ID.versions.last + 1):
         answer = await client.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=-1), version)
         assert (answer.error_code, answer.producer_epoch) == (0, 0)
         ids.append(answer.producer_id)

@@ -14,7 +14,7 @@ from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode
 from minikafka.model import TopicPartition
 from minikafka.storage.read_jobs import ReadJob
-from minikafka.wire.api import SUPPORTED, ApiKey
+from minikafka.wire.api import ApiKey
 from minikafka.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
 Dial = Callable[..., Awaitable[Client]]
@@ -52,9 +52,7 @@ async def ask(
 
 
 @pytest.mark.usefixtures("orders")
-@pytest.mark.parametrize(
-    "version", range(SUPPORTED[ApiKey.LIST_OFFSETS].first, SUPPORTED[ApiKey.LIST_OFFSETS].last + 1)
-)
+@pytest.mark.parametrize("version", range(ApiKey.LIST_OFFSETS.versions.first, ApiKey.LIST_OFFSETS.versions.last + 1))
 async def test_every_version_is_understood(client: Client, version: int) -> None:
     assert await ask(client, -1, version=version) == (0, -1, 4)
     assert await ask(client, -2, version=version) == (0, -1, 0)

@@ -9,14 +9,14 @@ from broker_node import create_topic, listener_of
 
 from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode
-from minikafka.wire.api import SUPPORTED, ApiKey
+from minikafka.wire.api import ApiKey
 from minikafka.wire.messages.describe_cluster import DescribeClusterRequest
 from minikafka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
 
 Dial = Callable[..., Awaitable[Client]]
 StartNode = Callable[..., Awaitable[Node]]
 
-VERSIONS = range(SUPPORTED[ApiKey.METADATA].first, SUPPORTED[ApiKey.METADATA].last + 1)
+VERSIONS = range(ApiKey.METADATA.versions.first, ApiKey.METADATA.versions.last + 1)
 
 
 def by_name(*names: str, create: bool = False) -> MetadataRequest:

@@ -13,7 +13,7 @@ from minikafka.metadata.controller.commands import ConfigAlteration, ConfigOpera
 from minikafka.model import Compression, TopicPartition
 from minikafka.records.batch import ATTRIBUTES_POSITION, CONTROL_FLAG, CRC_POSITION, compute_crc
 from minikafka.records.read import MAX_DECOMPRESSED_BYTES
-from minikafka.wire.api import SUPPORTED, ApiKey
+from minikafka.wire.api import ApiKey
 from minikafka.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 Dial = Callable[..., Awaitable[Client]]
@@ -43,7 +43,7 @@ async def test_batches_get_their_offsets(node: Node, client: Client, acks: int) 
     assert values_in((await client.fetch("orders")).records) == [b"a", b"b", b"c"]
 
 
-@pytest.mark.parametrize("version", range(SUPPORTED[ApiKey.PRODUCE].first, SUPPORTED[ApiKey.PRODUCE].last + 1))
+@pytest.mark.parametrize("version", range(ApiKey.PRODUCE.versions.first, ApiKey.PRODUCE.versions.last + 1))
 async def test_every_version_is_understood(node: Node, client: Client, version: int) -> None:
     await create_topic(node, "orders")
     good = await client.produce("orders", b"x", version=version)

@@ -19,7 +19,7 @@ from minikafka.net.identity import Identity
 from minikafka.net.listener import Listener, ListenerLimits
 from minikafka.net.peer import PeerConnection
 from minikafka.wire import auth
-from minikafka.wire.api import SUPPORTED, ApiKey
+from minikafka.wire.api import ApiKey
 from minikafka.wire.codec import encode
 from minikafka.wire.headers import decode_request_header, encode_response
 from minikafka.wire.messages.fetch import FetchRequest, FetchResponse, ReplicaState
@@ -206,7 +206,7 @@ class Stranger:
         reply = connection.open_reply()
         answer = self._answers.pop(0) if self._answers else None
         if answer is not None:
-            version = SUPPORTED[ApiKey(header.api_key)].last
+            version = ApiKey(header.api_key).versions.last
             body = encode(answer, version)
             reply.send([encode_response(header.api_key, version, header.correlation_id, body)])
 

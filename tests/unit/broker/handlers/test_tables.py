@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from minikafka.broker.handlers import api_versions, tables
-from minikafka.wire.api import SUPPORTED, ApiKey
+from minikafka.wire.api import ApiKey
 
 ROOT = Path(__file__).parents[4]
 SERVED = {**tables.CLIENT_HANDLERS, **tables.CLIENT_DIRECT, ApiKey.API_VERSIONS: api_versions.Responses}
@@ -26,7 +26,7 @@ def test_a_handlers_module_is_named_after_its_api_and_says_its_versions(key: Api
     assert module is not None
     assert module.__doc__ is not None
     assert module.__name__.rsplit(".", 1)[-1] == key.name.lower()
-    first, last = SUPPORTED[key]
+    first, last = key.versions
     versions = f"versions {first}-{last}" if first < last else f"version {first}"
     assert re.match(rf"{key.camel_name} \(key {int(key)}\), {versions}\b", module.__doc__), module.__doc__.split("\n")[
         0
