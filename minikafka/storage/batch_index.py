@@ -10,8 +10,15 @@ from __future__ import annotations
 from minikafka.model import NO_EPOCH, NO_TIMESTAMP
 from minikafka.records.batch import LOG_OVERHEAD, Buffer
 from minikafka.storage.disk import File
-from minikafka.storage.index import OFFSET_ENTRY_BYTES, DamagedIndexError, OffsetIndex, TimeEntry, TimeIndex
-from minikafka.storage.scan import scan_headers
+from minikafka.storage.index import (
+    MAX_RELATIVE_OFFSET,
+    OFFSET_ENTRY_BYTES,
+    DamagedIndexError,
+    OffsetIndex,
+    TimeEntry,
+    TimeIndex,
+)
+from minikafka.storage.scan import check_place, scan_headers
 
 
 class BatchIndex:
@@ -54,7 +61,10 @@ class BatchIndex:
     def rebuild(cls, base_offset: int, interval_bytes: int, file: File, log_size: int) -> BatchIndex:
         """From the batch headers; BadBatchError when the file itself is damaged."""
         index = cls(base_offset, interval_bytes)
+        expected, end_offset = base_offset, base_offset + MAX_RELATIVE_OFFSET + 1
         for position, header in scan_headers(file, 0, log_size):
+            check_place(position, header, expected, end_offset)
+            expected = header.next_offset
             index.note(header.last_offset, position, header.batch_length + LOG_OVERHEAD, header.max_timestamp)
         return index
 
@@ -71,14 +81,17 @@ class BatchIndex:
     def resume(self, file: File, log_size: int) -> int | None:
         """Note again what follows the last entry; the offset after the last batch (None when there is no batch).
 
-        DamagedIndexError when the last entry does not point at the batch it names.
+        BadBatchError when the file is damaged there, DamagedIndexError when the last entry does not point at the batch
+        it names.
         """
         entry = self.offsets.last
         self._bytes_since_entry = 0
         self.max_timestamp = self.times.last or TimeEntry(NO_TIMESTAMP, self.base_offset)
         self.resumed_epoch = NO_EPOCH
         next_offset = None
+        expected, end_offset = self.base_offset, self.base_offset + MAX_RELATIVE_OFFSET + 1
         for position, header in scan_headers(file, 0 if entry is None else entry.position, log_size):
+            check_place(position, header, expected, end_offset)
             size = header.batch_length + LOG_OVERHEAD
             if entry is not None and position == entry.position:
                 if header.last_offset != entry.offset:
@@ -86,7 +99,7 @@ class BatchIndex:
                 self._bytes_since_entry = size
             else:
                 self.note(header.last_offset, position, size, header.max_timestamp)
-            next_offset = header.next_offset
+            next_offset = expected = header.next_offset
             self.resumed_epoch = header.leader_epoch
         return next_offset
 

@@ -15,8 +15,8 @@ from typing import Final
 from minikafka.storage.damage import DamageFound
 from minikafka.storage.disk import Disk, File
 from minikafka.storage.errors import BadBatchError, is_passing
-from minikafka.storage.index import OFFSET_ENTRY_BYTES
-from minikafka.storage.scan import scan_headers
+from minikafka.storage.index import MAX_RELATIVE_OFFSET, OFFSET_ENTRY_BYTES
+from minikafka.storage.scan import check_place, scan_headers
 from minikafka.storage.segment import (
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
@@ -55,14 +55,14 @@ def check_unlisted(
 ) -> None:
     """A log without a readable list has all files that it ever had, or was damaged: what shows a hole is damage.
 
-    No file goes before there is a list, so the first segment begins where the log does, or before. Below the recovery
-    point two segments have a list: it was lost, perhaps with segments, where there is a gap. The cleaner leaves such
-    gaps, too: they cost a refetch, but only where its list is lost.
+    No file goes before there is a list, so the first segment begins where the log does, or before. Up to the recovery
+    point only the cleaner leaves gaps, and a log that it went over has a list: it was lost, perhaps with segments. So
+    a cleaned log is refetched for its gaps, but only where its list is lost.
     """
     first = segments[0].base_offset
     if first > log_start_offset:
         damage.mark(log_start_offset, f"{_LOST}, and the log begins at offset {first}")
-    if len(segments) > 1 and segments[1].base_offset < recovery_point:
+    if len(segments) > 1 and segments[1].base_offset <= recovery_point:
         for before, behind in pairwise(segments):
             end = end_of(damage.disk, before) if behind.base_offset <= recovery_point else behind.base_offset
             if end is not None and log_start_offset < behind.base_offset > end:
@@ -120,7 +120,8 @@ def _walk(file: File, start: int, segment: Segment) -> int:
     end_offset = segment.base_offset
     if not 0 <= start <= segment.size:
         raise BadBatchError(segment.size, f"the file ends before byte {start}, which its index has")
-    for _position, header in scan_headers(file, start, segment.size, WALK_CHUNK_BYTES):
+    for position, header in scan_headers(file, start, segment.size, WALK_CHUNK_BYTES):
+        check_place(position, header, end_offset, segment.base_offset + MAX_RELATIVE_OFFSET + 1)
         end_offset = header.next_offset
     return end_offset
 

@@ -50,7 +50,7 @@ from minikafka.storage.impostors import drop_stray_segments, rename_impostors
 from minikafka.storage.index import MAX_RELATIVE_OFFSET
 from minikafka.storage.leftovers import log_files, remove_leftovers
 from minikafka.storage.producer_state import ProducerState
-from minikafka.storage.scan import scan_batches, scan_headers
+from minikafka.storage.scan import in_place, scan_batches, scan_headers
 from minikafka.storage.segment import LOG_SUFFIX, MAX_OFFSET, SUFFIXES, Segment, SegmentCache, file_name
 from minikafka.storage.segment_list import SegmentList
 from minikafka.storage.segments import Segments
@@ -158,8 +158,8 @@ class _Loader:
             _note_first_append(segments.active)
         except BadBatchError:
             self.scanned_epoch = NO_EPOCH
-            for at, segment in enumerate(self.segments):
-                if (bad := self._check(segment)) is not None:
+            for at in range(len(self.segments)):
+                if (bad := self._check(at)) is not None:
                     return at, bad
             raise
         return None
@@ -270,13 +270,19 @@ class _Loader:
         except BadBatchError:
             return False
         self.knows_epochs = self._ends_in_latest_epoch()
-        return self.knows_epochs
+        return self.knows_epochs and not self._ends_behind()
 
     def _ends_in_latest_epoch(self) -> bool:
         """False when the epoch file contradicts the last batch: a bit of it changed that no checksum protects."""
         last = self.segments[-1]
         self.epochs.truncate_from_end(last.next_offset)  # what was begun and never written
         return not last.size or last.index.resumed_epoch == self.epochs.latest_epoch
+
+    def _ends_behind(self) -> bool:
+        """True when the log seems to end behind where it ended: no checksum covers the offset of its last batch."""
+        last = self.segments[-1]
+        end = self._known_end(len(self.segments) - 1)
+        return end is not None and last.base_offset <= end < last.next_offset
 
     # -- any other stop ---------------------------------------------------------------------------------------------
 
@@ -289,7 +295,7 @@ class _Loader:
         self.snapshots.remove(above=self.segments[first].base_offset)
         check_closed(self.damage, self.segments[:first])
         for at in range(first, len(self.segments)):
-            bad = self._check(self.segments[at]) or self._check_gap(at)
+            bad = self._check(at) or self._check_gap(at)
             if bad is not None:
                 self._cut(at, bad)
                 break
@@ -300,14 +306,16 @@ class _Loader:
         start = max(self.log_start_offset, self.segments[0].base_offset)
         return self.recovery_point <= start or self.epochs.epoch_for(start) != NO_EPOCH
 
-    def _check(self, segment: Segment) -> BadBatchError | None:
-        """Verify every batch and index what is good; where the first bad one is."""
+    def _check(self, at: int) -> BadBatchError | None:
+        """Verify every batch of a segment and index what is good; where the first bad one is."""
+        segment = self.segments[at]
         index = BatchIndex(segment.base_offset, self.config.index_interval_bytes)
         size, next_offset = 0, segment.base_offset
         bad = None
+        batches = scan_batches(segment.file, 0, segment.size)
         try:
-            for position, header, _batch in scan_batches(segment.file, 0, segment.size):
-                _check_order(header, position, next_offset, self.scanned_epoch)
+            for position, header in in_place(batches, segment.base_offset, self._known_end(at)):
+                _check_epoch(header, position, self.scanned_epoch)
                 self.scanned_epoch = header.leader_epoch
                 if header.leader_epoch > self.epochs.latest_epoch:
                     self.epochs.assign(header.leader_epoch, header.base_offset)
@@ -318,6 +326,15 @@ class _Loader:
             bad = error
         segment.adopt(index, size, next_offset)
         return bad
+
+    def _known_end(self, at: int) -> int | None:
+        """Where a batch of that segment ends, or the segment begins: the next one begins there, or the log ended."""
+        if at + 1 < len(self.segments):
+            return self.segments[at + 1].base_offset
+        last_stop = self.last_stop
+        if not last_stop.keeps_writes or self.durable_end is not None:
+            return None
+        return self.recovery_point if last_stop.is_clean and self.recovery_point else last_stop.noted_end
 
     def _check_gap(self, at: int) -> BadBatchError | None:
         """A segment that ends before the next begins lost its tail, unless the cleaner may have taken it."""
@@ -395,9 +412,7 @@ class _Loader:
             self.disk.unlink(segment.path(kind))
 
 
-def _check_order(header: BatchHeader, position: int, next_offset: int, epoch: int) -> None:
-    if header.base_offset < next_offset:
-        raise BadBatchError(position, f"offset {header.base_offset} comes again after {next_offset - 1}")
+def _check_epoch(header: BatchHeader, position: int, epoch: int) -> None:
     if header.leader_epoch < epoch:
         raise BadBatchError(position, f"leader epoch {header.leader_epoch} comes again after {epoch}")
 

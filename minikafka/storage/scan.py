@@ -7,7 +7,7 @@ decides whether that is a torn tail, an index gone wrong, or damage.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from minikafka.records.batch import (
     HEADER_SIZE,
@@ -20,6 +20,7 @@ from minikafka.records.batch import (
 )
 from minikafka.storage.disk import File
 from minikafka.storage.errors import BadBatchError
+from minikafka.storage.index import MAX_RELATIVE_OFFSET
 
 HEADER_CHUNK_BYTES = 64 * 1024
 BATCH_CHUNK_BYTES = 1024 * 1024
@@ -63,6 +64,42 @@ def scan_batches(
             raise BadBatchError(position, "a batch fails its checksum")
         yield position, header, chunk[at : at + size]
         position += size
+
+
+def check_place(position: int, header: BatchHeader, expected: int, end_offset: int) -> None:
+    """A batch begins at ``expected`` or behind, and ends by ``end_offset``. No checksum covers its base offset."""
+    if header.base_offset < expected or header.next_offset > end_offset:
+        raise BadBatchError(position, f"offset {header.base_offset}, which is not between {expected} and {end_offset}")
+
+
+def in_place(
+    batches: Iterable[tuple[int, BatchHeader, memoryview]], base_offset: int, known_end: int | None
+) -> Iterator[tuple[int, BatchHeader]]:
+    """Batches from the beginning of a segment, as far as they are where they belong; BadBatchError behind them.
+
+    An offset that went up is noticed by the batch behind it, which seems to come again: what lies behind a gap is wrong
+    then. Behind the last one nothing comes: it may not lie across ``known_end``, where one of them ended once.
+    """
+    held: tuple[int, BatchHeader] | None = None  # whose successor was not seen yet
+    expected, end_offset = base_offset, base_offset + MAX_RELATIVE_OFFSET + 1
+    is_behind_gap = False
+    try:
+        for position, header, _batch in batches:
+            if is_behind_gap and held is not None and header.base_offset < expected:
+                position, held = held[0], None
+                raise BadBatchError(position, f"offset {header.base_offset} comes behind it, and not {expected}")
+            limit = known_end if known_end is not None and expected < known_end else end_offset
+            check_place(position, header, expected, limit)
+            if held is not None:
+                yield held
+            is_behind_gap = header.base_offset > expected
+            held, expected = (position, header), header.next_offset
+    except BadBatchError:
+        if held is not None:
+            yield held
+        raise
+    if held is not None:
+        yield held
 
 
 def _checked_header(chunk: bytes | memoryview, at: int, position: int, end: int) -> BatchHeader:

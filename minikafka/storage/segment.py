@@ -17,12 +17,12 @@ from collections.abc import Sequence
 from copy import copy, deepcopy
 
 from minikafka.model import NO_TIMESTAMP
-from minikafka.records.batch import LOG_OVERHEAD, BatchHeader, Buffer
+from minikafka.records.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, Buffer
 from minikafka.storage.batch_index import BatchIndex
 from minikafka.storage.disk import Disk, File
 from minikafka.storage.errors import BadBatchError, is_passing
 from minikafka.storage.index import DamagedIndexError, TimeEntry
-from minikafka.storage.scan import scan_batches, scan_headers
+from minikafka.storage.scan import check_place, scan_batches, scan_headers
 from minikafka.storage.tail import Tail
 
 LOG_SUFFIX = ".log"
@@ -305,10 +305,11 @@ class Segment:
         self._trusted_from = min(self._trusted_from, position)
         self._verified = (self._verified[0], min(self._verified[1], position))
         self.index.truncate(position, end_offset)
-        reached = self.index.resume(self._file, position)
+        resumed = self.index.resume(self._file, position)
+        reached = self.base_offset if resumed is None else resumed
         self.next_offset = end_offset
-        self._tail = Tail(end_offset)
-        return self.base_offset if reached is None else reached
+        self._tail = Tail(reached)
+        return reached
 
     def clear(self) -> None:
         """Become active and empty, durably. The file is not read: it may be what is damaged."""
@@ -391,9 +392,21 @@ class Segment:
         if self.is_verified(begin, end):
             return
         end = min(end, self._trusted_from)
-        for _batch in scan_batches(self.file, begin, end):
-            pass
+        expected = self.base_offset
+        for position, header, _batch in scan_batches(self.file, begin, end):
+            check_place(position, header, expected, self.next_offset)
+            expected = header.next_offset
+        self._check_behind(end, expected)
         self._verified = _union(self._verified, (begin, end))
+
+    def _check_behind(self, position: int, expected: int) -> None:
+        """An offset that went up is noticed by the batch behind it, which is looked at for that only."""
+        try:
+            _position, behind = next(scan_headers(self.file, position, self.size, HEADER_SIZE), (position, None))
+        except BadBatchError:
+            return  # what is wrong there says nothing of what lies before
+        if behind is not None and behind.base_offset < expected:
+            raise BadBatchError(position, f"offset {behind.base_offset} comes again after {expected - 1}")
 
     def has_in_tail(self, offset: int) -> bool:
         """True when ``offset`` is among the newest batches of an active segment, or behind them."""
@@ -419,10 +432,14 @@ class Segment:
         if found is None:
             return False
         begin = end = self._hint(offset)
+        expected = self.base_offset
         for position, header, _batch in scan_batches(self.file, begin, self._trusted_from):
+            check_place(position, header, expected, self.next_offset)
+            expected = header.next_offset
             end = position + header.batch_length + LOG_OVERHEAD
             if end >= found[0] + max_bytes:
                 break
+        self._check_behind(end, expected)
         self._verified = _union(self._verified, (begin, end))
         return True
 
@@ -433,9 +450,10 @@ class Segment:
 
     def _walk_to(self, offset: int, from_offset: int | None = None) -> tuple[int, BatchHeader] | None:
         entry = self.index.offsets.lookup(offset if from_offset is None else from_offset)
-        start = 0 if entry is None else entry.position
+        start, expected = (0 if entry is None else entry.position), self.base_offset
         for position, header in scan_headers(self.file, start, self.size, WALK_CHUNK_BYTES):
-            last_offset = header.last_offset
+            check_place(position, header, expected, self.next_offset)
+            last_offset, expected = header.last_offset, header.next_offset
             if entry is not None and position == start and last_offset != entry.offset:
                 raise DamagedIndexError(f"the entry for offset {entry.offset} points at {last_offset}")
             if last_offset >= offset:
@@ -448,6 +466,7 @@ class Segment:
         end_offset = self.base_offset
         try:
             for position, header in scan_headers(self.file, 0, self.size):
+                check_place(position, header, end_offset, self.next_offset)
                 if header.last_offset >= offset:
                     return position, min(offset, header.base_offset), None
                 index.note(header.last_offset, position, header.batch_length + LOG_OVERHEAD, header.max_timestamp)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from minikafka.model import NO_EPOCH
 from minikafka.records.batch import BatchHeader
 from minikafka.storage.errors import BadBatchError
-from minikafka.storage.scan import scan_batches
+from minikafka.storage.scan import check_place, scan_batches
 from minikafka.storage.segment import Segment
 
 
@@ -31,18 +31,15 @@ def verify_again(start_offset: int, end: int, epoch_for: Callable[[int], int], s
         for position, header, _batch in scan_batches(segment.file, begin, segment.size):
             if entry is not None and position == begin and header.last_offset != entry.offset:
                 raise BadBatchError(position, f"a batch ends at {header.last_offset} where {entry.offset} was written")
-            _check_place(position, header, expected, segment.next_offset, epoch_for)
+            check_place(position, header, expected, segment.next_offset)
+            _check_epoch(position, header, epoch_for)
             if position >= end:
                 break
             expected = header.next_offset
         return
 
 
-def _check_place(
-    position: int, header: BatchHeader, expected: int, next_offset: int, epoch_for: Callable[[int], int]
-) -> None:
-    if not expected <= header.base_offset <= header.last_offset < next_offset:
-        raise BadBatchError(position, f"offset {header.base_offset}, which is not between {expected} and {next_offset}")
+def _check_epoch(position: int, header: BatchHeader, epoch_for: Callable[[int], int]) -> None:
     epoch = epoch_for(header.last_offset)  # the log may begin in the middle of a batch
     if header.leader_epoch != epoch != NO_EPOCH:
         raise BadBatchError(position, f"leader epoch {header.leader_epoch} where {epoch} was written")

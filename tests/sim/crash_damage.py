@@ -7,18 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from crash_batches import read_all
-
+from minikafka.errors import KafkaError
 from minikafka.model import TopicPartition
+from minikafka.records.batch import iter_batches, parse_header
 from minikafka.storage.log import Log
 from minikafka.storage.log_store import LogStore
 from minikafka.storage.registration import Registrations
+from minikafka.storage.segment import MAX_OFFSET
 from minikafka.storage.segment_list import SEGMENTS_FILE
 from minikafka.testing.disk import MountedDisk, SimulatedDisk
 from minikafka.testing.disk.damage import damage, plant
 
 FOREIGN_OFFSET = 1 << 40
 
+BITS = (0, 1, 2, 5, 40)
+"""Of a base offset: it moves by a batch or two, behind the end of the log, or farther than a segment reaches."""
+
+Batches = dict[int, bytes]
+"""By base offset."""
 Damaging = Callable[[SimulatedDisk], object]
 Start = Callable[[MountedDisk], LogStore]
 
@@ -31,18 +37,43 @@ def check_damages(platter: SimulatedDisk, where: TopicPartition, boot_id: str, s
         log = _started(whole, where, start, stops=is_stopped)
         if log.corruption is not None or not log.size_in_bytes:
             return
-        before, directory = read_all(log), log.directory
+        before, directory = _served(log), log.directory
         for what, damaging in _damages(whole, directory):
             damaged = whole.copy()
             damaged.kill()
             damaging(damaged)
             disk = damaged.mount()
             store = start(disk)
-            if where.partition in Registrations(disk, store, boot_id).whole_replicas().get(log.topic_id, ()):
-                claimed = store.get(where)
-                assert claimed is not None
-                how = "an orderly stop" if is_stopped else "a kill"
-                assert read_all(claimed).endswith(before), f"{what} while the node is down after {how} is noticed"
+            found = store.get(where)
+            assert found is not None
+            how = f"{what}, while the node is down after {'an orderly stop' if is_stopped else 'a kill'},"
+            if found.corruption is not None:
+                end = found.corruption.offset
+                assert _served(found, end) == _below(before, end), f"{how} changed nothing below what is said"
+            elif where.partition in Registrations(disk, store, boot_id).whole_replicas().get(log.topic_id, ()):
+                assert _served(found) == before or found.corruption is not None, f"{how} is noticed"
+
+
+def _served(log: Log, end: int = MAX_OFFSET) -> Batches:
+    """What can be read of the log below ``end``. It ends where damage is noticed."""
+    served: Batches = {}
+    offset = log.log_start_offset
+    while offset < min(end, log.log_end_offset):
+        try:
+            data = log.read(offset, 1 << 30).read()
+        except KafkaError:
+            assert log.corruption is not None
+            break
+        if not data:
+            break
+        for position, header in iter_batches(data):
+            served[header.base_offset] = data[position : position + header.size_in_bytes]
+            offset = header.next_offset
+    return _below(served, end)
+
+
+def _below(batches: Batches, end: int) -> Batches:
+    return {base: data for base, data in batches.items() if parse_header(data).next_offset <= end}
 
 
 def _started(platter: SimulatedDisk, where: TopicPartition, start: Start, *, stops: bool) -> Log:
@@ -62,6 +93,12 @@ def _damages(platter: SimulatedDisk, directory: str) -> Iterator[tuple[str, Dama
             yield f"the loss of segment {at} of {len(bases)}", _losing(directory, f"{base:020d}")
             yield f"the loss of segment {at} and of the list", _losing(directory, f"{base:020d}", SEGMENTS_FILE)
     yield "a foreign file in the place of all others", _replacing(directory)
+    for base in bases:
+        path = f"{directory}/{base:020d}.log"
+        for position, header in iter_batches(bytes(platter.inode(path).content)):
+            for bit in BITS:
+                what = f"bit {bit} of base offset {header.base_offset} in segment {base} of {bases}"
+                yield what, _flipping(path, position + 7 - bit // 8, 1 << bit % 8)
 
 
 def _losing(directory: str, *stems: str) -> Damaging:
@@ -81,6 +118,16 @@ def _replacing(directory: str) -> Damaging:
         plant(platter, f"{directory}/{FOREIGN_OFFSET:020d}.log")
 
     return replace
+
+
+def _flipping(path: str, position: int, bits: int) -> Damaging:
+    def flip(platter: SimulatedDisk) -> None:
+        node = platter.inode(path)
+        content = bytearray(node.content)
+        content[position] ^= bits
+        node.become(content)
+
+    return flip
 
 
 class _First:

@@ -25,6 +25,7 @@ from minikafka.storage.moving import ReplicaMove
 from minikafka.storage.producer_state import ProducerState
 from minikafka.storage.recovery import _Loader
 from minikafka.storage.registration import Registrations
+from minikafka.storage.scan import check_place
 from minikafka.storage.segment import MAX_OFFSET, Segment
 from minikafka.storage.segment_list import Removal, SegmentList
 from minikafka.storage.segments import Segments
@@ -279,6 +280,24 @@ def the_end_of_a_log_is_noted_before_it_is_there(appender: Appender) -> None:
     """A log that is whole is missed what a kill kept from being written."""
     appender._log.end_slot.note(appender._next_offset)
     _commit(appender)
+
+
+# Offsets, which no checksum covers
+
+
+@SUITE.replaces(_Loader, "_known_end", seed=42)
+def the_last_batch_may_lie_behind_the_end_of_the_log(loader: _Loader, at: int) -> int | None:
+    """The offset of the last batch went up: a hole that looks like the cleaner's."""
+    return loader.segments[at + 1].base_offset if at + 1 < len(loader.segments) else None
+
+
+@SUITE.replaces(recovery, "in_place", seed=42)
+def an_offset_is_believed_until_the_next_one_is_lower(batches: Any, base_offset: int, known_end: Any) -> Any:
+    """Of two batches that cannot both be right the second is blamed, and what the first one says stays."""
+    for position, header, _batch in batches:
+        check_place(position, header, base_offset, known_end if base_offset < (known_end or 0) else MAX_OFFSET)
+        yield position, header
+        base_offset = header.next_offset
 
 
 # The quorum's files

@@ -104,9 +104,7 @@ def test_an_empty_file_is_not_the_log_whose_files_are_gone(
     with capture_logs() as lines:
         log = opened(open_log, how, recovery_point=9 if has_list else 1)
     assert log.corruption is not None
-    if not (
-        has_list and how == "killed"
-    ):  # there the list may have been about to name it: how far the log went is told
+    if not (has_list and how == "killed"):  # how far it went is told
         assert [line["path"] for line in lines] == [f"{directory}/{1 << 40:020d}.log"]
         assert (log.corruption.offset, log.log_end_offset) == (0, 0)
 
