@@ -63,7 +63,7 @@ def build_control_plane(ports: Ports, store: LogStore, advertised: Callable[[], 
     }
     try:
         metadata_log = _open_metadata_log(ports, store)
-        raft_node = _raft_node(ports, metadata_log)
+        raft_node = _raft_node(ports, metadata_log, has_registered=store.has_registered)
     except StorageFailure:
         store.abandon()
         raise
@@ -113,10 +113,12 @@ def _open_metadata_log(ports: Ports, store: LogStore) -> MetadataLog:
     return MetadataLog(log.directory, log, ports.disk, threads.metadata, threads.upkeep, ports.clock.wall_ms)
 
 
-def _raft_node(ports: Ports, metadata_log: MetadataLog) -> RaftNode:
+def _raft_node(ports: Ports, metadata_log: MetadataLog, *, has_registered: bool) -> RaftNode:
     is_alone = set(ports.config.voters) == {ports.config.node_id}
     is_voter = ports.config.node_id in ports.config.voters
-    summary, election, must_repair = metadata_log.recover(is_alone=is_alone, is_voter=is_voter)
+    summary, election, must_repair = metadata_log.recover(
+        is_alone=is_alone, is_voter=is_voter, has_registered=has_registered
+    )
     return RaftNode(
         node_id=ports.config.node_id,
         cluster_id=ports.cluster_id,

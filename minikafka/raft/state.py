@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from minikafka.model import NO_NODE
+
+EPOCH_MAX: Final = 2**31 - 1
+"""An epoch is an int32 (KIP-595), a node's id too: what is larger was never written."""
 
 
 class ElectionState(NamedTuple):
@@ -40,6 +43,6 @@ class ElectionState(NamedTuple):
 
 def _integer(fields: Mapping[str, object], name: str, lowest: int) -> int:
     value = fields.get(name)
-    if not isinstance(value, int) or isinstance(value, bool) or value < lowest:
-        raise ValueError(f"quorum-state: {name} is {value!r}, expected an integer of at least {lowest}")
+    if not isinstance(value, int) or isinstance(value, bool) or not lowest <= value <= EPOCH_MAX:
+        raise ValueError(f"quorum-state: {name} is {value!r}, expected an integer from {lowest} to {EPOCH_MAX}")
     return value

@@ -2,8 +2,13 @@
 
 The key is ``int16 version, int16 type``. The value depends on the type::
 
-    ABORT, COMMIT   int16 version 0, int32 coordinator_epoch           (EndTxnMarker, KIP-98)
-    LEADER_CHANGE   LeaderChangeMessage version 0, a flexible message  (KIP-595)
+    ABORT, COMMIT    int16 version 0, int32 coordinator_epoch             (EndTxnMarker, KIP-98)
+    LEADER_CHANGE    LeaderChangeMessage version 0, a flexible message    (KIP-595)
+    SNAPSHOT_HEADER  SnapshotHeaderRecord version 0, a flexible message   (KIP-630)
+    SNAPSHOT_FOOTER  SnapshotFooterRecord version 0, a flexible message   (KIP-630)
+
+A snapshot's header has one tagged field that Kafka's has not (tag 10000: int64 end offset, int32 epoch): of which
+snapshot it is. Kafka skips tags that it does not know.
 """
 
 from __future__ import annotations
@@ -14,7 +19,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import NO_EPOCH
+from minikafka.model import NO_EPOCH, OffsetAndEpoch
 from minikafka.records.build import BatchBuilder
 from minikafka.records.record import Record
 
@@ -23,6 +28,9 @@ _END_TXN_MARKER: Final = Struct(">hi")
 _VERSION_AND_LEADER: Final = Struct(">hi")
 _INT32: Final = Struct(">i")
 _NO_TAGGED_FIELDS: Final = b"\x00"
+_INT16: Final = Struct(">h")
+_SNAPSHOT_HEADER: Final = Struct(">hq4sqi")  # version, last timestamp, one tag and its size, end offset, epoch
+_SNAPSHOT_ID_TAG: Final = bytes((1, 0x90, 0x4E, 12))  # one tagged field: tag 10000, of 12 bytes
 _MAX_VOTERS: Final = 126  # so that the compact array's length stays one byte
 
 
@@ -92,6 +100,24 @@ def build_leader_change(
     return builder.build()
 
 
+def build_snapshot_header(snapshot_id: OffsetAndEpoch, *, timestamp: int) -> bytearray:
+    """The first batch of a snapshot, at offset 0."""
+    value = _SNAPSHOT_HEADER.pack(0, timestamp, _SNAPSHOT_ID_TAG, *snapshot_id)
+    return _build_snapshot_end(ControlType.SNAPSHOT_HEADER, value, 0, snapshot_id.epoch, timestamp)
+
+
+def build_snapshot_footer(snapshot_id: OffsetAndEpoch, *, timestamp: int, base_offset: int) -> bytearray:
+    """The last batch of a snapshot: without it the snapshot is not whole."""
+    value = _INT16.pack(0) + _NO_TAGGED_FIELDS
+    return _build_snapshot_end(ControlType.SNAPSHOT_FOOTER, value, base_offset, snapshot_id.epoch, timestamp)
+
+
+def _build_snapshot_end(kind: ControlType, value: bytes, base_offset: int, epoch: int, timestamp: int) -> bytearray:
+    builder = BatchBuilder(is_control=True, base_offset=base_offset, leader_epoch=epoch)
+    builder.append(_KEY.pack(0, kind), value, timestamp)
+    return builder.build()
+
+
 def control_type(record: Record) -> ControlType:
     """The type of a record from a control batch; UNKNOWN for one of a later Kafka, which is to be skipped."""
     if record.key is None or len(record.key) < _KEY.size:
@@ -118,6 +144,18 @@ def parse_leader_change(record: Record) -> int | None:
         raise _corrupt(record, "value")
     leader_id: int = _VERSION_AND_LEADER.unpack_from(record.value)[1]
     return leader_id
+
+
+def parse_snapshot_header(record: Record) -> OffsetAndEpoch | None:
+    """Of which snapshot a record from a control batch is the header; None if it is no such header, or does not say."""
+    if control_type(record) is not ControlType.SNAPSHOT_HEADER:
+        return None
+    if record.value is None or len(record.value) < _INT16.size:
+        raise _corrupt(record, "value")
+    if len(record.value) != _SNAPSHOT_HEADER.size:
+        return None
+    _version, _timestamp, tag, offset, epoch = _SNAPSHOT_HEADER.unpack(record.value)
+    return OffsetAndEpoch(offset, epoch) if tag == _SNAPSHOT_ID_TAG else None
 
 
 _KNOWN_TYPES: Final = frozenset(ControlType)

@@ -33,23 +33,32 @@ _CHECKSUM_LINE = re.compile(rb"^crc32c [0-9a-f]{8}\n\Z", re.MULTILINE)
 log = structlog.get_logger(__name__)
 
 
-class DamagedCheckpointError(Exception):
+class DamagedCheckpointError(ValueError):
     """The file does not hold what its count line promises, or what its checksum is of."""
 
 
 def format_checkpoint(rows: Iterable[Sequence[str]]) -> bytes:
     """The content of a checkpoint file."""
-    content = format_rows(rows)
-    return content + _checksum_line(content)
+    return with_checksum(format_rows(rows))
 
 
 def parse_checkpoint(data: bytes) -> list[list[str]]:
     """The rows of a checkpoint file; DamagedCheckpointError when it is not one."""
-    found = _CHECKSUM_LINE.search(data)  # one that is malformed is one row too many
+    return parse_rows(without_checksum(data))  # a line that is malformed is one row too many
+
+
+def with_checksum(content: bytes) -> bytes:
+    """Lines, and behind them the line with their checksum."""
+    return content + _checksum_line(content)
+
+
+def without_checksum(data: bytes) -> bytes:
+    """The lines in front of the checksum, or all; DamagedCheckpointError when it is not theirs."""
+    found = _CHECKSUM_LINE.search(data)
     content = data if found is None else data[: found.start()]
     if found is not None and found[0] != _checksum_line(content):
         raise DamagedCheckpointError("the checksum is wrong")
-    return parse_rows(content)
+    return content
 
 
 def parse_number(text: str, bits: int) -> int:

@@ -7,7 +7,9 @@ sync, durably, before anybody hears of that sync. Below the note, damage is corr
 was promised to nobody: it may be cut, whatever lies behind.
 
 Rows of 16 bytes, an offset and its complement, both int64; the largest counts, and before the log is cut the file is
-made anew. Each row is synced before the next is written, so that a crash can damage none but the last.
+made anew. Each row is synced before the next is written, and the first before the file has its name. So a crash damages
+no row but the last of several. Other damage, or the loss of the file, is damage of the log: nobody can tell what was
+synced.
 """
 
 from __future__ import annotations
@@ -15,8 +17,13 @@ from __future__ import annotations
 import struct
 from typing import Final
 
+import structlog
+
 from minikafka.storage.aside import replace_file
 from minikafka.storage.disk import Disk, File
+from minikafka.storage.errors import is_passing
+
+log = structlog.get_logger(__name__)
 
 DURABLE_END_FILE: Final = "durable-end"
 ROWS_MAX: Final = 4096
@@ -25,13 +32,29 @@ _ROW: Final = struct.Struct(">qq")
 
 
 def read_durable_end(disk: Disk, directory: str) -> int | None:
-    """The offset below which the log in ``directory`` was synced; None where that is not noted."""
+    """The offset below which the log in ``directory`` was synced; None where that is not noted, or not readable."""
+    path = f"{directory}/{DURABLE_END_FILE}"
     try:
-        data = disk.read_bytes(f"{directory}/{DURABLE_END_FILE}")
+        data = disk.read_bytes(path)
     except FileNotFoundError:
         return None
-    rows = _ROW.iter_unpack(data[: len(data) // _ROW.size * _ROW.size])
-    return max((offset for offset, check in rows if check == ~offset), default=None)
+    except OSError as error:
+        if is_passing(error):
+            raise
+        log.error("the durable end cannot be read", path=path, why=str(error))
+        return None
+    rows: list[tuple[int, int]] = list(_ROW.iter_unpack(data[: len(data) // _ROW.size * _ROW.size]))
+    if len(rows) > 1 and not _is_sound(rows[-1]):
+        rows.pop()
+    if not rows or not all(map(_is_sound, rows)):
+        log.error("the durable end cannot be read", path=path, why=f"a row of {len(data)} bytes is damaged")
+        return None
+    return max(offset for offset, _check in rows)
+
+
+def _is_sound(row: tuple[int, int]) -> bool:
+    offset, check = row
+    return check == ~offset and offset >= 0
 
 
 class DurableEnd:
@@ -44,9 +67,21 @@ class DurableEnd:
         self._file: File | None = None
         self._rows = 0
 
+    @property
+    def is_known(self) -> bool:
+        """False before :meth:`begin`, and where the file was lost."""
+        return self._offset is not None
+
+    def begin(self) -> None:
+        """From now on it is noted: the log is new, or its owner has marked that nobody knows what was synced.
+
+        What is noted becomes durable: a process that was killed may have left a row that is seen, but not synced.
+        """
+        self._begin(self._offset or 0)
+
     def note(self, offset: int) -> None:
-        """Everything below ``offset`` is synced. OSError when the disk refuses, as below."""
-        if self._offset is not None and offset <= self._offset:
+        """Everything below ``offset`` is synced; no effect before :meth:`begin`. OSError when the disk refuses."""
+        if self._offset is None or offset <= self._offset:
             return
         if self._file is None or self._rows == ROWS_MAX:
             self._begin(offset)

@@ -16,7 +16,8 @@ How to tell one from the other depends on the stop:
   its checkpointed high watermark, or before its noted end (``log_ends``). A log that may have lost more than that tells
   is not claimed to be whole in the next registration (``torn-tail``), so that it goes on behind one that is: after an
   interrupted write, which a file that was cut looks like, and where no end is noted.
-* The log noted how far it was synced (``durable_end``): damage below is corruption, anything else a torn tail.
+* The log noted how far it was synced (``durable_end``): damage below is corruption, anything else a torn tail. Such a
+  log is verified as a whole at every start, also after an orderly stop, its offsets and epochs too.
 
 Nothing that a directory holds keeps a log from being opened, but for a disk that refuses. A directory that has a file's
 name is renamed; a segment that cannot be read is kept aside; one that is listed and missing is damage.
@@ -109,6 +110,7 @@ class _Loader:
         self.recovery_point = max(0, last_stop.recovery_point)
         self.snapshots = SnapshotFiles(disk, directory)
         self.epochs = LeaderEpochCache()
+        self.recorded_epochs = LeaderEpochCache()  # as the file has them
         self.scanned_epoch = NO_EPOCH  # of the last batch that was verified
         self.segments: list[Segment] = []
         self.producers = ProducerState()
@@ -124,7 +126,8 @@ class _Loader:
         self.knows_epochs = self._load_epochs()
         if self.segments and not self.segment_list.was_readable and self.durable_end is None:
             check_unlisted(self.damage, self.segments, self.log_start_offset, self.recovery_point)
-        is_believed = bool(self.segments) and self.last_stop.is_clean and self._activate_believed()
+        may_believe = bool(self.segments) and self.last_stop.is_clean and not self.config.notes_durable_end
+        is_believed = may_believe and self._activate_believed()
         if not self.segments:
             if self.last_stop.keeps_writes and has_topic_id(self.disk, self.directory):
                 self.damage.mark(self._start(), "no file of the log is there")
@@ -258,6 +261,7 @@ class _Loader:
         epochs = LeaderEpochCache.load(self.disk, self.directory)
         if epochs is not None:
             self.epochs = epochs
+            self.recorded_epochs = LeaderEpochCache(epochs.entries)
         return epochs is not None or not any(segment.size for segment in self.segments)
 
     def _activate_believed(self) -> bool:
@@ -287,7 +291,8 @@ class _Loader:
     # -- any other stop ---------------------------------------------------------------------------------------------
 
     def _recover(self) -> None:
-        from_offset = self.recovery_point if self.knows_epochs and self._covers_start() else 0
+        is_known = self.knows_epochs and self._covers_start() and not self.config.notes_durable_end
+        from_offset = self.recovery_point if is_known else 0
         first = 0
         while first + 1 < len(self.segments) and self.segments[first + 1].base_offset < from_offset:
             first += 1  # where one begins at the recovery point, the indexes of the one before may not be written
@@ -316,6 +321,8 @@ class _Loader:
         try:
             for position, header in in_place(batches, segment.base_offset, self._known_end(at)):
                 _check_epoch(header, position, self.scanned_epoch)
+                if self.durable_end is not None:
+                    self._check_place(header, position, next_offset)
                 self.scanned_epoch = header.leader_epoch
                 if header.leader_epoch > self.epochs.latest_epoch:
                     self.epochs.assign(header.leader_epoch, header.base_offset)
@@ -335,6 +342,15 @@ class _Loader:
         if not last_stop.keeps_writes or self.durable_end is not None:
             return None
         return self.recovery_point if last_stop.is_clean and self.recovery_point else last_stop.noted_end
+
+    def _check_place(self, header: BatchHeader, position: int, next_offset: int) -> None:
+        """No checksum covers a batch's offset and epoch. Here offsets have no gaps, and the epoch file is synced."""
+        if header.base_offset != next_offset:
+            raise BadBatchError(position, f"offset {header.base_offset} comes where {next_offset} should")
+        recorded = self.recorded_epochs.epoch_for(header.base_offset)
+        is_durable = header.next_offset <= (self.durable_end or 0)
+        if is_durable and recorded not in (header.leader_epoch, NO_EPOCH):
+            raise BadBatchError(position, f"leader epoch {header.leader_epoch} comes where {recorded} should")
 
     def _check_gap(self, at: int) -> BadBatchError | None:
         """A segment that ends before the next begins lost its tail, unless the cleaner may have taken it."""

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Generator, Hashable
+from posixpath import basename
 from random import Random
 from typing import Any, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
 from crash_batches import NOW_MS
 
-from minikafka.broker.drivers.metadata_log import MetadataLog
+from minikafka.broker.drivers.metadata_log import QUORUM_STATE, MetadataLog
+from minikafka.broker.drivers.metadata_snapshots import encode_snapshot
 from minikafka.model import CLUSTER_METADATA_TOPIC, CLUSTER_METADATA_TOPIC_ID, OffsetAndEpoch, TopicPartition
 from minikafka.raft import ElectionState
 from minikafka.raft import effects as do
+from minikafka.records.batch import iter_batches
 from minikafka.records.build import build_batch
 from minikafka.records.record import Record
 from minikafka.storage.config import NEVER, UNLIMITED, LogConfig
+from minikafka.storage.durable_end import DURABLE_END_FILE
 from minikafka.storage.log import Log
 from minikafka.storage.log_store import LogStore
+from minikafka.storage.scan import scan_headers
 from minikafka.testing.disk import MountedDisk
+from minikafka.testing.disk.damage import damage
 
 T = TypeVar("T")
 
@@ -34,7 +40,16 @@ CONFIG = LogConfig(
 MIXES: dict[str, dict[str, int]] = {
     "records of the quorum": {"append": 6, "fetch": 3, "flush": 4, "truncate": 2, "vote": 1, "checkpoint": 1},
     "votes": {"vote": 6, "append": 2, "flush": 1, "stop_and_start": 1},
-    "damage to the quorum's log": {"append": 4, "fetch": 4, "flush": 4, "rot": 2, "vote": 1},
+    "damage to the quorum's log": {
+        "append": 4,
+        "fetch": 4,
+        "flush": 4,
+        "rot": 1,
+        "vote": 1,
+        "snapshot": 1,
+        "cut_start": 1,
+        "spoil": 2,
+    },
     "snapshots": {"append": 6, "flush": 3, "snapshot": 3, "cut_start": 2, "install": 1, "checkpoint": 1, "vote": 1},
 }
 
@@ -95,6 +110,7 @@ class MetadataLife:
         self.must_repair = False
         self.repaired_from = 0  # a node whose log needs repair is not counted on for more
         self.rotten: int | None = None  # a record that was synced there went bad
+        self.spoilt = ""  # another file went bad: "votes", "end" or "snapshot"
 
     def promises(self) -> Hashable:
         return (
@@ -104,6 +120,7 @@ class MetadataLife:
             self.start,
             self.must_repair,
             self.rotten,
+            self.spoilt,
             tuple(sorted(map(str, self.votes))),
             tuple(self.snapshots.items()),
         )
@@ -119,15 +136,20 @@ class MetadataLife:
     def restarted(self, disk: MountedDisk, *, lost_power: bool) -> MetadataLife:
         life = MetadataLife(disk, self.rng, self.mix, 6)
         election, must_repair = life.open()
-        assert election in self.votes, "a vote that was answered is remembered"
-        is_damaged = self.must_repair or self.rotten is not None
-        assert not must_repair or is_damaged, "neither a kill nor a power cut makes the log need repair"
+        has_forgotten = self.spoilt == "votes" and election == ElectionState()
+        assert election in self.votes or has_forgotten, "a vote that was answered is remembered"
+        if has_forgotten and not life.log.log_end_offset:
+            assert life.files_.is_new, "a vote without a record is provisional"
+            has_forgotten = False
+        is_damaged = self.must_repair or self.rotten is not None or has_forgotten or self.spoilt == "end"
+        is_cut_loose = self.spoilt == "snapshot" and self.start > 0
+        assert not must_repair or is_damaged or is_cut_loose, "neither a kill nor a power cut makes the log need repair"
         is_mended = self.doing == "unmark"
         assert must_repair or is_mended or not is_damaged, "a node that lost what it promised does not vote"
         self._check_snapshots(life)
         must_end = self.promised if lost_power else self.committed
         limits = [self.repaired_from] * self.must_repair + [self.rotten] * (self.rotten is not None)
-        self._check_records(life, min([must_end, *limits]))
+        self._check_records(life, min([must_end, *limits, *[0] * (must_repair and is_cut_loose)]))
         life._inherit(self, election, must_repair)
         return life
 
@@ -216,6 +238,8 @@ class MetadataLife:
         for act in self.rng.choices(acts, list(mix.values()), k=self.steps):
             self.doing = act.__name__
             act()
+            if self.spoilt:
+                break  # what a start makes of it is of interest
 
     def vote(self) -> None:
         """In a new epoch; or for a leader that has become known."""
@@ -257,7 +281,13 @@ class MetadataLife:
         self.is_flushing = True
         result_of(self.files_.flush())
         self.promised = max(self.promised, end)
-        self.high_watermark = max(self.high_watermark, self.rng.randint(self.high_watermark, self.promised))
+        committed = self.rng.randint(self.high_watermark, self.promised)
+        self.high_watermark = max(self.high_watermark, self._batch_start(committed))
+
+    def _batch_start(self, offset: int) -> int:
+        """Where the batch that holds a record begins: what counts as committed are whole batches."""
+        found = self.log.segments[self.log.segments.index_of(offset)].find(offset)
+        return offset if found is None else min(offset, found[1].base_offset)
 
     def rot(self) -> None:
         """The disk damages a record that it said was durable."""
@@ -271,8 +301,62 @@ class MetadataLife:
         assert found is not None
         path = segment.path(".log")
         if not self.disk.platter.inode(path).is_dirty:
-            self.disk.platter.flip(path, found[0] + found[1].size_in_bytes - 1)
+            at = self.rng.choice((7, 15, found[1].size_in_bytes - 1))  # no checksum is of offset and epoch
+            self.disk.platter.flip(path, found[0] + at)
             self.rotten = found[1].base_offset
+
+    def spoil(self) -> None:
+        """The disk damages another file. Then the node dies in the middle of a vote, or lives."""
+        if self.rotten is None and self.epoch and not self.must_repair:
+            self.flush()
+            ways = {"votes": self._spoil_votes, "end": self._spoil_end, "snapshot": self._spoil_snapshot}
+            way = "snapshot" if self.snapshots else self.rng.choice(("votes", "end"))
+            if ways[way]():
+                self.spoilt = way
+                self.vote()
+
+    def _spoil_votes(self) -> bool:
+        path = f"{self.log.directory}/{QUORUM_STATE}"
+        content = self.disk.platter.inode(path).content
+        digits = [at for at, byte in enumerate(content) if chr(byte).isdigit() and at < content.index(b"}")]
+        self._change(path, self.rng.choice(digits), lambda digit: digit ^ 1)  # another digit
+        return True
+
+    def _spoil_end(self) -> bool:
+        """The note of how far the log was synced goes, and with it the end of the log, between two batches."""
+        damage(self.disk.platter, f"{self.log.directory}/{DURABLE_END_FILE}", "lost", self.rng)
+        segment = self.log.segments.active
+        starts = [header.base_offset for _, header in scan_headers(segment.file, 0, segment.size)]
+        if starts and not self.disk.platter.inode(segment.path(".log")).is_dirty:
+            self.rotten = self.rng.choice(starts)
+            found = segment.find(self.rotten)
+            assert found is not None
+            damage(self.disk.platter, segment.path(".log"), "cut", self.rng, at=found[0])
+        return True
+
+    def _spoil_snapshot(self) -> bool:
+        """The newest is cut between two batches, or has the name of another."""
+        newest = max(self.snapshots, default=None)
+        if newest is None:
+            return False
+        path = f"{self.log.directory}/{newest.offset:020d}-{newest.epoch:010d}.checkpoint"
+        if self.rng.random() < 0.5:
+            content = self.disk.platter.inode(path).content
+            at = self.rng.choice([0, *(position for position, _ in iter_batches(content))])
+            damage(self.disk.platter, path, "cut", self.rng, at=at)
+        else:
+            renamed = f"{self.log.directory}/{newest.offset + self.rng.choice((1, 10**15)):020d}-{newest.epoch:010d}"
+            entries = self.disk.platter.directory(self.log.directory)
+            for names in (entries.entries, entries.durable):
+                names[f"{basename(renamed)}.checkpoint"] = names.pop(basename(path))
+        del self.snapshots[newest]
+        return True
+
+    def _change(self, path: str, at: int, change: Callable[[int], int]) -> None:
+        inode = self.disk.platter.inode(path)
+        content = bytearray(inode.content)
+        content[at] = change(content[at])
+        inode.become(content)
 
     def truncate(self) -> None:
         """What was not committed contradicts the leader's log."""
@@ -280,8 +364,7 @@ class MetadataLife:
         if not bases:
             return
         offset = self.rng.choice(bases)
-        found = self.log.segments[self.log.segments.index_of(offset)].find(offset)
-        low = offset if found is None else min(offset, found[1].base_offset)
+        low = self._batch_start(offset)
         self.committed, self.promised = min(self.committed, low), min(self.promised, low)
         self.high_watermark = min(self.high_watermark, low)
         result_of(self.files_.truncate_to(offset))
@@ -313,9 +396,7 @@ class MetadataLife:
         self.epoch += 1
         snapshot_id = OffsetAndEpoch(offset, self.epoch)
         self.vote()
-        data = bytearray()
-        for at, value in enumerate(state_at(offset)):
-            data += build_batch([Record(0, NOW_MS, None, value)], base_offset=at)
+        data = encode_snapshot(snapshot_id, state_at(offset), NOW_MS)
         half = len(data) // 2
         self.files_.write_snapshot_part(do.WriteSnapshot(snapshot_id, 0, bytes(data[:half])))
         self.files_.write_snapshot_part(do.WriteSnapshot(snapshot_id, half, bytes(data[half:])))
@@ -339,8 +420,8 @@ class MetadataLife:
 
     def repair(self) -> None:
         """The leader's records took the place of what was damaged."""
-        if not self.epoch:
-            self.vote()
+        if not self.epoch or all(state.epoch < self.epoch for state in self.votes):
+            self.vote()  # the leader's epoch
         self.append()
         result_of(self.files_.flush())
         self.doing = "unmark"

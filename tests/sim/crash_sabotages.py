@@ -9,7 +9,11 @@ from typing import Any
 from crash_scenarios import explore_any
 from planted.registry import Suite
 
-from minikafka.broker.drivers.metadata_log import MetadataLog, snapshot_values
+from minikafka.broker.drivers import metadata_log, metadata_snapshots
+from minikafka.broker.drivers.metadata_log import MetadataLog
+from minikafka.broker.drivers.metadata_snapshots import decode_snapshot
+from minikafka.records.batch import iter_batches
+from minikafka.records.control import control_type
 from minikafka.storage import log_dir, recovery, snapshots
 from minikafka.storage.appending import Appender
 from minikafka.storage.compaction import CompactionJob
@@ -316,11 +320,11 @@ async def the_log_goes_before_the_snapshot_is_durable(files: MetadataLog, snapsh
     data = bytes(files._part)
     files._log.truncate_fully_and_start_at(snapshot_id.offset)
     await files.flush()
-    files._disk.write_atomic(files._snapshot_path(snapshot_id), data)
-    return snapshot_values(data)
+    files._snapshots.store(snapshot_id, data)
+    return decode_snapshot(data, snapshot_id)
 
 
-@SUITE.replaces(_Loader, "_must_reach", seed=14)
+@SUITE.replaces(_Loader, "_must_reach", seed=78)
 def any_damage_to_the_quorums_log_is_a_torn_tail(loader: _Loader) -> int:
     """What was synced, and acknowledged, is cut as if it had not been: the node votes without it."""
     return 0
@@ -342,3 +346,36 @@ def the_durable_end_does_not_fall_with_the_log(durable_end: DurableEnd, offset: 
 @SUITE.replaces(MetadataLog, "flush", seed=12)
 async def records_count_as_synced_when_they_are_written(files: MetadataLog) -> None:
     """A node claims records of the quorum that a power cut takes from it."""
+
+
+@SUITE.replaces(_Loader, "_check_place", seed=78)
+def a_batch_is_where_and_of_when_it_says(*_arguments: Any) -> None:
+    """One bit of a batch's offset makes a gap, one of its epoch makes the log the most complete of all."""
+
+
+@SUITE.plants(seed=398)
+def a_snapshot_may_end_anywhere(patch: Any) -> None:
+    """A snapshot that was emptied, or cut between two batches, passes for a whole one: topics are gone."""
+
+    def check(data: bytes, _snapshot_id: Any) -> list[Any]:
+        return [(at, header) for at, header in iter_batches(data) if not header.is_control]
+
+    patch.setattr(metadata_snapshots, "check_snapshot", check)
+
+
+@SUITE.plants(seed=334)
+def a_snapshot_is_what_its_name_says(patch: Any) -> None:
+    """An older snapshot under the name of a later one takes the place of the log."""
+    patch.setattr(metadata_snapshots, "_check_control", lambda record, *_: control_type(record))
+
+
+@SUITE.replaces(MetadataLog, "_has_lost_durable_end", seed=46)
+def a_durable_end_that_is_gone_was_never_noted(_files: Any, _durable_end: Any, *, has_registered: bool) -> bool:
+    """With it goes the end of the log, between two batches, and the node votes without it."""
+    return False
+
+
+@SUITE.plants(seed=14)
+def a_vote_is_believed_as_it_is_read(patch: Any) -> None:
+    """Another digit is another epoch: the node votes again where it has voted, or waits for one that never comes."""
+    patch.setattr(metadata_log, "without_checksum", lambda data: data.splitlines()[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from random import Random
 from unittest.mock import Mock, patch
@@ -21,7 +22,8 @@ from crash_moves import MovingLife
 from crash_registrations import RegisteredLife
 from crash_topics import TopicLife
 
-from minikafka.broker.drivers import metadata_log
+from minikafka.broker.drivers import metadata_log, metadata_snapshots
+from minikafka.storage import durable_end
 from minikafka.testing.disk import MountedDisk
 
 STEPS = 12
@@ -47,7 +49,10 @@ SCENARIOS: dict[str, Birth] = {
 def explore(name: str, seed: int, limit: int = STATES_PER_LIFE) -> Explorer:
     """One life of a scenario, and all the lives that come of it; AssertionError with what led to a broken promise."""
     explorer = Explorer(seed, limit=limit)
-    with patch.object(metadata_log, "log", Mock()):
+    silenced = (metadata_log, metadata_snapshots, durable_end)
+    with ExitStack() as stack:
+        for module in silenced:
+            stack.enter_context(patch.object(module, "log", Mock()))
         explorer.explore(SCENARIOS[name])
     return explorer
 

@@ -1,6 +1,7 @@
 """The thin asyncio around the pure machines: each driver feeds one of them and does what it says.
 
 - ``raft``, ``metadata_log``      the metadata quorum and its files
+- ``metadata_snapshots``          its snapshots, and how their files show that they are whole
 - ``metadata``                    committed records as images and deltas
 - ``controller``                  the active controller, where this node is it
 - ``controller_client``           how to reach the active controller, wherever it is

@@ -1,19 +1,23 @@
 """The metadata quorum's files: the log ``__cluster_metadata-0``, its snapshots, and ``quorum-state``.
 
-The log is an ordinary one; the value of each record is an encoded metadata record. A snapshot
-``<offset>-<epoch>.checkpoint`` holds the image just below its offset, as record batches too, so that what dumps a
-segment can dump it. Everything the quorum relies on is fsynced before the promise that depends on it leaves.
+The log is an ordinary one; the value of each record is an encoded metadata record. Snapshots are in
+:mod:`.metadata_snapshots`. Everything the quorum relies on is fsynced before the promise that depends on it leaves.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import structlog
 
+from minikafka.broker.drivers.metadata_snapshots import (
+    DamagedSnapshotError,
+    MetadataSnapshots,
+    decode_snapshot,
+    encode_snapshot,
+)
 from minikafka.broker.threads import RunInThread
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import NO_EPOCH, OffsetAndEpoch
@@ -25,8 +29,10 @@ from minikafka.records.control import build_leader_change
 from minikafka.records.read import iter_records
 from minikafka.records.record import Record
 from minikafka.storage.aside import replace_file
+from minikafka.storage.checkpoints import with_checksum, without_checksum
 from minikafka.storage.damage import REFETCH_FILE
 from minikafka.storage.disk import Disk
+from minikafka.storage.durable_end import DURABLE_END_FILE, DurableEnd
 from minikafka.storage.errors import BadBatchError, Corruption, StorageFailure, is_passing
 from minikafka.storage.log import Log
 
@@ -37,8 +43,6 @@ REPAIR_MARK: Final = "repair-in-progress"
 NEW_MARK: Final = "new-voter"
 """Nothing was here when this node first started: its vote counts only beside those of all others until its log is whole
 (decision 0013)."""
-SNAPSHOT_RECORDS_PER_BATCH: Final = 1_000
-_SNAPSHOT_NAME: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
 
 class DamagedMetadataLogError(StorageFailure):
@@ -64,6 +68,7 @@ class MetadataLog:
     ) -> None:
         self._directory = directory
         self._log = metadata_log
+        self._snapshots = MetadataSnapshots(disk, directory)
         self._disk = disk
         self._run_in_thread = run_in_thread
         self._run_beside = beside
@@ -73,43 +78,62 @@ class MetadataLog:
 
     # -- recovery ---------------------------------------------------------------------------------------------------
 
-    def recover(self, *, is_alone: bool = False, is_voter: bool = True) -> tuple[LogSummary, ElectionState, bool]:
+    def recover(
+        self, *, is_alone: bool = False, is_voter: bool = True, has_registered: bool = False
+    ) -> tuple[LogSummary, ElectionState, bool]:
         """What the machine starts from, and whether this node must not vote until its log is repaired.
 
         ``is_alone``: it is the only voter, and nobody can repair its log; StorageFailure, with what to do, when it is
-        damaged.
+        damaged. ``has_registered``: a node that used the log directories was a member of the cluster.
         """
-        self._log.flush()  # the name of the directory too: a vote in a directory that is lost was not given
+        election = self._read_election()
+        self._snapshots.put_damaged_aside()
         damage = self._log.corruption
+        if self._log.durable_end is not None:
+            if self._has_lost_durable_end(self._log.durable_end, has_registered=has_registered):
+                self._mark_for_repair(f"nothing tells how far it was synced ({DURABLE_END_FILE})")
+            self._log.durable_end.begin()
+        self._log.flush()  # the name of the directory too: a vote in a directory that is lost was not given
         if is_alone:
             self._check_alone(damage)
         if damage is not None:
             log.error("the metadata log is damaged; it is fetched again from there on", why=str(damage))
             self._log.truncate_to(damage.offset)
-        summary = self._summary(self._sound_snapshots())
-        is_broken = summary is None
+            self._mark_for_repair(str(damage))
+        summary = self._summary()
         if summary is None:
             if is_alone:
                 raise self._beyond_repair("its snapshots and its log contradict each other")
+            self._mark_for_repair("its snapshots and its log contradict each other")
             self._log.truncate_fully_and_start_at(0)
             summary = LogSummary()
-        election = self._read_election()
-        is_lost = summary.log_end_offset > 0 and (election is None or election.epoch < summary.last_epoch)
-        if is_lost and is_alone:  # nobody else was promised anything
-            election, is_lost = ElectionState(summary.last_epoch), False
-        must_repair = self._disk.exists(self._path(REPAIR_MARK)) or damage is not None
+        if summary.log_end_offset > 0 and (election is None or election.epoch < summary.last_epoch):
+            if is_alone:  # nobody else was promised anything
+                election = ElectionState(summary.last_epoch)
+            else:
+                self._mark_for_repair(f"its votes are not known ({QUORUM_STATE})")
+        must_repair = self._disk.exists(self._path(REPAIR_MARK))
         if is_voter and not is_alone:
-            is_blank = summary.log_end_offset == 0 and election is None and not (must_repair or is_broken)
+            is_blank = summary.log_end_offset == 0 and election is None and not must_repair
             self.is_new = self._note_new(is_blank=is_blank)
-        if must_repair or is_broken or is_lost:
+        if must_repair:
             log.error(
                 "this node does not vote until the quorum's leader has repaired its metadata log",
                 directory=self._directory,
                 remedy="if most voters say so, none can be elected: see 'No controller' in docs/operations.md",
             )
-            self._disk.write_atomic(self._path(REPAIR_MARK), b"")
-            return summary, election or ElectionState(), True
-        return summary, election or ElectionState(), False
+        return summary, election or ElectionState(), must_repair
+
+    def _has_lost_durable_end(self, durable_end: DurableEnd, *, has_registered: bool) -> bool:
+        """It is noted from a start on that finds nothing, before the first record and the first vote."""
+        is_used = self._log.log_end_offset > 0 or self._disk.exists(self._path(QUORUM_STATE))
+        return not durable_end.is_known and (is_used or has_registered or bool(self._snapshots.found()))
+
+    def _mark_for_repair(self, why: str) -> None:
+        """Durable, before anything that tells of the damage goes."""
+        if not self._disk.exists(self._path(REPAIR_MARK)):
+            log.error("the metadata log must be repaired", directory=self._directory, why=why)
+            self._disk.write_atomic(self._path(REPAIR_MARK), f"{why}\n".encode())
 
     def _note_new(self, *, is_blank: bool) -> bool:
         if is_blank and not self._disk.exists(self._path(NEW_MARK)):
@@ -120,7 +144,8 @@ class MetadataLog:
         if damage is not None:
             raise self._beyond_repair(str(damage))
         if self._disk.exists(self._path(REPAIR_MARK)):
-            raise self._beyond_repair(f"it is missing, or was found damaged before ({REPAIR_MARK})")
+            why = self._disk.read_bytes(self._path(REPAIR_MARK)).decode(errors="replace").strip()
+            raise self._beyond_repair(f"{why or 'it was found damaged before'} ({REPAIR_MARK})")
 
     def _beyond_repair(self, why: str) -> StorageFailure:
         return StorageFailure(
@@ -129,8 +154,9 @@ class MetadataLog:
             "the node again: it goes on with what is left, and later changes of topics and settings are lost"
         )
 
-    def _summary(self, snapshots: Sequence[Snapshot]) -> LogSummary | None:
+    def _summary(self) -> LogSummary | None:
         """What log and snapshots are together; None when they contradict each other."""
+        snapshots = self._snapshots.found()
         if snapshots:
             offset, epoch = snapshots[-1].snapshot_id
             end, start = self._log.log_end_offset, self._log.log_start_offset
@@ -143,30 +169,13 @@ class MetadataLog:
             log.error("the metadata log makes no sense; all of it is fetched again", why=str(error))
             return None
 
-    def _sound_snapshots(self) -> list[Snapshot]:
-        """The finished snapshots up to the newest that can be read; damaged ones are put aside."""
-        snapshots = list(self._snapshots())
-        while snapshots:
-            path = self._snapshot_path(snapshots[-1].snapshot_id)
-            try:
-                snapshot_values(self._disk.read_bytes(path))
-            except (ValueError, KafkaError, OSError) as error:
-                if isinstance(error, OSError) and is_passing(error):
-                    raise
-                log.error("a metadata snapshot is damaged and put aside", path=path, why=str(error))
-                self._disk.rename(path, path + ".damaged")
-                snapshots.pop()
-            else:
-                break
-        return snapshots
-
     def _read_election(self) -> ElectionState | None:
         """What this node promised; None when that is not known (any more)."""
         path = self._path(QUORUM_STATE)
-        if not self._disk.exists(path):
-            return None
         try:
-            return ElectionState.from_quorum_state(json.loads(self._disk.read_bytes(path)))
+            return ElectionState.from_quorum_state(json.loads(without_checksum(self._disk.read_bytes(path))))
+        except FileNotFoundError:
+            return None
         except (ValueError, AttributeError, RecursionError, OSError) as error:
             if isinstance(error, OSError) and is_passing(error):
                 raise
@@ -223,12 +232,10 @@ class MetadataLog:
         if job is not None:
             await self._run_in_thread(job.run)
             self._log.complete_deletion(job)
-        for snapshot in list(self._snapshots()):
-            if snapshot.snapshot_id.offset < offset:
-                self._disk.unlink(self._snapshot_path(snapshot.snapshot_id))
+        self._snapshots.remove(below=offset)
 
     def read(self, offset: int, max_bytes: int) -> bytes:
-        """Whole batches from ``offset`` on, at least one; empty at the end of the log."""
+        """Whole batches from ``offset`` on, where one begins; at least one, but none at the end of the log."""
         if offset >= self._log.log_end_offset:
             return b""
         try:
@@ -248,20 +255,18 @@ class MetadataLog:
         return data
 
     def _check(self, data: bytes, offset: int) -> None:
-        """ValueError unless these are the batches from ``offset`` on, whoever wrote them.
+        """ValueError unless these are the batches from ``offset`` on, where one begins, whoever wrote them.
 
         They are few, and the whole cluster follows them: what this process wrote itself is not believed either.
         """
-        expected = None
         for span in batch_spans(data):
-            is_next = (
-                span.base_offset <= offset <= span.last_offset if expected is None else span.base_offset == expected
-            )
-            if not is_next or self._log.epoch_for_offset(span.last_offset) not in (span.leader_epoch, NO_EPOCH):
+            epoch = self._log.epoch_for_offset(offset)
+            if span.base_offset != offset or epoch not in (span.leader_epoch, NO_EPOCH):
                 raise ValueError(
-                    f"a batch at offset {span.base_offset} of epoch {span.leader_epoch} is not where it was"
+                    f"a batch at offset {span.base_offset} of epoch {span.leader_epoch} is where one at {offset} of "
+                    f"epoch {epoch} was"
                 )
-            expected = span.last_offset + 1
+            offset = span.last_offset + 1
 
     def _damaged(self, offset: int, why: str) -> DamagedMetadataLogError:
         """Mark the log, and say what comes of it."""
@@ -273,7 +278,10 @@ class MetadataLog:
         )
 
     def records(self, start_offset: int, end_offset: int) -> Iterator[tuple[int, int, bytes]]:
-        """(offset, leader epoch, value) of the metadata records in a range; control records are left out."""
+        """(offset, leader epoch, value) of the metadata records in a range; control records are left out.
+
+        A batch begins at ``start_offset``; what counts as committed, and what a snapshot covers, are whole batches.
+        """
         offset = start_offset
         while offset < end_offset:
             data = self.read(offset, 1 << 20)
@@ -295,42 +303,23 @@ class MetadataLog:
 
     def latest_snapshot(self) -> tuple[OffsetAndEpoch, list[bytes]] | None:
         """The newest finished snapshot's id and record values."""
-        snapshots = list(self._snapshots())
-        if not snapshots:
-            return None
-        data = self._disk.read_bytes(self._snapshot_path(snapshots[-1].snapshot_id))
-        return snapshots[-1].snapshot_id, snapshot_values(data)
+        found = self._snapshots.found()
+        return (found[-1].snapshot_id, self._snapshots.load(found[-1].snapshot_id)) if found else None
 
     async def write_snapshot(self, snapshot_id: OffsetAndEpoch, values: Sequence[bytes]) -> Snapshot:
         """Write a snapshot of the applied state, durably."""
-        data = bytearray()
-        now_ms = self._wall_ms()
-        for start in range(0, len(values), SNAPSHOT_RECORDS_PER_BATCH):
-            part = values[start : start + SNAPSHOT_RECORDS_PER_BATCH]
-            data += build_batch([Record(0, now_ms, None, value) for value in part], base_offset=start)
-        path = self._snapshot_path(snapshot_id)
-        await self._run_beside(lambda: self._disk.write_atomic(path, data))
+        data = encode_snapshot(snapshot_id, values, self._wall_ms())
+        await self._run_beside(lambda: self._snapshots.store(snapshot_id, data))
         return Snapshot(snapshot_id, len(data))
 
     def read_snapshot(self, snapshot_id: OffsetAndEpoch, position: int, max_bytes: int) -> bytes:
         """A part of a snapshot's file. DamagedMetadataLogError, before the first part leaves, if it is damaged."""
-        if position == 0:
-            self._check_snapshot(snapshot_id)
-        file = self._disk.open_read(self._snapshot_path(snapshot_id))
         try:
-            return file.pread(max_bytes, position)
-        finally:
-            file.close()
-
-    def _check_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
-        path = self._snapshot_path(snapshot_id)
-        try:
-            batch_spans(self._disk.read_bytes(path))
-        except (ValueError, KafkaError, OSError) as error:
-            if isinstance(error, OSError) and is_passing(error):
-                raise
+            return self._snapshots.read(snapshot_id, position, max_bytes)
+        except DamagedSnapshotError as error:
             raise DamagedMetadataLogError(
-                f"the snapshot {path} cannot be read: {error}. The node starts again, and puts it aside"
+                f"the metadata snapshot {snapshot_id.offset}-{snapshot_id.epoch} in {self._directory} cannot be read: "
+                f"{error}. The node starts again, and puts it aside"
             ) from error
 
     def write_snapshot_part(self, effect: do.WriteSnapshot) -> None:
@@ -342,15 +331,15 @@ class MetadataLog:
 
     async def install_snapshot(self, snapshot_id: OffsetAndEpoch) -> list[bytes]:
         """The received snapshot is complete: keep it, and let the log begin behind it. Its record values."""
+        data = bytes(self._part)
         try:
-            values = snapshot_values(bytes(self._part))
-        except (ValueError, KafkaError) as error:
+            values = decode_snapshot(data, snapshot_id)
+        except DamagedSnapshotError as error:
             raise StorageFailure(
                 f"the snapshot {snapshot_id.offset} that came from the quorum's leader is damaged: {error}; start the "
                 "node again, and it asks for it once more"
             ) from error
-        path, data = self._snapshot_path(snapshot_id), bytes(self._part)
-        await self._run_in_thread(lambda: self._disk.write_atomic(path, data))
+        await self._run_in_thread(lambda: self._snapshots.store(snapshot_id, data))
         self._part = bytearray()
         job = self._log.prepare_restart(snapshot_id.offset)
         await self._run_in_thread(job.run)
@@ -362,7 +351,7 @@ class MetadataLog:
 
     async def persist_election(self, state: ElectionState) -> None:
         """Replace ``quorum-state``, durably."""
-        data = json.dumps(state.to_quorum_state()).encode()
+        data = with_checksum(json.dumps(state.to_quorum_state()).encode() + b"\n")
         await self._run_in_thread(lambda: replace_file(self._disk, self._path(QUORUM_STATE), data))
 
     async def remove_repair_mark(self) -> None:
@@ -373,16 +362,6 @@ class MetadataLog:
             self._disk.unlink(path)
         if marks:
             await self._run_in_thread(lambda: self._disk.fsync_dir(self._directory))
-
-    def _snapshots(self) -> Iterator[Snapshot]:
-        for name in sorted(self._disk.listdir(self._directory)):
-            match = _SNAPSHOT_NAME.fullmatch(name)
-            if match is not None:
-                snapshot_id = OffsetAndEpoch(int(match[1]), int(match[2]))
-                yield Snapshot(snapshot_id, self._disk.size(self._path(name)))
-
-    def _snapshot_path(self, snapshot_id: OffsetAndEpoch) -> str:
-        return self._path(f"{snapshot_id.offset:020d}-{snapshot_id.epoch:010d}.checkpoint")
 
     def _path(self, name: str) -> str:
         return f"{self._directory}/{name}"
@@ -400,7 +379,7 @@ def _is_about_files(error: KafkaError | OSError) -> bool:
 def mark_missing(disk: Disk, directory: str) -> None:
     """There was a metadata log in ``directory``: one made anew does not vote before it was repaired. Durable."""
     disk.mkdir(directory)
-    disk.write_atomic(f"{directory}/{REPAIR_MARK}", b"")
+    disk.write_atomic(f"{directory}/{REPAIR_MARK}", b"it is missing\n")
 
 
 def batch_spans(data: bytes) -> list[BatchSpan]:
@@ -415,14 +394,3 @@ def batch_spans(data: bytes) -> list[BatchSpan]:
     if end != len(data):
         raise ValueError(f"{len(data) - end} bytes behind the last whole batch")
     return spans
-
-
-def snapshot_values(data: bytes) -> list[bytes]:
-    """The record values of a snapshot file; ValueError when it is damaged."""
-    batch_spans(data)
-    values = []
-    for position, header in iter_batches(data):
-        for record in iter_records(data, position, header):
-            assert record.value is not None
-            values.append(record.value)
-    return values
