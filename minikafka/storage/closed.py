@@ -47,6 +47,12 @@ def check_listed(
     segment_list.remove(missing, shrinking=short)  # the mark says it from now on
 
 
+def check_start(damage: DamageFound, first: Segment, log_start_offset: int, noted: int | None) -> None:
+    """A log that begins behind its noted beginning lost its first segment, unless it starts behind that anyway."""
+    if noted is not None and first.base_offset > max(noted, log_start_offset):
+        damage.mark(max(noted, log_start_offset), f"the log began at offset {noted}, not at {first.base_offset}")
+
+
 def check_unlisted(
     damage: DamageFound,
     segments: Sequence[Segment],

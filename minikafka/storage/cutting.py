@@ -16,6 +16,7 @@ A deletion at the start has three parts, too: ``prepare_deletion``, :meth:`Delet
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
@@ -68,7 +69,7 @@ class Cutter:
                 last=log.segments.active.copy(SegmentCache()),
                 dropped=_taken_out(dropped),
                 touched=log.producers.since(floor),
-                lower_recorded=log.lower_recorded(floor, end_floor),
+                lower_recorded=log.lower_recorded(floor, end_floor, log.segments[0].base_offset),
                 removal=log.segment_list.take_off(
                     [segment.base_offset for segment in dropped], shrinking=[log.active_base_offset]
                 ),
@@ -85,6 +86,7 @@ class Cutter:
         log.commit()
         assert self._job is None, "a cut is under way"
         log.flusher.forget_since(0)
+        lower_recorded = log.lower_recorded(0, 0, offset)
         dropped = _taken_out(log.segments)
         log.segments.replace_all(log.loaded_segment(offset, 0, offset))
         log.epochs.clear()
@@ -97,7 +99,7 @@ class Cutter:
                 last=log.segments.active.copy(SegmentCache()),
                 dropped=dropped,
                 touched=[],
-                lower_recorded=log.lower_recorded(0, 0),
+                lower_recorded=lower_recorded,
                 removal=log.segment_list.take_off(segment.base_offset for segment in dropped),
             ),
             0,
@@ -121,6 +123,7 @@ class Cutter:
         log.recovery_point = min(log.recovery_point, job.end_offset)
         self._end_at(job.end_offset)
         log.end_slot.note(job.reached)
+        log.end_slot.note_start(log.segments[0].base_offset)
         if isinstance(job.producers, ProducerState):
             log.producers = job.producers
         else:
@@ -232,7 +235,8 @@ class Cutter:
         with log.guard("delete segments of"):
             self.maybe_increment_log_start_offset(log.segments[count].base_offset)
         going = log.segments.closed[:count]
-        return DeletionJob(going, log.segment_list.take_off(segment.base_offset for segment in going))
+        removal = log.segment_list.take_off(segment.base_offset for segment in going)
+        return DeletionJob(going, removal, partial(log.end_slot.raise_start, log.segments[count].base_offset))
 
     def complete_deletion(self, job: DeletionJob) -> int:
         """The job has run: take the files away, but for what was cut or rewritten meanwhile; how many segments went."""
@@ -248,6 +252,7 @@ class Cutter:
                 for segment in log.segments.drop_first(count):
                     log.discard(segment)
                 log.snapshots.remove(below=log.segments[0].base_offset)
+            log.end_slot.note_start(log.segments[0].base_offset)
         return count
 
     def delete_old_segments(self, high_watermark: int, wall_ms: int) -> int:

@@ -43,7 +43,7 @@ from minikafka.storage.durable_end import DurableEnd
 from minikafka.storage.epochs import EpochEntry
 from minikafka.storage.errors import BadBatchError, Corruption, IllegalLogState, StorageFailure, is_missing, is_passing
 from minikafka.storage.flush import Flusher, FlushJob
-from minikafka.storage.log_ends import NOT_NOTED, UnknownEnd
+from minikafka.storage.log_ends import NOT_NOTED, Noted, UnknownEnd
 from minikafka.storage.read_jobs import ReadJob
 from minikafka.storage.reading import Reader
 from minikafka.storage.recovery import LastStop, LoadedLog, load_log
@@ -178,7 +178,7 @@ class Log:
         log_start_offset: int | None = 0,
         recovery_point: int = 0,
         high_watermark: int = 0,
-        noted_end: int | None = None,
+        noted: Noted | None = None,
         is_clean: bool = False,
         was_killed: bool = False,
         cache: SegmentCache | None = None,
@@ -188,7 +188,7 @@ class Log:
         config = config or LogConfig()
         cache = cache or SegmentCache()
         disk.mkdir(directory)
-        last_stop = LastStop(log_start_offset, recovery_point, high_watermark, noted_end, is_clean, was_killed)
+        last_stop = LastStop(log_start_offset, recovery_point, high_watermark, noted, is_clean, was_killed)
         loaded = load_log(disk, directory, config, cache, last_stop)
         return cls(disk, directory, topic_partition, topic_id, config, loaded, cache, hooks or LogHooks())
 
@@ -330,16 +330,21 @@ class Log:
         if self.cut_floor is not None:
             raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, f"{self.topic_partition} is being truncated; try again")
 
-    def lower_recorded(self, floor: int, end_floor: int) -> Callable[[], None]:
+    def lower_recorded(self, floor: int, end_floor: int, start: int) -> Callable[[], None]:
         """After a crash, what is to be cut must not pass for durable, or for lost when it is above ``end_floor``.
+
+        Nor when it is below ``start``, where the first segment will begin.
 
         Tells the disk when called, in any thread.
         """
         lower_checkpoints, slot = self._hooks.lower_recorded(floor), self.end_slot
+        first = self.segments[0].base_offset
 
         def lower() -> None:
             lower_checkpoints()
             slot.lower(end_floor)
+            if start > first:
+                slot.raise_start(start)
 
         return lower
 

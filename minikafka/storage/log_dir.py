@@ -34,7 +34,7 @@ from minikafka.storage.errors import StorageFailure, is_passing
 from minikafka.storage.found import find_directories
 from minikafka.storage.future_logs import FutureLogs
 from minikafka.storage.log import Log, LogHooks
-from minikafka.storage.log_ends import LOG_ENDS_FILE, LogEnds, LogKey, read_log_ends
+from minikafka.storage.log_ends import LOG_ENDS_FILE, LogEnds, LogKey, Noted, read_log_ends
 from minikafka.storage.meta import (
     META_FILE,
     META_REMEDY,
@@ -82,7 +82,7 @@ class LogDir:
         self._checkpoints = DirectoryCheckpoints(disk, path)
         self.ends = LogEnds(disk, path)
         self._found_deleted: list[str] = []
-        self._noted_ends: Mapping[LogKey, int] = {}
+        self._noted: Mapping[LogKey, Noted] = {}
         self._was_killed = False
         self._lock: Lock | None = None
         try:
@@ -143,7 +143,7 @@ class LogDir:
         self.unusable, self.strays, self.futures.found = found.unusable, found.strays, found.futures
         self.deleted_ids = found.deleted_ids
         self._found_deleted = found.deleted
-        self._noted_ends = read_log_ends(self._disk, self.path, boot_id)
+        self._noted = read_log_ends(self._disk, self.path, boot_id)
         for where in found.logs:
             self._load_log(where, config_for(where))
         self.ends.begin(boot_id, self.logs.values())
@@ -168,7 +168,7 @@ class LogDir:
                 recovery_point=recorded.recovery_points.get(where, 0),
                 log_start_offset=recorded.log_start(where),
                 high_watermark=recorded.high_watermarks.get(where, 0),
-                noted_end=self._noted_ends.get(LogKey(topic_id, where.partition)),
+                noted=self._noted.get(LogKey(topic_id, where.partition)),
             )
         except OSError as error:
             if is_passing(error):
@@ -205,7 +205,7 @@ class LogDir:
         recovery_point: int = 0,
         log_start_offset: int | None = 0,
         high_watermark: int = 0,
-        noted_end: int | None = None,
+        noted: Noted | None = None,
         directory: str | None = None,
         cache: SegmentCache | None = None,
     ) -> Log:
@@ -222,7 +222,7 @@ class LogDir:
             recovery_point=recovery_point,
             log_start_offset=log_start_offset,
             high_watermark=high_watermark,
-            noted_end=noted_end,
+            noted=noted,
             is_clean=is_clean,
             was_killed=was_killed,
             cache=cache or self._cache,
@@ -407,7 +407,7 @@ class LogDir:
             topic_id=topic_id,
             is_clean=False,
             was_killed=self._was_killed,
-            noted_end=self._noted_ends.get(LogKey(topic_id, where.partition)),
+            noted=self._noted.get(LogKey(topic_id, where.partition)),
             directory=directory,
         )
 

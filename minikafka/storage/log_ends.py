@@ -1,27 +1,28 @@
-"""The file ``log-ends`` of a log directory: how far each log in it reached, at the least.
+"""The file ``log-ends`` of a log directory: how far each log in it reached, at the least, and where its files began.
 
 What a killed process wrote is in the page cache, and there as long as the machine runs on. So a start on the same boot
 can tell a log that lost its end from one that was never longer, if it knows how far the log reached. This file tells,
 to the record; the checkpoints do so every few seconds only.
 
-A header of 64 bytes names the boot. Slots of 64 bytes follow: topic id, partition (int32), 28 zeros, log end offset
-(int64), and that xor a key of topic id and partition. A free slot is zeros. A slot that is damaged, or written in part,
-tells nothing, and so does a file of another boot. Therefore the file is never synced: whatever a power cut leaves of
-it, the next boot has another id.
+A header of 64 bytes names the boot. Slots of 64 bytes follow: topic id, partition (int32), 4 zeros, base offset of the
+first segment (int64), and that xor a key of topic id and partition, 8 zeros, log end offset (int64), and that xor the
+key. A free slot is zeros. What is damaged, or written in part, tells nothing, and so does a file of another boot.
+Therefore the file is never synced: whatever a power cut leaves of it, the next boot has another id.
 
-A slot is a lower bound: the log reaches that far, or it is damaged.
+A slot is a bound: the log reaches that far, and begins there or before, or it is damaged.
 
 * An append writes the batches, then the slot, and only then moves the log's end. Nobody hears of a record before that:
   no producer by an answer, no leader by the next fetch.
 * Before a log is cut its slot falls, to where a batch that stays surely ends.
+* Before the first files of a log go its slot says where those begin that stay. A roll changes nothing, nor the cleaner.
 * At a start the old file is in force until a new one, with the ends that were found, has its name. The start itself
   cuts off only what lies behind the slot, or marks the log as damaged first.
 
 A log without a slot that tells may have lost its end after a kill, and is not claimed in the next registration.
 
 A slot that says less than is true harms nobody. One that says more makes a whole log look damaged. So a slot that
-cannot be raised stays as it is, and the process says so once. One that cannot be lowered is a failure of the cut, as a
-checkpoint is that cannot be lowered: nothing is cut. A file that cannot be made at a start is removed.
+cannot say more stays as it is, and the process says so once. One that cannot say less is a failure of the cut, as a
+checkpoint is that cannot be lowered: nothing is cut, no file goes. A file that cannot be made at a start is removed.
 """
 
 from __future__ import annotations
@@ -46,11 +47,12 @@ logger = structlog.get_logger(__name__)
 
 LOG_ENDS_FILE: Final = "log-ends"
 
-_MAGIC: Final = b"ends\x00\x00\x00\x01"
+_MAGIC: Final = b"ends\x00\x00\x00\x02"
 _HEADER: Final = struct.Struct(">8s52sI")
-_SLOT: Final = struct.Struct(">16si28xQQ")
-_END_POSITION: Final = 48  # in a slot
-_pack_end: Final = struct.Struct(">QQ").pack
+_SLOT: Final = struct.Struct(">16si4xQQ8xQQ")
+_START_POSITION: Final = 24  # in a slot
+_END_POSITION: Final = 48
+_pack_offset: Final = struct.Struct(">QQ").pack
 _REMEDY: Final = "none needed: after a kill this node claims no log whose end is not known, and follows others"
 
 
@@ -66,8 +68,16 @@ class LogKey(NamedTuple):
         return int.from_bytes(blake2b(identity, digest_size=8).digest(), "big")
 
 
-def read_log_ends(disk: Disk, directory: str, boot_id: str | None) -> Mapping[LogKey, int]:
-    """Log end offsets that logs in ``directory`` reached on this boot; empty where nothing is known."""
+class Noted(NamedTuple):
+    """What a slot tells of a log."""
+
+    end_offset: int
+    start: int | None
+    """Base offset of its first segment; None where that is not known."""
+
+
+def read_log_ends(disk: Disk, directory: str, boot_id: str | None) -> Mapping[LogKey, Noted]:
+    """What is noted on this boot of the logs in ``directory``; empty where nothing is known."""
     path = f"{directory}/{LOG_ENDS_FILE}"
     try:
         data = disk.read_bytes(path)
@@ -78,13 +88,14 @@ def read_log_ends(disk: Disk, directory: str, boot_id: str | None) -> Mapping[Lo
         return {}
     if boot_id is None or data[: _HEADER.size] != _header(boot_id):
         return {}
-    ends: dict[LogKey, int] = {}
+    ends: dict[LogKey, Noted] = {}
     body = data[_HEADER.size :]
     for at in range(0, len(body) // _SLOT.size * _SLOT.size, _SLOT.size):
-        topic_id, partition, end, check = _SLOT.unpack_from(body, at)
+        topic_id, partition, start, start_check, end, check = _SLOT.unpack_from(body, at)
         key = LogKey(UUID(bytes=topic_id), partition)
         if key.topic_id != ZERO_TOPIC_ID and end ^ check == key.digest():
-            ends[key] = min(end, ends.get(key, end))
+            noted = Noted(end, start if start ^ start_check == key.digest() else None)
+            ends[key] = min(noted, ends.get(key, noted), key=lambda one: one.end_offset)
     return ends
 
 
@@ -99,6 +110,12 @@ class UnknownEnd:
     def lower(self, end_offset: int) -> None:
         """Records from ``end_offset`` on may be cut off now. In any thread; OSError: the disk refuses, do not cut."""
 
+    def note_start(self, base_offset: int) -> None:
+        """The first segment begins there. Nothing is raised."""
+
+    def raise_start(self, base_offset: int) -> None:
+        """Segments before that one may go now. In any thread; OSError: the disk refuses, remove none."""
+
     def free(self) -> None:
         """The log is taken away."""
 
@@ -109,26 +126,36 @@ NOT_NOTED: Final = UnknownEnd()
 class EndSlot(UnknownEnd):
     """The end of one log, in its slot."""
 
-    __slots__ = ("_digest", "_ends", "_file", "_position", "_pwrite")
+    __slots__ = ("_digest", "_ends", "_file", "_position", "_pwrite", "_slot_position")
 
     def __init__(self, ends: LogEnds, file: SlotFile, position: int, key: LogKey) -> None:
         self._ends = ends
         self._file = file  # it is closed with its last holder
         self._pwrite = file.pwrite
+        self._slot_position = position
         self._position = position + _END_POSITION
         self._digest = key.digest()
 
     def note(self, end_offset: int) -> None:
         try:
-            self._pwrite(_pack_end(end_offset, end_offset ^ self._digest), self._position)
+            self._pwrite(_pack_offset(end_offset, end_offset ^ self._digest), self._position)
         except OSError as error:
             self._ends.not_noted(error)
 
     def lower(self, end_offset: int) -> None:
-        self._pwrite(_pack_end(end_offset, end_offset ^ self._digest), self._position)
+        self._pwrite(_pack_offset(end_offset, end_offset ^ self._digest), self._position)
+
+    def note_start(self, base_offset: int) -> None:
+        try:
+            self.raise_start(base_offset)
+        except OSError as error:
+            self._ends.not_noted(error)
+
+    def raise_start(self, base_offset: int) -> None:
+        self._pwrite(_pack_offset(base_offset, base_offset ^ self._digest), self._slot_position + _START_POSITION)
 
     def free(self) -> None:
-        self._ends.free(self._position - _END_POSITION)
+        self._ends.free(self._slot_position)
 
 
 class LogEnds:
@@ -148,7 +175,7 @@ class LogEnds:
         if boot_id is None:
             self._disk.unlink(self._path)
             return
-        content = _header(boot_id) + b"".join(_slot(key, log.log_end_offset) for log, key in noted)
+        content = _header(boot_id) + b"".join(_slot(key, log) for log, key in noted)
         try:
             self._disk.write_bytes(self._path + TEMPORARY_SUFFIX, content)
             self._disk.rename(self._path + TEMPORARY_SUFFIX, self._path)
@@ -171,7 +198,7 @@ class LogEnds:
             position = self._free.pop()
         else:
             position, self._size = self._size, self._size + _SLOT.size
-        self._write(position, _slot(key, log.log_end_offset))
+        self._write(position, _slot(key, log))
         log.end_slot = EndSlot(self, self._file, position, key)
 
     def free(self, position: int) -> None:
@@ -205,5 +232,6 @@ def _header(boot_id: str) -> bytes:
     return _HEADER.pack(_MAGIC, name, crc32(_MAGIC + name))
 
 
-def _slot(key: LogKey, end_offset: int) -> bytes:
-    return _SLOT.pack(key.topic_id.bytes, key.partition, end_offset, end_offset ^ key.digest())
+def _slot(key: LogKey, log: Log) -> bytes:
+    start, end, digest = log.segments[0].base_offset, log.log_end_offset, key.digest()
+    return _SLOT.pack(key.topic_id.bytes, key.partition, start, start ^ digest, end, end ^ digest)

@@ -32,7 +32,7 @@ from minikafka.model import NO_EPOCH
 from minikafka.records.batch import LOG_OVERHEAD, BatchHeader
 from minikafka.storage.aside import CORRUPT_SUFFIX
 from minikafka.storage.batch_index import BatchIndex
-from minikafka.storage.closed import check_closed, check_listed, check_unlisted
+from minikafka.storage.closed import check_closed, check_listed, check_start, check_unlisted
 from minikafka.storage.config import LogConfig
 from minikafka.storage.damage import (
     DamageFound,
@@ -50,6 +50,7 @@ from minikafka.storage.errors import BadBatchError, Corruption
 from minikafka.storage.impostors import drop_stray_segments, rename_impostors
 from minikafka.storage.index import MAX_RELATIVE_OFFSET
 from minikafka.storage.leftovers import log_files, remove_leftovers
+from minikafka.storage.log_ends import Noted
 from minikafka.storage.producer_state import ProducerState
 from minikafka.storage.scan import in_place, scan_batches, scan_headers
 from minikafka.storage.segment import LOG_SUFFIX, MAX_OFFSET, SUFFIXES, Segment, SegmentCache, file_name
@@ -79,12 +80,17 @@ class LastStop(NamedTuple):
     """None where it was recorded and cannot be read: records that were deleted may come back."""
     recovery_point: int = 0
     high_watermark: int = 0
-    noted_end: int | None = None
-    """The log reached that far when the last process ended, see :mod:`.log_ends`; None where that is not known."""
+    noted: Noted | None = None
+    """How far the log reached when the last process ended, and where it began; None where that is not known."""
     is_clean: bool = False
     """It stopped orderly: nothing needs to be verified."""
     was_killed: bool = False
     """It did not, but the machine has run on since. Neither: the machine may have lost power."""
+
+    @property
+    def noted_end(self) -> int | None:
+        """The log reached that far, see :mod:`.log_ends`."""
+        return None if self.noted is None else self.noted.end_offset
 
     @property
     def keeps_writes(self) -> bool:
@@ -123,6 +129,8 @@ class _Loader:
         remove_leftovers(self.disk, self.directory, self.segment_list)
         self._find_segments()
         check_listed(self.damage, self.segment_list, self.segments, self.log_start_offset)
+        if self.segments and self.last_stop.noted is not None:
+            check_start(self.damage, self.segments[0], self.log_start_offset, self.last_stop.noted.start)
         self.knows_epochs = self._load_epochs()
         if self.segments and not self.segment_list.was_readable and self.durable_end is None:
             check_unlisted(self.damage, self.segments, self.log_start_offset, self.recovery_point)

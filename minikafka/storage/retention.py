@@ -41,17 +41,22 @@ class RetentionClock:
 
 
 class DeletionJob:
-    """Takes segments off the list of their log, in a thread; then their files may go. ``error``: the disk refused."""
+    """Takes segments off the list of their log, in a thread; then their files may go. ``error``: the disk refused.
 
-    def __init__(self, segments: Sequence[Segment], removal: Removal) -> None:
+    ``raise_start``: notes where the log will begin.
+    """
+
+    def __init__(self, segments: Sequence[Segment], removal: Removal, raise_start: Callable[[], None]) -> None:
         self.segments = segments
         self.removal = removal
         self.error: OSError | None = None
+        self._raise_start = raise_start
 
     def run(self) -> None:
         """In any thread; nothing is raised."""
         try:
             self.removal.store()
+            self._raise_start()
         except OSError as error:
             self.error = error
 

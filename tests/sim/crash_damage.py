@@ -47,6 +47,7 @@ def check_damages(platter: SimulatedDisk, where: TopicPartition, boot_id: str, s
             found = store.get(where)
             assert found is not None
             how = f"{what}, while the node is down after {'an orderly stop' if is_stopped else 'a kill'},"
+            assert found.log_end_offset <= log.log_end_offset, f"{how} makes no log longer"
             if found.corruption is not None:
                 end = found.corruption.offset
                 assert _served(found, end) == _below(before, end), f"{how} changed nothing below what is said"
@@ -60,7 +61,7 @@ def _served(log: Log, end: int = MAX_OFFSET) -> Batches:
     offset = log.log_start_offset
     while offset < min(end, log.log_end_offset):
         try:
-            data = log.read(offset, 1 << 30).read()
+            data = log.read(offset, 1).read()
         except KafkaError:
             assert log.corruption is not None
             break

@@ -101,7 +101,7 @@ def what_a_killed_process_left_is_not_synced(directory: LogDir) -> None:
 
 
 @SUITE.replaces(Log, "lower_recorded", seed=66)
-def the_bounds_do_not_fall_before_a_cut(log: Log, floor: int) -> Callable[[], None]:
+def the_bounds_do_not_fall_before_a_cut(log: Log, *_bounds: int) -> Callable[[], None]:
     """After a crash, what was cut off still passes for durable."""
     return lambda: None
 
@@ -217,12 +217,12 @@ def segments_are_listed_before_their_names_are_durable(job: FlushJob) -> None:
     _run_flush(job)
 
 
-@SUITE.replaces(recovery, "check_unlisted", seed=42)
+@SUITE.replaces(recovery, "check_unlisted", seed=58)
 def a_log_without_a_list_may_begin_anywhere(*_arguments: Any) -> None:
     """A first segment that is lost right after the first roll is not missed: the log seems to begin later."""
 
 
-@SUITE.replaces(_Loader, "_may_begin_by", seed=42)
+@SUITE.replaces(_Loader, "_may_begin_by", seed=58)
 def an_empty_file_is_a_log_that_begins_there(loader: _Loader) -> int:
     """A foreign file in the place of all others is the log, which seems to have expired up to there."""
     return MAX_OFFSET
@@ -286,22 +286,37 @@ def the_end_of_a_log_is_noted_before_it_is_there(appender: Appender) -> None:
     _commit(appender)
 
 
+@SUITE.replaces(recovery, "check_start", seed=154)
+def a_log_may_begin_behind_its_noted_beginning(*_arguments: Any) -> None:
+    """The list lags behind, and the first segment is lost: the log seems to begin later."""
+
+
+@SUITE.replaces(EndSlot, "raise_start", seed=10)
+def the_noted_beginning_stays_where_files_go(slot: EndSlot, base_offset: int) -> None:
+    """A log that is whole is missed what retention took, or what it dropped to begin where its leader does."""
+
+
 # Offsets, which no checksum covers
 
 
-@SUITE.replaces(_Loader, "_known_end", seed=42)
+@SUITE.replaces(_Loader, "_known_end", seed=58)
 def the_last_batch_may_lie_behind_the_end_of_the_log(loader: _Loader, at: int) -> int | None:
     """The offset of the last batch went up: a hole that looks like the cleaner's."""
     return loader.segments[at + 1].base_offset if at + 1 < len(loader.segments) else None
 
 
-@SUITE.replaces(recovery, "in_place", seed=42)
+@SUITE.replaces(recovery, "in_place", seed=58)
 def an_offset_is_believed_until_the_next_one_is_lower(batches: Any, base_offset: int, known_end: Any) -> Any:
     """Of two batches that cannot both be right the second is blamed, and what the first one says stays."""
     for position, header, _batch in batches:
         check_place(position, header, base_offset, known_end if base_offset < (known_end or 0) else MAX_OFFSET)
         yield position, header
         base_offset = header.next_offset
+
+
+@SUITE.replaces(Segment, "_check_behind", seed=58)
+def a_batch_is_read_without_a_look_at_the_next(segment: Segment, position: int, expected: int) -> None:
+    """A batch whose offset went up is served in the place of the one behind it."""
 
 
 # The quorum's files

@@ -20,7 +20,7 @@ from minikafka.storage.config import LogConfig
 from minikafka.storage.disk import Disk
 from minikafka.storage.errors import StorageFailure
 from minikafka.storage.log import Log
-from minikafka.storage.log_ends import LOG_ENDS_FILE, LogKey, read_log_ends
+from minikafka.storage.log_ends import LOG_ENDS_FILE, LogKey, Noted, read_log_ends
 from minikafka.storage.log_store import LogStore
 from minikafka.storage.registration import Registrations
 from minikafka.testing.disk import KilledInside, Operation, SimulatedDisk
@@ -38,7 +38,8 @@ DIRECTORY: Final = f"{ROOT}/{WHERE}"
 HEADER_BYTES: Final = 64
 SLOT_BYTES: Final = 64
 NOTE_BYTES: Final = 16
-UNUSED: Final = range(20, 48)  # of a slot
+UNUSED: Final = (*range(20, 24), *range(40, 48))  # of a slot
+START: Final = range(24, 40)
 
 
 def open_store(disk: Disk, *roots: str, boot_id: str | None = BOOT, registers: bool = True) -> LogStore:
@@ -67,7 +68,11 @@ def restarted(platter: SimulatedDisk, boot_id: str | None = BOOT) -> Log:
 
 
 def ends(platter: SimulatedDisk) -> dict[LogKey, int]:
-    return dict(read_log_ends(platter.mount(), ROOT, BOOT))
+    return {key: noted.end_offset for key, noted in read_log_ends(platter.mount(), ROOT, BOOT).items()}
+
+
+def starts(platter: SimulatedDisk) -> dict[LogKey, int | None]:
+    return {key: noted.start for key, noted in read_log_ends(platter.mount(), ROOT, BOOT).items()}
 
 
 @pytest.fixture
@@ -248,6 +253,46 @@ def test_a_log_that_is_cut_on_purpose_lacks_nothing_whenever_the_process_is_kill
     assert turns > 3
 
 
+@pytest.mark.spec("P5")
+@pytest.mark.parametrize("is_flushed", [False, True])
+@pytest.mark.parametrize("how", ["restarted", "by retention"])
+def test_a_first_segment_is_missed_that_no_list_has(
+    platter: SimulatedDisk, log: Log, how: str, is_flushed: bool
+) -> None:
+    """There is a list, and no flush since the log began elsewhere: it tells nothing of what follows."""
+    if how == "restarted":
+        log.truncate_fully_and_start_at(50)
+    else:
+        append(log, b"old")
+        log.delete_old_segments(1, 1 << 60)
+    first = log.active_base_offset
+    assert starts(platter) == {KEY: first}
+    append(log, b"first")
+    if is_flushed:
+        log.flush()
+    log.roll()
+    append(log, b"behind")
+    assert restarted(platter.copy()).corruption is None
+    for kind in (".log", ".index", ".timeindex", ".snapshot"):
+        log.disk.unlink(f"{DIRECTORY}/{first:020d}{kind}")
+    log = restarted(platter)
+    assert log.corruption is not None
+    assert log.corruption.offset == first
+
+
+@pytest.mark.spec("P1")
+def test_no_file_goes_while_the_beginning_cannot_be_noted(platter: SimulatedDisk, refuses: Refuses) -> None:
+    """Else a log that is whole would be missed what retention took."""
+    log = open_store(platter.mount(refuses)).create(WHERE, TOPIC_ID, CONFIG)
+    append(log, b"old")
+    refuses.error = errno.EIO
+    with pytest.raises(StorageFailure, match="could not delete segments"):
+        log.delete_old_segments(1, 1 << 60)
+    refuses.error = 0
+    log = restarted(platter)
+    assert (log.corruption, log.segments[0].base_offset) == (None, 0)
+
+
 @pytest.mark.spec("P1")
 @pytest.mark.parametrize("is_started", [False, True], ids=["by the same process", "by the next one"])
 def test_what_a_cut_leaves_is_known(platter: SimulatedDisk, log: Log, is_started: bool) -> None:
@@ -354,6 +399,10 @@ def test_damage_to_a_slot_makes_its_end_unknown_and_no_other(platter: SimulatedD
         if at >= HEADER_BYTES and (at - HEADER_BYTES) % SLOT_BYTES in UNUSED:
             continue
         disk.write_bytes(PATH, whole[:at] + bytes([whole[at] ^ 0x10]) + whole[at + 1 :])
+        if at >= HEADER_BYTES and (at - HEADER_BYTES) % SLOT_BYTES in START:
+            assert ends(platter) == {KEY: 2, LogKey(UUID(int=8), 3): 1}
+            assert sorted(starts(platter).values(), key=str) == [0, None]
+            continue
         left = {} if at < HEADER_BYTES else {LogKey(UUID(int=8), 3): 1} if at < HEADER_BYTES + SLOT_BYTES else {KEY: 2}
         assert ends(platter) == left, at
         disk.write_bytes(PATH, whole[:at])
@@ -430,7 +479,7 @@ def test_a_replica_takes_its_end_to_another_directory(platter: SimulatedDisk) ->
     move.append(move.next_slice(1 << 20).read())
     append(store.complete_move(move, 2), b"c")
     assert read_log_ends(disk, ROOT, BOOT) == {}
-    assert read_log_ends(disk, OTHER_ROOT, BOOT) == {KEY: 3}
+    assert read_log_ends(disk, OTHER_ROOT, BOOT) == {KEY: Noted(3, 0)}
 
 
 # -- a disk that refuses ----------------------------------------------------------------------------------------------
