@@ -206,7 +206,7 @@ class Replicas:
     def on_follower_ahead(
         self, partition: Partition, replica_id: int, high_watermark: int, last_fetched_epoch: int, now_ms: int
     ) -> None:
-        """A follower knows a high watermark beyond this leader's end.
+        """A follower knows as committed what this leader does not have.
 
         Raises KafkaError(KAFKA_STORAGE_ERROR) when the log here is the damaged one: nobody is to be cut to it.
         """
@@ -215,8 +215,8 @@ class Replicas:
         if replica.is_complete(replica_id):
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
-                f"{partition.topic_partition} ends at {partition.log.log_end_offset} on its leader,"
-                f" the high watermark of broker {replica_id} is {high_watermark}",
+                f"the leader of {partition.topic_partition} lacks records below {high_watermark},"
+                f" the high watermark of broker {replica_id}",
             )
 
     def commit_staged(self) -> None:

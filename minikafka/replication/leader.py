@@ -11,8 +11,9 @@ High watermark
     at most the replicas the partition has.
 
 ISR
-    A follower is proposed when its log reaches the high watermark and the start of this leader epoch (row R18); one
-    that was not caught up for longer than the lag time is proposed away (row R19). One proposal is in flight at a time.
+    A follower is proposed when its log reaches the high watermark and the start of this leader epoch (row R18), but not
+    before everybody in the ISR was heard: one of them may know that this leader lacks records (row R26). One that was
+    not caught up for longer than the lag time is proposed away (row R19). One proposal is in flight at a time.
     The driver sends what :meth:`LeaderState.on_follower_fetch` and :meth:`LeaderState.maybe_shrink` return and reports
     back::
 
@@ -219,6 +220,8 @@ class LeaderState:
         if replica.log_end_offset < self.high_watermark or replica.log_end_offset < self.leader_epoch_start_offset:
             return None
         if replica_id not in self.replicas or not self._is_eligible(replica_id, replica.broker_epoch):
+            return None
+        if any(one.is_in_maximal_isr and one.log_end_offset == NO_OFFSET for one in self._remotes):
             return None
         return self._propose(self._isr.committed | {replica_id})
 

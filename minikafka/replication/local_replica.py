@@ -208,14 +208,29 @@ class LocalReplica:
         end_offset = self.log.log_end_offset
         return leader.on_follower_fetch(replica_id, broker_epoch, fetch_offset, log_start_offset, end_offset, now_ms)
 
-    def on_follower_ahead(self, replica_id: int, high_watermark: int, last_fetched_epoch: int, now_ms: int) -> Effects:
-        """A follower knows a high watermark beyond this leader's end (KIP-1166, row R26): committed records are gone.
+    def is_behind(self, high_watermark: int, last_fetched_epoch: int) -> bool:
+        """A follower whose log ends in that epoch knows as committed what is missing in this leader's (row R26)."""
+        return high_watermark > self._shared_end(last_fetched_epoch)
 
-        One that is complete has them: this log is damaged from its end on, and another shall lead. Others may have them
-        no more than this one; they have to follow, and the loss is said, once.
+    def _shared_end(self, last_fetched_epoch: int) -> int:
+        """Where a follower ends at the latest in what this leader has, too.
+
+        That is where the leader's epoch began, for one that has nothing of it: a leader that began with too little may
+        have written more since. -1: an empty log, which may begin anywhere.
         """
-        leader, committed, end = self.leader, self._committed, self.log.log_end_offset
-        if leader is None or committed is None or replica_id not in committed.replicas or high_watermark <= end:
+        leader = self.leader
+        if leader is None or last_fetched_epoch == NO_EPOCH or last_fetched_epoch >= leader.leader_epoch:
+            return self.log.log_end_offset
+        return leader.leader_epoch_start_offset
+
+    def on_follower_ahead(self, replica_id: int, high_watermark: int, last_fetched_epoch: int, now_ms: int) -> Effects:
+        """A follower that this leader is behind of (KIP-1166, row R26): committed records are missing here.
+
+        One that is complete has them: this log is damaged from there on, and another shall lead. Others may have no
+        more than this one; they have to follow, and the loss is said, once.
+        """
+        committed, end = self._committed, self._shared_end(last_fetched_epoch)
+        if self.leader is None or committed is None or replica_id not in committed.replicas or high_watermark <= end:
             return []
         if replica_id in committed.complete:
             if self.condition.is_damaged_from(end):

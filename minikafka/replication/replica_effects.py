@@ -119,7 +119,9 @@ class Saying(Enum):
     LOSS_BY_LEADING = "leading with less than a returning replica knows as committed: no in-sync replica has it"
     FOLLOWER_DIVERGES = "the leader's log differs below the high watermark: this replica is damaged from there on"
     FOLLOWER_FALLS_SHORT = "the leader's log begins behind the end of this in-sync replica: its tail is missing"
-    LEADER_FALLS_SHORT = "the log ends below the high watermark of a complete replica: its tail is missing"
+    LEADER_FALLS_SHORT = (
+        "the log ended below the high watermark of a complete replica when this node began to lead: its tail is missing"
+    )
     EPOCHS_BEYOND_METADATA = "the log has later leader epochs than the cluster's metadata: damage from there on"
 
 

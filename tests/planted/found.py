@@ -11,7 +11,13 @@ from typing import Final
 from planted.registry import Suite
 
 TESTS: Final = Path(__file__).resolve().parent.parent
-PROTOCOLS: Final = ("raft", "replication", "partition", "local replica")  # the pure machines that a sweep is about
+PROTOCOLS: Final = (
+    "raft",
+    "replication",
+    "partition",
+    "local replica",
+    "judging",
+)  # the pure machines that a sweep is about
 
 
 @cache

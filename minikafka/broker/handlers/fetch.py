@@ -354,7 +354,8 @@ class _FollowerFetch(_Fetch):
             asked = cached.asked
             try:
                 partition = self._partition(cached)
-                if partition.log.log_end_offset < asked.high_watermark < UNKNOWN_HIGH_WATERMARK:
+                known = asked.high_watermark
+                if known != UNKNOWN_HIGH_WATERMARK and partition.replica.is_behind(known, asked.last_fetched_epoch):
                     replicas.on_follower_ahead(
                         partition, self._replica_id, asked.high_watermark, asked.last_fetched_epoch, now_ms
                     )

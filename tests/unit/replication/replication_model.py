@@ -572,8 +572,8 @@ class Cluster:
 
     def check_ahead(self, node, replica_id, asked):
         """The handler of fetches finds out whether it is the leader's log that is too short."""
-        if node.log.log_end_offset < asked.high_watermark:
-            replica = node.replica
+        replica = node.replica
+        if replica.is_behind(asked.high_watermark, asked.last_fetched_epoch):
             effects = replica.on_follower_ahead(replica_id, asked.high_watermark, asked.last_fetched_epoch, self.now_ms)
             self.carry_out(node, effects)
             if replica.is_complete(replica_id):

@@ -227,8 +227,10 @@ def test_a_replica_that_reached_the_high_watermark_and_the_epoch_is_proposed():
     leader = make(isr=(1, 2), high_watermark=6, start=8)
     assert fetch(leader, 3, 5).proposal is None
     assert fetch(leader, 3, 7).proposal is None, "below the start of this leader epoch"
+    assert fetch(leader, 3, 8).proposal is None, "2 has not said yet what it knows"
+    fetch(leader, 2, 8)
     proposal = fetch(leader, 3, 8).proposal
-    assert proposal.new_isr == ((1, 11), (2, -1), (3, 13))
+    assert proposal.new_isr == ((1, 11), (2, 12), (3, 13))
     assert (proposal.leader_epoch, proposal.partition_epoch) == (5, 3)
     assert leader.proposal_in_flight is proposal
 
@@ -252,6 +254,7 @@ def test_one_proposal_at_a_time():
 
 def test_after_a_refusal_there_is_a_pause():
     leader = make(isr=(1, 2))
+    fetch(leader, 2, 10)
     leader.on_proposal_refused(fetch(leader, 3, 10, 0).proposal, ErrorCode.INELIGIBLE_REPLICA, 0)
     assert fetch(leader, 3, 10, PROPOSAL_BACKOFF_MS - 1).proposal is None
     assert fetch(leader, 3, 10, PROPOSAL_BACKOFF_MS).proposal is not None
@@ -259,6 +262,7 @@ def test_after_a_refusal_there_is_a_pause():
 
 def test_metadata_ends_the_pause():
     leader = make(isr=(1, 2))
+    fetch(leader, 2, 10)
     leader.on_proposal_refused(fetch(leader, 3, 10, 0).proposal, ErrorCode.INELIGIBLE_REPLICA, 0)
     leader.on_metadata((1,), 4, (1, 2, 3), 1)
     assert members(fetch(leader, 3, 10, 1).proposal) == [1, 3]
@@ -295,6 +299,7 @@ def test_all_followers_may_leave():
 @pytest.mark.spec("R20")
 def test_an_answer_that_metadata_has_overtaken_changes_nothing():
     leader = make(isr=(1, 2))
+    fetch(leader, 2, 10)
     proposal = fetch(leader, 3, 10).proposal
     leader.on_metadata((1,), 5, (1, 2, 3), 0)
     assert leader.on_proposal_accepted(proposal, (1, 2, 3), 4, 0) is False
@@ -305,6 +310,7 @@ def test_an_answer_that_metadata_has_overtaken_changes_nothing():
 @pytest.mark.spec("R20")
 def test_metadata_that_the_answer_has_overtaken_changes_nothing():
     leader = make(isr=(1, 2))
+    fetch(leader, 2, 10)
     leader.on_proposal_accepted(fetch(leader, 3, 10).proposal, (1, 2, 3), 4, 0)
     assert leader.on_metadata((1, 2, 3), 4, (1, 2, 3), 0) is False
     assert leader.on_metadata((1, 2), 3, (1, 2, 3), 0) is False
@@ -314,6 +320,7 @@ def test_metadata_that_the_answer_has_overtaken_changes_nothing():
 @pytest.mark.spec("R20")
 def test_without_a_verdict_the_proposal_is_to_be_sent_again():
     leader = make(isr=(1, 2))
+    fetch(leader, 2, 10)
     proposal = fetch(leader, 3, 10).proposal
     assert leader.on_proposal_refused(proposal, ErrorCode.REQUEST_TIMED_OUT, 0) is proposal
     fence = leader.on_proposal_refused(proposal, ErrorCode.INELIGIBLE_REPLICA, 0)
@@ -429,6 +436,7 @@ def test_the_preferred_read_replica_is_in_the_rack_in_sync_and_furthest():
 
 def test_statistics():
     leader = make(isr=(1, 2), min_insync=2)
+    fetch(leader, 2, 10)
     proposal = fetch(leader, 3, 10).proposal
     view = leader.statistics()
     assert (view.is_under_replicated, view.is_at_min_isr, view.is_under_min_isr) == (True, True, False)

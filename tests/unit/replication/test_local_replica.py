@@ -315,6 +315,22 @@ def test_a_leader_that_ends_below_what_a_complete_replica_knows_is_damaged(place
 
 @pytest.mark.spec("R26")
 @pytest.mark.spec("P5")
+def test_what_a_leader_wrote_since_does_not_make_up_for_what_it_lacks():
+    rig = Rig()
+    rig.told(elr=(OTHER,), isr=(ME,))
+    rig.log.begin_epoch(2)
+    rig.log.append(2, *range(10))
+    assert rig.replica.is_behind(8, 1), "it has nothing of this epoch, and was there when it began"
+    assert not rig.replica.is_behind(5, 1)
+    assert not rig.replica.is_behind(8, 2)
+    assert not rig.replica.is_behind(8, -1), "an empty log that begins there"
+    falls_short = do.Say(do.Saying.LEADER_FALLS_SHORT, 5, 8)
+    assert rig.replica.on_follower_ahead(OTHER, 8, 1, 0) == [falls_short, do.Claim(LOST_DIRECTORY)]
+    assert rig.told(OTHER, 3, isr=(OTHER,), directory=LOST_DIRECTORY)[-1] == do.Cut(5, is_refetch=True)
+
+
+@pytest.mark.spec("R26")
+@pytest.mark.spec("P5")
 def test_a_leader_goes_on_when_only_replicas_that_are_not_complete_know_more():
     """Nobody has what is missing: they get on, and it is said once."""
     rig = Rig()

@@ -1,0 +1,53 @@
+"""Planted bugs of who is cut when two logs differ below a high watermark."""
+
+from __future__ import annotations
+
+from judging_model import run, trace_of
+from planted.registry import Suite
+
+from minikafka.replication import replica_effects as do
+from minikafka.replication.epochs import truncation_offset
+from minikafka.replication.fetcher import ReplicaFetcher
+from minikafka.replication.leader import LeaderState
+from minikafka.replication.local_replica import LocalReplica
+
+SUITE = Suite("judging", "who is cut when a log lost its tail or has false epochs", run, 20_000, trace=trace_of)
+
+
+@SUITE.replaces(LocalReplica, "truncate", seed=86)
+def a_follower_believes_its_leader(self, offset, _now_ms):
+    """It is cut below its high watermark at once, as it once was, while it is in the ISR."""
+    say = [do.Say(do.Saying.LOSS_BY_TRUNCATION, offset, self.high_watermark)]
+    return [*(say if offset < self.high_watermark else []), self._begin(do.Cut(offset))]
+
+
+@SUITE.replaces(LocalReplica, "is_behind", seed=262)
+def a_leader_believes_its_own_log(_self, _high_watermark, _last_fetched_epoch):
+    """One that lost its tail has the whole ISR cut to it, as it once had."""
+    return False
+
+
+@SUITE.replaces(ReplicaFetcher, "_cut_to_common", seed=181)
+def a_look_up_alone_cuts(self, state, end):
+    """The leader is not told what the follower knows, before the follower is cut."""
+    truncation = truncation_offset(state.asked_epoch, end, state.log)
+    if truncation.is_complete:
+        state.start_fetching()
+    return [self._cut(state, truncation.offset)]
+
+
+@SUITE.plants(seed=10381)
+def replicas_join_before_the_isr_was_heard(monkeypatch):
+    """Two short replicas take each other into the ISR and elect each other, while a whole one is never heard."""
+    maybe_expand = LeaderState.maybe_expand
+
+    def eagerly(self, replica_id, now_ms):
+        unheard = [one for one in self._remotes if one.log_end_offset < 0]
+        for one in unheard:
+            one.log_end_offset = 0
+        proposal = maybe_expand(self, replica_id, now_ms)
+        for one in unheard:
+            one.log_end_offset = -1
+        return proposal
+
+    monkeypatch.setattr(LeaderState, "maybe_expand", eagerly)
