@@ -19,6 +19,7 @@ import structlog
 from sim_cluster import SimulatedCluster
 from sim_faults import Faults
 from sim_invariants import Invariants, InvariantViolatedError
+from sim_watchdog import EndlessTurnError, no_endless_turn
 from sim_workload import Workload
 
 from minikafka.ledger.checker import Verdict
@@ -112,7 +113,7 @@ def simulate(
     invariants.is_damaged, invariants.is_latent = faults.media.is_damaged, faults.media.is_latent
     faults.media.on_whole, invariants.is_beyond = invariants.forget, faults.beyond.holds
     workload.is_judged = lambda partition: not faults.beyond.holds(partition)
-    with logs_to(say) as failures, kernel.installed():
+    with logs_to(say) as failures, kernel.installed(), no_endless_turn(simulator):
         try:
             _drive(simulator, cluster, workload, faults, invariants, topic_settings, duration_s)
             if failures:
@@ -121,7 +122,7 @@ def simulate(
             _judge(report.verdict, duration_s)
         except InvariantViolatedError as violation:
             report.violation = str(violation)
-        except Exception:
+        except (Exception, EndlessTurnError):
             report.violation = traceback.format_exc()
     for process in cluster.network.processes():
         process.kill()

@@ -8,6 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from sim_watchdog import EndlessTurnError, no_endless_turn
+
+from minikafka.testing.loop import Simulator
+from minikafka.testing.network.network import Network
 
 PROGRAM = Path(__file__).parent / "sim_main.py"
 PATIENCE_S = 300
@@ -58,3 +62,15 @@ def test_seeds_that_once_failed(seed: int) -> None:
     """See ``docs/internals/simulation.md`` for what they were about."""
     done = simulate("--seed", str(seed), "--without", "media")
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+
+
+def test_a_turn_that_never_ends_is_ended() -> None:
+    simulator = Simulator(1)
+    process = Network(simulator).process("somewhere")
+
+    async def go_on_for_ever() -> None:
+        while True:
+            pass
+
+    with no_endless_turn(simulator, max_cpu_s=0.1), pytest.raises(EndlessTurnError, match="go_on_for_ever"):
+        simulator.run_until_done(process.spawn(go_on_for_ever()), limit_s=1.0)

@@ -241,7 +241,7 @@ class MetadataLog:
         try:
             region = self._log.read(offset, max_bytes, max_offset=self._log.log_end_offset, min_one_batch=True)
             try:
-                data = region.read()
+                data, size = region.read(), len(region)
             finally:
                 region.release()
         except (KafkaError, OSError) as error:
@@ -249,6 +249,8 @@ class MetadataLog:
                 raise
             raise self._damaged(offset, str(error)) from error
         try:
+            if len(data) < size:  # also where nothing is left of a batch, or of its beginning
+                raise ValueError(f"the file was cut, {size - len(data)} bytes are missing")
             self._check(data, offset)
         except (ValueError, KafkaError) as error:
             raise self._damaged(offset, str(error)) from error

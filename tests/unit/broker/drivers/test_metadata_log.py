@@ -324,6 +324,21 @@ async def test_what_the_process_wrote_itself_is_not_believed(files: Files, byte:
 
 
 @pytest.mark.spec("P5", "P6")
+@pytest.mark.parametrize("behind", [0, 30], ids=["between two batches", "in a batch"])
+async def test_a_file_that_was_cut_under_the_process_is_damaged(files: Files, behind: int) -> None:
+    """Simulation, seed 30038: where it ended was nothing to read, and whoever applied the log asked for ever."""
+    metadata_log = await filled(files)
+    data = files.segment().read_bytes()
+    at = next(at for at, header in iter_batches(data) if header.base_offset == 1)
+    files.segment().write_bytes(data[: at + behind])
+    assert batch_spans(metadata_log.read(0, 1)) == [BatchSpan(0, 0, 1)]
+    with pytest.raises(DamagedMetadataLogError, match="cannot be read at offset 1: the file was cut"):
+        metadata_log.read(1, 1)
+    with pytest.raises(DamagedMetadataLogError):
+        everything(metadata_log)
+
+
+@pytest.mark.spec("P5", "P6")
 async def test_a_damaged_snapshot_is_not_sent(files: Files) -> None:
     metadata_log = await filled(files, snapshot_at=5)
     path = files.directory / "00000000000000000005-0000000002.checkpoint"
