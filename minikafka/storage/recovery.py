@@ -28,6 +28,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import NamedTuple
 
+import structlog
+
 from minikafka.model import NO_EPOCH
 from minikafka.records.batch import LOG_OVERHEAD, BatchHeader
 from minikafka.storage.aside import CORRUPT_SUFFIX
@@ -57,6 +59,8 @@ from minikafka.storage.segment import LOG_SUFFIX, MAX_OFFSET, SUFFIXES, Segment,
 from minikafka.storage.segment_list import SegmentList
 from minikafka.storage.segments import Segments
 from minikafka.storage.snapshots import SnapshotFiles
+
+logger = structlog.get_logger(__name__)
 
 
 class LoadedLog(NamedTuple):
@@ -96,6 +100,10 @@ class LastStop(NamedTuple):
     def keeps_writes(self) -> bool:
         """What was written is there, unless it was damaged."""
         return self.is_clean or self.was_killed
+
+
+class _EpochsContradictedError(Exception):
+    """The epoch file is not this log's, or not its newest."""
 
 
 def load_log(disk: Disk, directory: str, config: LogConfig, cache: SegmentCache, last_stop: LastStop) -> LoadedLog:
@@ -300,7 +308,15 @@ class _Loader:
 
     def _recover(self) -> None:
         is_known = self.knows_epochs and self._covers_start() and not self.config.notes_durable_end
-        from_offset = self.recovery_point if is_known else 0
+        try:
+            self._recover_from(self.recovery_point if is_known else 0)
+        except _EpochsContradictedError as error:
+            why, effect = str(error), "the batches tell them"
+            logger.warning("leader epochs contradict the log", path=self.directory, why=why, effect=effect)
+            self.scanned_epoch = NO_EPOCH
+            self._recover_from(0)
+
+    def _recover_from(self, from_offset: int) -> None:
         first = 0
         while first + 1 < len(self.segments) and self.segments[first + 1].base_offset < from_offset:
             first += 1  # where one begins at the recovery point, the indexes of the one before may not be written
@@ -308,7 +324,7 @@ class _Loader:
         self.snapshots.remove(above=self.segments[first].base_offset)
         check_closed(self.damage, self.segments[:first])
         for at in range(first, len(self.segments)):
-            bad = self._check(at) or self._check_gap(at)
+            bad = self._check(at, from_offset) or self._check_gap(at)
             if bad is not None:
                 self._cut(at, bad)
                 break
@@ -319,8 +335,11 @@ class _Loader:
         start = max(self.log_start_offset, self.segments[0].base_offset)
         return self.recovery_point <= start or self.epochs.epoch_for(start) != NO_EPOCH
 
-    def _check(self, at: int) -> BadBatchError | None:
-        """Verify every batch of a segment and index what is good; where the first bad one is."""
+    def _check(self, at: int, known_end: int = 0) -> BadBatchError | None:
+        """Verify every batch of a segment and index what is good; where the first bad one is.
+
+        ``known_end``: below it the epochs are those of the file. An older copy of that looks as good as the newest.
+        """
         segment = self.segments[at]
         index = BatchIndex(segment.base_offset, self.config.index_interval_bytes)
         size, next_offset = 0, segment.base_offset
@@ -332,6 +351,8 @@ class _Loader:
                 if self.durable_end is not None:
                     self._check_place(header, position, next_offset)
                 self.scanned_epoch = header.leader_epoch
+                if header.last_offset < known_end:
+                    self._check_known_epoch(header)
                 if header.leader_epoch > self.epochs.latest_epoch:
                     self.epochs.assign(header.leader_epoch, header.base_offset)
                 size = position + header.batch_length + LOG_OVERHEAD
@@ -341,6 +362,13 @@ class _Loader:
             bad = error
         segment.adopt(index, size, next_offset)
         return bad
+
+    def _check_known_epoch(self, header: BatchHeader) -> None:
+        known = self.epochs.epoch_for(header.last_offset)
+        if header.leader_epoch != known:
+            raise _EpochsContradictedError(
+                f"the batch at {header.base_offset} is of epoch {header.leader_epoch}, and the file says {known}"
+            )
 
     def _known_end(self, at: int) -> int | None:
         """Where a batch of that segment ends, or the segment begins: the next one begins there, or the log ended."""

@@ -8,7 +8,7 @@ removed, a foreign file in its directory, the directory gone.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from posixpath import basename, dirname
 from typing import Final
 
@@ -16,7 +16,7 @@ from sim_cluster import Machine
 from sim_invariants import METADATA_DIRECTORY, METADATA_NAME, segments
 
 from minikafka.records.batch import parse_header
-from minikafka.testing.disk.damage import Damage, How, damage, plant
+from minikafka.testing.disk.damage import Damage, How, damage, displace, plant, roll_back
 from minikafka.testing.disk.inodes import Directory
 
 LAST_BYTES: Final = 300
@@ -61,6 +61,18 @@ class Strokes:
         if not files:
             return []
         return [damage(self._machine.disk, rng.choice(files), rng.choice(in_place), rng, of_last=LAST_BYTES)]
+
+    def strike_oddly(self, older: Mapping[str, bytes], spared: Collection[str] = ()) -> list[Damage]:
+        """Let a file be an older copy of itself, or have a directory in its place. ``older``: what files held once."""
+        disk, rng = self._machine.disk, self._rng
+        kinds = self._files_by_kind(spared)
+        path = rng.choice(kinds[rng.choice(sorted(kinds))])
+        if rng.random() < 0.3:
+            return [displace(disk, path)]
+        now = bytes(disk.inode(path).content)
+        was = older.get(path, now)
+        is_as_expected = now.startswith(was) or not path.endswith(".log")  # else it was cut or compacted meanwhile
+        return [roll_back(disk, path, was)] if was != now and is_as_expected else []
 
     def strike_log(self, name: str) -> list[Damage]:
         """Let a log lose some of its end, or all of it."""

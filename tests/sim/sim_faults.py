@@ -14,7 +14,7 @@ from typing import Final
 
 from sim_cluster import Machine, SimulatedCluster
 from sim_losses import BeyondThePromise
-from sim_media import UNREADABLE, WRONG, Media
+from sim_media import ODD, UNREADABLE, WRONG, Media
 from sim_shortages import Shortages
 
 from minikafka.model import NO_NODE
@@ -46,6 +46,7 @@ WEIGHTS: Final = {
 EXTRA: Final = {
     "bad sectors": 2,
     "disk fails at operation": 2,
+    "odd files": 2,
     "damage beyond the promise": 2,
     "slow disk": 2,
     "slow disks": 1,
@@ -69,6 +70,8 @@ REFUSED: Final[tuple[Kind, ...]] = (
 """Operations at which a disk begins to fail."""
 CHECKPOINTED_AFTER_S: Final = 8.0
 LOOKS_AFTER_S: Final = 2.0
+REMEMBERS_AFTER_S: Final = 3.0
+"""What a file is again is so old, or twice."""
 JUDGED_TOPICS: Final = ("t", "flushed")
 PATIENCE: Final = 20
 """How often media look again whether all replicas are in sync, twice a second."""
@@ -99,6 +102,7 @@ class Faults:
         self._lost_power = False
         self._is_active = False
         self._is_over = False
+        self._remembered_at = 0.0
         cluster.on_exit = self._on_exit
         cluster.simulator.after(LOOKS_AFTER_S, lambda _: self._look_after())
         self.counts: dict[str, int] = {}
@@ -134,6 +138,7 @@ class Faults:
             "media": lambda: self.damage_media("media", WRONG),
             "bad sectors": lambda: self.damage_media("bad sectors", UNREADABLE),
             "damage beyond the promise": self.damage_beyond,
+            "odd files": lambda: self.damage_media("odd files", ODD),
             "disk fails at operation": self.fail_at_operation,
             "slow disk": self._counted("slow disk", self._shortages.slow_disk),
             "slow disks": self._counted("slow disks", self._shortages.slow_disks),
@@ -399,11 +404,14 @@ class Faults:
                 machine.terminate()
 
     def _strike_own_writes(self, machine: Machine, hows: Sequence[How]) -> None:
-        if machine is self.media.machine:
+        if machine is self.media.machine and hows:
             self.media.strike_own_writes(machine, hows)
 
     def _look_after(self) -> None:
         """A person reads what nodes say, to the very end."""
+        if "odd files" in self._faults and self._cluster.simulator.now > self._remembered_at + REMEMBERS_AFTER_S:
+            self._remembered_at = self._cluster.simulator.now
+            self.media.remember()
         if self.media.wants_repair():
             assert self.media.machine is not None
             self.media.replace_disk(self.media.machine)

@@ -31,6 +31,7 @@ Where = tuple[TopicPartition, UUID]
 METADATA: Final = (TopicPartition(CLUSTER_METADATA_TOPIC, 0), CLUSTER_METADATA_TOPIC_ID)
 METADATA_NAME: Final = f"{CLUSTER_METADATA_TOPIC}-0"
 METADATA_DIRECTORY: Final = f"{LOG_DIRS[0]}/{METADATA_NAME}"
+PUT_AWAY: Final = ("-delete", "-stray", ".corrupt")
 Batch = tuple[int, int, int]
 
 
@@ -213,7 +214,7 @@ class Invariants:
         for path in self._cluster.log_dirs:
             entries = machine.disk.directory(path).entries
             there += [name for name, entry in entries.items() if isinstance(entry, Directory)]
-        there = [name for name in there if not name.endswith(("-delete", "-stray"))]  # those go when there is time
+        there = [name for name in there if not name.endswith(PUT_AWAY)]  # those go when there is time
         there.remove(METADATA_DIRECTORY.rpartition("/")[2])
         if sorted(there) != sorted(placed):
             raise InvariantViolatedError(f"{machine.host} has {sorted(there)}, and should have {sorted(placed)}")

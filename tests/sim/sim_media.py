@@ -26,6 +26,7 @@ from minikafka.testing.disk.inodes import Inode
 
 WRONG: Final[tuple[How, ...]] = tuple(how for how in HOWS if how != "unreadable")
 UNREADABLE: Final[tuple[How, ...]] = ("unreadable",)
+ODD: Final[tuple[How, ...]] = ()
 PASSES_AFTER_S: Final = 15.0
 WITNESSES: Final = (LOG_ENDS_FILE, SEGMENTS_FILE)
 """They tell what a log has lost: one that goes with what it tells of is damage that nothing shows."""
@@ -43,8 +44,16 @@ class Media:
         self._not_looked_at: list[Damage] = []
         self._struck_at = 0.0
         self._struck_incarnation = 0
+        self._older: dict[str, dict[str, bytes]] = {}  # what files held once, by host and path
+        self._newer: dict[str, dict[str, bytes]] = {}
         self.on_whole: Callable[[Machine], None] = lambda machine: None
         """A machine's logs are whole again, and must stay so."""
+
+    def remember(self) -> None:
+        """Keep what is on the disks now: what was kept the last time is what files may be again."""
+        for machine in self._cluster.machines.values():
+            files = {path: bytes(machine.disk.inode(path).content) for path in machine.disk.files()}
+            self._older[machine.host], self._newer[machine.host] = self._newer.get(machine.host, {}), files
 
     # -- damaging -----------------------------------------------------------------------------------------------------
 
@@ -56,12 +65,18 @@ class Media:
         return self.machine
 
     def strike(self, machine: Machine, hows: Sequence[How]) -> None:
-        """Damage something on its disk. ``hows``: the ways in which files may be."""
+        """Damage something on its disk. ``hows``: the ways in which files may be; none: oddly."""
         if machine.incarnation > self._struck_incarnation:
             self._not_looked_at.clear()
         if not any(basename(one.path) in WITNESSES for one in self._not_looked_at):
             spared = WITNESSES if self._not_looked_at else ()
-            self._note(machine, self._strokes(machine).strike(hows, spared))
+            strokes = self._strokes(machine)
+            done = (
+                strokes.strike(hows, spared)
+                if hows
+                else strokes.strike_oddly(self._older.get(machine.host, {}), spared)
+            )
+            self._note(machine, done)
 
     def strike_own_writes(self, machine: Machine, hows: Sequence[How]) -> None:
         """Damage what its node wrote as a leader, if it is one."""
@@ -189,7 +204,7 @@ class Media:
 
     def _spoiled_bytes(self, machine: Machine, one: Damage, file_start: int) -> range:
         """Which of a log are not what they should be. A node whose file is cut under it goes on behind the cut."""
-        runs_on = machine.incarnation <= self._struck_incarnation and one.how in ("cut", "emptied")
+        runs_on = machine.incarnation <= self._struck_incarnation and one.how in ("cut", "emptied", "older")
         return range(file_start + one.start, LOG_SIZE_MAX if runs_on else file_start + one.stop)
 
     def _logs(self, machine: Machine) -> list[str]:
@@ -213,6 +228,6 @@ def _log_of(path: str) -> str:
 def _is_as_damaged(machine: Machine, done: Damage) -> bool:
     """True when a file that was cut, emptied or lost is exactly so."""
     node = machine.disk.find(done.path)
-    if done.how == "lost":
-        return node is None
-    return done.how in ("cut", "emptied") and isinstance(node, Inode) and len(node.content) == done.start
+    if done.how in ("lost", "displaced"):
+        return not isinstance(node, Inode)
+    return done.how in ("cut", "emptied", "older") and isinstance(node, Inode) and len(node.content) == done.start

@@ -15,7 +15,7 @@ from minikafka.testing.disk.inodes import SECTOR, Choices, Directory, Inode
 from minikafka.testing.disk.paths import os_error
 from minikafka.testing.disk.platter import SimulatedDisk
 
-How = Literal["flipped", "zeroed", "garbled", "cut", "emptied", "lost", "unreadable", "foreign"]
+How = Literal["flipped", "zeroed", "garbled", "cut", "emptied", "lost", "unreadable", "foreign", "older", "displaced"]
 HOWS: Final[tuple[How, ...]] = ("flipped", "zeroed", "garbled", "cut", "emptied", "lost", "unreadable")
 
 
@@ -73,6 +73,24 @@ def plant(disk: SimulatedDisk, path: str) -> Damage:
     directory = disk.directory(parent)
     directory.entries[name] = directory.durable[name] = Inode()
     return Damage(path, "foreign")
+
+
+def roll_back(disk: SimulatedDisk, path: str, older: bytes) -> Damage:
+    """A file is as it once was: a write that the medium forgot, or a backup that somebody put back."""
+    node = disk.inode(path)
+    before = len(node.content)
+    disk.used += len(older) - before
+    node.become(older)
+    return Damage(path, "older", min(len(older), before), before)
+
+
+def displace(disk: SimulatedDisk, path: str) -> Damage:
+    """There is an empty directory in the place of a file."""
+    done = _lose(disk, path)
+    parent, name = split(path)
+    directory = disk.directory(parent)
+    directory.entries[name] = directory.durable[name] = Directory()
+    return Damage(done.path, "displaced")
 
 
 def let_pass(disk: SimulatedDisk, done: Damage) -> bool:

@@ -195,6 +195,28 @@ def test_epochs_above_the_recovery_point_are_found_in_the_batches(
     assert open_log(clean=True).epoch_entries == expected
 
 
+@pytest.mark.spec("E1", "P5")
+@pytest.mark.parametrize("recovery_point", [4, 5, 7, 8, 9, 11, 12])
+@pytest.mark.parametrize("copied_at", [1, 3, 6])
+def test_an_older_copy_of_the_epochs_is_not_believed(
+    open_log: OpenLog, disk: OsDisk, directory: str, recovery_point: int, copied_at: int
+) -> None:
+    """It lacks an epoch that lies below the recovery point: another would seem to go on until that."""
+    path = f"{directory}/leader-epoch-checkpoint"
+    log = open_log(segment_bytes=300)
+    for offset in range(12):
+        append(log, b"%d" % offset * 30, leader_epoch=offset // 2)
+        if offset == copied_at:
+            log.flush()
+            older = disk.read_bytes(path)
+    log.flush()
+    expected = log.epoch_entries
+    disk.write_bytes(path, older)
+    log = open_log(segment_bytes=300, clean=False, recovery_point=recovery_point)
+    assert log.epoch_entries == expected
+    assert log.corruption is None
+
+
 def test_an_orderly_restart_reads_only_the_end(open_log: OpenLog, monkeypatch: pytest.MonkeyPatch) -> None:
     log = open_log(index_interval_bytes=500, segment_bytes=5000)
     for at in range(200):

@@ -11,7 +11,7 @@ import pytest
 
 from minikafka.storage.disk import Disk
 from minikafka.testing.disk import KilledInside, MountedDisk, Operation, SimulatedDisk
-from minikafka.testing.disk.damage import HOWS, How, damage, let_pass, plant
+from minikafka.testing.disk.damage import HOWS, How, damage, displace, let_pass, plant, roll_back
 from minikafka.testing.disk.inodes import SECTOR, WRITTEN_BACK
 from minikafka.testing.killed import Killed
 
@@ -462,6 +462,20 @@ def test_a_sync_covers_what_was_written_before_it_began(platter: SimulatedDisk) 
 
 
 # -- media ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_may_be_as_it_once_was_or_a_directory(platter: SimulatedDisk) -> None:
+    disk = platter.mount()
+    disk.write_atomic("/a", b"older and newer")
+    used = platter.used
+    done = roll_back(platter, "/a", b"older")
+    assert (done.how, done.start, done.stop) == ("older", 5, 15)
+    assert disk.read_bytes("/a") == b"older"
+    assert platter.used == used - 10
+    displace(platter, "/a")
+    assert platter.used == used - 15
+    platter.lose_power(Random(1))
+    assert platter.mount().is_dir("/a")
 
 
 @pytest.mark.parametrize("how", HOWS)
