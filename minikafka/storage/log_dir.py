@@ -146,7 +146,7 @@ class LogDir:
         self._noted = read_log_ends(self._disk, self.path, boot_id)
         for where in found.logs:
             self._load_log(where, config_for(where))
-        self.ends.begin(boot_id, self.logs.values())
+        self.ends.begin(boot_id, self.logs.values(), self._noted)
         self.missing = self._checkpoints.partitions().difference(self.logs)
         if self.was_clean:
             remove_clean_shutdown(self._disk, self.path)

@@ -17,6 +17,7 @@ A slot is a bound: the log reaches that far, and begins there or before, or it i
 * Before the first files of a log go its slot says where those begin that stay. A roll changes nothing, nor the cleaner.
 * At a start the old file is in force until a new one, with the ends that were found, has its name. The start itself
   cuts off only what lies behind the slot, or marks the log as damaged first.
+* A log is taken away after its slot. A slot of records whose log is gone keeps telling so until the log is made anew.
 
 A log without a slot that tells may have lost its end after a kill, and is not claimed in the next registration.
 
@@ -74,6 +75,11 @@ class Noted(NamedTuple):
     end_offset: int
     start: int | None
     """Base offset of its first segment; None where that is not known."""
+
+    @property
+    def has_records(self) -> bool:
+        """The log held something, or may have."""
+        return self.start is None or self.start < self.end_offset
 
 
 def read_log_ends(disk: Disk, directory: str, boot_id: str | None) -> Mapping[LogKey, Noted]:
@@ -168,14 +174,23 @@ class LogEnds:
         self._size = _HEADER.size
         self._free: list[int] = []  # positions of slots
         self._was_said = False
+        self._lost: dict[LogKey, int] = {}  # positions of the slots of logs with records that a start did not find
 
-    def begin(self, boot_id: str | None, logs: Iterable[Log]) -> None:
-        """Make the file anew, with the logs that a start found. OSError: the old one cannot be removed."""
+    def begin(self, boot_id: str | None, logs: Iterable[Log], before: Mapping[LogKey, Noted]) -> None:
+        """Make the file anew, with the logs that a start found. OSError: the old one cannot be removed.
+
+        ``before``: what the old one tells.
+        """
         noted = [(log, key) for log in logs if (key := _key(log)) is not None]
+        there = {key for _log, key in noted}
+        lost = {key: one for key, one in before.items() if key not in there and one.has_records}
+        slots = [_slot(key, log.segments[0].base_offset, log.log_end_offset) for log, key in noted]
+        slots += [_slot(key, one.start or 0, one.end_offset) for key, one in lost.items()]
+        self._lost = {key: _HEADER.size + at * _SLOT.size for at, key in enumerate(lost, len(noted))}
         if boot_id is None:
             self._disk.unlink(self._path)
             return
-        content = _header(boot_id) + b"".join(_slot(key, log) for log, key in noted)
+        content = _header(boot_id) + b"".join(slots)
         try:
             self._disk.write_bytes(self._path + TEMPORARY_SUFFIX, content)
             self._disk.rename(self._path + TEMPORARY_SUFFIX, self._path)
@@ -185,20 +200,32 @@ class LogEnds:
             self._disk.unlink(self._path)
             return
         self._size = len(content)
-        for at, (log, key) in zip(range(_HEADER.size, self._size, _SLOT.size), noted, strict=True):
-            log.end_slot = EndSlot(self, self._file, at, key)
+        for at, (log, key) in enumerate(noted):
+            log.end_slot = EndSlot(self, self._file, _HEADER.size + at * _SLOT.size, key)
+
+    def has_lost(self, key: LogKey) -> bool:
+        """The log held records when the last process ended, and was not here when this one began."""
+        return key in self._lost
+
+    def forget_lost(self, key: LogKey) -> None:
+        """The log is found elsewhere, or made anew. Nothing is raised."""
+        position = self._lost.pop(key, None)
+        if position is not None and self._file is not None:
+            self.free(position)
 
     def add(self, log: Log) -> None:
         """Give a slot to a log that was made, found or identified after the start. Nothing is raised."""
         log.end_slot.free()
         log.end_slot, key = NOT_NOTED, _key(log)
+        if key is not None:
+            self.forget_lost(key)
         if key is None or self._file is None:
             return
         if self._free:
             position = self._free.pop()
         else:
             position, self._size = self._size, self._size + _SLOT.size
-        self._write(position, _slot(key, log))
+        self._write(position, _slot(key, log.segments[0].base_offset, log.log_end_offset))
         log.end_slot = EndSlot(self, self._file, position, key)
 
     def free(self, position: int) -> None:
@@ -232,6 +259,6 @@ def _header(boot_id: str) -> bytes:
     return _HEADER.pack(_MAGIC, name, crc32(_MAGIC + name))
 
 
-def _slot(key: LogKey, log: Log) -> bytes:
-    start, end, digest = log.segments[0].base_offset, log.log_end_offset, key.digest()
-    return _SLOT.pack(key.topic_id.bytes, key.partition, start, start ^ digest, end, end ^ digest)
+def _slot(key: LogKey, start: int, end_offset: int) -> bytes:
+    digest = key.digest()
+    return _SLOT.pack(key.topic_id.bytes, key.partition, start, start ^ digest, end_offset, end_offset ^ digest)

@@ -14,6 +14,7 @@ from minikafka.storage.disk import Disk
 from minikafka.storage.errors import StorageFailure, is_passing
 from minikafka.storage.log import Log
 from minikafka.storage.log_dir import ConfigFor, LogDir, remove_trash
+from minikafka.storage.log_ends import LogKey
 from minikafka.storage.meta import META_REMEDY, DamagedMetaError
 from minikafka.storage.moving import ReplicaMove
 from minikafka.storage.new_log import NewLog
@@ -76,6 +77,8 @@ class LogStore:
             for directory in store.online:
                 _load(directory, config_for, boot_id)
             store._settle_moves(config_for)
+            for log in store:
+                store._forget_lost(log)
         except BaseException:
             store.abandon()
             raise
@@ -134,10 +137,12 @@ class LogStore:
         if self.directory_of(where) is not None:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"{where} already has a log on this node")
         if directory is not None:
-            return directory.create(where, topic_id, config)
+            log = directory.create(where, topic_id, config)
+            self._forget_lost(log)
+            return log
         while self.online:
             try:
-                return min(self.online, key=_log_count).create(where, topic_id, config)
+                return self.create(where, topic_id, config, min(self.online, key=_log_count))
             except StorageFailure:
                 continue  # that directory is offline now; another may do
         raise StorageFailure(f"no log directory is online for {where}")
@@ -155,7 +160,9 @@ class LogStore:
 
     def complete_create(self, job: NewLog) -> Log:
         """The new log. StorageFailure when it could not be made; another directory may do."""
-        return job.directory.complete_create(job)
+        log = job.directory.complete_create(job)
+        self._forget_lost(log)
+        return log
 
     def delete(self, where: TopicPartition) -> None:
         """Take the partition's log away, and a copy of it that is being made; its files go with the trash."""
@@ -205,9 +212,15 @@ class LogStore:
         """Partitions that were here when the checkpoints were last written, and are not now."""
         return sorted({where for directory in self.online for where in directory.missing if self.get(where) is None})
 
-    def is_missing(self, where: TopicPartition) -> bool:
-        """True for one of :meth:`missing`."""
-        return self.get(where) is None and any(where in directory.missing for directory in self.online)
+    def is_missing(self, where: TopicPartition, topic_id: UUID) -> bool:
+        """The replica was here once, with records as far as that is known, and is not now."""
+        key = LogKey(topic_id, where.partition)
+        return self.get(where) is None and any(where in one.missing or one.ends.has_lost(key) for one in self.online)
+
+    def _forget_lost(self, log: Log) -> None:
+        """It is here, wherever it was before."""
+        for directory in self.online:
+            directory.ends.forget_lost(LogKey(log.topic_id, log.topic_partition.partition))
 
     def strays(self) -> list[str]:
         """Paths of everything that was set aside, also by former processes."""

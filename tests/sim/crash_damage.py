@@ -38,6 +38,10 @@ def check_damages(platter: SimulatedDisk, where: TopicPartition, boot_id: str, s
         if log.corruption is not None or not log.size_in_bytes:
             return
         before, directory = _served(log), log.directory
+        gone = whole.copy()
+        gone.kill()
+        damage(gone, directory, "lost", _First())
+        assert start(gone.mount()).is_missing(where, log.topic_id), "a log whose directory is lost is missing"
         for what, damaging in _damages(whole, directory):
             damaged = whole.copy()
             damaged.kill()

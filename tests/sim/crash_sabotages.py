@@ -23,7 +23,7 @@ from minikafka.storage.epochs import LeaderEpochCache
 from minikafka.storage.flush import Flusher, FlushJob
 from minikafka.storage.log import Log
 from minikafka.storage.log_dir import LogDir
-from minikafka.storage.log_ends import EndSlot
+from minikafka.storage.log_ends import EndSlot, LogEnds, LogKey
 from minikafka.storage.log_store import LogStore
 from minikafka.storage.moving import ReplicaMove
 from minikafka.storage.producer_state import ProducerState
@@ -294,6 +294,12 @@ def a_log_may_begin_behind_its_noted_beginning(*_arguments: Any) -> None:
 @SUITE.replaces(EndSlot, "raise_start", seed=10)
 def the_noted_beginning_stays_where_files_go(slot: EndSlot, base_offset: int) -> None:
     """A log that is whole is missed what retention took, or what it dropped to begin where its leader does."""
+
+
+@SUITE.replaces(LogEnds, "has_lost", seed=90)
+def a_log_is_missing_only_where_a_checkpoint_has_it(ends: LogEnds, key: LogKey) -> bool:
+    """A replica whose directory is lost before the first checkpoint is made anew as if it had never been there."""
+    return False
 
 
 # Offsets, which no checksum covers

@@ -155,7 +155,7 @@ class PartitionRoles:
         assert topic is not None
         config = TopicConfig(image.topic_overrides(where.topic), self._config)
         log_ = self._store.get(where)
-        is_missing = log_ is None and self._store.is_missing(where)
+        is_missing = log_ is None and self._store.is_missing(where, topic.topic_id)
         if log_ is not None and log_.topic_id != topic.topic_id:
             self._store.delete(where)
             log_ = None

@@ -450,13 +450,62 @@ def test_slots_are_used_again_and_the_file_grows_when_it_must(platter: Simulated
     assert platter.mount().size(PATH) == size + SLOT_BYTES
 
 
-def test_a_start_keeps_the_logs_that_are_there_only(platter: SimulatedDisk, store: LogStore, log: Log) -> None:
+@pytest.mark.spec("P5")
+def test_a_log_whose_directory_is_gone_is_missing_until_it_is_made_anew(
+    platter: SimulatedDisk, store: LogStore, log: Log
+) -> None:
+    """No checkpoint was written yet, and the node may be killed before it makes the log again."""
+    roots = (ROOT, OTHER_ROOT)
     append(log, b"a")
-    append(store.create(TopicPartition("gone", 0), UUID(int=8), CONFIG), b"b")
-    platter.mount().remove_tree(f"{ROOT}/gone-0")
-    append(restarted(platter), b"c")
-    assert ends(platter) == {KEY: 2}
-    assert platter.mount().size(PATH) == HEADER_BYTES + SLOT_BYTES
+    gone, empty, key = TopicPartition("gone", 0), TopicPartition("empty", 0), LogKey(UUID(int=8), 0)
+    append(store.create(gone, UUID(int=8), CONFIG), b"b")
+    store.create(empty, UUID(int=9), CONFIG)
+    platter.kill()
+    for where in (gone, empty):
+        platter.mount().remove_tree(f"{ROOT}/{where}")
+    for _ in range(2):
+        platter.kill()
+        store = open_store(platter.mount(), *roots)
+        assert store.is_missing(gone, UUID(int=8))
+        assert not store.is_missing(empty, UUID(int=9)), "nothing of it is lost"
+        assert not store.is_missing(WHERE, TOPIC_ID)
+        assert not store.is_missing(gone, UUID(int=10)), "another topic of that name"
+        assert ends(platter) == {KEY: 1, key: 1}
+    store.create(gone, UUID(int=8), CONFIG, store.directories[1])
+    assert not store.is_missing(gone, UUID(int=8))
+    assert ends(platter) == {KEY: 1}
+    assert platter.mount().size(PATH) == HEADER_BYTES + 2 * SLOT_BYTES
+    store.delete(gone)
+    platter.kill()
+    assert not open_store(platter.mount(), *roots).is_missing(gone, UUID(int=8)), "it was deleted"
+
+
+def test_a_log_that_moved_or_was_deleted_is_not_missing(platter: SimulatedDisk) -> None:
+    """Whenever the process is killed on the way."""
+    turns = 0
+    for turns in range(1_000):
+        platter = SimulatedDisk()
+        countdown = Countdown(platter, 1_000_000)
+        store = open_store(platter.mount(countdown), ROOT, OTHER_ROOT)
+        log = store.create(WHERE, TOPIC_ID, CONFIG, store.directories[0])
+        append(log, b"a", b"b")
+        countdown.turns = turns
+        try:
+            move = store.begin_move(WHERE, store.directories[1])
+            move.reconcile()
+            move.append(move.next_slice(1 << 20).read())
+            store.complete_move(move, 2)
+            store.delete(WHERE)
+        except Killed:
+            is_over = False
+        else:
+            is_over = True
+        platter.kill()
+        store = open_store(platter.mount(), ROOT, OTHER_ROOT)
+        assert not any(one.ends.has_lost(KEY) for one in store.directories), turns
+        if is_over:
+            break
+    assert turns > 10
 
 
 def test_a_log_that_is_set_aside_or_identified_changes_its_slot(
