@@ -573,3 +573,41 @@ async def test_offsets_and_epochs_of_the_log_are_verified_at_each_start(
     files.segment().write_bytes(data)
     _, summary, _, must_repair = files.recovered(recovery_point=6, is_clean=is_clean)
     assert (summary.log_end_offset, must_repair) == (4, True)
+
+
+@pytest.mark.spec("P5", "P6")
+@pytest.mark.parametrize("is_clean", [False, True], ids=["killed", "stopped"])
+async def test_no_bit_of_any_file_changes_what_a_voter_claims(files: Files, *, is_clean: bool) -> None:
+    """One bit of each byte there is: what may vote has the same log and vote, and reads the same or refuses."""
+    metadata_log = await filled(files, snapshot_at=4)
+    await metadata_log.persist_election(ElectionState(9, 3, None))
+    if is_clean:
+        metadata_log._log.close()
+    whole = {path: path.read_bytes() for path in files.directory.iterdir()}
+    how = {"recovery_point": 6, "is_clean": is_clean}
+    promised = _promises(*files.recovered(**how))
+    found = set()
+    for changed, content in whole.items():
+        for at in range(len(content)):
+            for path in files.directory.iterdir():
+                path.unlink()
+            for path, data in whole.items():
+                path.write_bytes(data)
+            changed.write_bytes(_with_bit(content, at, at % 8))
+            metadata_log, summary, election, must_repair = files.recovered(**how)
+            if must_repair:
+                found.add(changed.suffix or changed.name)
+            else:
+                assert _promises(metadata_log, summary, election, False) == promised, f"{changed.name} at byte {at}"
+    assert found == {".log", QUORUM_STATE, DURABLE_END_FILE}, "a snapshot that goes leaves the log, which is whole"
+
+
+def _promises(
+    metadata_log: MetadataLog, summary: LogSummary, election: ElectionState, must_repair: bool
+) -> tuple[object, ...]:
+    assert not must_repair
+    return summary.end, summary.epochs, election, everything(metadata_log)
+
+
+def _with_bit(content: bytes, at: int, bit: int) -> bytes:
+    return content[:at] + bytes([content[at] ^ 1 << bit]) + content[at + 1 :]
