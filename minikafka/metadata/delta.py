@@ -32,7 +32,7 @@ from minikafka.metadata.records import (
     UnknownRecordError,
     UnregisterBrokerRecord,
 )
-from minikafka.model import UNASSIGNED_DIRECTORY, OffsetAndEpoch, TopicPartition
+from minikafka.model import NO_EPOCH, UNASSIGNED_DIRECTORY, OffsetAndEpoch, TopicPartition
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -255,6 +255,8 @@ class ImageBuilder:
         broker = self._broker(record.broker_id, record.broker_epoch)
         if record.fenced is not None:
             broker = replace(broker, fenced=record.fenced)
+            if not record.fenced:  # it goes by this registration from now on, and has written that down
+                broker = replace(broker, previous_broker_epoch=NO_EPOCH)
         if record.in_controlled_shutdown is not None:
             broker = replace(broker, in_controlled_shutdown=record.in_controlled_shutdown)
         if record.log_dirs is not None:

@@ -31,7 +31,8 @@ class BrokerImage:
     fenced: bool
     in_controlled_shutdown: bool
     previous_broker_epoch: int = NO_EPOCH
-    """The registration that this one continues without loss; -1 when there is none."""
+    """The registration that its log directories name until it is unfenced for the first time; -1 from then on, and when
+    there is none."""
 
     @property
     def is_live(self) -> bool:

@@ -73,9 +73,8 @@ class ClusterIdRecord(Record):
 class RegisterBrokerRecord(Record):
     """An incarnation of a broker registered; ``broker_epoch`` is the offset of this record.
 
-    ``log_dirs`` are the ids of its online log directories (none were written before version 1). With
-    ``previous_broker_epoch`` it continues that registration: no record that was written under it is lost. -1: unclean,
-    or the first.
+    ``log_dirs`` are the ids of its online log directories (none were written before version 1). They were last written
+    to under the registration ``previous_broker_epoch``; -1: another than the one before, or this is the first.
     """
 
     TYPE: ClassVar[int] = 3

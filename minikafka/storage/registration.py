@@ -5,6 +5,10 @@ starts anew it reads it to say which registration it continues. What a process w
 killed, but not when its machine loses power; the machine's boot id tells one from the other. And a disk that was taken
 away, or failed, takes what was synced with it; so each file names all the directories there were.
 
+The newest registration that is found says how far the directories went; the controller knows whether the node has lived
+under a later one. One that names an older registration than others do was put back from a copy, or was not reached when
+the last registration was written down: no log in it is claimed.
+
 Beside that it names the replicas whose logs are there and undamaged. Of any other replica nothing is claimed: its log
 may be missing, damaged, or not be told to be its own. So one bad file costs one replica its place, not the node all.
 """
@@ -45,7 +49,8 @@ class Registrations:
 
     ``previous_broker_epoch`` is the one whose records are all there: it goes to the controller, and into the mark of an
     orderly stop, also of one before the process registered. It is -1 when what was not synced may be lost,
-    ANYTHING_LOST when more may be, or when nothing is known.
+    ANYTHING_LOST when more may be, or when nothing is known. ``recorded_broker_epoch`` is the one that the files name,
+    whatever was lost of it; -1 when none does.
 
     ``synced_topics`` are those of which a power cut takes nothing; at first, what the former process claimed.
     """
@@ -55,6 +60,8 @@ class Registrations:
         self._store = store
         self._boot_id = boot_id
         self._written: Registration | None = None  # by this process
+        self._behind: list[LogDir] = []  # of an older registration than others
+        self.recorded_broker_epoch = NO_EPOCH
         self.synced_topics: frozenset[UUID] = frozenset()
         self.previous_broker_epoch = self._read()
 
@@ -63,6 +70,10 @@ class Registrations:
         newest = max((one for one in found.values() if one is not None), default=None, key=lambda one: one.broker_epoch)
         if newest is None:
             return ANYTHING_LOST
+        self.recorded_broker_epoch = newest.broker_epoch
+        self._behind = [one for one in self._store.online if _is_behind(found[_id_of(one)], newest)]
+        for directory in self._behind:
+            log.warning("log directory is of an older registration", path=directory.path, effect="nothing is claimed")
         of_newest = (one for one in found.values() if one is not None and one.broker_epoch == newest.broker_epoch)
         if any(found.get(directory) is None for one in of_newest for directory in one.directories):
             return ANYTHING_LOST
@@ -85,6 +96,7 @@ class Registrations:
                 and log_.failure is None
                 and not log_.was_torn
                 and log_.topic_id != ZERO_TOPIC_ID
+                and not any(directory.logs.get(log_.topic_partition) is log_ for directory in self._behind)
                 and copies[log_.topic_id, log_.topic_partition] == 1
             ):
                 whole.setdefault(log_.topic_id, []).append(log_.topic_partition.partition)
@@ -96,7 +108,8 @@ class Registrations:
     def write(self, broker_epoch: int) -> None:
         """The controller has registered this process. Durable on return; a directory that refuses goes offline."""
         self._record(Registration(broker_epoch, self._boot_id, self.online_directories(), self._sorted_topics()))
-        self.previous_broker_epoch = broker_epoch
+        self.previous_broker_epoch = self.recorded_broker_epoch = broker_epoch
+        self._behind = []
         for log_ in self._replicas():
             if log_.was_torn:
                 log_.was_torn = False
@@ -152,6 +165,10 @@ class Registrations:
         """Ids of those that failed since the start."""
         directories = self._store.directories
         return tuple(one.meta.directory_id for one in directories if one.meta is not None and one.failure is not None)
+
+
+def _is_behind(found: Registration | None, newest: Registration) -> bool:
+    return found is not None and found.broker_epoch < newest.broker_epoch
 
 
 def _id_of(directory: LogDir) -> UUID:

@@ -105,6 +105,7 @@ class Lifecycle:
             log_dirs=self._registrations.online_directories(),
             previous_broker_epoch=self._registrations.previous_broker_epoch,
             synced_topics=tuple(sorted(self._registrations.synced_topics)),
+            recorded_broker_epoch=self._registrations.recorded_broker_epoch,
             whole=tuple(TopicReplicas(*one) for one in self._registrations.whole_replicas().items()),
         )
         backoff = Backoff(self._rng, first_ms=20, last_ms=500)

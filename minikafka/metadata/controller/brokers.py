@@ -13,16 +13,18 @@ A registration is named by its broker epoch, the offset of its record in the met
 incarnations and controllers, and "caught up" means to have replayed up to one's own registration. Whatever carries an
 older epoch comes from a process that has been replaced, and is refused (KIP-903).
 
-Each registration says which one it continues (KIP-966). When that is the one before, or the one that the one before
-continued (the broker died before it could write down its last epoch, and with it before it did anything), nothing that
-was written under it is lost: ISRs and ELRs count on it as before. Otherwise its machine may have lost power, or its
-disks were changed: it has no place in them until it has caught up with a leader. The same holds for each replica that
-the registration does not name as whole: a log that is missing or damaged is not believed before it was fetched again.
+Each registration says which one it continues (KIP-966). When that is the one before, nothing that was written under it
+is lost: ISRs and ELRs count on it as before. So it is when that is the one that the one before continued, and the one
+before was never unfenced: the broker died before it could write down its last epoch, and with it before it did
+anything. Otherwise its machine may have lost power, its disks were changed, or an older copy of them was put back: it
+has no place in them until it has caught up with a leader. The same holds for each replica that the registration does
+not name as whole: a log that is missing or damaged is not believed before it was fetched again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from uuid import UUID
 
 from minikafka.errors import ErrorCode, KafkaError
@@ -54,7 +56,11 @@ def register(state: ControllerState, command: RegisterBroker, now_ms: int) -> Re
         if _is_repeated(existing, command):
             return RegisterBrokerResponse(existing.broker_epoch)
         _check_not_alive(state, existing, command)
-    continues = _continues(existing, command.previous_broker_epoch)
+    recorded = max(command.recorded_broker_epoch, command.previous_broker_epoch)
+    is_current = _continues(existing, recorded)
+    if not is_current:
+        command = replace(command, synced_topics=())
+    continues = is_current and command.previous_broker_epoch >= 0
     broker_epoch = state.next_offset
     state.write(
         RegisterBrokerRecord(
@@ -65,7 +71,7 @@ def register(state: ControllerState, command: RegisterBroker, now_ms: int) -> Re
             command.rack,
             command.log_dirs,
             fenced=True,
-            previous_broker_epoch=command.previous_broker_epoch if continues else NO_EPOCH,
+            previous_broker_epoch=recorded if is_current else NO_EPOCH,
         )
     )
     state.sessions.start(command.broker_id, now_ms)

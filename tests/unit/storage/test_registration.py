@@ -218,3 +218,37 @@ def test_what_cannot_be_understood_is_not_there(tmp_path: Path, text: str) -> No
     (tmp_path / REGISTRATION_FILE).write_bytes(text.encode("latin-1"))
     assert read_registration(DISK, str(tmp_path)) is None
     assert read_registration(DISK, str(tmp_path / "none")) is None
+
+
+@pytest.mark.spec("P5")
+def test_a_directory_of_an_older_registration_claims_nothing(tmp_path: Path) -> None:
+    """A backup of one of two directories was put back."""
+    machine = Machine(tmp_path, directories=2)
+    registrations = machine.start()
+    for number, directory in enumerate(machine.store.directories):
+        machine.store.create(TopicPartition(f"t{number}", 0), UUID(int=7 + number), LogConfig(), directory)
+    registrations.write(41)
+    copied = (Path(machine.paths[1]) / REGISTRATION_FILE).read_bytes()
+    registrations.write(52)
+    machine.kill()
+    (Path(machine.paths[1]) / REGISTRATION_FILE).write_bytes(copied)
+    with capture_logs() as logs:
+        registrations = machine.start()
+    assert [line["path"] for line in logs if line["event"] == "log directory is of an older registration"] == [
+        machine.paths[1]
+    ]
+    assert (registrations.previous_broker_epoch, registrations.recorded_broker_epoch) == (52, 52)
+    assert registrations.whole_replicas() == {UUID(int=7): (0,)}
+    registrations.write(60)
+    machine.kill()
+    assert set(machine.start().whole_replicas()) == {UUID(int=7), UUID(int=8)}, "it has registered without it"
+
+
+@pytest.mark.spec("P2")
+def test_what_the_directories_name_is_told_whatever_was_lost(machine: Machine) -> None:
+    assert machine.start().recorded_broker_epoch == -1
+    Registrations(DISK, machine.store, "boot-1").write(41)
+    machine.kill()
+    machine.boot_id = "boot-2"
+    registrations = machine.start()
+    assert (registrations.previous_broker_epoch, registrations.recorded_broker_epoch) == (-1, 41)

@@ -37,6 +37,9 @@ class RegisterBroker(Command[RegisterBrokerResponse]):
     lost, by a power cut: it leaves ISRs and ELRs then, but of ``synced_topics``, of which its logs hold nothing that
     was not synced (KIP-966). Less when anything may be lost: a disk was changed.
 
+    ``recorded_broker_epoch`` is the registration that its log directories name, whatever was lost of it. If the broker
+    has lived under a later one, they are an older copy, put back: nothing in them counts, ``synced_topics`` neither.
+
     ``whole`` names the replicas whose logs are there and undamaged. Every other replica of the broker leaves ISR and
     ELR with the registration: its log is missing, damaged, or cannot be told to be its own. None: not told.
 
@@ -55,6 +58,7 @@ class RegisterBroker(Command[RegisterBrokerResponse]):
     previous_broker_epoch: int = NO_EPOCH
     synced_topics: tuple[UUID, ...] = ()
     whole: tuple[TopicReplicas, ...] | None = None
+    recorded_broker_epoch: int = NO_EPOCH
 
 
 @dataclass(frozen=True, slots=True)

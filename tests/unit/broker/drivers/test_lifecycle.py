@@ -59,7 +59,7 @@ class Files:
     """Registrations, as a directory would keep them."""
 
     def __init__(self) -> None:
-        self.previous_broker_epoch = -1
+        self.previous_broker_epoch = self.recorded_broker_epoch = -1
         self.synced_topics = frozenset({UUID(int=9)})
         self.failed: tuple[UUID, ...] = ()
 

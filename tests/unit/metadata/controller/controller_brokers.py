@@ -38,6 +38,7 @@ class Broker:
 
     # Its disks.
     memory: int = ANYTHING_LOST  # the registration that it would say it continues
+    recorded: int = -1  # the one that its directories name
     directories: list[UUID] = field(default_factory=list)
     failed: set[UUID] = field(default_factory=set)
     placed: UUID | None = None  # the directory that has its log

@@ -390,6 +390,7 @@ class Model:
             LISTENERS,
             log_dirs=tuple(broker.online),
             previous_broker_epoch=broker.memory,
+            recorded_broker_epoch=broker.recorded,
             synced_topics=tuple(one.topic_id for one in self.cluster.image.topics()) if self.syncs else (),
             whole=tuple(ask.TopicReplicas(topic.topic_id, (0,)) for topic in topics),
         )
@@ -402,7 +403,7 @@ class Model:
         broker.lost = broker.placed in broker.failed
         if self.rng.random() < 0.1 and len(self.images) > 1:
             return False  # killed before it wrote its registration down
-        broker.broker_epoch = broker.memory = self.answer.broker_epoch
+        broker.broker_epoch = broker.memory = broker.recorded = self.answer.broker_epoch
         return True
 
     def unregister(self) -> None:

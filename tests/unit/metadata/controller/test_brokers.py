@@ -185,6 +185,34 @@ def test_a_registration_that_was_not_written_down_is_continued_all_the_same(clus
     assert (cluster.partition().elr, cluster.partition().last_known_elr) == ((), (1,))
 
 
+@pytest.mark.spec("P5")
+@pytest.mark.parametrize("is_synced", [False, True])
+def test_nothing_counts_of_an_older_copy_of_the_disks(cluster: Any, *, is_synced: bool) -> None:
+    """It was taken under a registration after which the broker lived under another one, and promised more."""
+    cluster.create("t", (1,), configs=(ask.ConfigValue("flush.messages", "1"),) * is_synced)
+    copied = cluster.epochs[1]
+    cluster.fence(1)
+    cluster.register(1, previous_broker_epoch=copied)
+    cluster.heartbeat(1)
+    assert cluster.partition().isr == (1,)
+    cluster.fence(1)
+    topic_id = cluster.image.topic("t").topic_id
+    previous = -1 if is_synced else copied  # the machine lost power since, or did not
+    cluster.register(1, previous_broker_epoch=previous, recorded_broker_epoch=copied, synced_topics=(topic_id,))
+    assert (cluster.partition().elr, cluster.partition().last_known_elr) == ((), (1,))
+
+
+@pytest.mark.spec("P2")
+def test_a_power_cut_before_a_registration_was_written_down_costs_no_synced_topic(cluster: Any) -> None:
+    """Twice, and the registration that its disks name is still the one that it last lived under."""
+    cluster.create("t", (1,), configs=(ask.ConfigValue("flush.messages", "1"),))
+    topic_id, written = cluster.image.topic("t").topic_id, cluster.epochs[1]
+    for _ in range(3):
+        cluster.fence(1)
+        cluster.register(1, previous_broker_epoch=-1, recorded_broker_epoch=written, synced_topics=(topic_id,))
+        assert cluster.partition().elr == (1,)
+
+
 @pytest.mark.spec("P2")
 @pytest.mark.parametrize(("previous", "elr"), [(-1, (1,)), (-2, ())])
 def test_what_is_synced_survives_a_power_cut_but_not_a_changed_disk(
@@ -194,8 +222,8 @@ def test_what_is_synced_survives_a_power_cut_but_not_a_changed_disk(
     cluster.create("t", (1,), configs=synced)
     cluster.create("u", (1,), configs=synced)  # the broker does not say that older records of it are synced, too
     cluster.fence(1)
-    topic_id = cluster.image.topic("t").topic_id
-    cluster.register(1, previous_broker_epoch=previous, synced_topics=(topic_id,))
+    topic_id, recorded = cluster.image.topic("t").topic_id, cluster.epochs[1]
+    cluster.register(1, previous_broker_epoch=previous, recorded_broker_epoch=recorded, synced_topics=(topic_id,))
     assert cluster.partition().elr == elr
     assert cluster.partition(topic="u").elr == ()
 
