@@ -13,12 +13,15 @@ its log that is under way take a partition out of fetching without changing that
 from __future__ import annotations
 
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from minikafka.model import NO_EPOCH, NO_OFFSET, ZERO_TOPIC_ID, TopicPartition
 from minikafka.replication.epochs import ReplicaLog
 from minikafka.wire.messages.fetch import FetchPartition
+
+UNKNOWN_HIGH_WATERMARK: Final = (1 << 63) - 1
+"""In a fetch that does not say what the follower knows as committed (KIP-1166)."""
 
 
 class ReplicaState(Enum):
@@ -46,6 +49,7 @@ class PartitionFetchState:
         "delayed_until_ms",
         "failures",
         "fetch_offset",
+        "has_agreed",
         "is_being_cut",
         "is_out_of_range",
         "is_throttled",
@@ -74,6 +78,7 @@ class PartitionFetchState:
         self.is_throttled = False
         self.is_out_of_range = False
         self.is_being_cut = False  # until the driver says that the log is cut
+        self.has_agreed = False  # the leader has served it since: it need not be told what is known as committed
 
     @property
     def is_ready_for_fetch(self) -> bool:
@@ -97,6 +102,7 @@ class PartitionFetchState:
         self.asked_epoch = None
         self.is_out_of_range = False
         self.must_read_log = True
+        self.has_agreed = False
 
     def start_truncating(self) -> None:
         """Where the log leaves the leader's must be found out (again)."""
@@ -104,6 +110,7 @@ class PartitionFetchState:
         self.asked_epoch = None
         self.is_out_of_range = False
         self.must_read_log = True
+        self.has_agreed = False
 
     def describe(self, partition_max_bytes: int) -> FetchPartition:
         """What to ask the leader for (row R5)."""
@@ -118,5 +125,5 @@ class PartitionFetchState:
             last_fetched_epoch=self.last_fetched_epoch,
             log_start_offset=self.log.log_start_offset,
             partition_max_bytes=partition_max_bytes,
-            high_watermark=self.log.high_watermark,  # as of now: it is not told again when it alone has risen
+            high_watermark=UNKNOWN_HIGH_WATERMARK if self.has_agreed else self.log.high_watermark,
         )

@@ -126,6 +126,7 @@ class FetchStates:
         self.leave_session(state)
         state.is_being_cut = True
         state.must_read_log = True
+        state.has_agreed = False
 
     def end_cut(self, state: PartitionFetchState) -> None:
         """Its log is cut: it is due again."""

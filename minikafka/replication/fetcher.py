@@ -396,6 +396,7 @@ class ReplicaFetcher:
 
     def _apply(self, state: PartitionFetchState, data: PartitionData) -> Effect:
         state.leader_high_watermark = data.high_watermark
+        state.has_agreed = True
         if data.records:
             return Append(state.topic_partition, data.records, data.high_watermark, data.log_start_offset)
         state.failures = 0

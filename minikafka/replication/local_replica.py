@@ -36,6 +36,7 @@ from uuid import UUID
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import LOST_DIRECTORY, NO_EPOCH, NO_NODE, UNASSIGNED_DIRECTORY, OffsetAndEpoch, TopicPartition
 from minikafka.replication import replica_effects as do
+from minikafka.replication.fetch_state import UNKNOWN_HIGH_WATERMARK
 from minikafka.replication.isr import IsrProposal
 from minikafka.replication.leader import FollowerFetchOutcome, LeaderState
 from minikafka.replication.replica_condition import ReplicaCondition
@@ -210,7 +211,7 @@ class LocalReplica:
 
     def is_behind(self, high_watermark: int, last_fetched_epoch: int) -> bool:
         """A follower whose log ends in that epoch knows as committed what is missing in this leader's (row R26)."""
-        return high_watermark > self._shared_end(last_fetched_epoch)
+        return high_watermark != UNKNOWN_HIGH_WATERMARK and high_watermark > self._shared_end(last_fetched_epoch)
 
     def _shared_end(self, last_fetched_epoch: int) -> int:
         """Where a follower ends at the latest in what this leader has, too.
@@ -258,9 +259,12 @@ class LocalReplica:
         return [do.Verify(replica_id, fetch_offset, size_in_bytes)]
 
     def follow_high_watermark(self, leader_high_watermark: int) -> bool:
-        """Row R11: min(own log end, the leader's high watermark). True when it rose."""
+        """Row R11: min(own log end, the leader's high watermark). True when it rose.
+
+        It falls with a cut only. A new leader's may be behind; what is known as committed is not forgotten for that.
+        """
         before = self._follower_high_watermark
-        self._follower_high_watermark = self._clamped(leader_high_watermark)
+        self._follower_high_watermark = self._clamped(max(before, leader_high_watermark))
         return self._follower_high_watermark > before
 
     def check_lagging(self, now_ms: int) -> Effects:

@@ -4,6 +4,8 @@
 * one leader per partition and leader epoch;
 * a high watermark is at most the log end, and what lies below it, on whichever replica, never changes: every replica
   has the same batches there (row P1, "log matching");
+* nobody is cut below its high watermark while it is in the ISR or ELR, nor outside of them unless it is damaged or an
+  unclean election is recorded (row R26);
 * who becomes leader has everything that was ever below a high watermark ("leader completeness");
 * what is committed of the metadata log is the same on every node, and never changes.
 
@@ -21,9 +23,10 @@ from sim_cluster import LOG_DIRS, Machine, SimulatedCluster
 
 from minikafka.broker.node import Node
 from minikafka.broker.partition import Partition
-from minikafka.model import CLUSTER_METADATA_TOPIC, CLUSTER_METADATA_TOPIC_ID, TopicPartition
+from minikafka.model import CLUSTER_METADATA_TOPIC, CLUSTER_METADATA_TOPIC_ID, NO_EPOCH, TopicPartition
 from minikafka.raft import RaftNode
 from minikafka.records.batch import parse_header
+from minikafka.replication.replica_condition import Condition
 from minikafka.testing.disk.inodes import Directory, Inode
 from minikafka.testing.loop import Process
 
@@ -88,8 +91,11 @@ class Invariants:
         for partition in node.replicas:
             log_end_offset = partition.log.log_end_offset
             state = (partition.high_watermark, log_end_offset, partition.leader_epoch, partition.leader is None)
-            if seen.get(partition) != state:
+            before = seen.get(partition)
+            if before != state:
                 seen[partition] = state
+                if before is not None and state[0] < before[0]:
+                    self._check_cut(machine, partition, before[0])
                 self._check_partition(machine, partition)
 
     def _check_quorum(self, machine: Machine, node: Node) -> None:
@@ -120,6 +126,20 @@ class Invariants:
         if partition.leader is not None:
             self._check_leader(machine, partition, where, log_end_offset)
         self._maybe_compare(machine, partition.log.directory, where, high_watermark)
+
+    def _check_cut(self, machine: Machine, partition: Partition, high_watermark: int) -> None:
+        """A high watermark fell: its log is being cut below it, or was."""
+        where = partition.topic_partition
+        image = max((node.image for _, node in self._cluster.nodes()), key=lambda image: image.offset)
+        state = image.partition(where)
+        topic = image.topic(where.topic)
+        if state is None or topic is None or topic.topic_id != partition.topic_id or self.is_beyond(where):
+            return
+        what = f"{machine.host} {where}: cut from its high watermark {high_watermark} to {partition.high_watermark}"
+        if machine.node_id in (*state.isr, *state.elr):
+            raise InvariantViolatedError(f"{what} in ISR {state.isr} or ELR {state.elr}")
+        if state.unclean_leader_epoch == NO_EPOCH and partition.replica.condition.now is not Condition.REFETCHING:
+            raise InvariantViolatedError(f"{what} though no election was unclean")
 
     def _check_leader(self, machine: Machine, partition: Partition, where: Where, log_end_offset: int) -> None:
         me = (machine.node_id, machine.incarnation)

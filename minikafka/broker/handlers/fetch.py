@@ -42,8 +42,6 @@ log = structlog.get_logger(__name__)
 
 FIRST_VERSION_WITH_RACK: Final = 11
 FIRST_VERSION_WITH_REPLICA_STATE: Final = 15
-UNKNOWN_HIGH_WATERMARK: Final = (1 << 63) - 1
-"""A follower did not say what it knows (before version 18)."""
 LONGEST_WAIT_MS: Final = 60_000
 """Whoever asks to wait longer is answered with nothing then, as after any wait, and asks again."""
 WAITING_BYTES: Final = 16 * 1024
@@ -354,8 +352,7 @@ class _FollowerFetch(_Fetch):
             asked = cached.asked
             try:
                 partition = self._partition(cached)
-                known = asked.high_watermark
-                if known != UNKNOWN_HIGH_WATERMARK and partition.replica.is_behind(known, asked.last_fetched_epoch):
+                if partition.replica.is_behind(asked.high_watermark, asked.last_fetched_epoch):
                     replicas.on_follower_ahead(
                         partition, self._replica_id, asked.high_watermark, asked.last_fetched_epoch, now_ms
                     )

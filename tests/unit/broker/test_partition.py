@@ -74,9 +74,9 @@ async def test_a_followers_high_watermark_stays_within_its_log(rig: Rig, partiti
     rig.follow(partition, FOLLOWER, 3)
     assert (partition.leader, partition.leader_id, partition.leader_epoch) == (None, FOLLOWER, 3)
     assert partition.high_watermark == 5, "it stays where it was"
-    for told, held in [(3, 3), (100, 5), (0, 0), (4, 4)]:
+    for told in (3, 100, 0):
         partition.replica.follow_high_watermark(told)
-        assert partition.high_watermark == held
+        assert partition.high_watermark == 5, "it does not fall, nor beyond the end"
     partition.log.truncate_to(3)
     partition.replica.follow_high_watermark(partition.high_watermark)
     assert partition.high_watermark == 3

@@ -20,7 +20,7 @@ from minikafka.replication.effects import (
     TruncateTo,
     Wait,
 )
-from minikafka.replication.fetch_state import FollowedPartition, ReplicaState
+from minikafka.replication.fetch_state import UNKNOWN_HIGH_WATERMARK, FollowedPartition, ReplicaState
 from minikafka.replication.fetch_states import FIRST_BACKOFF_MS
 from minikafka.replication.fetcher import FetcherSettings, ReplicaFetcher
 from minikafka.wire.codec import decode_exactly, encode
@@ -203,6 +203,23 @@ def test_a_look_up_alone_never_cuts_below_the_high_watermark():
     follower.now_ms = backoff.until_ms
     assert asked(follower.next()) == {0: (3, 1, 3, 0)}, "not looked up again: the leader has not changed"
     assert follower.answer_fetch(data(A, diverging=(1, 2))) == [TruncateTo(A, 2)]
+
+
+@pytest.mark.spec("R26")
+def test_the_high_watermark_is_told_until_the_leader_has_served():
+    follower = Follower(a=MemoryLog(records(1, "a", "b", "c"), high_watermark=3))
+    follower.next()
+    follower.answer_epochs((A, 1, 3))
+
+    def told(effects):
+        return [one.high_watermark for topic in effects[0].request.topics for one in topic.partitions]
+
+    assert told(follower.next()) == [3]
+    (backoff,) = follower.answer_fetch(data(A, error=ErrorCode.KAFKA_STORAGE_ERROR))
+    follower.now_ms = backoff.until_ms
+    assert told(follower.next()) == [3]
+    follower.answer_fetch(data(A, records(1, "d"), high_watermark=3))
+    assert told(follower.next()) == [UNKNOWN_HIGH_WATERMARK]
 
 
 @pytest.mark.spec("E5")

@@ -233,6 +233,17 @@ def test_a_follower_counts_nothing_of_its_own():
     assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
+@pytest.mark.spec("R11")
+@pytest.mark.spec("R26")
+def test_a_new_leaders_high_watermark_does_not_make_a_follower_forget():
+    rig = Rig(high_watermark=4)
+    rig.told(OTHER)
+    assert not rig.replica.follow_high_watermark(2)
+    assert rig.replica.high_watermark == 4
+    assert rig.replica.follow_high_watermark(9)
+    assert rig.replica.high_watermark == 5
+
+
 @pytest.mark.spec("R23")
 def test_who_waits_for_acks_is_answered_by_role_epoch_and_offsets():
     rig = Rig(min_isr=2)

@@ -176,7 +176,7 @@ async def test_a_follower_serves_consumers_that_know_of_racks_up_to_its_high_wat
 ) -> None:
     partition = led(node, ORDERS)
     told(partition, 7, 3)
-    partition.replica.follow_high_watermark(2)
+    partition.replica._follower_high_watermark = 2
     fetched = await client.fetch("orders", 0)
     assert (fetched.error_code, fetched.high_watermark, fetched.last_stable_offset) == (0, 2, 2)
     assert values_in(fetched.records) == [b"a", b"b"]
@@ -189,7 +189,7 @@ async def test_a_consumer_at_a_follower_waits_for_its_high_watermark(
 ) -> None:
     partition = led(node, ORDERS)
     told(partition, 7, 3)
-    partition.replica.follow_high_watermark(2)
+    partition.replica._follower_high_watermark = 2
     waiting = client.send(fetch_request("orders", 2, max_wait_ms=LONG_MS, min_bytes=1), 12)
     await eventually(lambda: waiting_fetches(node) == 1, "the fetch to be parked")
     partition.replica.follow_high_watermark(3)
