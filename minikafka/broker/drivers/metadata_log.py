@@ -283,10 +283,13 @@ class MetadataLog:
         """(offset, leader epoch, value) of the metadata records in a range; control records are left out.
 
         A batch begins at ``start_offset``; what counts as committed, and what a snapshot covers, are whole batches.
+        DamagedMetadataLogError where the log does not reach so far.
         """
         offset = start_offset
         while offset < end_offset:
             data = self.read(offset, 1 << 20)
+            if not data:  # it would be asked for again and again
+                raise self._damaged(offset, f"it ends at {self._log.log_end_offset}, and {end_offset} is committed")
             for position, header in iter_batches(data):
                 if header.next_offset <= offset:
                     continue

@@ -323,6 +323,13 @@ async def test_what_the_process_wrote_itself_is_not_believed(files: Files, byte:
     assert summary.log_end_offset == 0, "it is fetched again from the segment on"
 
 
+@pytest.mark.spec("P6")
+async def test_records_beyond_the_end_of_the_log_are_damage_and_not_asked_for_again_and_again(files: Files) -> None:
+    metadata_log = await filled(files)
+    with pytest.raises(DamagedMetadataLogError, match="it ends at 6, and 7 is committed"):
+        list(metadata_log.records(0, 7))
+
+
 @pytest.mark.spec("P5", "P6")
 @pytest.mark.parametrize("behind", [0, 30], ids=["between two batches", "in a batch"])
 async def test_a_file_that_was_cut_under_the_process_is_damaged(files: Files, behind: int) -> None:
