@@ -95,7 +95,7 @@ def a_cut_does_not_lower_the_recorded_high_watermark(
     return checkpoints._store
 
 
-@SUITE.replaces(LogDir, "_settle", seed=2)
+@SUITE.replaces(LogDir, "_settle", seed=4)
 def what_a_killed_process_left_is_not_synced(directory: LogDir) -> None:
     """A start builds on what it sees, which a power cut may still take back."""
 
@@ -195,7 +195,7 @@ def a_first_segment_goes_before_there_is_a_list(segment_list: SegmentList, bases
     return removal
 
 
-@SUITE.replaces(SegmentList, "take_off", seed=2)
+@SUITE.replaces(SegmentList, "take_off", seed=11)
 def segments_shrink_while_their_size_is_listed(segment_list: SegmentList, bases: Any, shrinking: Any = ()) -> Removal:
     """What a cut or the cleaner left of a segment looks damaged after a crash."""
     return _take_off(segment_list, bases)
@@ -279,7 +279,7 @@ def the_noted_end_does_not_fall_before_a_cut(slot: EndSlot, end_offset: int) -> 
 _commit = Appender.commit
 
 
-@SUITE.replaces(Appender, "commit", seed=26)
+@SUITE.replaces(Appender, "commit", seed=10)
 def the_end_of_a_log_is_noted_before_it_is_there(appender: Appender) -> None:
     """A log that is whole is missed what a kill kept from being written."""
     appender._log.end_slot.note(appender._next_offset)
