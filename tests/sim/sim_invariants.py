@@ -135,10 +135,13 @@ class Invariants:
         topic = image.topic(where.topic)
         if state is None or topic is None or topic.topic_id != partition.topic_id or self.is_beyond(where):
             return
+        condition = partition.replica.condition.now
+        if condition is Condition.DAMAGED:
+            return  # its files are gone, it was made anew, and says so
         what = f"{machine.host} {where}: cut from its high watermark {high_watermark} to {partition.high_watermark}"
         if machine.node_id in (*state.isr, *state.elr):
             raise InvariantViolatedError(f"{what} in ISR {state.isr} or ELR {state.elr}")
-        if state.unclean_leader_epoch == NO_EPOCH and partition.replica.condition.now is not Condition.REFETCHING:
+        if state.unclean_leader_epoch == NO_EPOCH and condition is not Condition.REFETCHING:
             raise InvariantViolatedError(f"{what} though no election was unclean")
 
     def _check_leader(self, machine: Machine, partition: Partition, where: Where, log_end_offset: int) -> None:
