@@ -100,6 +100,7 @@ class MetadataLife:
         self.files: MetadataLog | None = None
         self.store: LogStore | None = None
         self.records: list[Entry] = []
+        self.bases: set[int] = set()  # where batches begin
         self.committed = 0
         self.promised = 0
         self.high_watermark = 0
@@ -179,6 +180,7 @@ class MetadataLife:
         log = self.log
         end = log.log_end_offset
         self.records = [record for record in former.records if log.log_start_offset <= record.offset < end]
+        self.bases = {base for base in former.bases if base < end}
         self.committed = self.promised = end  # the machine takes what a start finds for synced
         self.high_watermark = min(former.high_watermark, end)
         self.epoch = max(election.epoch, log.latest_epoch, 0)
@@ -257,6 +259,7 @@ class MetadataLife:
         if not self.epoch:
             self.vote()
         base, values = self.log.log_end_offset, self._values()
+        self.bases.add(base)
         self.records += [Entry(base + at, self.epoch, value) for at, value in enumerate(values)]
         self.files_.append(do.Append(base, self.epoch, values))
         self.committed = self.log.log_end_offset
@@ -270,6 +273,7 @@ class MetadataLife:
             values = self._values()
             offset = self.records[-1].offset + 1 if self.records and self.records[-1].offset >= base else base
             self.records += [Entry(offset + at, self.epoch, value) for at, value in enumerate(values)]
+            self.bases.add(offset)
             batch = [Record(at, NOW_MS, None, value) for at, value in enumerate(values)]
             data += build_batch(batch, base_offset=offset, leader_epoch=self.epoch)
         end = OffsetAndEpoch(self.records[-1].offset + 1, self.epoch)
@@ -286,8 +290,8 @@ class MetadataLife:
 
     def _batch_start(self, offset: int) -> int:
         """Where the batch that holds a record begins: what counts as committed are whole batches."""
-        found = self.log.segments[self.log.segments.index_of(offset)].find(offset)
-        return offset if found is None else min(offset, found[1].base_offset)
+        is_there = any(record.offset == offset for record in self.records)
+        return max((base for base in self.bases if base <= offset), default=offset) if is_there else offset
 
     def rot(self) -> None:
         """The disk damages a record that it said was durable."""
@@ -369,6 +373,7 @@ class MetadataLife:
         self.high_watermark = min(self.high_watermark, low)
         result_of(self.files_.truncate_to(offset))
         self.records = [record for record in self.records if record.offset < self.log.log_end_offset]
+        self.bases = {base for base in self.bases if base < self.log.log_end_offset}
         self.committed = self.promised = self.log.log_end_offset
         self.vote()
 
