@@ -29,6 +29,7 @@ class Partition:
         "is_staged",
         "log",
         "needs_keys",
+        "reads",
         "replica",
         "topic_id",
         "topic_partition",
@@ -41,6 +42,7 @@ class Partition:
         self.log = log
         self.replica = replica
         self.is_staged = False
+        self.reads = 0  # by consumers that found records
         self.configure(config)
 
     def configure(self, config: TopicConfig) -> None:

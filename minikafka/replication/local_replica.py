@@ -50,6 +50,9 @@ HIGH_WATERMARK_MOVED: Final = 2
 SYNC_DUE: Final = 4
 """What a write or a sync did, as bits: the hot path makes no effects."""
 
+SAMPLES_APART_MS: Final = 1000
+"""What consumers are sent is verified once in that time at the most."""
+
 
 class Role(Enum):
     """What this node is to the partition."""
@@ -70,6 +73,7 @@ class LocalReplica:
         "_is_following",
         "_local_id",
         "_lost_up_to",
+        "_sample_verified_ms",
         "_settings",
         "_surroundings",
         "condition",
@@ -121,6 +125,7 @@ class LocalReplica:
         self._committed: CommittedPartition | None = None
         self._is_following = False  # a fetcher has it
         self._lost_up_to = 0  # the loss of what lies below was said
+        self._sample_verified_ms = -SAMPLES_APART_MS
         self._follower_high_watermark = self._clamped(high_watermark)
 
     # -- the log, as a fetcher sees it ------------------------------------------------------------------------------
@@ -249,14 +254,22 @@ class LocalReplica:
         return self._committed is not None and replica_id in self._committed.complete
 
     def on_records_sent(self, replica_id: int, fetch_offset: int, size_in_bytes: int) -> Effects:
-        """A follower is being sent records. Those that it fetches again and again may have gone bad here (P5).
-
-        Consumers' fetches are no evidence: any client may read one place for ever, and none has a name.
-        """
+        """A follower is being sent records. Those that it fetches again and again may have gone bad here (P5)."""
         leader = self.leader
         if leader is None or not leader.on_records_sent(replica_id, fetch_offset):
             return []
         return [do.Verify(replica_id, fetch_offset, size_in_bytes)]
+
+    def on_sample_consumed(self, fetch_offset: int, size_in_bytes: int, now_ms: int) -> Effects:
+        """Every so often, what a consumer is sent: verify it, now and then (P5).
+
+        A consumer that cannot read on asks for the same records again and again. Nothing tells it from the others that
+        read the log, and none has a name, so samples are taken of them all: some are its own.
+        """
+        if now_ms - self._sample_verified_ms < SAMPLES_APART_MS or self.condition.is_damaged_from(fetch_offset):
+            return []
+        self._sample_verified_ms = now_ms
+        return [do.Verify(NO_NODE, fetch_offset, size_in_bytes)]
 
     def follow_high_watermark(self, leader_high_watermark: int) -> bool:
         """Row R11: min(own log end, the leader's high watermark). True when it rose.

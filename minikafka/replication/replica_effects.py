@@ -69,7 +69,10 @@ class Sync:
 
 @dataclass(frozen=True, slots=True)
 class Verify:
-    """Read again what a follower was sent in vain, so many bytes from ``offset`` on; ``on_damage`` if it is bad."""
+    """Read again what a follower was sent in vain, so many bytes from ``offset`` on; ``on_damage`` if it is bad.
+
+    ``replica_id`` -1: what a consumer was sent, perhaps in vain.
+    """
 
     replica_id: int
     offset: int

@@ -1,4 +1,4 @@
-"""Reads again what followers could not append: bytes that this node wrote may have gone bad under it.
+"""Reads again what followers could not append, and samples of what consumers read: bytes may have gone bad here.
 
 Off the loop, and one read at a time for the whole node, so that consumers do not wait for it. What a log is asked for
 while it waits or is read is left out: the follower repeats its fetch, and the machine asks again.
@@ -14,6 +14,7 @@ import structlog
 from minikafka.broker.partition import Partition
 from minikafka.broker.threads import RunInThread
 from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import NO_NODE
 from minikafka.net.tasks import TaskOwner
 from minikafka.replication.replica_effects import Verify
 
@@ -31,7 +32,7 @@ class Verifications:
         self.on_done: Callable[[], None] = lambda: None
 
     def request(self, partition: Partition, wanted: Verify) -> None:
-        """Verify what a follower was sent, soon."""
+        """Verify what was sent, soon."""
         if partition not in self._under_way:
             self._under_way.add(partition)
             self._tasks.start(self._run(partition, wanted), f"verification-{partition.topic_partition}")
@@ -45,12 +46,13 @@ class Verifications:
             if error.code is not ErrorCode.OFFSET_NOT_AVAILABLE:  # the log was cut meanwhile
                 log.info("verification failed", partition=where, offset=wanted.offset, why=error.message)
         else:
-            log.warning(
-                "a follower cannot append what is whole here; look at its log, its memory and the network",
-                partition=where,
-                offset=wanted.offset,
-                follower=wanted.replica_id,
-            )
+            if wanted.replica_id != NO_NODE:
+                log.warning(
+                    "a follower cannot append what is whole here; look at its log, its memory and the network",
+                    partition=where,
+                    offset=wanted.offset,
+                    follower=wanted.replica_id,
+                )
         finally:
             self._under_way.discard(partition)
         self.on_done()

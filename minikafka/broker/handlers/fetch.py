@@ -44,6 +44,10 @@ FIRST_VERSION_WITH_RACK: Final = 11
 FIRST_VERSION_WITH_REPLICA_STATE: Final = 15
 LONGEST_WAIT_MS: Final = 60_000
 """Whoever asks to wait longer is answered with nothing then, as after any wait, and asks again."""
+READS_PER_SAMPLE: Final = 31
+"""Of what consumers read. A prime: those that take turns come to it one after the other."""
+SAMPLE_BYTES: Final = 64 * 1024
+"""Who cannot read on asks from the batch on that is bad."""
 WAITING_BYTES: Final = 16 * 1024
 """What a fetch that waits is said to hold, so that 250 of a connection do: each write to its partition looks at it."""
 WAITING_PARTITION_BYTES: Final = 512
@@ -142,6 +146,10 @@ class _Fetch(ABC):
     def _limit(self, partition: Partition, high_watermark: int) -> int:
         """The first offset that may not be read (row R15)."""
 
+    @abstractmethod
+    def _on_read(self, partition: Partition, fetch_offset: int, size: int) -> None:
+        """So many bytes were found."""
+
     def _refusals(self) -> Refusals:
         """Note that it came; what is refused gets its error instead of records."""
         return {}
@@ -222,6 +230,7 @@ class _Fetch(ABC):
         found = log_.read(fetch_offset, size, max_offset=limit, min_one_batch=is_first)
         if found.size:
             data.records = records_slot(found.size, found)
+            self._on_read(partition, fetch_offset, found.size)
         return data
 
     def _failed(self, cached: CachedPartition, error: KafkaError) -> PartitionData:
@@ -315,6 +324,13 @@ class _ConsumerFetch(_Fetch):
         in_rack = [broker.broker_id for broker in node.image.live_brokers() if broker.rack == rack]
         return partition.leader.preferred_read_replica(fetch_offset, in_rack)
 
+    def _on_read(self, partition: Partition, fetch_offset: int, size: int) -> None:
+        partition.reads += 1
+        if not partition.reads % READS_PER_SAMPLE:
+            replica, now_ms = partition.replica, self._node.clock.monotonic_ms()
+            sample = replica.on_sample_consumed(fetch_offset, min(size, SAMPLE_BYTES), now_ms)
+            self._node.replicas.carry_out(partition, sample)
+
 
 class _FollowerFetch(_Fetch):
     """Everything up to the log's end, to a replica; its fetch says how far it is (row R17)."""
@@ -341,6 +357,9 @@ class _FollowerFetch(_Fetch):
 
     def _limit(self, partition: Partition, high_watermark: int) -> int:
         return partition.log.log_end_offset
+
+    def _on_read(self, partition: Partition, fetch_offset: int, size: int) -> None:
+        """What counts is what is sent."""
 
     def _is_withheld(self, partition: Partition) -> bool:
         return self._node.quotas.withholds(partition, self._replica_id)

@@ -12,6 +12,7 @@ from broker_client import NOW_MS, Client, batch, fetch_request, produce_request,
 from broker_node import CLUSTER_ID, SECRET, create_topic, eventually, in_time, led, listener_of, turns
 from broker_replicas import told
 
+from minikafka.broker.handlers.fetch import READS_PER_SAMPLE
 from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode
 from minikafka.metadata.controller.commands import DeleteTopics, TopicReference
@@ -447,6 +448,25 @@ async def test_times_are_bounded_by_the_loop_not_by_the_wall(start_node: StartNo
     assert not waiting.done()
     await (await dial(node)).ask(produce_request("orders", batch(b"x")))
     await in_time(waiting)
+
+
+@pytest.mark.spec("P5")
+async def test_bytes_that_no_consumer_can_read_are_found(start_node: StartNode, dial: Dial) -> None:
+    """They went bad under the leader that wrote them, and only followers' fetches were evidence."""
+    node = await start_node()
+    client = await dial(node)
+    where = await create_topic(node, "orders")
+    for number in range(3):
+        await client.produce("orders", b"%d" % number * 500)
+    log = led(node, where).log
+    segment = Path(log.directory) / "00000000000000000000.log"
+    data = bytearray(segment.read_bytes())
+    data[-1] ^= 1
+    segment.write_bytes(data)
+    for _ in range(READS_PER_SAMPLE):
+        await client.fetch("orders", 2)
+    await eventually(lambda: log.corruption is not None, "the damage to be found")
+    assert "a batch fails its checksum at byte" in str(log.corruption)
 
 
 @pytest.mark.spec("P5")
