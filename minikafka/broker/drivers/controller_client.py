@@ -59,7 +59,7 @@ class ControllerClient:
         KafkaError(THROTTLING_QUOTA_EXCEEDED), which is retriable, when too many commands of clients wait already.
         """
         if command.IS_BROKERS_OWN:
-            return await self._call(command, timeout_s)
+            return await self._call(command, asyncio.get_running_loop().time(), timeout_s)
         if self._commands >= COMMANDS_MAX:
             message = f"{self._commands} commands wait for the controller already; try again later"
             raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, message)
@@ -78,15 +78,15 @@ class ControllerClient:
             message = f"other commands kept the controller busy for {timeout_s:g} s; try again later"
             raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, message) from None
         try:
-            return await self._call(command, timeout_s - (asyncio.get_running_loop().time() - began_s))
+            return await self._call(command, began_s, timeout_s)
         finally:
             self._turns.release()
 
-    async def _call(self, command: Command[R], timeout_s: float) -> R:
+    async def _call(self, command: Command[R], began_s: float, timeout_s: float) -> R:
         backoff = Backoff(self._rng, first_ms=10, last_ms=250)
         last = "no controller is elected"
         try:
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout_at(began_s + timeout_s):
                 while True:
                     try:
                         return await self.call_once(command)
