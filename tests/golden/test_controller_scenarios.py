@@ -113,6 +113,7 @@ class Scenario:
             directories(dirs),
             NO_EPOCH if "power-loss" in how else self.epochs.get(int(broker), NO_EPOCH),
             synced_topics=() if claimed is None else (claimed.topic_id,),
+            recorded_broker_epoch=self.epochs.get(int(broker), NO_EPOCH),
         )
         outcome = self.controller.handle(command, self.now_ms)
         self.epochs[int(broker)] = outcome.response.broker_epoch
