@@ -26,7 +26,7 @@ SUITE = Suite(
 )
 
 
-@SUITE.plants(seed=0)
+@SUITE.plants(seed=11)
 def a_name_that_is_not_resolved_for_a_moment_is_a_node_that_is_gone(patch: Any) -> None:
     """A resolver that fails (EAI_AGAIN) lets a new controller fence everybody."""
     patch.setattr(probe, "NO_SUCH_NAME", probe.NO_SUCH_NAME | {socket.EAI_AGAIN})

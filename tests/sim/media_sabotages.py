@@ -19,7 +19,7 @@ from minikafka.storage.segment import Segment
 MEDIA = suite_of("media", "whole clusters whose disks go bad", "media")
 
 
-@MEDIA.plants(seed=3)
+@MEDIA.plants(seed=8)
 def a_registration_is_believed_whatever_it_lacks(patch: Any) -> None:
     """A log that is missing, or that does not say whose it is, stays in ISR and ELR, and leads empty (row 1)."""
     lost = brokers._lost
@@ -68,7 +68,7 @@ def leaders_believe_what_they_wrote(patch: Any) -> None:
     patch.setattr(LeaderState, "on_records_sent", lambda *_: False)
 
 
-@MEDIA.plants(seed=10)
+@MEDIA.plants(seed=41)
 def missing_files_fail_their_directory(patch: Any) -> None:
     """One partition's files are gone, and the node stops."""
 
@@ -82,7 +82,7 @@ def missing_files_fail_their_directory(patch: Any) -> None:
     patch.setattr(PresenceLook, "complete", lambda look: None)
 
 
-@MEDIA.plants(seed=13)
+@MEDIA.plants(seed=21)
 def writes_may_end_anywhere(patch: Any) -> None:
     """A file that was cut under a running node goes on behind the cut, with a gap that looks like compaction's."""
     append = Segment.append

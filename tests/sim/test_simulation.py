@@ -56,14 +56,6 @@ def test_a_sample_of_seeds() -> None:
     assert "8 seeds from 1" in done.stdout
 
 
-@pytest.mark.spec("P2")
-@pytest.mark.parametrize("seed", [478, 565])
-def test_seeds_that_once_failed(seed: int) -> None:
-    """See ``docs/internals/simulation.md`` for what they were about."""
-    done = simulate("--seed", str(seed), "--without", "media")
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
-
-
 def test_a_turn_that_never_ends_is_ended() -> None:
     simulator = Simulator(1)
     process = Network(simulator).process("somewhere")

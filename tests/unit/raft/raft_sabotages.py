@@ -75,7 +75,7 @@ def the_clock_of_an_election_starts_before_the_vote_is_durable(patch: MonkeyPatc
     patch.setattr(Round, "__init__", with_clock)
 
 
-@SUITE.plants()
+@SUITE.plants(seed=3051)
 def a_voter_does_not_wait_until_its_vote_is_durable(patch: MonkeyPatch) -> None:
     """The voter's own clock runs while it writes its vote: it stands before its candidate can have won."""
     begin = Unattached.__init__

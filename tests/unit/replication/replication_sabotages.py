@@ -82,7 +82,7 @@ def lose_the_epoch_cache_on_restart(monkeypatch):
     monkeypatch.setattr(Cluster, "start", forgetful)
 
 
-@SUITE.plants(listed="unfenced fetch")
+@SUITE.plants(listed="unfenced fetch", seed=3619)
 def serve_unfenced_fetches(monkeypatch):
     """A leader serves followers of other epochs, and counts what they claim."""
     monkeypatch.setattr(epochs, "check_leader_epoch", lambda *_: None)
