@@ -220,7 +220,9 @@ class _Loader:
             return self.log_start_offset
         if self.last_stop.was_killed and self.last_stop.noted_end is None:
             return MAX_OFFSET
-        return max(self.log_start_offset, self.recovery_point, self.last_stop.noted_end or 0)
+        noted = self.last_stop.noted
+        known = () if noted is None else (noted.end_offset, noted.start or 0)  # a log notes first that it begins anew
+        return max(self.log_start_offset, self.recovery_point, *known)
 
     def _is_durable(self, base_offset: int) -> bool:
         """A flush has made durable that a segment begins there, and what lies before."""
@@ -365,7 +367,7 @@ class _Loader:
 
     def _check_known_epoch(self, header: BatchHeader) -> None:
         known = self.epochs.epoch_for(header.last_offset)
-        if header.leader_epoch != known:
+        if known not in (header.leader_epoch, NO_EPOCH):  # below the log start no epochs are kept
             raise _EpochsContradictedError(
                 f"the batch at {header.base_offset} is of epoch {header.leader_epoch}, and the file says {known}"
             )

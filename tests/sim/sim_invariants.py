@@ -135,6 +135,8 @@ class Invariants:
         topic = image.topic(where.topic)
         if state is None or topic is None or topic.topic_id != partition.topic_id or self.is_beyond(where):
             return
+        if partition.log.corruption is not None:
+            return  # a cut came upon damage, and knows: on nobody's word, and the replica does not count any more
         condition = partition.replica.condition.now
         if condition is Condition.DAMAGED:
             return  # its files are gone, it was made anew, and says so

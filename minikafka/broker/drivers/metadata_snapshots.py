@@ -15,7 +15,7 @@ from typing import Final
 import structlog
 
 from minikafka.errors import KafkaError
-from minikafka.model import OffsetAndEpoch
+from minikafka.model import NO_EPOCH, OffsetAndEpoch
 from minikafka.raft import Snapshot
 from minikafka.records.batch import BatchHeader, crc_is_valid, iter_batches
 from minikafka.records.build import build_batch
@@ -123,10 +123,17 @@ def decode_snapshot(data: bytes, snapshot_id: OffsetAndEpoch) -> list[bytes]:
 
 
 def check_snapshot(data: bytes, snapshot_id: OffsetAndEpoch) -> list[tuple[int, BatchHeader]]:
-    """Where its metadata records are, by position and header of their batches; DamagedSnapshotError as above."""
+    """Where its metadata records are, by position and header of their batches; DamagedSnapshotError as above.
+
+    Snapshots were once written without header and footer, and without an epoch. What they hold is checked all the same;
+    that one of them was cut between two batches is not noticed.
+    """
     batches = []
     kind = None
     try:
+        first = next(iter_batches(data), None)
+        if first is not None and not first[1].is_control and first[1].leader_epoch == NO_EPOCH:
+            return list(_sound_batches(data, NO_EPOCH))
         for position, header in _sound_batches(data, snapshot_id.epoch):
             if kind is ControlType.SNAPSHOT_FOOTER:
                 raise DamagedSnapshotError("something follows the footer")

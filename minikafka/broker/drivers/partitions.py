@@ -159,6 +159,8 @@ class PartitionRoles:
         if log_ is not None and log_.topic_id != topic.topic_id:
             self._store.delete(where)
             log_ = None
+        if is_missing:
+            log.error("log missing", partition=str(where), effect="it is made anew and fetched again")
         if log_ is None:
             log_ = self._create(where, state, topic.topic_id, log_config(config))
         if log_ is None or log_.is_offline:

@@ -47,9 +47,6 @@ class Strays:
                 by_name.setdefault(log_.topic_partition, []).append(log_)
         for logs in by_name.values():
             self._look_at(logs, image)
-        for where in self._store.missing():
-            if self._is_replica(where, image):
-                log.error("log missing", partition=str(where), effect="it is made anew and fetched again")
         paths = self._store.strays()
         if paths:
             log.warning("strays are kept", paths=paths, removed_after_ms=self._retention_ms)
@@ -69,10 +66,6 @@ class Strays:
                 self._say(log_.topic_partition, why, self._store.set_aside(log_))
         if kept is not None and not _is_named(kept, image):
             self._identify(kept, image)
-
-    def _is_replica(self, where: TopicPartition, image: MetadataImage) -> bool:
-        state = image.partition(where)
-        return state is not None and self._node_id in state.replicas
 
     def _is_placed(self, log_: Log, image: MetadataImage) -> bool:
         where = log_.topic_partition

@@ -643,3 +643,16 @@ def test_a_leader_or_follower_moves_its_end_behind_the_slot_only(platter: Simula
     log.append_as_follower(memoryview(batch(b"b", base_offset=1, leader_epoch=0)))
     assert seen == [0, 1]
     assert ends(platter) == {KEY: 2}
+
+
+def test_a_log_that_was_about_to_begin_anew_is_whole() -> None:
+    """Killed when its files were made, and before its end was noted: it had only noted where it begins."""
+    platter = SimulatedDisk()
+    log = open_store(platter.mount()).create(WHERE, TOPIC_ID, CONFIG)
+    for _ in range(5):
+        append(log, b"x" * 100)
+    log.flush()
+    log.prepare_restart(70).run()
+    again = restarted(platter)
+    assert again.corruption is None
+    assert (again.log_start_offset, again.log_end_offset) == (70, 70)

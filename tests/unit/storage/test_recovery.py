@@ -4,6 +4,7 @@ import os
 
 import pytest
 from storage_batches import NOW_MS, OpenLog, all_values, append, batch, read_all
+from structlog.testing import capture_logs
 
 from minikafka.records.batch import iter_batches
 from minikafka.storage.disk import OsDisk
@@ -213,6 +214,23 @@ def test_an_older_copy_of_the_epochs_is_not_believed(
     expected = log.epoch_entries
     disk.write_bytes(path, older)
     log = open_log(segment_bytes=300, clean=False, recovery_point=recovery_point)
+    assert log.epoch_entries == expected
+    assert log.corruption is None
+
+
+@pytest.mark.parametrize("log_start_offset", [1, 5, 7])
+def test_epochs_that_went_with_records_contradict_nothing(open_log: OpenLog, log_start_offset: int) -> None:
+    """The log begins in the middle of a segment: DeleteRecords, or a follower of a leader that rolled elsewhere."""
+    log = open_log()
+    for offset in range(12):
+        append(log, b"%d" % offset * 30, leader_epoch=offset // 6)
+    log.flush()
+    assert log.maybe_increment_log_start_offset(log_start_offset)
+    log.flush()
+    expected = log.epoch_entries
+    with capture_logs() as lines:
+        log = open_log(clean=False, recovery_point=10, log_start_offset=log_start_offset)
+    assert not lines
     assert log.epoch_entries == expected
     assert log.corruption is None
 

@@ -94,3 +94,15 @@ def test_those_that_are_damaged_are_put_aside_not_only_the_newest(snapshots: Met
     assert sorted(path.name for path in tmp_path.glob("*.damaged")) == [
         f"{offset:020d}-{2:010d}.checkpoint.damaged" for offset in (5, 10**15)
     ]
+
+
+def test_a_snapshot_of_a_former_version_is_read() -> None:
+    """It had no header, no footer and no epoch. Damage is found as far as checksums and offsets tell."""
+    data = bytearray()
+    for start in range(0, len(VALUES), RECORDS_PER_BATCH):
+        records = [Record(0, NOW_MS, None, value) for value in VALUES[start : start + RECORDS_PER_BATCH]]
+        data += build_batch(records, base_offset=start)
+    assert decode_snapshot(bytes(data), ID) == VALUES
+    data[-1] ^= 1
+    with pytest.raises(DamagedSnapshotError, match="checksum"):
+        decode_snapshot(bytes(data), ID)
