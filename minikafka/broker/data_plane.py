@@ -110,7 +110,7 @@ def build_data_plane(ports: Ports, store: LogStore, control: ControlPlane) -> Da
         ports.on_fatal,
     )
     jobs.events = driver
-    verifications.on_done = driver.look_for_damage
+    verifications.on_done = driver.look_at
     moves.on_moved, moves.on_lost = driver.on_moved, driver.on_lost_by_move
     replicas.carry_out = driver.carry_out
     replicas.on_storage_failed = driver.on_storage_failed

@@ -50,9 +50,6 @@ HIGH_WATERMARK_MOVED: Final = 2
 SYNC_DUE: Final = 4
 """What a write or a sync did, as bits: the hot path makes no effects."""
 
-SAMPLES_APART_MS: Final = 1000
-"""What consumers are sent is verified once in that time at the most."""
-
 
 class Role(Enum):
     """What this node is to the partition."""
@@ -73,7 +70,6 @@ class LocalReplica:
         "_is_following",
         "_local_id",
         "_lost_up_to",
-        "_sample_verified_ms",
         "_settings",
         "_surroundings",
         "condition",
@@ -125,7 +121,6 @@ class LocalReplica:
         self._committed: CommittedPartition | None = None
         self._is_following = False  # a fetcher has it
         self._lost_up_to = 0  # the loss of what lies below was said
-        self._sample_verified_ms = -SAMPLES_APART_MS
         self._follower_high_watermark = self._clamped(high_watermark)
 
     # -- the log, as a fetcher sees it ------------------------------------------------------------------------------
@@ -230,7 +225,7 @@ class LocalReplica:
         return leader.leader_epoch_start_offset
 
     def on_follower_ahead(self, replica_id: int, high_watermark: int, last_fetched_epoch: int, now_ms: int) -> Effects:
-        """A follower that this leader is behind of (KIP-1166, row R26): committed records are missing here.
+        """A follower knows records as committed that this leader lacks (KIP-1166, row R26).
 
         One that is complete has them: this log is damaged from there on, and another shall lead. Others may have no
         more than this one; they have to follow, and the loss is said, once.
@@ -260,15 +255,14 @@ class LocalReplica:
             return []
         return [do.Verify(replica_id, fetch_offset, size_in_bytes)]
 
-    def on_sample_consumed(self, fetch_offset: int, size_in_bytes: int, now_ms: int) -> Effects:
-        """Every so often, what a consumer is sent: verify it, now and then (P5).
+    def on_sample_consumed(self, fetch_offset: int, size_in_bytes: int) -> Effects:
+        """What a consumer is sent, every so often: verify it, if it is not known to be damaged (P5).
 
         A consumer that cannot read on asks for the same records again and again. Nothing tells it from the others that
         read the log, and none has a name, so samples are taken of them all: some are its own.
         """
-        if now_ms - self._sample_verified_ms < SAMPLES_APART_MS or self.condition.is_damaged_from(fetch_offset):
+        if self.condition.is_damaged_from(fetch_offset):
             return []
-        self._sample_verified_ms = now_ms
         return [do.Verify(NO_NODE, fetch_offset, size_in_bytes)]
 
     def follow_high_watermark(self, leader_high_watermark: int) -> bool:
@@ -481,7 +475,7 @@ class LocalReplica:
     def restart(self, offset: int, now_ms: int) -> Effects:
         """The leader's log begins behind ours (row R13): begin an empty one at ``offset``.
 
-        A leader deletes nothing that is not below the end of every complete replica: one of those lacks its tail.
+        A leader deletes only what every complete replica has. If this is one, and ends before, its tail is lost.
         """
         assert self.is_followed, f"{self.topic_partition} is not followed: {self.role}"
         end = self.log.log_end_offset

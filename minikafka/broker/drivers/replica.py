@@ -118,13 +118,16 @@ class ReplicaDriver:
 
     def look_for_damage(self) -> None:
         """Whoever reads a log may find it damaged, in whatever thread: each find becomes an event here."""
-        now_ms = self._clock.monotonic_ms()
         for partition in self._replicas:
-            corruption = partition.log.corruption
-            where = partition.topic_partition
-            if corruption is not None and self._damage.get(where) is not corruption:
-                self._note_damage(partition, corruption)
-                self.carry_out(partition, partition.replica.on_damage(corruption.offset, now_ms))
+            self.look_at(partition)
+
+    def look_at(self, partition: Partition) -> None:
+        """The same for one."""
+        corruption = partition.log.corruption
+        if corruption is not None and self._damage.get(partition.topic_partition) is not corruption:
+            self._note_damage(partition, corruption)
+            effects = partition.replica.on_damage(corruption.offset, self._clock.monotonic_ms())
+            self.carry_out(partition, effects)
 
     def _note_damage(self, partition: Partition, corruption: Corruption) -> None:
         where = partition.topic_partition

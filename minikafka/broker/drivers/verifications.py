@@ -1,13 +1,15 @@
 """Reads again what followers could not append, and samples of what consumers read: bytes may have gone bad here.
 
 Off the loop, and one read at a time for the whole node, so that consumers do not wait for it. What a log is asked for
-while it waits or is read is left out: the follower repeats its fetch, and the machine asks again.
+while it waits or is read is left out: the follower repeats its fetch, and the machine asks again. A sample waits for
+nothing: it is left out while anything is under way, and for :data:`SAMPLES_APART_S` after another.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 import structlog
 
@@ -21,6 +23,9 @@ from minikafka.replication.replica_effects import Verify
 log = structlog.get_logger(__name__)
 
 
+SAMPLES_APART_S: Final = 0.1
+
+
 class Verifications:
     """``on_done`` follows each; whether the log is damaged is found there."""
 
@@ -29,13 +34,23 @@ class Verifications:
         self._read = read
         self._under_way: set[Partition] = set()
         self._place = asyncio.Lock()
-        self.on_done: Callable[[], None] = lambda: None
+        self._no_sample_before_s = 0.0
+        self.on_done: Callable[[Partition], None] = lambda _partition: None
 
     def request(self, partition: Partition, wanted: Verify) -> None:
         """Verify what was sent, soon."""
+        if wanted.replica_id == NO_NODE and not self._may_sample():
+            return
         if partition not in self._under_way:
             self._under_way.add(partition)
             self._tasks.start(self._run(partition, wanted), f"verification-{partition.topic_partition}")
+
+    def _may_sample(self) -> bool:
+        now_s = asyncio.get_running_loop().time()
+        if self._under_way or now_s < self._no_sample_before_s:
+            return False
+        self._no_sample_before_s = now_s + SAMPLES_APART_S
+        return True
 
     async def _run(self, partition: Partition, wanted: Verify) -> None:
         where = str(partition.topic_partition)
@@ -55,7 +70,7 @@ class Verifications:
                 )
         finally:
             self._under_way.discard(partition)
-        self.on_done()
+        self.on_done(partition)
 
     async def _verify(self, partition: Partition, wanted: Verify) -> None:
         """KafkaError when it is damaged."""

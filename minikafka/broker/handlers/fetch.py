@@ -45,9 +45,9 @@ FIRST_VERSION_WITH_REPLICA_STATE: Final = 15
 LONGEST_WAIT_MS: Final = 60_000
 """Whoever asks to wait longer is answered with nothing then, as after any wait, and asks again."""
 READS_PER_SAMPLE: Final = 31
-"""Of what consumers read. A prime: those that take turns come to it one after the other."""
+"""One read of a partition in so many is verified. A prime: where consumers take turns, each is sampled some time."""
 SAMPLE_BYTES: Final = 64 * 1024
-"""Who cannot read on asks from the batch on that is bad."""
+"""Of its beginning: a consumer that cannot read on asks from the bad batch on."""
 WAITING_BYTES: Final = 16 * 1024
 """What a fetch that waits is said to hold, so that 250 of a connection do: each write to its partition looks at it."""
 WAITING_PARTITION_BYTES: Final = 512
@@ -327,8 +327,7 @@ class _ConsumerFetch(_Fetch):
     def _on_read(self, partition: Partition, fetch_offset: int, size: int) -> None:
         partition.reads += 1
         if not partition.reads % READS_PER_SAMPLE:
-            replica, now_ms = partition.replica, self._node.clock.monotonic_ms()
-            sample = replica.on_sample_consumed(fetch_offset, min(size, SAMPLE_BYTES), now_ms)
+            sample = partition.replica.on_sample_consumed(fetch_offset, min(size, SAMPLE_BYTES))
             self._node.replicas.carry_out(partition, sample)
 
 
@@ -359,7 +358,7 @@ class _FollowerFetch(_Fetch):
         return partition.log.log_end_offset
 
     def _on_read(self, partition: Partition, fetch_offset: int, size: int) -> None:
-        """What counts is what is sent."""
+        """No samples: a follower that repeats itself is noticed (``_on_sent``)."""
 
     def _is_withheld(self, partition: Partition) -> bool:
         return self._node.quotas.withholds(partition, self._replica_id)
