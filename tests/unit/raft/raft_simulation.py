@@ -160,6 +160,13 @@ class Node:
 
     # The driver
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Nothing is left to do before time passes: no effect, and no sync of which nobody knows yet when it ends."""
+        persists = self.persisting is not None and self.persisted_at_ms is None
+        flushes = self.appended is not None and self.flushed_at_ms is None
+        return not (self.queue or persists or flushes)
+
     def do_one(self) -> None:
         self._do(self.queue.popleft())
 
@@ -428,7 +435,7 @@ class Simulation:
                 if node.queue:
                     node.do_all()
                 node.sync_fairly()
-            if not self.wire and not any([node.queue for node in self.all_nodes]):  # noqa: C419
+            if not self.wire and all([node.is_at_rest for node in self.all_nodes]):  # noqa: C419
                 return
             packets, self.wire = self.wire, []
             for packet in packets:

@@ -6,6 +6,7 @@ import pytest
 from planted.registry import wanted_seeds
 from planted.sweep import Sweep, sweep
 from raft_schedules import run_schedule, trace_of
+from raft_simulation import Simulation
 
 from minikafka.raft.quorum import LEGAL_TRANSITIONS, QuorumState
 
@@ -23,6 +24,22 @@ def test_random_schedules_keep_the_invariants() -> None:
 def test_links_that_were_cut_are_no_disruption_on_slow_disks(seed: int) -> None:
     """Followers that heard nothing for long asked for votes a moment after the links were whole, as they must."""
     run_schedule(seed)
+
+
+def test_a_write_that_the_end_of_another_begins_ends_too() -> None:
+    """The flush of an observer's log begins the write of its election state, on which all that it does next waits."""
+    run_schedule(208501)
+
+
+@pytest.mark.parametrize("sync_ms", [0, 30])
+def test_a_flush_that_makes_a_log_whole_has_that_written(sync_ms: int) -> None:
+    """A single voter and its observer, neither of which has a deadline then: no other event comes to the rescue."""
+    simulation = Simulation(voters=1, observers=1)
+    observer = simulation.nodes[2]
+    observer.disk.new_mark = True
+    observer.sync_ms = sync_ms
+    simulation.start()
+    assert simulation.run_fairly(lambda: not observer.disk.new_mark, limit_ms=1000), observer.disk
 
 
 @pytest.mark.spec("C1")
