@@ -188,6 +188,7 @@ class Node:
         self.replica = None
         self.fetcher = None
         self.token = None  # of the request that is out
+        self.unanswered = None  # the token of one that reached nobody
         self.proposing = None  # the proposal whose answer is awaited
         self.sessions = FetchSessionCache(self.rng, lambda _id: None)
 
@@ -362,9 +363,12 @@ class Cluster:
         """A follower gives up on its request, which may still be on its way to the leader."""
         node = self.pick([node for node in self.nodes if node.token is not None])
         if node is not None:
-            self.say("n{} loses its connection", node.id)
-            node.token = None
-            node.fetcher.on_request_failed(self.now_ms)
+            self.give_up_request(node)
+
+    def give_up_request(self, node):
+        self.say("n{} loses its connection", node.id)
+        node.token = None
+        node.fetcher.on_request_failed(self.now_ms)
 
     def give_up_proposal(self):
         """The controller did not answer in time; the proposal may still reach it."""
@@ -524,6 +528,13 @@ class Cluster:
 
     # -- the leader's handlers --------------------------------------------------------------------------------------
 
+    @staticmethod
+    def is_heard(node, follower, token):
+        """A request to a dead node gets no answer; the follower waits until something makes it give up."""
+        if not node.alive and follower.token == token:  # it may have given it up before
+            follower.unanswered = token
+        return node.alive
+
     def serving(self, node, current_leader_epoch):
         if node.leader is None:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -531,7 +542,7 @@ class Cluster:
         return node.leader
 
     def serve_fetch(self, node, follower, token, request):
-        if not node.alive:
+        if not self.is_heard(node, follower, token):
             return
         try:
             session = node.sessions.open(request, FETCH_VERSION, is_follower=True, now_ms=self.now_ms)
@@ -580,7 +591,7 @@ class Cluster:
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
 
     def serve_epochs(self, node, follower, token, request):
-        if not node.alive:
+        if not self.is_heard(node, follower, token):
             return
         wanted = request.topics[0].partitions[0]
         data = EpochEndOffset(partition=WHERE.partition)
@@ -596,7 +607,7 @@ class Cluster:
         self.answer(follower, token, ReplicaFetcher.on_epoch_end_offsets, response)
 
     def serve_list_offsets(self, node, follower, token, effect):
-        if not node.alive:
+        if not self.is_heard(node, follower, token):
             return
         asked = effect.earliest.topics[0].partitions[0]
         error, earliest, latest = ErrorCode.NONE, node.log.log_start_offset, node.log.log_end_offset
@@ -678,6 +689,9 @@ class Cluster:
         self.records_per_fetch = 1000
         for node in self.nodes:
             self.bring_up(node)
+        for node in self.nodes:
+            if node.token is not None and node.token == node.unanswered:  # no driver waits for ever
+                self.give_up_request(node)
         for _ in range(SETTLE_ROUNDS):
             self.settle_round()
             self.check()

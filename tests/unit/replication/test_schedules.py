@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from planted.registry import wanted_seeds
 from planted.sweep import Sweep, sweep
-from replication_model import run, trace_of
+from replication_model import Cluster, run, trace_of
 from replication_sabotages import forget_epoch_starts
 
 
@@ -36,6 +36,19 @@ def test_schedules_reach_what_they_are_for():
     traces = "\n".join(trace_of(seed) for seed in range(150))
     for event in ("leads epoch 5", "cuts from", "loses power", "is unfenced", "INELIGIBLE_REPLICA", "gives up on"):
         assert event in traces, event
+
+
+def test_a_request_that_reached_a_dead_node_is_given_up():
+    """Nothing else wakes a follower whose leader comes back, or leads again, before it has heard of another."""
+    cluster = Cluster(0)
+    leader, *followers = cluster.nodes
+    leader.alive = False
+    while cluster.network:
+        cluster.deliver()
+    assert [node.token == node.unanswered for node in followers] == [True, True]
+    leader.alive = True
+    cluster.produce()
+    cluster.settle()
 
 
 def test_no_record_is_lost_when_leaders_forget_to_note_where_their_epoch_begins(monkeypatch):
