@@ -43,7 +43,7 @@ def damaged_replicas_are_claimed(patch: Any) -> None:
     patch.setattr(Registrations, "whole_replicas", whole)
 
 
-@MEDIA.plants(seed=3)
+@MEDIA.plants(seed=20)
 def a_log_may_end_anywhere_after_a_kill(patch: Any) -> None:
     """Neither the checkpointed high watermark nor anything else says how far a log went (row 2)."""
     patch.setattr(recovery._Loader, "_must_reach", lambda loader: loader.recovery_point)
@@ -68,7 +68,7 @@ def leaders_believe_what_they_wrote(patch: Any) -> None:
     patch.setattr(LeaderState, "on_records_sent", lambda *_: False)
 
 
-@MEDIA.plants(seed=41)
+@MEDIA.plants(seed=12)
 def missing_files_fail_their_directory(patch: Any) -> None:
     """One partition's files are gone, and the node stops."""
 
