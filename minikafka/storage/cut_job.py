@@ -105,7 +105,7 @@ class CutJob:
         if position == 0:
             self.last.clear()
         else:
-            self.reached = self.last.truncate(position, self.end_offset)
+            self.end_offset = self.reached = self.last.truncate(position, self.end_offset)
         self._snapshots.remove(above=self.end_offset)
         self._rewind_producers()
         self._disk.fsync_dir(self._directory)

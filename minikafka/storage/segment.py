@@ -295,7 +295,9 @@ class Segment:
     def truncate(self, position: int, end_offset: int) -> int:
         """Cut an active segment to end at ``position``, durably; offsets from ``end_offset`` on are gone.
 
-        Where the last batch ends that is left, or would begin: before ``end_offset`` by the gap that lies there.
+        The log's end from now on: where the last batch ends that is left, or would begin. A gap before ``end_offset``
+        goes, too. It may be no cleaner's, but come from a batch whose offset went wrong at the leader. What belongs
+        there is fetched again.
         """
         assert self._file is not None
         assert self._tail is not None
@@ -307,7 +309,7 @@ class Segment:
         self.index.truncate(position, end_offset)
         resumed = self.index.resume(self._file, position)
         reached = self.base_offset if resumed is None else resumed
-        self.next_offset = end_offset
+        self.next_offset = reached
         self._tail = Tail(reached)
         return reached
 

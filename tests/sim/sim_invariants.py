@@ -4,8 +4,8 @@
 * one leader per partition and leader epoch;
 * a high watermark is at most the log end, and what lies below it, on whichever replica, never changes: every replica
   has the same batches there (row P1, "log matching");
-* nobody is cut below its high watermark while it is in the ISR or ELR, nor outside of them unless it is damaged or an
-  unclean election is recorded (row R26);
+* nobody is cut below its high watermark while it is in the ISR or ELR (row R26); a replica outside of them may have
+  appended what a leader's disk made of an offset, and know a high watermark beyond its last good batch;
 * who becomes leader has everything that was ever below a high watermark ("leader completeness");
 * what is committed of the metadata log is the same on every node, and never changes.
 
@@ -23,7 +23,7 @@ from sim_cluster import LOG_DIRS, Machine, SimulatedCluster
 
 from minikafka.broker.node import Node
 from minikafka.broker.partition import Partition
-from minikafka.model import CLUSTER_METADATA_TOPIC, CLUSTER_METADATA_TOPIC_ID, NO_EPOCH, TopicPartition
+from minikafka.model import CLUSTER_METADATA_TOPIC, CLUSTER_METADATA_TOPIC_ID, TopicPartition
 from minikafka.raft import RaftNode
 from minikafka.records.batch import parse_header
 from minikafka.replication.replica_condition import Condition
@@ -137,14 +137,11 @@ class Invariants:
             return
         if partition.log.corruption is not None:
             return  # a cut came upon damage, and knows: on nobody's word, and the replica does not count any more
-        condition = partition.replica.condition.now
-        if condition is Condition.DAMAGED:
+        if partition.replica.condition.now is Condition.DAMAGED:
             return  # its files are gone, it was made anew, and says so
         what = f"{machine.host} {where}: cut from its high watermark {high_watermark} to {partition.high_watermark}"
         if machine.node_id in (*state.isr, *state.elr):
             raise InvariantViolatedError(f"{what} in ISR {state.isr} or ELR {state.elr}")
-        if state.unclean_leader_epoch == NO_EPOCH and condition is not Condition.REFETCHING:
-            raise InvariantViolatedError(f"{what} though no election was unclean")
 
     def _check_leader(self, machine: Machine, partition: Partition, where: Where, log_end_offset: int) -> None:
         me = (machine.node_id, machine.incarnation)

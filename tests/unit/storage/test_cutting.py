@@ -225,3 +225,17 @@ def test_checkpoints_that_were_under_way_do_not_undo_a_cut(tmp_path: Path) -> No
         assert rows(tmp_path, "recovery-point-offset-checkpoint") == "a 0 5"
         assert rows(tmp_path, "replication-offset-checkpoint") == "a 0 5"
     log.complete_cut(job)
+
+
+@pytest.mark.spec("R4")
+def test_a_cut_in_a_gap_ends_where_the_last_batch_does(open_log: OpenLog) -> None:
+    """Simulation, seed 40759: the gap came with an offset that had gone wrong. What belongs there was lost."""
+    log = open_log()
+    for at in range(5):
+        append(log, b"%d" % at)
+    log.append_as_follower(memoryview(batch(b"far", base_offset=1 << 24, leader_epoch=log.latest_epoch)))
+    assert log.log_end_offset == (1 << 24) + 1
+    assert log.truncate_to(6)
+    assert log.log_end_offset == 5
+    assert append(log, b"next").base_offset == 5
+    assert open_log(clean=False).log_end_offset == 6
