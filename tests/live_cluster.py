@@ -32,6 +32,7 @@ REFERENCE_WORK_MS: Final = 4.0  # the CPU time of `_work` on the machine that TU
 FIRST_PORT: Final = 11_000
 PORTS_OF_A_PROCESS: Final = 300  # three kinds, of which each has a hundred
 BASE_PORTS_APART: Final = 6
+NEVER_MS: Final = 24 * 3600 * 1000  # longer than any test
 
 T = TypeVar("T")
 
@@ -79,8 +80,9 @@ def running_cluster(directory: Path, brokers: int = 3, **settings: str) -> Itera
 
     At the end every node gets SIGKILL, paused or not. A broker that reported an unhandled exception fails the test
     whatever the clients saw, and so does one whose loop was busy for more than TURN_MAX_MS of CPU time in one turn.
+    Records of tests may be of 1970: retention looks for old ones only where a test says how often.
     """
-    named = {"loop.turn.warn.ms": str(turn_max_ms())} | {
+    named = {"loop.turn.warn.ms": str(turn_max_ms()), "log.retention.check.interval.ms": str(NEVER_MS)} | {
         name.replace("_", "."): value for name, value in settings.items()
     }
     cluster = LocalCluster.create(directory, brokers=brokers, base_port=free_base_port(brokers), settings=named)
