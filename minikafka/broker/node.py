@@ -245,8 +245,8 @@ class Node:
 
     def _on_directory_failure(self, directory: LogDir, failure: StorageFailure) -> None:
         """The directory is offline and nothing in it was acknowledged since; the other replicas take over."""
-        remedy = "mend the disk or make room on it, then restart this node"
-        log.error("log directory offline", path=directory.path, why=str(failure), remedy=remedy)
+        remedy = {"remedy": failure.remedy} if failure.remedy else {}
+        log.error("log directory offline", path=directory.path, why=str(failure), **remedy)
         # Not now: this may be in the middle of an append or while the node is being made.
         self._loop.call_soon(self._lose_directory, directory)
 

@@ -24,10 +24,14 @@ def is_missing(error: OSError) -> bool:
 
 
 class StorageFailure(KafkaError):  # noqa: N818
-    """A write, fsync or rename failed: nothing staged became visible and the log stays offline until a restart."""
+    """A write, fsync or rename failed: nothing staged became visible and the log stays offline until a restart.
 
-    def __init__(self, message: str) -> None:
+    ``remedy``: what to do; empty where the message says it.
+    """
+
+    def __init__(self, message: str, remedy: str = "mend the disk or make room on it, then restart this node") -> None:
         super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)
+        self.remedy = remedy
 
 
 class IllegalLogState(Exception):  # noqa: N818

@@ -39,21 +39,23 @@ from minikafka.storage.meta import (
     META_FILE,
     META_REMEDY,
     PARTITION_METADATA_FILE,
+    REPLACED_FILE,
     DamagedMetaError,
     DirectoryMeta,
     MetaError,
+    VanishedDirectoryError,
     read_meta,
     read_topic_id,
     write_meta,
     write_topic_id,
 )
 from minikafka.storage.new_log import NewLog
-from minikafka.storage.registration_file import REGISTRATION_FILE, read_registration
+from minikafka.storage.registration_file import REGISTRATION_FILE, Registration, read_registration
 from minikafka.storage.segment import SegmentCache
 
 _NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EINVAL, errno.ENOTSUP)  # in there this process made nothing
 LOCK_FILE = ".lock"
-_FILES = (LOG_ENDS_FILE, REGISTRATION_FILE, CLEAN_SHUTDOWN_FILE, *CHECKPOINT_FILES)
+_FILES = (REPLACED_FILE, LOG_ENDS_FILE, REGISTRATION_FILE, CLEAN_SHUTDOWN_FILE, *CHECKPOINT_FILES)
 
 ConfigFor = Callable[[TopicPartition], LogConfig]
 
@@ -75,6 +77,7 @@ class LogDir:
         self.has_registered = False
         self.clean_shutdown_broker_epoch = NO_EPOCH
         self.meta: DirectoryMeta | None = None
+        self.registration: Registration | None = None  # that of the last process
         self._disk = disk
         self._on_failure = on_failure
         self._cache = SegmentCache()
@@ -97,21 +100,35 @@ class LogDir:
 
     # -- starting ---------------------------------------------------------------------------------------------------
 
-    def check_identity(self, cluster_id: str | None, node_id: int, new_uuid: Callable[[], UUID]) -> None:
-        """Refuse another node's or cluster's directory; take possession of an empty one."""
+    def check_identity(self, cluster_id: str | None, node_id: int) -> None:
+        """Refuse another node's or cluster's directory. ``meta`` is None for one that is nobody's yet."""
         meta = read_meta(self._disk, self.path)
         if meta is None:
             self._check_is_new()
-            if cluster_id is None:
-                return
-            self._sync_names()
-            meta = DirectoryMeta(cluster_id, node_id, new_uuid())
-            write_meta(self._disk, self.path, meta)
+            return
         if meta.node_id != node_id:
             raise MetaError(f"the log directory {self.path} belongs to node {meta.node_id}, not to node {node_id}")
         if cluster_id is not None and meta.cluster_id != cluster_id:
             raise MetaError(f"the log directory {self.path} belongs to cluster {meta.cluster_id}, not to {cluster_id}")
+        self._own(meta)
+
+    def take_possession(self, meta: DirectoryMeta, vanished_id: UUID | None) -> None:
+        """Mark a new directory as this node's. ``vanished_id``: of the log directory that was at this path before.
+
+        VanishedDirectoryError for an empty mount point: what is written to it is hidden by the file system when that
+        is mounted again. Whoever did replace the disk says so with an empty file.
+        """
+        if vanished_id is not None and not self._disk.exists(f"{self.path}/{REPLACED_FILE}"):
+            raise VanishedDirectoryError(self.path, vanished_id)
+        self._sync_names()
+        write_meta(self._disk, self.path, meta)
+        self._own(meta)
+
+    def _own(self, meta: DirectoryMeta) -> None:
         self.meta = meta
+        set_directories_aside(self._disk, self.path, _FILES)
+        self._disk.unlink(f"{self.path}/{REPLACED_FILE}")
+        self.registration = read_registration(self._disk, self.path)
 
     def _check_is_new(self) -> None:
         """Logs in a directory that does not say whose it is may be another node's."""
@@ -131,12 +148,11 @@ class LogDir:
 
     def load(self, config_for: ConfigFor, boot_id: str | None = None) -> None:
         """Open every log in the directory. ``boot_id``: see :mod:`minikafka.storage.registration_file`."""
-        set_directories_aside(self._disk, self.path, _FILES)
         marked_epoch = read_clean_shutdown(self._disk, self.path)
         self.was_clean = marked_epoch is not None
         self.clean_shutdown_broker_epoch = NO_EPOCH if marked_epoch is None else marked_epoch
         self._checkpoints.read()
-        registration = read_registration(self._disk, self.path)
+        registration = self.registration
         self.has_registered = registration is not None
         self._was_killed = not self.was_clean and registration is not None and registration.is_of_boot(boot_id)
         found = find_directories(self._disk, self.path)

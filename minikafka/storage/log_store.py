@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 from uuid import UUID
 
@@ -15,7 +16,7 @@ from minikafka.storage.errors import StorageFailure, is_passing
 from minikafka.storage.log import Log
 from minikafka.storage.log_dir import ConfigFor, LogDir, remove_trash
 from minikafka.storage.log_ends import LogKey
-from minikafka.storage.meta import META_REMEDY, DamagedMetaError
+from minikafka.storage.meta import META_REMEDY, DamagedMetaError, DirectoryMeta
 from minikafka.storage.moving import ReplicaMove
 from minikafka.storage.new_log import NewLog
 from minikafka.storage.presence import PresenceLook
@@ -72,8 +73,11 @@ class LogStore:
         store = cls(disk, directories, new_uuid)
         try:
             for path in paths:
-                directories.append(LogDir(disk, path, on_failure))
-                _identify(directories[-1], cluster_id, node_id, new_uuid)
+                directory = LogDir(disk, path, on_failure)
+                directories.append(directory)
+                store._check_identity(directory, cluster_id, node_id)
+            if cluster_id is not None:
+                store._take_possession(cluster_id, node_id)
             for directory in store.online:
                 _load(directory, config_for, boot_id)
             store._settle_moves(config_for)
@@ -89,8 +93,30 @@ class LogStore:
 
     def claim(self, cluster_id: str, node_id: int) -> None:
         """Mark new directories as this cluster's; MetaError when one is another's."""
+        for directory in self.directories:
+            self._check_identity(directory, cluster_id, node_id)
+        self._take_possession(cluster_id, node_id)
+
+    def _check_identity(self, directory: LogDir, cluster_id: str | None, node_id: int) -> None:
+        if directory.failure is None:
+            with _identifying(directory):
+                directory.check_identity(cluster_id, node_id)
+
+    def _take_possession(self, cluster_id: str, node_id: int) -> None:
+        vanished = self._vanished_directories()
         for directory in self.online:
-            directory.check_identity(cluster_id, node_id, self._new_uuid)
+            if directory.meta is None:
+                meta = DirectoryMeta(cluster_id, node_id, self._new_uuid())
+                with _identifying(directory):
+                    directory.take_possession(meta, vanished.get(directory.path))
+
+    def _vanished_directories(self) -> Mapping[str, UUID]:
+        """Paths that held log directories when the node last registered, which are at no path now."""
+        found = [one.registration for one in self.online if one.registration is not None]
+        newest = max(found, default=None, key=lambda one: one.broker_epoch)
+        here = {one.meta.directory_id for one in self.directories if one.meta is not None}
+        paths = {} if newest is None else newest.paths
+        return {path: directory_id for path, directory_id in paths.items() if directory_id not in here}
 
     @property
     def online(self) -> list[LogDir]:
@@ -365,13 +391,12 @@ def _log_count(directory: LogDir) -> int:
     return len(directory.logs) + len(directory.futures) + directory.being_made
 
 
-def _identify(directory: LogDir, cluster_id: str | None, node_id: int, new_uuid: Callable[[], UUID]) -> None:
-    if directory.failure is not None:
-        return
+@contextmanager
+def _identifying(directory: LogDir) -> Iterator[None]:
     try:
-        directory.check_identity(cluster_id, node_id, new_uuid)
+        yield
     except DamagedMetaError as error:
-        directory.fail(StorageFailure(str(error)))
+        directory.fail(StorageFailure(str(error), remedy=""))
     except OSError as error:
         _give_up(directory, "identify", error)
 
@@ -387,9 +412,8 @@ def _give_up(directory: LogDir, what: str, error: OSError) -> None:
     """The node goes on without it. OSError when the process is short of something: all directories may be whole."""
     if is_passing(error):
         raise error
-    directory.fail(
-        StorageFailure(f"could not {what} the log directory {directory.path}: {error}; mend the disk, or {META_REMEDY}")
-    )
+    why = f"could not {what} the log directory {directory.path}: {error}; mend the disk, or {META_REMEDY}"
+    directory.fail(StorageFailure(why, remedy=""))
 
 
 def _only(high_watermarks: Mapping[TopicPartition, int], directory: LogDir) -> dict[TopicPartition, int]:

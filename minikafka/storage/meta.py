@@ -28,8 +28,21 @@ class DamagedMetaError(MetaError):
     """``meta.properties`` is missing or makes no sense: nobody can tell whose directory it is."""
 
 
+class VanishedDirectoryError(DamagedMetaError):
+    """A log directory was at ``path``, and is at no path of this node now."""
+
+    def __init__(self, path: str, directory_id: UUID) -> None:
+        super().__init__(
+            f"{path} is empty and held log directory {format_uuid(directory_id)} before: is its file system mounted?"
+            f" Mount it and restart this node. If the disk was replaced, create an empty file {path}/{REPLACED_FILE}"
+            " and restart this node: the replicas are fetched again from other nodes then"
+        )
+
+
+REPLACED_FILE = "replaced"
 META_REMEDY = (
-    "put the file back, or move the directory's content away: replicas in it are fetched again from other nodes then"
+    f"put the file back, or move the directory's content away and create an empty file {REPLACED_FILE} in it:"
+    " replicas in it are fetched again from other nodes then"
 )
 
 

@@ -60,6 +60,7 @@ class Registrations:
         self._store = store
         self._boot_id = boot_id
         self._written: Registration | None = None  # by this process
+        self._paths_before: Mapping[str, UUID] = {}
         self._behind: list[LogDir] = []  # of an older registration than others
         self.recorded_broker_epoch = NO_EPOCH
         self.synced_topics: frozenset[UUID] = frozenset()
@@ -71,6 +72,7 @@ class Registrations:
         if newest is None:
             return ANYTHING_LOST
         self.recorded_broker_epoch = newest.broker_epoch
+        self._paths_before = newest.paths
         self._behind = [one for one in self._store.online if _is_behind(found[_id_of(one)], newest)]
         for directory in self._behind:
             log.warning("log directory is of an older registration", path=directory.path, effect="nothing is claimed")
@@ -107,7 +109,8 @@ class Registrations:
 
     def write(self, broker_epoch: int) -> None:
         """The controller has registered this process. Durable on return; a directory that refuses goes offline."""
-        self._record(Registration(broker_epoch, self._boot_id, self.online_directories(), self._sorted_topics()))
+        online = self.online_directories()
+        self._record(Registration(broker_epoch, self._boot_id, online, self._sorted_topics(), self._paths(online)))
         self.previous_broker_epoch = self.recorded_broker_epoch = broker_epoch
         self._behind = []
         for log_ in self._replicas():
@@ -126,6 +129,15 @@ class Registrations:
             self.synced_topics = synced_topics
             # The directories stay, also one that failed meanwhile: it must be missed at the next start.
             self._record(self._written._replace(synced=self._sorted_topics()))
+
+    def _paths(self, online: tuple[UUID, ...]) -> dict[str, UUID]:
+        """Of all directories. One that is offline stays known by what was recorded before."""
+        paths = {one.path: _id_of(one) for one in self._store.online}
+        for one in self._store.directories:
+            before = self._paths_before.get(one.path)
+            if before is not None and before not in online:
+                paths.setdefault(one.path, before)
+        return paths
 
     def _sorted_topics(self) -> tuple[UUID, ...]:
         return tuple(sorted(self.synced_topics))

@@ -6,7 +6,9 @@ leaves its writes in the page cache, and they are there as long as the machine r
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
+from urllib.parse import quote, unquote
 from uuid import UUID
 
 from minikafka.storage.aside import replace_file
@@ -23,12 +25,14 @@ class Registration(NamedTuple):
     """Who wrote last, and in which directories; ``boot_id`` is None where the machine does not tell.
 
     Of the topics ``synced`` the logs hold nothing that counts before it is synced: a power cut takes nothing of them.
+    ``paths`` are those of all log directories that the node had, also of directories that were offline.
     """
 
     broker_epoch: int
     boot_id: str | None
     directories: tuple[UUID, ...]
     synced: tuple[UUID, ...] = ()
+    paths: Mapping[str, UUID] = {}
 
     def is_of_boot(self, boot_id: str | None) -> bool:
         """Has the machine run on since? False when that is not known."""
@@ -43,16 +47,22 @@ def read_registration(disk: Disk, directory: str) -> Registration | None:
         if int(rows["version"]) != REGISTRATION_VERSION:
             return None
         directories, synced = _uuids(rows["directories"]), _uuids(rows.get("synced.topics", ""))
+        paths = _paths(rows.get("directory.paths", ""))
         broker_epoch = int(rows["broker.epoch"])
         if not 0 <= broker_epoch <= _EPOCH_MAX:
             return None
-        return Registration(broker_epoch, rows["boot.id"] or None, directories, synced)
+        return Registration(broker_epoch, rows["boot.id"] or None, directories, synced, paths)
     except (FileNotFoundError, KeyError, ValueError):
         return None
 
 
 def _uuids(text: str) -> tuple[UUID, ...]:
     return tuple(parse_uuid(one) for one in text.split(",") if one)
+
+
+def _paths(text: str) -> dict[str, UUID]:
+    pairs = [one.split(":", 1) for one in text.split(",") if one]
+    return {unquote(path): parse_uuid(directory_id) for directory_id, path in pairs}
 
 
 def write_registration(disk: Disk, directory: str, registration: Registration) -> None:
@@ -62,6 +72,7 @@ def write_registration(disk: Disk, directory: str, registration: Registration) -
         f"boot.id={registration.boot_id or ''}\n"
         f"broker.epoch={registration.broker_epoch}\n"
         f"directories={','.join(map(format_uuid, registration.directories))}\n"
+        f"directory.paths={','.join(f'{format_uuid(one)}:{quote(path)}' for path, one in registration.paths.items())}\n"
         f"synced.topics={','.join(map(format_uuid, registration.synced))}\n"
         f"version={REGISTRATION_VERSION}\n"
     )

@@ -95,3 +95,38 @@ def test_a_directory_that_fails_costs_nothing_that_was_acknowledged(cluster: Loc
     load.wait_for_more()
     link_data(cluster)
     load.finish()
+
+
+@pytest.mark.spec("R12", "P1", "P5")
+def test_a_directory_that_is_not_mounted_waits_for_its_file_system(cluster: LocalCluster, load: Load) -> None:
+    """An empty mount point is not made anew. Once it is said that the disk was replaced, it is."""
+    home = cluster.layout.node_directory(1)
+    second = home / "second"
+    there = [path.name for path in second.glob(f"{TOPIC}-*")]
+    assert there, "at least one partition of three is in the second directory"
+    cluster.kill(1)
+    second.rename(home / "away")
+    second.mkdir()
+    cluster.start_node(1, PATIENCE_S)
+    said = cluster.layout.log_file(1).read_text()
+    assert "second is empty and held log directory" in said
+    load.wait_for_more()
+    assert [path.name for path in second.iterdir()] == [".lock"]
+    for name in there:
+        assert not (home / "first" / name).exists(), "it is not made anew elsewhere"
+        index = int(name.rpartition("-")[2])
+        assert 1 not in partition_view(cluster, TOPIC, index).in_sync_replicas
+    cluster.kill(1)
+    shutil.rmtree(second)
+    (home / "away").rename(second)
+    cluster.start_node(1, PATIENCE_S)
+    cluster.wait_in_sync(PATIENCE_S)
+    load.wait_for_more()
+    cluster.kill(1)
+    shutil.rmtree(second)
+    second.mkdir()
+    (second / "replaced").touch()
+    cluster.start_node(1, PATIENCE_S)
+    cluster.wait_in_sync(PATIENCE_S)
+    link_data(cluster)
+    load.finish()

@@ -16,6 +16,7 @@ from minikafka.storage.damage import Corruption
 from minikafka.storage.disk import OsDisk
 from minikafka.storage.errors import StorageFailure
 from minikafka.storage.log_store import LogStore
+from minikafka.storage.meta import REPLACED_FILE
 from minikafka.storage.registration import ANYTHING_LOST, Registrations
 from minikafka.storage.registration_file import (
     REGISTRATION_FILE,
@@ -48,6 +49,19 @@ class Machine:
 
     def kill(self) -> None:
         self.store.abandon()
+
+    def unmount(self, number: int) -> None:
+        """What is left of a directory is an empty mount point."""
+        Path(self.paths[number]).rename(f"{self.paths[number]}-unmounted")
+        Path(self.paths[number]).mkdir()
+
+    def mount(self, number: int) -> None:
+        rmtree(self.paths[number])
+        Path(f"{self.paths[number]}-unmounted").rename(self.paths[number])
+
+    def replace(self, number: int) -> None:
+        Path(self.paths[number]).mkdir(exist_ok=True)
+        (Path(self.paths[number]) / REPLACED_FILE).touch()
 
     def stop(self, broker_epoch: int) -> None:
         self.store.close({}, broker_epoch=broker_epoch)
@@ -142,12 +156,81 @@ def test_a_disk_that_was_replaced_or_failed_has_taken_what_was_synced(tmp_path: 
     machine.start().write(41)
     machine.stop(41)
     rmtree(machine.paths[1])
+    machine.replace(1)
     registrations = machine.start()
+    assert len(registrations.online_directories()) == 2
     assert registrations.previous_broker_epoch == ANYTHING_LOST
     registrations.write(42)
     registrations.forget(machine.store.directories[0])
     machine.kill()
     assert machine.start().previous_broker_epoch == ANYTHING_LOST
+
+
+@pytest.mark.spec("P5", "R12")
+def test_a_directory_whose_file_system_is_not_mounted_is_offline(tmp_path: Path) -> None:
+    """Made anew it would be written to the disk of the mount point, and hidden when that is mounted again."""
+    machine = Machine(tmp_path, directories=2)
+    machine.start().write(41)
+    machine.store.create(TopicPartition("t", 0), UUID(int=7), LogConfig(), machine.store.directories[1])
+    machine.kill()
+    machine.unmount(1)
+    for broker_epoch in (42, 43):  # it is remembered though the node registers without it
+        registrations = machine.start()
+        registrations.write(broker_epoch)
+        assert len(registrations.online_directories()) == 1
+        failure = machine.store.directories[1].failure
+        assert failure is not None
+        assert failure.message.startswith(f"{machine.paths[1]} is empty and held log directory ")
+        assert f"create an empty file {machine.paths[1]}/replaced" in failure.message
+        assert "\n" not in failure.message
+        assert [path.name for path in Path(machine.paths[1]).iterdir()] == [".lock"]
+        machine.kill()
+    machine.mount(1)
+    registrations = machine.start()
+    assert len(registrations.online_directories()) == 2
+    assert TopicPartition("t", 0) in machine.store.directories[1].logs
+    assert registrations.whole_replicas() == {}, "the others may have gone on without it"
+
+
+@pytest.mark.spec("P5", "R12")
+def test_a_directory_that_was_replaced_is_made_anew_once(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, directories=2)
+    machine.start().write(41)
+    machine.kill()
+    machine.unmount(1)
+    machine.replace(1)
+    machine.start()
+    assert not (Path(machine.paths[1]) / REPLACED_FILE).exists()
+    machine.kill()  # before it registered
+    registrations = machine.start()
+    assert len(registrations.online_directories()) == 2
+    registrations.write(42)
+    machine.kill()
+    machine.unmount(0)
+    assert len(machine.start().online_directories()) == 1, "the other one tells"
+
+
+def test_directories_may_be_added_moved_and_taken_away(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, directories=2)
+    machine.start().write(41)
+    machine.kill()
+    machine.paths.append(str(tmp_path / "ä, new: one"))
+    registrations = machine.start()
+    assert len(registrations.online_directories()) == 3
+    registrations.write(42)
+    machine.kill()
+    first, *others = machine.paths
+    Path(first).rename(tmp_path / "elsewhere")
+    machine.paths = [*others, str(tmp_path / "elsewhere")]
+    assert len(machine.start().online_directories()) == 3
+    machine.kill()
+    machine.paths = [first, *others[1:], str(tmp_path / "elsewhere")]
+    registrations = machine.start()
+    assert len(registrations.online_directories()) == 3, "what was at the first path is elsewhere now"
+    registrations.write(43)
+    machine.kill()
+    machine.unmount(1)
+    assert len(machine.start().online_directories()) == 2
 
 
 @pytest.mark.spec("P2")
