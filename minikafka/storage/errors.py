@@ -34,6 +34,10 @@ class StorageFailure(KafkaError):  # noqa: N818
         self.remedy = remedy
 
 
+class PassingFailure(StorageFailure):
+    """The process or the machine is short of something: nothing went offline, and the same may be tried later."""
+
+
 class IllegalLogState(Exception):  # noqa: N818
     """An append that does not continue the log: the replica's state machine and its log disagree (row R11)."""
 

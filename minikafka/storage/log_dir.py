@@ -30,7 +30,7 @@ from minikafka.storage.damage import mark_unidentified, write_refetch_mark
 from minikafka.storage.directory_checkpoints import CheckpointJob, DirectoryCheckpoints
 from minikafka.storage.directory_names import deleted_directory_name, stray_directory_name
 from minikafka.storage.disk import Disk, DiskSpace, Lock
-from minikafka.storage.errors import StorageFailure, is_passing
+from minikafka.storage.errors import PassingFailure, StorageFailure, is_passing
 from minikafka.storage.found import find_directories
 from minikafka.storage.future_logs import FutureLogs
 from minikafka.storage.log import Log, LogHooks
@@ -264,20 +264,14 @@ class LogDir:
         """Path of a partition's directory."""
         return f"{self.path}/{where}"
 
-    def create(self, where: TopicPartition, topic_id: UUID, config: LogConfig) -> Log:
-        """A new, empty log. Durable, its name included, with its first flush."""
-        job = self.prepare_create(where, topic_id, config)
-        job.run()
-        return self.complete_create(job)
-
     def prepare_create(self, where: TopicPartition, topic_id: UUID, config: LogConfig) -> NewLog:
-        """The same for a thread: ``run`` it, then :meth:`complete_create`, once, whatever becomes of it."""
+        """Begin a new log: ``run`` the job in any thread, then once :meth:`complete_create`, whatever became of it."""
         job = self._prepare_log(where, topic_id, config, self.directory_of(where))
         self.being_made += 1
         return job
 
     def complete_create(self, job: NewLog) -> Log:
-        """The new log. StorageFailure when it could not be made, or the directory is offline by now."""
+        """The new log; durable, its name included, with its first flush. StorageFailure when it could not be made."""
         assert job.where not in self.logs
         self.being_made -= 1
         log = self.logs[job.where] = self._complete_log(job)
@@ -305,10 +299,10 @@ class LogDir:
 
     def _complete_log(self, job: NewLog) -> Log:
         if job.error is not None:
-            failure = StorageFailure(f"could not create the log of {job.where} in {self.path}: {job.error}")
-            if not is_passing(job.error):
-                self.fail(failure)
-            raise failure from job.error
+            why = f"could not create the log of {job.where} in {self.path}: {job.error}"
+            if is_passing(job.error):
+                raise PassingFailure(why) from job.error
+            self.fail(StorageFailure(why))
         if self.failure is not None:
             raise self.failure
         assert job.log is not None

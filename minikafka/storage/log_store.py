@@ -12,7 +12,7 @@ from minikafka.model import NO_EPOCH, TopicPartition
 from minikafka.storage.config import LogConfig
 from minikafka.storage.directory_checkpoints import CheckpointJob
 from minikafka.storage.disk import Disk
-from minikafka.storage.errors import StorageFailure, is_passing
+from minikafka.storage.errors import PassingFailure, StorageFailure, is_passing
 from minikafka.storage.log import Log
 from minikafka.storage.log_dir import ConfigFor, LogDir, remove_trash
 from minikafka.storage.log_ends import LogKey
@@ -159,19 +159,13 @@ class LogStore:
         return None
 
     def create(self, where: TopicPartition, topic_id: UUID, config: LogConfig, directory: LogDir | None = None) -> Log:
-        """A new log, in the online directory with the fewest logs unless one is named."""
-        if self.directory_of(where) is not None:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{where} already has a log on this node")
-        if directory is not None:
-            log = directory.create(where, topic_id, config)
-            self._forget_lost(log)
-            return log
-        while self.online:
-            try:
-                return self.create(where, topic_id, config, min(self.online, key=_log_count))
-            except StorageFailure:
-                continue  # that directory is offline now; another may do
-        raise StorageFailure(f"no log directory is online for {where}")
+        """A new log, in the online directory with the fewest logs unless one is named.
+
+        StorageFailure: that directory is offline now, and another may do. PassingFailure: none would do now.
+        """
+        job = self.prepare_create(where, topic_id, config, directory)
+        job.run()
+        return self.complete_create(job)
 
     def prepare_create(
         self, where: TopicPartition, topic_id: UUID, config: LogConfig, directory: LogDir | None = None
@@ -185,8 +179,12 @@ class LogStore:
         return chosen.prepare_create(where, topic_id, config)
 
     def complete_create(self, job: NewLog) -> Log:
-        """The new log. StorageFailure when it could not be made; another directory may do."""
-        log = job.directory.complete_create(job)
+        """The new log. Errors as of :meth:`create`."""
+        try:
+            log = job.directory.complete_create(job)
+        except PassingFailure:
+            job.directory.throw_away(job.path, job.where, self._new_uuid())  # the next attempt may be elsewhere
+            raise
         self._forget_lost(log)
         return log
 

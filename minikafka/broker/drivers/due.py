@@ -3,7 +3,7 @@
 Topics are created and deleted, a broker fails: between two portions the loop does everything else. The first portion is
 told at once, so that a small change is acted on when it comes. Replicas that are here come before those that are to be
 opened, whose files are made in a thread. Each is told what the newest image says of it, as after a restart: what came
-between is of the past.
+between is of the past. One that could not be opened for want of something, as descriptors, is told again later.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from minikafka.storage.new_log import NewLog
 
 AT_ONCE: Final = 20
 """Replicas of a portion: to tell one that it leads takes half a millisecond, and to say so in the log as much."""
+FIRST_PAUSE_S: Final = 0.1
+LAST_PAUSE_S: Final = 5.0
 OPENED_AT_ONCE: Final = 10
 """No more are opened without a thread, which takes half a millisecond each, and more where the disk is slow."""
 
@@ -61,6 +63,8 @@ class DueReplicas:
         self._on_fatal = on_fatal
         self._here: dict[TopicPartition, None] = {}  # ordered sets
         self._to_open: dict[TopicPartition, None] = {}
+        self._again: dict[TopicPartition, None] = {}
+        self._is_pausing = False
         self._all_told = asyncio.Event()
         self._all_told.set()
 
@@ -79,6 +83,24 @@ class DueReplicas:
             due = self._to_open if self._replicas.get(where) is None else self._here
             due[where] = None
 
+    def note_again(self, where: TopicPartition) -> None:
+        """The replica could not be opened for want of something. It is told again after a pause; pauses grow."""
+        self._again[where] = None
+        if not self._is_pausing:
+            self._is_pausing = True
+            self._tasks.start(self._tell_again(), "roles again")
+
+    async def _tell_again(self) -> None:
+        pause_s = FIRST_PAUSE_S
+        while self._again:
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LAST_PAUSE_S)
+            due, self._again = self._again, {}
+            self.note(due)
+            self._begin_rest()
+            await self.wait_all_told()
+        self._is_pausing = False
+
     def begin(self) -> None:
         """Tell a portion now, and let the rest follow."""
         self._tell_portion(self._here)
@@ -87,6 +109,10 @@ class DueReplicas:
         if len(self._to_open) <= OPENED_AT_ONCE:
             self._tell_portion(self._to_open)
         if self._here or self._to_open:
+            self._begin_rest()
+
+    def _begin_rest(self) -> None:
+        if not self.is_behind:
             self._all_told.clear()
             self._tasks.start(self._tell_rest(), "roles")
 

@@ -84,10 +84,14 @@ class DirectoryMoves:
             log.info("moving", partition=str(where), to=target.path)
         self.resume()
 
-    def take_wish(self, where: TopicPartition) -> LogDir | None:
+    def wished(self, where: TopicPartition) -> LogDir | None:
         """Where a replica that is now to be made was asked to be; None when it was not, or not there any more."""
-        wished = self._wishes.pop(where, None)
+        wished = self._wishes.get(where)
         return None if wished is None or wished.failure is not None else wished
+
+    def forget_wish(self, where: TopicPartition) -> None:
+        """The replica has been made."""
+        self._wishes.pop(where, None)
 
     def resume(self) -> None:
         """Look for what is to be moved."""

@@ -31,7 +31,7 @@ from minikafka.net.tasks import TaskOwner
 from minikafka.replication.local_replica import LocalReplica
 from minikafka.replication.replica_facts import CommittedPartition, ReplicaSettings, Surroundings
 from minikafka.storage.config import LogConfig
-from minikafka.storage.errors import StorageFailure
+from minikafka.storage.errors import PassingFailure, StorageFailure
 from minikafka.storage.log import Log
 from minikafka.storage.log_dir import LogDir
 from minikafka.storage.log_store import LogStore
@@ -168,6 +168,7 @@ class PartitionRoles:
             return None
         partition = Partition(topic.topic_id, log_, config, self._local_replica(where, log_, config, is_missing))
         self._replicas.offline.pop(where, None)
+        self._moves.forget_wish(where)
         self._replicas.add(partition)
         self._driver.on_opened(partition)
         return partition
@@ -197,22 +198,27 @@ class PartitionRoles:
         return broker is not None and broker.in_controlled_shutdown
 
     def _create(self, where: TopicPartition, state: PartitionImage, topic_id: UUID, config: LogConfig) -> Log | None:
-        """A new log. None for a replica in a directory that is offline: it is not made anew elsewhere (KIP-858)."""
-        if self._is_elsewhere(state):
-            log.warning("a replica is in a log directory that is offline", partition=str(where))
-            return None
-        try:
-            return self._store.create(where, topic_id, config, self._chosen(where, state))
-        except StorageFailure as failure:
-            log.error("cannot create a replica", partition=str(where), why=str(failure))
-            return None
+        """A new log, where the cluster takes it to be, or else in any directory that takes it. None: it is offline."""
+        while not self._is_elsewhere(state):
+            try:
+                return self._store.create(where, topic_id, config, self._chosen(where, state))
+            except PassingFailure as failure:
+                log.warning("a replica is made later", partition=str(where), why=str(failure))
+                self.due.note_again(where)
+                return None
+            except StorageFailure as failure:  # the directory went offline, and the cluster is told
+                log.error("cannot create a replica", partition=str(where), why=str(failure))
+                if not self._store.online:
+                    return None
+        log.warning("a replica is in a log directory that is offline", partition=str(where))
+        return None
 
     def _chosen(self, where: TopicPartition, state: PartitionImage) -> LogDir | None:
         """Where a new log was asked to be, else where the cluster takes it to be; None: where the fewest are."""
-        return self._moves.take_wish(where) or self._online().get(state.directory_of(self._node_id))
+        return self._moves.wished(where) or self._online().get(state.directory_of(self._node_id))
 
     def _is_elsewhere(self, state: PartitionImage) -> bool:
-        """The replica is in a directory that is offline, for all that is known."""
+        """The replica is in a directory that is offline, for all that is known: it is not made anew (KIP-858)."""
         assigned, online = state.directory_of(self._node_id), self._online()
         is_known = assigned not in (UNASSIGNED_DIRECTORY, LOST_DIRECTORY)
         return is_known and assigned not in online and len(online) < len(self._store.directories)

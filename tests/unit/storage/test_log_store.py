@@ -10,10 +10,11 @@ from storage_batches import NOW_MS, all_values, append
 
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import TopicPartition
+from minikafka.records.batch import Buffer
 from minikafka.storage.config import LogConfig
 from minikafka.storage.directory_names import deleted_directory_name, parse_directory_name
 from minikafka.storage.disk import OsDisk, OsFile
-from minikafka.storage.log import StorageFailure
+from minikafka.storage.errors import PassingFailure, StorageFailure
 from minikafka.storage.log_dir import LogDir
 from minikafka.storage.log_store import LogStore
 from minikafka.storage.meta import MetaError
@@ -261,6 +262,26 @@ def test_a_failure_takes_the_whole_directory_offline(
     store.write_checkpoints({})
     store.close({})
     assert not Path(broken.path, ".kafka_cleanshutdown").exists()
+
+
+def test_a_shortage_while_a_log_is_made_leaves_nothing_and_ends(
+    open_store: OpenStore, disk: OsDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store("d", "e")
+    write_bytes = disk.write_bytes
+
+    def fail(path: str, data: Buffer) -> None:
+        if path.endswith("partition.metadata"):
+            raise OSError(errno.EMFILE, "too many open files")
+        write_bytes(path, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(disk, "write_bytes", fail)
+        with pytest.raises(PassingFailure, match="too many open files"):
+            store.create(A, TOPIC_ID, LogConfig())
+    assert len(store.online) == 2
+    assert not any(Path(directory.path, str(A)).exists() for directory in store.directories)
+    assert append(store.create(A, TOPIC_ID, LogConfig()), b"x").base_offset == 0
 
 
 def test_new_logs_go_where_there_are_fewest(open_store: OpenStore) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from broker_client import Client, values_in
-from broker_node import Cluster, create_topic, eventually, in_time, led, make_node
+from broker_node import Cluster, FailingDisk, create_topic, eventually, in_time, led, make_node
 
 from minikafka.broker.drivers.due import AT_ONCE, OPENED_AT_ONCE
 from minikafka.broker.drivers.partitions import PartitionRoles
@@ -332,12 +332,36 @@ async def test_files_that_cannot_be_made_are_tried_again_and_named(
             raise OSError(errno.EMFILE, "too many open files")
         make(path)
 
-    disk = node.store._disk
-    monkeypatch.setattr(disk, "mkdir", partial(mkdir, disk.mkdir))
+    disk, lacking = node.store._disk, TopicPartition("many", 3)
+    with monkeypatch.context() as patch:
+        patch.setattr(disk, "mkdir", partial(mkdir, disk.mkdir))
+        await all_told(node, gate)
+        assert list(node.replicas.offline) == [lacking]
+        assert len(node.replicas) == OPENED_AT_ONCE
+        assert len(node.store.online) == 1
+    await eventually(lambda: gate.waiting, "the next attempt")
     await all_told(node, gate)
-    assert list(node.replicas.offline) == [TopicPartition("many", 3)]
-    assert len(node.replicas) == OPENED_AT_ONCE
-    assert len(node.store.online) == 1
+    assert led(node, lacking).log.log_end_offset == 0
+    assert not node.replicas.offline
+
+
+@pytest.mark.spec("R12")
+@pytest.mark.parametrize("error", [errno.EIO, errno.EMFILE])
+async def test_a_directory_that_takes_no_new_log(start_node: StartNode, tmp_path: Path, dial: Dial, error: int) -> None:
+    """Broken: the replica is made in another. Short of descriptors: nothing goes offline, and it is made later."""
+    disk = FailingDisk()
+    node = await start_node(log_dirs=f"{tmp_path / 'one'},{tmp_path / 'two'}", disk=disk)
+    disk.refuse("mkdir", str(tmp_path / "two") if error == errno.EIO else str(tmp_path), error)
+    await create_topic(node, "orders", 2)
+    if error == errno.EMFILE:
+        await eventually(lambda: len(node.replicas.offline) == 2, "the replicas to be refused")
+        disk.allow()
+    await eventually(lambda: len(node.replicas) == 2 and not node.replicas.offline, "the replicas to be made")
+    client = await dial(node)
+    for partition in (0, 1):
+        assert not (await client.produce("orders", b"x", partition=partition)).error_code
+    names = ["one"] if error == errno.EIO else ["one", "two"]
+    assert [Path(directory.path).name for directory in node.store.online] == names
 
 
 async def test_a_bug_met_in_a_portion_stops_the_node(node: Node, gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
