@@ -9,10 +9,10 @@ the page is not what would be written.
 from __future__ import annotations
 
 import sys
-from inspect import getmodule
 from pathlib import Path
 
-from minikafka.broker.handlers import api_versions, tables
+from minikafka.broker.dispatch import handler_module
+from minikafka.config.node import CLIENT
 from minikafka.wire.api import ApiKey
 
 PAGE = Path(__file__).parent.parent / "docs" / "protocol-support.md"
@@ -37,18 +37,15 @@ telemetry, and the group protocols of KIP-848 and KIP-932.
 
 def page() -> str:
     """The whole page."""
-    handlers = {**tables.CLIENT_HANDLERS, **tables.CLIENT_DIRECT, ApiKey.API_VERSIONS: api_versions.Responses}
-    return HEAD + "".join(_row(key, handlers[key]) for key in sorted(handlers)) + FOOT
+    return HEAD + "".join(_row(key) for key in sorted(ApiKey) if CLIENT in key.listeners) + FOOT
 
 
-def _row(key: ApiKey, handler: object) -> str:
+def _row(key: ApiKey) -> str:
     served, offered = key.versions, key.announced_versions
     versions = f"{served.first}-{served.last}" if served.first < served.last else str(served.first)
     if offered != served:
         versions += f" (offered from {offered.first})"
-    module = getmodule(handler)
-    assert module is not None
-    summary = (module.__doc__ or "").split("\n\n")[0].split(": ", 1)[1]
+    summary = (handler_module(key).__doc__ or "").split("\n\n")[0].split(": ", 1)[1]
     return f"| {int(key)} | {key.camel_name} | {versions} | {' '.join(summary.split())} |\n"
 
 

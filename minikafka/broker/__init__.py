@@ -5,9 +5,9 @@
 - ``ports``               what it stands on: settings, time, randomness, disk, threads
 - ``control_plane``, ``data_plane``, ``services``   its parts in three groups, and how they are built
 - ``listeners``           the three ways in
-- ``dispatch``            frame -> handler -> reply; ``context`` is what a handler is given
-- ``serving``             what handlers may ask of their node; ``topic_encodings`` are answers kept for the next request
-- ``handlers``            one module per API
+- ``dispatch``            frame -> handler -> reply; ``context`` says where a request came from
+- ``handlers``            one module per API; ``parts`` gives it what it needs of the node
+- ``staging``, ``topic_encodings``   what is written at the end of a read event; answers kept for the next request
 - ``partition``           one local replica: its log, settings and machine
 - ``replicas``            all of them, with the purgatories
 - ``delayed``             the operations that wait: produce for replicas, fetch for bytes

@@ -1,10 +1,9 @@
-"""What a handler is given beside the decoded request."""
+"""Where a request came from, and where its answer goes."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from minikafka.broker.serving import Serving
 from minikafka.net.connection import Connection
 from minikafka.net.reply import Reply
 from minikafka.wire.codec import encode
@@ -19,11 +18,10 @@ CLIENT_ELEMENTS_MAX: Final = 10_000
 class RequestContext:
     """One request: where it came from, at which version, and where its answer goes."""
 
-    __slots__ = ("api_key", "client_id", "connection", "correlation_id", "listener", "node", "reply", "version")
+    __slots__ = ("api_key", "client_id", "connection", "correlation_id", "listener", "reply", "version")
 
     def __init__(
         self,
-        node: Serving,
         connection: Connection,
         reply: Reply,
         api_key: int,
@@ -31,7 +29,6 @@ class RequestContext:
         correlation_id: int,
         client_id: str | None,
     ) -> None:
-        self.node = node
         self.connection = connection
         self.reply = reply
         self.api_key = api_key

@@ -1,11 +1,12 @@
 """From a frame to its handler and back: decode by API key and version, call, encode, answer in order.
 
-Three kinds of handler, told apart by what they need:
+The handler of an API is in the module of ``broker.handlers`` that has its name, and given the parts of the node that
+it names (``broker.parts``). Three kinds are told apart by what they need:
 
-- *plain*   ``handle(request, context) -> response | None``: answers at once, or itself through ``context.send`` later
-- *waiting* ``async handle(request, context) -> response | None``: asks the controller, or waits for a commit
-- *direct*  ``handle(frame, position, context) -> None``: the hot ones, which read the frame themselves and answer
-  through ``context.reply`` when they can
+- *plain*   ``handle(request, context, ...) -> response | None``: answers at once, or later through ``context.send``
+- *waiting* ``async handle(request, context, ...) -> response | None``: asks the controller, or waits for a commit
+- *direct*  ``handle_frame(frame, position, context, ...) -> None``: the hot ones, which read the frame themselves and
+  answer through ``context.reply`` when they can
 
 A request that cannot be read closes its connection: peer and broker no longer agree on where things are. So does an
 API at a version that is not served, except ApiVersions, which is how a client finds out.
@@ -15,7 +16,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from importlib import import_module
+from types import ModuleType
 from typing import Any, Final
 
 import structlog
@@ -23,8 +26,11 @@ import structlog
 from minikafka.broker.context import RequestContext
 from minikafka.broker.handlers import api_versions
 from minikafka.broker.logs import one_line
-from minikafka.broker.serving import Serving
+from minikafka.broker.parts import Parts
+from minikafka.broker.staging import Staging
+from minikafka.config.node import REPLICATION
 from minikafka.net.connection import Connection
+from minikafka.net.tasks import TaskOwner
 from minikafka.wire.api import ApiKey
 from minikafka.wire.codec import decode
 from minikafka.wire.errors import WireError
@@ -33,6 +39,9 @@ from minikafka.wire.headers import decode_request_header
 from minikafka.wire.schema import Message
 
 log = structlog.get_logger(__name__)
+
+AUTHENTICATION: Final = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
+"""What nodes may ask before they have proved the cluster's secret."""
 
 Direct = Callable[[memoryview, int, RequestContext], None]
 Handler = Callable[..., Any]
@@ -47,26 +56,35 @@ WAITING_BYTES: Final = 32 * 1024
 WAITING_BYTES_PER_BYTE: Final = 8
 
 
-class Dispatcher:
-    """Frame handler of one Kafka-protocol listener: the APIs in ``handlers``, the hot ones in ``direct``."""
+def handler_module(key: ApiKey) -> ModuleType:
+    """The module with the API's handler."""
+    return import_module(f"minikafka.broker.handlers.{key.name.lower()}")
 
-    def __init__(
-        self,
-        node: Serving,
-        handlers: Mapping[ApiKey, Handler],
-        direct: Mapping[ApiKey, Direct],
-        *,
-        open_to_strangers: frozenset[ApiKey] | None = None,
-    ) -> None:
-        """``open_to_strangers``: what a peer may ask before it is authenticated; None: everything."""
-        self._node = node
-        self.on_read_event_end = node.on_read_event_end
-        self._open_to_strangers = open_to_strangers
-        self._plain = {key: handler for key, handler in handlers.items() if not inspect.iscoroutinefunction(handler)}
-        self._waiting = {key: handler for key, handler in handlers.items() if inspect.iscoroutinefunction(handler)}
-        self._served = {int(key): (*key.versions, direct.get(key)) for key in (*handlers, *direct)}
-        self._api_versions = api_versions.Responses((*handlers, *direct, ApiKey.API_VERSIONS))
+
+class Dispatcher:
+    """Frame handler of one Kafka-protocol listener: serves the APIs whose rows name it."""
+
+    def __init__(self, listener: str, parts: Parts) -> None:
+        self._tasks = parts.part(TaskOwner)
+        self.on_read_event_end = parts.part(Staging).on_read_event_end
+        self._must_authenticate = listener == REPLICATION
+        self._plain: dict[ApiKey, Handler] = {}
+        self._waiting: dict[ApiKey, Handler] = {}
+        self._served: dict[int, tuple[int, int, Direct | None]] = {}
+        served = [key for key in ApiKey if listener in key.listeners]
+        self._api_versions = api_versions.Responses(served)
+        for key in served:
+            if key is not ApiKey.API_VERSIONS:
+                self._serve(key, parts)
         self._places = {key: asyncio.Semaphore(WAITING_AT_ONCE) for key in self._waiting}
+
+    def _serve(self, key: ApiKey, parts: Parts) -> None:
+        module = handler_module(key)
+        direct = getattr(module, "handle_frame", None)
+        self._served[key] = (*key.versions, direct and parts.given(direct))
+        if direct is None:
+            handlers = self._waiting if inspect.iscoroutinefunction(module.handle) else self._plain
+            handlers[key] = parts.given(module.handle)
 
     # -- FrameHandler -----------------------------------------------------------------------------------------------
 
@@ -85,12 +103,9 @@ class Dispatcher:
                     raise FrameError(f"API {key} version {version} is not served here")
                 self._answer_api_versions(connection, frame, position, version, correlation_id)
                 return
-            strangers = self._open_to_strangers
-            if strangers is not None and connection.principal is None and key not in strangers:
+            if self._must_authenticate and connection.principal is None and key not in AUTHENTICATION:
                 raise FrameError(f"API {key} before authentication")
-            context = RequestContext(
-                self._node, connection, connection.open_reply(), key, version, correlation_id, client_id
-            )
+            context = RequestContext(connection, connection.open_reply(), key, version, correlation_id, client_id)
             if direct is not None:
                 direct(frame, position, context)
             else:
@@ -111,7 +126,7 @@ class Dispatcher:
                 context.send(response)
             return
         context.reply.hold(WAITING_BYTES + WAITING_BYTES_PER_BYTE * len(frame))
-        task = self._node.tasks.start(self._wait(self._waiting[key], request, context), key.camel_name)
+        task = self._tasks.start(self._wait(self._waiting[key], request, context), key.camel_name)
         context.reply.cancel_with_connection(task.cancel)
 
     async def _wait(self, handler: Handler, request: Message, context: RequestContext) -> None:

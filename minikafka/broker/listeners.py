@@ -10,10 +10,10 @@ from minikafka.broker.dispatch import Dispatcher
 from minikafka.broker.drivers.controller_client import BROKER_METHOD
 from minikafka.broker.drivers.controller_client import METHOD as CONTROLLER_METHOD
 from minikafka.broker.drivers.raft import METHOD as RAFT_METHOD
-from minikafka.broker.handlers import tables
+from minikafka.broker.parts import Parts
 from minikafka.broker.ports import Ports
 from minikafka.broker.quorum import METHOD as QUORUM_METHOD
-from minikafka.broker.serving import Serving
+from minikafka.broker.quorum import Quorum
 from minikafka.config.node import CLIENT, CONTROLLER, REPLICATION
 from minikafka.net.control import ControlServer
 from minikafka.net.duplicates import Duplicates
@@ -34,7 +34,7 @@ class Listeners:
         return iter((self.controller, self.replication, self.client))
 
 
-def build_listeners(ports: Ports, control: ControlPlane, serving: Serving) -> Listeners:
+def build_listeners(ports: Ports, control: ControlPlane, parts: Parts) -> Listeners:
     """Who is let in, what they may ask, and who answers; bound later."""
     config = ports.config
     limits = ListenerLimits(
@@ -51,15 +51,12 @@ def build_listeners(ports: Ports, control: ControlPlane, serving: Serving) -> Li
             RAFT_METHOD: control.raft.handle_call,
             CONTROLLER_METHOD: control.controller.handle_call,
             BROKER_METHOD: control.controller.handle_call,
-            QUORUM_METHOD: serving.quorum.handle_call,
+            QUORUM_METHOD: parts.part(Quorum).handle_call,
         },
         ports.tasks,
         control.liveness.doubt,
     )
-    followers = Dispatcher(
-        serving, tables.REPLICATION_HANDLERS, tables.REPLICATION_DIRECT, open_to_strangers=tables.REPLICATION_OPEN
-    )
-    clients = Dispatcher(serving, tables.CLIENT_HANDLERS, tables.CLIENT_DIRECT)
+    followers, clients = Dispatcher(REPLICATION, parts), Dispatcher(CLIENT, parts)
     duplicates = Duplicates(ports.descriptors.duplicates)
     return Listeners(
         Listener(CONTROLLER, config.listeners[CONTROLLER], calls, control_limits, duplicates),

@@ -1,7 +1,7 @@
 """The composition root: one node, made of its parts and wired together here and nowhere else.
 
 What it stands on is handed in (``ports``); its parts are in three groups: ``control_plane`` decides and learns,
-``data_plane`` keeps records, ``services`` answer clients. Start-up order: recover logs, load the metadata snapshot,
+``data_plane`` keeps records, ``services`` are for clients. Start-up order: recover logs, load the metadata snapshot,
 listen, join the quorum, register; serve when unfenced. Shut-down order: move leaderships away, resign, stop listening,
 stop tasks, write checkpoints.
 """
@@ -17,15 +17,16 @@ from typing import Final
 import structlog
 
 from minikafka.broker import descriptors
+from minikafka.broker.absences import Absences
 from minikafka.broker.clock import Clock
 from minikafka.broker.control_plane import METADATA_PARTITION, build_control_plane
 from minikafka.broker.data_plane import build_data_plane, open_store
+from minikafka.broker.drivers.groups import Groups
 from minikafka.broker.drivers.metadata_log import DamagedMetadataLogError
 from minikafka.broker.listeners import build_listeners
 from minikafka.broker.logs import one_line
 from minikafka.broker.ports import Ports
-from minikafka.broker.services import build_services
-from minikafka.broker.serving import Serving
+from minikafka.broker.services import build_parts
 from minikafka.broker.supervision import supervised
 from minikafka.broker.threads import Threads
 from minikafka.broker.timers import Timers
@@ -96,16 +97,16 @@ class Node:
         self.store = open_store(ports, self._on_directory_failure)
         self.control_plane = control = build_control_plane(ports, self.store, self._advertised)
         self.data_plane = data = build_data_plane(ports, self.store, control)
-        self.services = services = build_services(ports, control, data)
-        self.listeners = build_listeners(ports, control, Serving(ports, control, data, services))
+        self.parts = build_parts(ports, control, data)
+        self.listeners = build_listeners(ports, control, self.parts)
         self.metadata, self.controller = control.metadata, control.client
-        self.replicas, self.groups = data.replicas, services.groups
+        self.replicas, self.groups = data.replicas, self.parts.part(Groups)
         self._wire()
         self._is_made = True
 
     def _wire(self) -> None:
         """Who hears of what."""
-        control, data, services = self.control_plane, self.data_plane, self.services
+        control, data, absences = self.control_plane, self.data_plane, self.parts.part(Absences)
         raft, controller, lifecycle = control.raft, control.controller, control.lifecycle
         raft.on_high_watermark = self.metadata.advance
         raft.on_snapshot_installed = self.metadata.install
@@ -117,12 +118,12 @@ class Node:
         lifecycle.on_registered = self._maybe_take_up_roles
         self.replicas.is_known = lambda where: self.image.partition(where) is not None
         data.fetchers.on_connection_lost = raft.doubt = controller.doubt = control.liveness.doubt
-        for on_gone in (raft.on_gone, controller.on_gone, services.absences.on_gone):
+        for on_gone in (raft.on_gone, controller.on_gone, absences.on_gone):
             control.liveness.subscribe(on_gone)
         data.driver.on_leading = self.groups.on_leading
         data.driver.on_leading_no_more = self.groups.on_leading_no_more
         for subscriber in (
-            services.absences.on_metadata,
+            absences.on_metadata,
             data.synced_topics.on_metadata,
             data.roles.apply,
             data.quotas.on_metadata,

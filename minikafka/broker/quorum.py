@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 from minikafka.broker.clock import Clock
 from minikafka.broker.drivers.raft import RaftDriver
 from minikafka.errors import ErrorCode, KafkaError
+from minikafka.metadata.image import MetadataImage
 from minikafka.net.channel import ChannelClosedError
 from minikafka.net.control import ControlLink
 from minikafka.raft.progress import ReplicaState
@@ -54,6 +55,11 @@ class Quorum:
         except (OSError, TimeoutError, ChannelClosedError) as error:
             message = f"the quorum's leader, node {leader_id}, is not reached: {error}"
             raise KafkaError(ErrorCode.NOT_CONTROLLER, message) from error
+
+    def controller_id(self, image: MetadataImage) -> int:
+        """A live node that carries out or forwards admin requests: the active controller if it is live, else this."""
+        leader_id = self._raft.leader_id
+        return leader_id if leader_id is not None and image.is_live(leader_id) else self._node_id
 
     async def handle_call(self, peer_id: int, body: Any) -> Any:
         """Another node asks. KafkaError(NOT_CONTROLLER) when this node does not lead."""

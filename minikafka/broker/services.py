@@ -1,8 +1,7 @@
-"""What a node does for clients beside producing and fetching, and the listeners through which all is asked for."""
+"""What a node has for the handlers of requests: parts of its two planes, and what only clients need."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from uuid import UUID
 
 from minikafka.broker.absences import Absences
@@ -10,35 +9,36 @@ from minikafka.broker.control_plane import ControlPlane
 from minikafka.broker.data_plane import DataPlane
 from minikafka.broker.drivers.groups import Groups
 from minikafka.broker.lookups import Lookups
+from minikafka.broker.parts import Parts
 from minikafka.broker.ports import Ports
 from minikafka.broker.producer_ids import ProducerIds
 from minikafka.broker.quorum import Quorum
+from minikafka.broker.staging import Staging
 from minikafka.broker.topic_creation import TopicCreation
+from minikafka.broker.topic_encodings import TopicEncodings
 from minikafka.replication.session_cache import FetchSessionCache
+from minikafka.wire.hot import ProduceResponses
 
 
-@dataclass(frozen=True, slots=True)
-class Services:
-    """Its parts, by what they are to the node."""
-
-    absences: Absences
-    groups: Groups
-    fetch_sessions: FetchSessionCache
-    topic_creation: TopicCreation
-    producer_ids: ProducerIds
-    quorum: Quorum
-    lookups: Lookups
-
-
-def build_services(ports: Ports, control: ControlPlane, data: DataPlane) -> Services:
-    """What handlers ask beside the image, the replicas and the controller."""
+def build_parts(ports: Ports, control: ControlPlane, data: DataPlane) -> Parts:
+    """Everything that handlers may be given."""
     config, metadata = ports.config, control.metadata
 
     def topic_name(topic_id: UUID) -> str | None:
         topic = metadata.image.topic_by_id(topic_id)
         return None if topic is None else topic.name
 
-    return Services(
+    return Parts(
+        config,
+        ports.identity,
+        ports.clock,
+        ports.tasks,
+        metadata,
+        control.client,
+        data.store,
+        data.replicas,
+        data.moves,
+        data.quotas,
         Absences(config.node_id, control.liveness.look),
         Groups(ports, data.replicas, lambda: metadata.image),
         FetchSessionCache(ports.rng, topic_name, max_slots=config.max_incremental_fetch_session_cache_slots),
@@ -46,4 +46,7 @@ def build_services(ports: Ports, control: ControlPlane, data: DataPlane) -> Serv
         ProducerIds(config.node_id, control.client, lambda: control.lifecycle.broker_epoch),
         Quorum(config.node_id, control.raft, control.links, ports.clock),
         Lookups(ports.threads.read),
+        Staging(data.replicas),
+        ProduceResponses(),
+        TopicEncodings(),
     )

@@ -1,7 +1,7 @@
 """The Kafka APIs, a row each, and the message classes (imported when first asked for).
 
-What a listener announces is the part for which it has handlers; ranges follow what current clients ask for and the
-baseline of KIP-896.
+Ranges follow what current clients ask for and the baseline of KIP-896. The handler of an API is in the module of
+``minikafka.broker.handlers`` that has its name.
 """
 
 from __future__ import annotations
@@ -17,58 +17,69 @@ NEVER: Final = VERSION_MAX
 """As first flexible version: there is none."""
 
 
+NOBODY: Final[frozenset[str]] = frozenset()
+"""Only the client speaks it."""
+CLIENTS: Final = frozenset({"CLIENT"})
+NODES: Final = frozenset({"REPLICATION"})
+ALL: Final = CLIENTS | NODES
+
+
 class ApiKey(IntEnum):
-    """A row: key, versions that messages and handlers are made for, first flexible version.
+    """A row: key, versions that messages and handlers are made for, first flexible version, listeners that serve it.
 
     A flexible version has compact lengths and tagged fields (KIP-482).
     """
 
     versions: VersionRange
     first_flexible: int
+    listeners: frozenset[str]
 
-    def __new__(cls, key: int, versions: str = "", first_flexible: int = NEVER) -> Self:
+    def __new__(
+        cls, key: int, versions: str = "", first_flexible: int = NEVER, listeners: frozenset[str] = NOBODY
+    ) -> Self:
         self = int.__new__(cls, key)
         self._value_ = key
         self.versions = VersionRange.parse(versions)
         self.first_flexible = first_flexible
+        self.listeners = listeners
         return self
 
-    PRODUCE = 0, "3-11", 9
-    FETCH = 1, "4-18", 12
-    LIST_OFFSETS = 2, "1-8", 6
-    METADATA = 3, "0-13", 9
-    OFFSET_COMMIT = 8, "2-9", 8
-    OFFSET_FETCH = 9, "1-9", 6
-    FIND_COORDINATOR = 10, "0-4", 3
-    JOIN_GROUP = 11, "0-9", 6
-    HEARTBEAT = 12, "0-4", 4
-    LEAVE_GROUP = 13, "0-5", 4
-    SYNC_GROUP = 14, "0-5", 4
-    DESCRIBE_GROUPS = 15, "0-5", 5
-    LIST_GROUPS = 16, "0-5", 3
-    SASL_HANDSHAKE = 17, "0-1", NEVER
-    API_VERSIONS = 18, "0-4", 3
-    CREATE_TOPICS = 19, "2-7", 5
-    DELETE_TOPICS = 20, "1-6", 4
-    DELETE_RECORDS = 21, "0-2", 2
-    INIT_PRODUCER_ID = 22, "0-5", 2
-    OFFSET_FOR_LEADER_EPOCH = 23, "2-4", 4
-    DESCRIBE_CONFIGS = 32, "1-4", 4
-    ALTER_CONFIGS = 33, "0-2", 2
-    ALTER_REPLICA_LOG_DIRS = 34, "1-2", 2
-    DESCRIBE_LOG_DIRS = 35, "1-4", 2
-    SASL_AUTHENTICATE = 36, "0-2", 2
-    CREATE_PARTITIONS = 37, "0-3", 2
-    DELETE_GROUPS = 42, "0-2", 2
-    ELECT_LEADERS = 43, "0-2", 2
-    INCREMENTAL_ALTER_CONFIGS = 44, "0-1", 1
-    ALTER_PARTITION_REASSIGNMENTS = 45, "0-1", 0
-    LIST_PARTITION_REASSIGNMENTS = 46, "0", 0
-    OFFSET_DELETE = 47, "0", NEVER
-    DESCRIBE_QUORUM = 55, "0-2", 0
-    DESCRIBE_CLUSTER = 60, "0-2", 0
-    UNREGISTER_BROKER = 64, "0", 0
-    DESCRIBE_TOPIC_PARTITIONS = 75, "0", 0
+    PRODUCE = 0, "3-11", 9, CLIENTS
+    FETCH = 1, "4-18", 12, ALL
+    LIST_OFFSETS = 2, "1-8", 6, ALL
+    METADATA = 3, "0-13", 9, CLIENTS
+    OFFSET_COMMIT = 8, "2-9", 8, CLIENTS
+    OFFSET_FETCH = 9, "1-9", 6, CLIENTS
+    FIND_COORDINATOR = 10, "0-4", 3, CLIENTS
+    JOIN_GROUP = 11, "0-9", 6, CLIENTS
+    HEARTBEAT = 12, "0-4", 4, CLIENTS
+    LEAVE_GROUP = 13, "0-5", 4, CLIENTS
+    SYNC_GROUP = 14, "0-5", 4, CLIENTS
+    DESCRIBE_GROUPS = 15, "0-5", 5, CLIENTS
+    LIST_GROUPS = 16, "0-5", 3, CLIENTS
+    SASL_HANDSHAKE = 17, "0-1", NEVER, NODES
+    API_VERSIONS = 18, "0-4", 3, ALL
+    CREATE_TOPICS = 19, "2-7", 5, CLIENTS
+    DELETE_TOPICS = 20, "1-6", 4, CLIENTS
+    DELETE_RECORDS = 21, "0-2", 2, NOBODY
+    INIT_PRODUCER_ID = 22, "0-5", 2, CLIENTS
+    OFFSET_FOR_LEADER_EPOCH = 23, "2-4", 4, ALL
+    DESCRIBE_CONFIGS = 32, "1-4", 4, CLIENTS
+    ALTER_CONFIGS = 33, "0-2", 2, NOBODY
+    ALTER_REPLICA_LOG_DIRS = 34, "1-2", 2, CLIENTS
+    DESCRIBE_LOG_DIRS = 35, "1-4", 2, CLIENTS
+    SASL_AUTHENTICATE = 36, "0-2", 2, NODES
+    CREATE_PARTITIONS = 37, "0-3", 2, CLIENTS
+    DELETE_GROUPS = 42, "0-2", 2, CLIENTS
+    ELECT_LEADERS = 43, "0-2", 2, CLIENTS
+    INCREMENTAL_ALTER_CONFIGS = 44, "0-1", 1, CLIENTS
+    ALTER_PARTITION_REASSIGNMENTS = 45, "0-1", 0, CLIENTS
+    LIST_PARTITION_REASSIGNMENTS = 46, "0", 0, CLIENTS
+    OFFSET_DELETE = 47, "0", NEVER, CLIENTS
+    DESCRIBE_QUORUM = 55, "0-2", 0, CLIENTS
+    DESCRIBE_CLUSTER = 60, "0-2", 0, CLIENTS
+    UNREGISTER_BROKER = 64, "0", 0, CLIENTS
+    DESCRIBE_TOPIC_PARTITIONS = 75, "0", 0, CLIENTS
 
     @property
     def camel_name(self) -> str:

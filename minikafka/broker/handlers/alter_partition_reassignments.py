@@ -7,6 +7,8 @@ listed by ListPartitionReassignments.
 from __future__ import annotations
 
 from minikafka.broker.context import RequestContext
+from minikafka.broker.drivers.controller_client import ControllerClient
+from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.handlers.admin import controller_timeout_s, wait_until_seen
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.controller.commands import (
@@ -28,7 +30,10 @@ Targets = dict[TopicPartition, tuple[int, ...] | None]
 
 
 async def handle(
-    request: AlterPartitionReassignmentsRequest, context: RequestContext
+    request: AlterPartitionReassignmentsRequest,
+    context: RequestContext,
+    controller: ControllerClient,
+    metadata: Metadata,
 ) -> AlterPartitionReassignmentsResponse:
     """One result per partition."""
     command = AlterPartitionReassignments(
@@ -47,11 +52,11 @@ async def handle(
         request.allow_replication_factor_change,
     )
     try:
-        answer = await context.node.controller.call(command, timeout_s=controller_timeout_s(request.timeout_ms))
+        answer = await controller.call(command, timeout_s=controller_timeout_s(request.timeout_ms))
     except KafkaError as error:
         return AlterPartitionReassignmentsResponse(error_code=error.code, error_message=error.message)
     begun = _accepted(command, answer.results)
-    await wait_until_seen(context.node, lambda image: _shows(image, begun))
+    await wait_until_seen(metadata, lambda image: _shows(image, begun))
     return AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=command.allow_replication_factor_change,
         error_message=None,

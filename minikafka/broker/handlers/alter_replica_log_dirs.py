@@ -17,13 +17,15 @@ from minikafka.wire.messages.alter_replica_log_dirs import (
 )
 
 
-def handle(request: AlterReplicaLogDirsRequest, context: RequestContext) -> AlterReplicaLogDirsResponse:
+def handle(
+    request: AlterReplicaLogDirsRequest, context: RequestContext, moves: DirectoryMoves
+) -> AlterReplicaLogDirsResponse:
     """Each partition on its own."""
     results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
     for directory in request.dirs:
         for topic in directory.topics:
             for index in topic.partitions:
-                code = _begin(context.node.moves, TopicPartition(topic.name, index), directory.path)
+                code = _begin(moves, TopicPartition(topic.name, index), directory.path)
                 results.setdefault(topic.name, []).append(
                     AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
                 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from minikafka.broker.serving import Serving
+from minikafka.broker.lookups import Lookups
 from minikafka.errors import KafkaError
 from minikafka.storage.log import Log
 from minikafka.storage.read_jobs import ReadJob
@@ -16,10 +16,10 @@ from minikafka.storage.read_jobs import ReadJob
 ColdRead = tuple[Log, ReadJob[None]]
 
 
-async def read_beside_the_loop(reads: Iterable[ColdRead], node: Serving) -> None:
+async def read_beside_the_loop(reads: Iterable[ColdRead], lookups: Lookups) -> None:
     """Run the jobs one after the other. What cannot be read is told by the read that follows."""
     for log, job in reads:
         try:
-            await node.lookups.warm(log, job)
+            await lookups.warm(log, job)
         except KafkaError:
             continue

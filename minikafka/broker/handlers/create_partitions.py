@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from minikafka.broker.context import RequestContext
+from minikafka.broker.drivers.controller_client import ControllerClient
+from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.handlers.admin import controller_timeout_s, wait_until_seen
 from minikafka.broker.pacing import paced
 from minikafka.errors import ErrorCode, KafkaError
@@ -20,12 +22,14 @@ from minikafka.wire.messages.create_partitions import (
 TOPICS_AT_ONCE: Final = 500
 
 
-async def handle(request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:
+async def handle(
+    request: CreatePartitionsRequest, context: RequestContext, controller: ControllerClient, metadata: Metadata
+) -> CreatePartitionsResponse:
     """One result per topic."""
     topics = tuple([_new_partitions(each) async for each in paced(request.topics, TOPICS_AT_ONCE)])
     command = CreatePartitions(topics, request.validate_only)
     try:
-        answer = await context.node.controller.call(command, timeout_s=controller_timeout_s(request.timeout_ms))
+        answer = await controller.call(command, timeout_s=controller_timeout_s(request.timeout_ms))
     except KafkaError as error:
         return CreatePartitionsResponse(
             results=[
@@ -36,7 +40,7 @@ async def handle(request: CreatePartitionsRequest, context: RequestContext) -> C
     accepted = {result.name for result in answer.topics if result.error is ErrorCode.NONE}
     totals = {topic.name: topic.count for topic in request.topics if topic.name in accepted}
     if not request.validate_only:
-        await wait_until_seen(context.node, lambda image: _has(image, totals))
+        await wait_until_seen(metadata, lambda image: _has(image, totals))
     return CreatePartitionsResponse(
         results=[
             CreatePartitionsTopicResult(name=result.name, error_code=result.error, error_message=result.message)

@@ -10,6 +10,8 @@ from itertools import chain
 from typing import Final
 
 from minikafka.broker.context import RequestContext
+from minikafka.broker.drivers.controller_client import ControllerClient
+from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.handlers.admin import controller_timeout_s, wait_until_seen
 from minikafka.broker.pacing import PER_COMMAND, paced, portions
 from minikafka.config import BrokerConfig, TopicConfig
@@ -22,6 +24,7 @@ from minikafka.metadata.controller.commands import (
     ReplicaAssignment,
 )
 from minikafka.metadata.controller.topics import PARTITIONS_PER_COMMAND_MAX
+from minikafka.metadata.effective import broker_config
 from minikafka.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -34,7 +37,13 @@ TOPICS_AT_ONCE: Final = 100
 PORTIONS_MAX: Final = PARTITIONS_PER_COMMAND_MAX // PER_COMMAND
 
 
-async def handle(request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
+async def handle(
+    request: CreateTopicsRequest,
+    context: RequestContext,
+    controller: ControllerClient,
+    metadata: Metadata,
+    config: BrokerConfig,
+) -> CreateTopicsResponse:
     """One result per topic; the others proceed when one is refused.
 
     A topic has a partition at least, so those beyond what a command may create are not even asked about.
@@ -44,7 +53,7 @@ async def handle(request: CreateTopicsRequest, context: RequestContext) -> Creat
     topics = tuple([_new_topic(each) async for each in paced(chain(*asked), TOPICS_AT_ONCE)])
     command = CreateTopics(topics, request.validate_only)
     try:
-        answer = await context.node.controller.call(command, timeout_s=controller_timeout_s(request.timeout_ms))
+        answer = await controller.call(command, timeout_s=controller_timeout_s(request.timeout_ms))
     except KafkaError as error:
         return CreateTopicsResponse(
             topics=[
@@ -54,9 +63,9 @@ async def handle(request: CreateTopicsRequest, context: RequestContext) -> Creat
         )
     created = [result.name for result in answer.topics if result.error is ErrorCode.NONE]
     if not request.validate_only:
-        await wait_until_seen(context.node, lambda image: all(image.topic(name) is not None for name in created))
+        await wait_until_seen(metadata, lambda image: all(image.topic(name) is not None for name in created))
     overrides = {topic.name: {row.name: row.value for row in topic.configs if row.value} for topic in request.topics}
-    broker = context.node.effective_config()
+    broker = broker_config(metadata.image, config)
     results = paced(answer.topics, TOPICS_AT_ONCE)
     return CreateTopicsResponse(
         topics=[

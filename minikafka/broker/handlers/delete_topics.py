@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Sequence
 
 from minikafka.broker.context import RequestContext
+from minikafka.broker.drivers.controller_client import ControllerClient
+from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.handlers.admin import controller_timeout_s, wait_until_seen
 from minikafka.broker.pacing import PER_COMMAND
 from minikafka.errors import ErrorCode, KafkaError
@@ -20,7 +22,9 @@ from minikafka.wire.messages.delete_topics import (
 FIRST_VERSION_WITH_IDS = 6
 
 
-async def handle(request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopicsResponse:
+async def handle(
+    request: DeleteTopicsRequest, context: RequestContext, controller: ControllerClient, metadata: Metadata
+) -> DeleteTopicsResponse:
     """One result per topic. Long lists go to the controller in several commands."""
     named: Sequence[DeleteTopicState | str] = (
         request.topics if context.version >= FIRST_VERSION_WITH_IDS else request.topic_names
@@ -33,13 +37,13 @@ async def handle(request: DeleteTopicsRequest, context: RequestContext) -> Delet
         if failure is None:
             try:
                 timeout_s = controller_timeout_s(request.timeout_ms)
-                results += (await context.node.controller.call(DeleteTopics(references), timeout_s=timeout_s)).topics
+                results += (await controller.call(DeleteTopics(references), timeout_s=timeout_s)).topics
                 continue
             except KafkaError as error:
                 failure = error  # there is no controller: do not wait for one again
         results += (DeleteTopicsResult(each.name, each.topic_id, failure.code, failure.message) for each in references)
     deleted = [result.topic_id for result in results if result.error is ErrorCode.NONE]
-    await wait_until_seen(context.node, lambda image: all(image.topic_by_id(each) is None for each in deleted))
+    await wait_until_seen(metadata, lambda image: all(image.topic_by_id(each) is None for each in deleted))
     return DeleteTopicsResponse(responses=[_response(result) for result in results])
 
 

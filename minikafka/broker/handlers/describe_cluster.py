@@ -9,7 +9,10 @@ from __future__ import annotations
 from typing import Final
 
 from minikafka.broker.context import RequestContext
+from minikafka.broker.drivers.metadata import Metadata
+from minikafka.broker.quorum import Quorum
 from minikafka.errors import ErrorCode
+from minikafka.net.identity import Identity
 from minikafka.wire.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
@@ -19,16 +22,17 @@ from minikafka.wire.messages.describe_cluster import (
 BROKERS: Final = 1
 
 
-def handle(request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
+def handle(
+    request: DescribeClusterRequest, context: RequestContext, metadata: Metadata, quorum: Quorum, identity: Identity
+) -> DescribeClusterResponse:
     """Answer from this node's image."""
-    node = context.node
     if request.endpoint_type != BROKERS:
         message = "only brokers are listed here; ask for endpoint type 1"
         return DescribeClusterResponse(error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, error_message=message)
-    registered = sorted(node.image.brokers.items())
+    registered = sorted(metadata.image.brokers.items())
     return DescribeClusterResponse(
-        cluster_id=node.cluster_id,
-        controller_id=node.controller_id_for_clients(),
+        cluster_id=identity.cluster_id,
+        controller_id=quorum.controller_id(metadata.image),
         brokers=[
             DescribeClusterBroker(
                 broker_id=broker_id,

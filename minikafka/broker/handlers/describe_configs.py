@@ -6,9 +6,12 @@ from collections.abc import Iterable
 from typing import Final
 
 from minikafka.broker.context import RequestContext
+from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.pacing import paced
-from minikafka.config import ConfigEntry, TopicConfig
+from minikafka.config import BrokerConfig, ConfigEntry, TopicConfig
 from minikafka.errors import ErrorCode, KafkaError
+from minikafka.metadata.effective import broker_config
+from minikafka.metadata.image import MetadataImage
 from minikafka.metadata.records import ConfigResourceType
 from minikafka.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -22,19 +25,23 @@ from minikafka.wire.messages.describe_configs import (
 RESOURCES_AT_ONCE: Final = 100
 
 
-async def handle(request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
+async def handle(
+    request: DescribeConfigsRequest, context: RequestContext, metadata: Metadata, config: BrokerConfig
+) -> DescribeConfigsResponse:
     """One result per resource, however often it is named."""
     wanted = {(resource.resource_type, resource.resource_name): resource for resource in request.resources}
     resources = paced(wanted.values(), RESOURCES_AT_ONCE)
-    return DescribeConfigsResponse(results=[_describe(resource, request, context) async for resource in resources])
+    return DescribeConfigsResponse(
+        results=[_describe(resource, request, metadata.image, config) async for resource in resources]
+    )
 
 
 def _describe(
-    resource: DescribeConfigsResource, request: DescribeConfigsRequest, context: RequestContext
+    resource: DescribeConfigsResource, request: DescribeConfigsRequest, image: MetadataImage, config: BrokerConfig
 ) -> DescribeConfigsResult:
     result = DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
     try:
-        entries = _entries(resource, context)
+        entries = _entries(resource, image, config)
     except KafkaError as error:
         result.error_code, result.error_message = error.code, error.message
         return result
@@ -44,18 +51,18 @@ def _describe(
     return result
 
 
-def _entries(resource: DescribeConfigsResource, context: RequestContext) -> Iterable[ConfigEntry]:
-    node, name = context.node, resource.resource_name
+def _entries(resource: DescribeConfigsResource, image: MetadataImage, config: BrokerConfig) -> Iterable[ConfigEntry]:
+    name, effective = resource.resource_name, broker_config(image, config)
     if resource.resource_type == ConfigResourceType.TOPIC:
-        if node.image.topic(name) is None:
+        if image.topic(name) is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
-        return TopicConfig(node.image.topic_overrides(name), node.effective_config()).describe()
+        return TopicConfig(image.topic_overrides(name), effective).describe()
     if resource.resource_type == ConfigResourceType.BROKER:
-        if name not in ("", str(node.config.node_id)):
+        if name not in ("", str(config.node_id)):
             raise KafkaError(
-                ErrorCode.INVALID_REQUEST, f"this is node {node.config.node_id}; ask node {name} for its settings"
+                ErrorCode.INVALID_REQUEST, f"this is node {config.node_id}; ask node {name} for its settings"
             )
-        return node.effective_config().describe()
+        return effective.describe()
     raise KafkaError(ErrorCode.INVALID_REQUEST, f"resource type {resource.resource_type} has no settings here")
 
 

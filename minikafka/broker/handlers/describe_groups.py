@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from minikafka.broker.context import RequestContext
+from minikafka.broker.drivers.groups import Groups
 from minikafka.broker.handlers.groups import why_not_here
 from minikafka.broker.pacing import paced
 from minikafka.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
@@ -10,14 +11,14 @@ from minikafka.wire.messages.describe_groups import DescribedGroup, DescribeGrou
 GROUPS_AT_ONCE = 100
 
 
-async def handle(request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
+async def handle(request: DescribeGroupsRequest, context: RequestContext, groups: Groups) -> DescribeGroupsResponse:
     """Ask each group's coordinator, once."""
-    groups = paced(dict.fromkeys(request.groups), GROUPS_AT_ONCE)
-    return DescribeGroupsResponse(groups=[_describe(group_id, context) async for group_id in groups])
+    wanted = paced(dict.fromkeys(request.groups), GROUPS_AT_ONCE)
+    return DescribeGroupsResponse(groups=[_describe(group_id, groups) async for group_id in wanted])
 
 
-def _describe(group_id: str, context: RequestContext) -> DescribedGroup:
-    shard = context.node.groups.shard_of(group_id)
+def _describe(group_id: str, groups: Groups) -> DescribedGroup:
+    shard = groups.shard_of(group_id)
     if shard is None:
         return DescribedGroup(group_id=group_id, error_code=why_not_here(group_id))
     return shard.coordinator.describe_group(group_id)

@@ -29,12 +29,13 @@ class _Everything(Container[TopicPartition]):
         return True
 
 
-def handle(request: DescribeLogDirsRequest, context: RequestContext) -> DescribeLogDirsResponse:
+def handle(
+    request: DescribeLogDirsRequest, context: RequestContext, store: LogStore, replicas: Replicas
+) -> DescribeLogDirsResponse:
     """Of these partitions, or of all; a directory without any of them is named all the same."""
     wanted: Container[TopicPartition] = _Everything()
     if request.topics is not None:
         wanted = {TopicPartition(topic.topic, index) for topic in request.topics for index in topic.partitions}
-    store, replicas = context.node.store, context.node.replicas
     return DescribeLogDirsResponse(results=[_described(store, replicas, each, wanted) for each in store.directories])
 
 

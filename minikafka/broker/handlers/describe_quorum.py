@@ -6,7 +6,8 @@ Asked of the quorum's leader, which alone knows; log directories of voters are n
 from __future__ import annotations
 
 from minikafka.broker.context import RequestContext
-from minikafka.broker.quorum import QuorumReplica, QuorumReport
+from minikafka.broker.quorum import Quorum, QuorumReplica, QuorumReport
+from minikafka.config import BrokerConfig
 from minikafka.config.node import CONTROLLER
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import CLUSTER_METADATA_TOPIC
@@ -21,11 +22,12 @@ from minikafka.wire.messages.describe_quorum import (
 )
 
 
-async def handle(request: DescribeQuorumRequest, context: RequestContext) -> DescribeQuorumResponse:
+async def handle(
+    request: DescribeQuorumRequest, context: RequestContext, quorum: Quorum, config: BrokerConfig
+) -> DescribeQuorumResponse:
     """The metadata log's only partition; any other is not a quorum's."""
-    node = context.node
     try:
-        report = await node.quorum.describe()
+        report = await quorum.describe()
     except KafkaError as error:
         return DescribeQuorumResponse(error_code=error.code, error_message=error.message)
     return DescribeQuorumResponse(
@@ -39,7 +41,7 @@ async def handle(request: DescribeQuorumRequest, context: RequestContext) -> Des
         ],
         nodes=[
             Node(node_id=voter, listeners=[Listener(name=CONTROLLER, host=endpoint.host, port=endpoint.port)])
-            for voter, endpoint in sorted(node.config.voters.items())
+            for voter, endpoint in sorted(config.voters.items())
         ],
     )
 

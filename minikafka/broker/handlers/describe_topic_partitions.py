@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from minikafka.broker.context import RequestContext
+from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.handlers.metadata import why_missing
 from minikafka.errors import ErrorCode
 from minikafka.metadata.image import MetadataImage, PartitionImage, TopicImage
@@ -27,9 +28,11 @@ LARGEST_PAGE: Final = 2000
 Topic = DescribeTopicPartitionsResponseTopic
 
 
-def handle(request: DescribeTopicPartitionsRequest, context: RequestContext) -> DescribeTopicPartitionsResponse:
+def handle(
+    request: DescribeTopicPartitionsRequest, context: RequestContext, metadata: Metadata
+) -> DescribeTopicPartitionsResponse:
     """Answer from this node's image."""
-    image, cursor = context.node.image, request.cursor
+    image, cursor = metadata.image, request.cursor
     names = sorted({topic.name for topic in request.topics} or image.topics_by_name)
     if cursor is not None and (cursor.partition_index < 0 or (request.topics and cursor.topic_name not in names)):
         return DescribeTopicPartitionsResponse(

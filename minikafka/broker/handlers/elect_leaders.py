@@ -7,6 +7,8 @@ answer has those that needed an election.
 from __future__ import annotations
 
 from minikafka.broker.context import RequestContext
+from minikafka.broker.drivers.controller_client import ControllerClient
+from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.handlers.admin import controller_timeout_s, wait_until_seen
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.controller.commands import ElectionType, ElectLeaders, ElectLeadersResult
@@ -20,15 +22,17 @@ from minikafka.wire.messages.elect_leaders import (
 )
 
 
-async def handle(request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:
+async def handle(
+    request: ElectLeadersRequest, context: RequestContext, controller: ControllerClient, metadata: Metadata
+) -> ElectLeadersResponse:
     """One result per partition, by topic."""
     try:
         command = _command(request)
-        answer = await context.node.controller.call(command, timeout_s=controller_timeout_s(request.timeout_ms))
+        answer = await controller.call(command, timeout_s=controller_timeout_s(request.timeout_ms))
     except KafkaError as error:
         return _refused(request, error)
     elected = [TopicPartition(each.topic, each.partition) for each in answer.partitions if not each.error]
-    await wait_until_seen(context.node, lambda image: _shows(image, elected, command.election_type))
+    await wait_until_seen(metadata, lambda image: _shows(image, elected, command.election_type))
     return ElectLeadersResponse(replica_election_results=_by_topic(answer.partitions))
 
 

@@ -8,22 +8,30 @@ from a follower, up to the high watermark that this one knows; a leader names it
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Final
 
 import structlog
 
+from minikafka.broker.clock import Clock
 from minikafka.broker.context import RequestContext
 from minikafka.broker.delayed import DelayedFetch
+from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.handlers.cold_reads import ColdRead, read_beside_the_loop
-from minikafka.broker.handlers.new_leaders import TELLING, NewLeader, new_leader, reached_at
+from minikafka.broker.handlers.new_leaders import TELLING, NewLeader, NewLeaders, reached_at
 from minikafka.broker.logs import one_line
+from minikafka.broker.lookups import Lookups
 from minikafka.broker.partition import Partition
+from minikafka.broker.quotas import ReplicationQuotas
+from minikafka.broker.replicas import Replicas
+from minikafka.config import BrokerConfig
 from minikafka.config.topics import RACK_AWARE_SELECTOR
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import NO_EPOCH, NO_NODE, NO_OFFSET, ZERO_TOPIC_ID, Isolation, TopicPartition
 from minikafka.net.outbox import Chunk
+from minikafka.net.tasks import TaskOwner
 from minikafka.net.turns import REQUEST_COST
-from minikafka.replication.session_cache import CachedPartition, FetchContext, FetchResult
+from minikafka.replication.session_cache import CachedPartition, FetchContext, FetchResult, FetchSessionCache
 from minikafka.storage.reading import COLD_READ_BYTES
 from minikafka.timing.purgatory import Purgatory
 from minikafka.wire.codec import decoder
@@ -56,10 +64,24 @@ WAITING_PARTITION_BYTES: Final = 512
 Refusals = dict[CachedPartition, KafkaError]
 
 
-def handle(frame: memoryview, position: int, context: RequestContext) -> None:
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What fetches ask of their node."""
+
+    config: BrokerConfig
+    clock: Clock
+    tasks: TaskOwner
+    metadata: Metadata
+    replicas: Replicas
+    sessions: FetchSessionCache
+    lookups: Lookups
+    quotas: ReplicationQuotas
+    new_leaders: NewLeaders
+
+
+def handle_frame(frame: memoryview, position: int, context: RequestContext, node: Parts) -> None:
     """Answer at once, or park the request until there is enough to answer with."""
     request, _ = decoder(FetchRequest, context.version)(frame, position, context.elements_max)
-    node = context.node
     replica_id, broker_epoch = request.replica_id, -1
     if context.version >= FIRST_VERSION_WITH_REPLICA_STATE and request.replica_state is not None:
         replica_id, broker_epoch = request.replica_state.replica_id, request.replica_state.replica_epoch
@@ -68,7 +90,7 @@ def handle(frame: memoryview, position: int, context: RequestContext) -> None:
         _send(context, FetchResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
         return
     try:
-        session = node.fetch_sessions.open(
+        session = node.sessions.open(
             request, context.version, is_follower=replica_id >= 0, now_ms=node.clock.monotonic_ms()
         )
     except KafkaError as error:
@@ -77,9 +99,9 @@ def handle(frame: memoryview, position: int, context: RequestContext) -> None:
     if len(session.partitions) > 1:
         context.connection.spend(REQUEST_COST * len(session.partitions))
     if replica_id >= 0:
-        _FollowerFetch(request, session, context, replica_id, broker_epoch).begin()
+        _FollowerFetch(request, session, context, node, replica_id, broker_epoch).begin()
     else:
-        _ConsumerFetch(request, session, context).begin()
+        _ConsumerFetch(request, session, context, node).begin()
 
 
 class _Fetch(ABC):
@@ -87,14 +109,14 @@ class _Fetch(ABC):
 
     __slots__ = ("_cold", "_context", "_elsewhere", "_epochs", "_node", "_request", "_session")
 
-    def __init__(self, request: FetchRequest, session: FetchContext, context: RequestContext) -> None:
+    def __init__(self, request: FetchRequest, session: FetchContext, context: RequestContext, node: Parts) -> None:
         self._cold: list[ColdRead] | None = []  # what must be read beside the loop first; None once that is done
         self._elsewhere: list[NewLeader] = []  # of partitions that were refused
         self._epochs: dict[TopicPartition, int] = {}  # the leader epochs in which it began to wait
         self._request = request
         self._session = session
         self._context = context
-        self._node = context.node
+        self._node = node
 
     def begin(self) -> None:
         """Answer, park, or first have read beside the loop what nobody read lately."""
@@ -103,7 +125,7 @@ class _Fetch(ABC):
     async def _begin_later(self, refused: Refusals) -> None:
         assert self._cold is not None
         try:
-            await read_beside_the_loop(self._cold, self._node)
+            await read_beside_the_loop(self._cold, self._node.lookups)
             self._cold = None
             self._begin(refused)
         except Exception as error:  # a bug, and what one client asks must not stop the node for all others
@@ -247,7 +269,7 @@ class _Fetch(ABC):
                 data.current_leader = LeaderIdAndEpoch(
                     leader_id=partition.leader_id, leader_epoch=partition.leader_epoch
                 )
-            if leader := new_leader(self._context, cached.where, error.code):
+            if leader := self._node.new_leaders.find(cached.where, error.code, self._context.listener):
                 data.current_leader = LeaderIdAndEpoch(leader_id=leader.leader_id, leader_epoch=leader.epoch)
                 self._elsewhere.append(leader)
         return data
@@ -295,8 +317,8 @@ class _ConsumerFetch(_Fetch):
 
     __slots__ = ("_may_follow", "_only_committed")
 
-    def __init__(self, request: FetchRequest, session: FetchContext, context: RequestContext) -> None:
-        super().__init__(request, session, context)
+    def __init__(self, request: FetchRequest, session: FetchContext, context: RequestContext, node: Parts) -> None:
+        super().__init__(request, session, context, node)
         self._only_committed = request.isolation_level == Isolation.READ_COMMITTED
         self._may_follow = context.version >= FIRST_VERSION_WITH_RACK
 
@@ -321,7 +343,7 @@ class _ConsumerFetch(_Fetch):
             return None
         if node.config.replica_selector_class != RACK_AWARE_SELECTOR:
             return None
-        in_rack = [broker.broker_id for broker in node.image.live_brokers() if broker.rack == rack]
+        in_rack = [broker.broker_id for broker in node.metadata.image.live_brokers() if broker.rack == rack]
         return partition.leader.preferred_read_replica(fetch_offset, in_rack)
 
     def _on_read(self, partition: Partition, fetch_offset: int, size: int) -> None:
@@ -341,10 +363,11 @@ class _FollowerFetch(_Fetch):
         request: FetchRequest,
         session: FetchContext,
         context: RequestContext,
+        node: Parts,
         replica_id: int,
         broker_epoch: int,
     ) -> None:
-        super().__init__(request, session, context)
+        super().__init__(request, session, context, node)
         self._replica_id = replica_id
         self._broker_epoch = broker_epoch
 

@@ -6,8 +6,12 @@ TRANSACTIONAL_ID_NOT_FOUND with a message, because the transaction APIs are not 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from minikafka.broker.context import RequestContext
+from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.pacing import paced
+from minikafka.broker.topic_creation import TopicCreation
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.groups.partitioning import partition_for
 from minikafka.model import CONSUMER_OFFSETS_TOPIC
@@ -17,10 +21,36 @@ GROUP, BATCHED_FROM_VERSION = 0, 4
 KEYS_AT_ONCE = 500
 
 
-async def handle(request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
+@dataclass(frozen=True, slots=True)
+class Locator:
+    """Finds coordinators."""
+
+    metadata: Metadata
+    topic_creation: TopicCreation
+
+    async def find(self, key: str, key_type: int, listener: str) -> Coordinator:
+        """The leader of the key's partition, as ``listener`` reaches it. KafkaError when there is none."""
+        if key_type != GROUP:
+            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, "transactions are not offered by this cluster")
+        if not key:
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
+        if self.metadata.image.topic(CONSUMER_OFFSETS_TOPIC) is None:
+            await self.topic_creation.create_offsets_topic()
+        image = self.metadata.image
+        topic = image.topic(CONSUMER_OFFSETS_TOPIC)
+        if topic is None:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the offsets topic is being created")
+        leader = image.broker(topic.partitions[partition_for(key, len(topic.partitions))].leader)
+        endpoint = leader.listeners.get(listener) if leader is not None else None
+        if leader is None or endpoint is None:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the group's offsets partition has no leader now")
+        return Coordinator(key=key, node_id=leader.broker_id, host=endpoint.host, port=endpoint.port)
+
+
+async def handle(request: FindCoordinatorRequest, context: RequestContext, locator: Locator) -> FindCoordinatorResponse:
     """One coordinator per key; from version 4 the keys come in a list, each once, and each has its own error."""
     keys = dict.fromkeys(request.coordinator_keys) if context.version >= BATCHED_FROM_VERSION else [request.key]
-    found = [await _find(key, request.key_type, context) async for key in paced(keys, KEYS_AT_ONCE)]
+    found = [await _find(key, request.key_type, context.listener, locator) async for key in paced(keys, KEYS_AT_ONCE)]
     if context.version >= BATCHED_FROM_VERSION:
         return FindCoordinatorResponse(coordinators=found)
     one = found[0]
@@ -29,29 +59,10 @@ async def handle(request: FindCoordinatorRequest, context: RequestContext) -> Fi
     )
 
 
-async def _find(key: str, key_type: int, context: RequestContext) -> Coordinator:
+async def _find(key: str, key_type: int, listener: str, locator: Locator) -> Coordinator:
     try:
-        return await _find_or_raise(key, key_type, context)
+        return await locator.find(key, key_type, listener)
     except KafkaError as error:
         return Coordinator(
             key=key, error_code=error.code, error_message=error.message or None, node_id=-1, host="", port=-1
         )
-
-
-async def _find_or_raise(key: str, key_type: int, context: RequestContext) -> Coordinator:
-    node = context.node
-    if key_type != GROUP:
-        raise KafkaError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, "transactions are not offered by this cluster")
-    if not key:
-        raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
-    topic = node.image.topic(CONSUMER_OFFSETS_TOPIC)
-    if topic is None:
-        await node.topic_creation.create_offsets_topic()
-        topic = node.image.topic(CONSUMER_OFFSETS_TOPIC)
-    if topic is None:
-        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the offsets topic is being created")
-    leader = node.image.broker(topic.partitions[partition_for(key, len(topic.partitions))].leader)
-    endpoint = leader.listeners.get(context.listener) if leader is not None else None
-    if leader is None or endpoint is None:
-        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the group's offsets partition has no leader now")
-    return Coordinator(key=key, node_id=leader.broker_id, host=endpoint.host, port=endpoint.port)

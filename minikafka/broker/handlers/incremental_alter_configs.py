@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from minikafka.broker.context import RequestContext
+from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.handlers.admin import LONGEST_TIMEOUT_S
 from minikafka.broker.pacing import portions
 from minikafka.errors import KafkaError
@@ -24,7 +25,9 @@ from minikafka.wire.messages.incremental_alter_configs import (
 Results = list[AlterConfigsResourceResponse]
 
 
-async def handle(request: IncrementalAlterConfigsRequest, context: RequestContext) -> IncrementalAlterConfigsResponse:
+async def handle(
+    request: IncrementalAlterConfigsRequest, context: RequestContext, controller: ControllerClient
+) -> IncrementalAlterConfigsResponse:
     """One result per resource, each altered whole or not at all."""
     results: Results = []
     failure: KafkaError | None = None
@@ -33,7 +36,7 @@ async def handle(request: IncrementalAlterConfigsRequest, context: RequestContex
         if failure is None:
             command = IncrementalAlterConfigs(tuple(_alteration(each) for each in resources), request.validate_only)
             try:
-                answer = await context.node.controller.call(command, timeout_s=LONGEST_TIMEOUT_S / 2)
+                answer = await controller.call(command, timeout_s=LONGEST_TIMEOUT_S / 2)
                 results += (_result(each) for each in answer.resources)
                 continue
             except KafkaError as error:

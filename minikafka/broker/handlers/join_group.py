@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from minikafka.broker.context import RequestContext
-from minikafka.broker.handlers.groups import serve
+from minikafka.broker.handlers.groups import Coordinators
 from minikafka.groups.joining import Caller
 from minikafka.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 
-def handle(request: JoinGroupRequest, context: RequestContext) -> None:
+def handle(request: JoinGroupRequest, context: RequestContext, coordinators: Coordinators) -> None:
     """Hand it to the coordinator."""
     caller = Caller(context.client_id or "", context.connection.peer_host, context.version)
-    serve(
+    coordinators.serve(
         request.group_id,
         context,
         lambda coordinator, now_ms: coordinator.join_group(request, caller, context.send, now_ms),

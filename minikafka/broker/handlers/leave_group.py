@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from minikafka.broker.context import RequestContext
-from minikafka.broker.handlers.groups import serve
+from minikafka.broker.handlers.groups import Coordinators
 from minikafka.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 
 
-def handle(request: LeaveGroupRequest, context: RequestContext) -> None:
+def handle(request: LeaveGroupRequest, context: RequestContext, coordinators: Coordinators) -> None:
     """Hand it to the coordinator."""
-    serve(
+    coordinators.serve(
         request.group_id,
         context,
         lambda coordinator, now_ms: coordinator.leave_group(request, context.version, context.send, now_ms),

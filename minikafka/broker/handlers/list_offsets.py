@@ -15,12 +15,13 @@ from collections import Counter
 from typing import Final
 
 from minikafka.broker.context import RequestContext
+from minikafka.broker.lookups import Lookups
 from minikafka.broker.pacing import paced
 from minikafka.broker.partition import Partition
+from minikafka.broker.replicas import Replicas
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP, Isolation, TopicPartition
 from minikafka.wire.messages.list_offsets import (
-    ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
@@ -35,43 +36,38 @@ Answer = tuple[int, int, int]
 """Timestamp, offset, leader epoch; offset -1 when no record is that young."""
 
 
-async def handle(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
+async def handle(
+    request: ListOffsetsRequest, context: RequestContext, replicas: Replicas, lookups: Lookups
+) -> ListOffsetsResponse:
     """Answer per partition, errors included."""
     named = Counter((topic.name, wanted.partition_index) for topic in request.topics for wanted in topic.partitions)
+    isolation = Isolation.READ_COMMITTED if request.isolation_level else Isolation.READ_UNCOMMITTED
     answers = [ListOffsetsTopicResponse(name=topic.name) for topic in request.topics]
     by_topic = zip(answers, request.topics, strict=True)
     pairs = ((topic, wanted) for topic, asked in by_topic for wanted in asked.partitions)
     async for topic, wanted in paced(pairs, PARTITIONS_AT_ONCE):
-        is_repeated = named[topic.name, wanted.partition_index] > 1
-        found = await _answer(topic.name, wanted, request.isolation_level, context, is_repeated=is_repeated)
-        topic.partitions.append(found)
+        where, epoch = TopicPartition(topic.name, wanted.partition_index), wanted.current_leader_epoch
+        answer = ListOffsetsPartitionResponse(partition_index=where.partition)
+        try:
+            if named[where] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"{where} is named twice")
+            partition = replicas.leader_of(where, current_leader_epoch=epoch)
+            found = await _find(partition, wanted.timestamp, None if context.is_replica else isolation, lookups)
+            answer.timestamp, answer.offset, answer.leader_epoch = found
+        except KafkaError as error:
+            answer.error_code = _told(error.code, context.version)
+        topic.partitions.append(answer)
     return ListOffsetsResponse(topics=answers)
 
 
-async def _answer(
-    topic: str, wanted: ListOffsetsPartition, isolation_level: int, context: RequestContext, *, is_repeated: bool
-) -> ListOffsetsPartitionResponse:
-    index = wanted.partition_index
-    try:
-        if is_repeated:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{topic}-{index} is named twice")
-        partition = context.node.replicas.leader_of(
-            TopicPartition(topic, index), current_leader_epoch=wanted.current_leader_epoch
-        )
-        timestamp, offset, epoch = await _find(partition, wanted.timestamp, isolation_level, context)
-    except KafkaError as error:
-        return ListOffsetsPartitionResponse(partition_index=index, error_code=_told(error.code, context.version))
-    return ListOffsetsPartitionResponse(partition_index=index, timestamp=timestamp, offset=offset, leader_epoch=epoch)
-
-
-async def _find(partition: Partition, timestamp: int, isolation_level: int, context: RequestContext) -> Answer:
+async def _find(partition: Partition, timestamp: int, isolation: Isolation | None, lookups: Lookups) -> Answer:
+    """``isolation``: None for a follower, which may read everything."""
     epoch = partition.leader_epoch
-    found = await _by_time(partition, timestamp, context) if _is_time(timestamp) else None
+    found = await _by_time(partition, timestamp, lookups) if _is_time(timestamp) else None
     if partition.leader is None or partition.leader_epoch != epoch:
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition's leader moved during the look-up")
-    if context.is_replica:
+    if isolation is None:
         return _within(partition, timestamp, found, partition.log.log_end_offset)
-    isolation = Isolation.READ_COMMITTED if isolation_level else Isolation.READ_UNCOMMITTED
     answer = _within(partition, timestamp, found, partition.read_limit(isolation))
     if answer[1] == NO_OFFSET or timestamp == LATEST:
         _check_end_is_known(partition)
@@ -82,11 +78,11 @@ def _is_time(timestamp: int) -> bool:
     return timestamp == MAX_TIMESTAMP or timestamp >= 0
 
 
-async def _by_time(partition: Partition, timestamp: int, context: RequestContext) -> Answer | None:
+async def _by_time(partition: Partition, timestamp: int, lookups: Lookups) -> Answer | None:
     log = partition.log
     is_newest = timestamp == MAX_TIMESTAMP
     job = log.prepare_max_timestamp_lookup() if is_newest else log.prepare_timestamp_lookup(timestamp)
-    return await context.node.lookups.run(log, job)
+    return await lookups.run(log, job)
 
 
 def _within(partition: Partition, timestamp: int, found: Answer | None, limit: int) -> Answer:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from minikafka.broker.context import RequestContext
+from minikafka.broker.drivers.metadata import Metadata
 from minikafka.metadata.image import MetadataImage
 from minikafka.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
@@ -17,9 +18,11 @@ from minikafka.wire.messages.list_partition_reassignments import (
 )
 
 
-def handle(request: ListPartitionReassignmentsRequest, context: RequestContext) -> ListPartitionReassignmentsResponse:
+def handle(
+    request: ListPartitionReassignmentsRequest, context: RequestContext, metadata: Metadata
+) -> ListPartitionReassignmentsResponse:
     """Answer from this node's image; partitions that are not being reassigned, or do not exist, are left out."""
-    image = context.node.image
+    image = metadata.image
     if request.topics is None:
         wanted: dict[str, list[int] | None] = dict.fromkeys(sorted(image.topics_by_name))
     else:

@@ -6,12 +6,21 @@ alive and this node otherwise: both accept or forward admin requests. Authorized
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from minikafka.broker.absences import Absences
 from minikafka.broker.context import RequestContext
+from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.pacing import paced
+from minikafka.broker.quorum import Quorum
+from minikafka.broker.topic_creation import TopicCreation
+from minikafka.broker.topic_encodings import TopicEncodings
+from minikafka.config import BrokerConfig
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.image import MetadataImage, PartitionImage, TopicImage
 from minikafka.metadata.topic_names import check_topic_name
 from minikafka.model import INTERNAL_TOPICS, ZERO_TOPIC_ID
+from minikafka.net.identity import Identity
 from minikafka.wire.codec import encode
 from minikafka.wire.hot import encode_metadata_response
 from minikafka.wire.messages.metadata import (
@@ -27,32 +36,44 @@ FIRST_VERSION_WITHOUT_NAMES = 12  # from 10 on a topic may be named by its id, f
 TOPICS_AT_ONCE = 500
 
 
-async def handle(request: MetadataRequest, context: RequestContext) -> None:
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What an answer is made of."""
+
+    config: BrokerConfig
+    identity: Identity
+    metadata: Metadata
+    absences: Absences
+    topic_creation: TopicCreation
+    encodings: TopicEncodings
+    quorum: Quorum
+
+
+async def handle(request: MetadataRequest, context: RequestContext, node: Parts) -> None:
     """Answer from this node's image; a missing topic is created first where client and configuration allow it."""
-    node = context.node
     wanted = request.topics if request.topics is None else _each_once(request.topics)
     if wanted is not None and not wanted and context.version == 0:
         wanted = None  # version 0 had no null: an empty list asked for all topics
-    await node.absences.wait_until_decided(_named(wanted, node.image))
+    await node.absences.wait_until_decided(_named(wanted, node.metadata.image))
     if wanted is None:
-        topics = [_encoded(topic, context) for topic in node.image.topics()]
+        topics = [_encoded(topic, context, node) for topic in node.metadata.image.topics()]
     else:
         may_create = node.config.auto_create_topics_enable and (
             request.allow_auto_topic_creation or context.version < 4
         )
-        missing = [topic.name for topic in wanted if topic.name and node.image.topic(topic.name) is None]
+        missing = [topic.name for topic in wanted if topic.name and node.metadata.image.topic(topic.name) is None]
         errors: dict[str, ErrorCode] = {}
         if missing and may_create:
             errors = await node.topic_creation.create_missing(missing)
-        topics = [_wanted_topic(topic, errors, context) async for topic in paced(wanted, TOPICS_AT_ONCE)]
+        topics = [_wanted_topic(topic, errors, context, node) async for topic in paced(wanted, TOPICS_AT_ONCE)]
     response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack)
             for broker in node.absences.listed(context.connection)
             if (endpoint := broker.listeners.get(context.listener)) is not None
         ],
-        cluster_id=node.cluster_id,
-        controller_id=node.controller_id_for_clients(),
+        cluster_id=node.identity.cluster_id,
+        controller_id=node.quorum.controller_id(node.metadata.image),
     )
     context.send_body(encode_metadata_response(response, context.version, topics))
 
@@ -75,16 +96,17 @@ def _find(wanted: MetadataRequestTopic, image: MetadataImage) -> TopicImage | No
     return image.topic_by_id(wanted.topic_id) if wanted.name is None else image.topic(wanted.name)
 
 
-def _encoded(topic: TopicImage, context: RequestContext) -> bytes:
-    node = context.node
-    image, listener = node.image, context.listener
-    return node.topic_encodings.encoded(image, topic, context.version, listener, lambda: _topic(image, topic, listener))
+def _encoded(topic: TopicImage, context: RequestContext, node: Parts) -> bytes:
+    image, listener = node.metadata.image, context.listener
+    return node.encodings.encoded(image, topic, context.version, listener, lambda: _topic(image, topic, listener))
 
 
-def _wanted_topic(wanted: MetadataRequestTopic, errors: dict[str, ErrorCode], context: RequestContext) -> bytes:
-    topic = _find(wanted, context.node.image)
+def _wanted_topic(
+    wanted: MetadataRequestTopic, errors: dict[str, ErrorCode], context: RequestContext, node: Parts
+) -> bytes:
+    topic = _find(wanted, node.metadata.image)
     if topic is not None:
-        return _encoded(topic, context)
+        return _encoded(topic, context, node)
     if wanted.name is None and context.version < FIRST_VERSION_WITHOUT_NAMES:
         missing = MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name="", topic_id=wanted.topic_id)
     elif wanted.name is None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol, TypeVar
 
-from minikafka.broker.context import RequestContext
+from minikafka.broker.drivers.metadata import Metadata
+from minikafka.config import BrokerConfig
 from minikafka.errors import ErrorCode
 from minikafka.model import Endpoint, TopicPartition
 
@@ -28,16 +30,23 @@ class _Makes(Protocol[Row]):
     def __call__(self, *, node_id: int, host: str, port: int, rack: str | None) -> Row: ...
 
 
-def new_leader(context: RequestContext, where: TopicPartition, error: int) -> NewLeader | None:
-    """Who leads ``where`` by this node's metadata, if ``error`` is one that this mends and another node does."""
-    node = context.node
-    if error not in TELLING or (partition := node.image.partition(where)) is None:
-        return None
-    leader = node.image.broker(partition.leader)
-    if leader is None or leader.broker_id == node.config.node_id:  # nobody, or this node has yet to begin
-        return None
-    endpoint = leader.listeners.get(context.listener)
-    return endpoint and NewLeader(leader.broker_id, partition.leader_epoch, endpoint, leader.rack)
+@dataclass(frozen=True, slots=True)
+class NewLeaders:
+    """Finds them in this node's metadata."""
+
+    config: BrokerConfig
+    metadata: Metadata
+
+    def find(self, where: TopicPartition, error: int, listener: str) -> NewLeader | None:
+        """Who leads ``where``, if ``error`` is one that this mends and another node does."""
+        image = self.metadata.image
+        if error not in TELLING or (partition := image.partition(where)) is None:
+            return None
+        leader = image.broker(partition.leader)
+        if leader is None or leader.broker_id == self.config.node_id:  # nobody, or this node has yet to begin
+            return None
+        endpoint = leader.listeners.get(listener)
+        return endpoint and NewLeader(leader.broker_id, partition.leader_epoch, endpoint, leader.rack)
 
 
 def reached_at(row: _Makes[Row], leaders: Iterable[NewLeader]) -> list[Row]:

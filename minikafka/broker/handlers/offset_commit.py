@@ -6,9 +6,11 @@ Offsets of partitions that do not exist are refused one by one; the rest goes to
 from __future__ import annotations
 
 from minikafka.broker.context import RequestContext
-from minikafka.broker.handlers.groups import serve
+from minikafka.broker.drivers.metadata import Metadata
+from minikafka.broker.handlers.groups import Coordinators
 from minikafka.errors import ErrorCode
 from minikafka.groups.answers import commit_answer
+from minikafka.metadata.image import MetadataImage
 from minikafka.model import TopicPartition
 from minikafka.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -20,16 +22,18 @@ from minikafka.wire.messages.offset_commit import (
 from minikafka.wire.schema import Message
 
 
-def handle(request: OffsetCommitRequest, context: RequestContext) -> None:
+def handle(
+    request: OffsetCommitRequest, context: RequestContext, coordinators: Coordinators, metadata: Metadata
+) -> None:
     """Hand what names existing partitions to the coordinator, and put the rest into its answer."""
-    unknown = _take_unknown(request, context)
+    unknown = _take_unknown(request, metadata.image)
 
     def whole(response: Message) -> Message:
         assert isinstance(response, OffsetCommitResponse)
         response.topics.extend(unknown)
         return response
 
-    serve(
+    coordinators.serve(
         request.group_id,
         context,
         lambda coordinator, now_ms: coordinator.offset_commit(
@@ -39,8 +43,7 @@ def handle(request: OffsetCommitRequest, context: RequestContext) -> None:
     )
 
 
-def _take_unknown(request: OffsetCommitRequest, context: RequestContext) -> list[OffsetCommitResponseTopic]:
-    image = context.node.image
+def _take_unknown(request: OffsetCommitRequest, image: MetadataImage) -> list[OffsetCommitResponseTopic]:
     unknown, known = [], []
     for topic in request.topics:
         missing = {

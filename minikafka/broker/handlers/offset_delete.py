@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from minikafka.broker.context import RequestContext
-from minikafka.broker.handlers.groups import serve
+from minikafka.broker.handlers.groups import Coordinators
 from minikafka.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 
 
-def handle(request: OffsetDeleteRequest, context: RequestContext) -> None:
+def handle(request: OffsetDeleteRequest, context: RequestContext, coordinators: Coordinators) -> None:
     """Hand it to the coordinator."""
-    serve(
+    coordinators.serve(
         request.group_id,
         context,
         lambda coordinator, now_ms: coordinator.offset_delete(request, context.send, now_ms),

@@ -7,6 +7,7 @@ change. librdkafka speaks exactly version 2. Whoever claims to be a follower has
 from __future__ import annotations
 
 from minikafka.broker.context import RequestContext
+from minikafka.broker.replicas import Replicas
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import TopicPartition
 from minikafka.wire.messages.offset_for_leader_epoch import (
@@ -18,26 +19,28 @@ from minikafka.wire.messages.offset_for_leader_epoch import (
 )
 
 
-def handle(request: OffsetForLeaderEpochRequest, context: RequestContext) -> OffsetForLeaderEpochResponse:
+def handle(
+    request: OffsetForLeaderEpochRequest, context: RequestContext, replicas: Replicas
+) -> OffsetForLeaderEpochResponse:
     """Per partition: the end of the requested epoch, or an error of rows E3 and E4."""
     find = _refuse if request.replica_id >= 0 and not context.is_replica else _end_offset
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderTopicResult(
-                topic=topic.topic, partitions=[find(topic.topic, wanted, context) for wanted in topic.partitions]
+                topic=topic.topic, partitions=[find(topic.topic, wanted, replicas) for wanted in topic.partitions]
             )
             for topic in request.topics
         ]
     )
 
 
-def _refuse(_topic: str, wanted: OffsetForLeaderPartition, _context: RequestContext) -> EpochEndOffset:
+def _refuse(_topic: str, wanted: OffsetForLeaderPartition, _replicas: Replicas) -> EpochEndOffset:
     return EpochEndOffset(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, partition=wanted.partition)
 
 
-def _end_offset(topic: str, wanted: OffsetForLeaderPartition, context: RequestContext) -> EpochEndOffset:
+def _end_offset(topic: str, wanted: OffsetForLeaderPartition, replicas: Replicas) -> EpochEndOffset:
     try:
-        partition = context.node.replicas.leader_of(
+        partition = replicas.leader_of(
             TopicPartition(topic, wanted.partition), current_leader_epoch=wanted.current_leader_epoch
         )
         end = partition.log.end_offset_for_epoch(wanted.leader_epoch)

@@ -8,19 +8,24 @@ connection; acks=1 is answered after the write; acks=all waits in the purgatory 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import structlog
 
 from minikafka.broker.context import CLIENT_ELEMENTS_MAX, RequestContext
 from minikafka.broker.delayed import ProduceResult
-from minikafka.broker.handlers.new_leaders import NewLeader, new_leader, reached_at
+from minikafka.broker.handlers.new_leaders import NewLeader, NewLeaders, reached_at
 from minikafka.broker.logs import one_line
-from minikafka.broker.replicas import UncheckedKeysError
+from minikafka.broker.lookups import Lookups
+from minikafka.broker.replicas import Replicas, UncheckedKeysError
+from minikafka.broker.staging import Staging
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import TopicPartition
+from minikafka.net.tasks import TaskOwner
 from minikafka.net.turns import REQUEST_COST
 from minikafka.wire.codec import decoder
+from minikafka.wire.hot import ProduceResponses
 from minikafka.wire.messages.produce import (
     LeaderIdAndEpoch,
     NodeEndpoint,
@@ -42,9 +47,21 @@ LONGEST_WAIT_MS: Final = 300_000
 Batches = list[tuple[TopicPartition, Buffer | None]]
 
 
-def handle(frame: memoryview, position: int, context: RequestContext) -> None:
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What producing asks of its node."""
+
+    replicas: Replicas
+    staging: Staging
+    lookups: Lookups
+    tasks: TaskOwner
+    responses: ProduceResponses
+    new_leaders: NewLeaders
+
+
+def handle_frame(frame: memoryview, position: int, context: RequestContext, node: Parts) -> None:
     """Stage what the request brings; it is answered from :class:`PendingProduce` after the write."""
-    node, version = context.node, context.version
+    version = context.version
     request, _ = decoder(ProduceRequest, version)(frame, position, CLIENT_ELEMENTS_MAX)
     acks = request.acks
     results: list[ProduceResult] = []
@@ -59,11 +76,11 @@ def handle(frame: memoryview, position: int, context: RequestContext) -> None:
                     where = _new_tuple(TopicPartition, (topic.name, data.index))
                     results.append(stage(where, data.records, acks, version))
         except UncheckedKeysError:
-            _stage_later(bytearray(frame), position, context, results)
+            _stage_later(bytearray(frame), position, context, node, results)
             return
     if len(results) > 1:
         context.connection.spend(REQUEST_COST * len(results))
-    node.produced.append(PendingProduce(context, acks, request.timeout_ms, results))
+    node.staging.add(PendingProduce(context, node, acks, request.timeout_ms, results))
 
 
 def _batches(request: ProduceRequest) -> Batches:
@@ -74,7 +91,9 @@ def _batches(request: ProduceRequest) -> Batches:
     ]
 
 
-def _stage_later(copy: bytearray, position: int, context: RequestContext, staged: list[ProduceResult]) -> None:
+def _stage_later(
+    copy: bytearray, position: int, context: RequestContext, node: Parts, staged: list[ProduceResult]
+) -> None:
     """The next batch has to be looked into beside the loop: go on there, in a copy of the frame of its own.
 
     Meanwhile the connection handles nothing: the order of its requests is that of its producer's batches.
@@ -82,27 +101,29 @@ def _stage_later(copy: bytearray, position: int, context: RequestContext, staged
     request, _ = decoder(ProduceRequest, context.version)(memoryview(copy), position, CLIENT_ELEMENTS_MAX)
     context.reply.hold(len(copy))
     context.connection.suspend()
-    context.node.tasks.start(_look_inside(request, staged, context), "keys")
+    node.tasks.start(_look_inside(request, staged, context, node), "keys")
 
 
-async def _look_inside(request: ProduceRequest, results: list[ProduceResult], context: RequestContext) -> None:
+async def _look_inside(
+    request: ProduceRequest, results: list[ProduceResult], context: RequestContext, node: Parts
+) -> None:
     """Stage the batches that have no result, one after the other, and check the keys of costly ones in a thread."""
-    node, acks, version = context.node, request.acks, context.version
+    acks, version = request.acks, context.version
     try:
         for where, records in _batches(request)[len(results) :]:
             try:
                 result = node.replicas.stage_produced(where, records, acks, version)
             except UncheckedKeysError:
                 assert records is not None
-                node.on_read_event_end()  # nothing stays staged while others have their turn
+                node.staging.on_read_event_end()  # nothing stays staged while others have their turn
                 error = await node.lookups.check_keys(records)
                 if error is None:
                     result = node.replicas.stage_produced(where, records, acks, version, has_keys=True)
                 else:
                     result = ProduceResult.failed(where, error)
             results.append(result)
-        node.produced.append(PendingProduce(context, acks, request.timeout_ms, results))
-        node.on_read_event_end()
+        node.staging.add(PendingProduce(context, node, acks, request.timeout_ms, results))
+        node.staging.on_read_event_end()
     except Exception as error:  # a bug, and what one client sends must not stop the node for all others
         log.error("a batch could not be looked at", why=one_line(error), exc_info=error)
         context.connection.close()
@@ -113,10 +134,13 @@ async def _look_inside(request: ProduceRequest, results: list[ProduceResult], co
 class PendingProduce:
     """A request whose batches are staged."""
 
-    __slots__ = ("_acks", "_context", "_results", "_timeout_ms")
+    __slots__ = ("_acks", "_context", "_node", "_results", "_timeout_ms")
 
-    def __init__(self, context: RequestContext, acks: int, timeout_ms: int, results: Sequence[ProduceResult]) -> None:
+    def __init__(
+        self, context: RequestContext, node: Parts, acks: int, timeout_ms: int, results: Sequence[ProduceResult]
+    ) -> None:
         self._context = context
+        self._node = node
         self._acks = acks
         self._timeout_ms = timeout_ms if timeout_ms < LONGEST_WAIT_MS else LONGEST_WAIT_MS
         self._results = results
@@ -126,7 +150,7 @@ class PendingProduce:
         if self._acks == NONE:
             self._finish_unanswered()
         else:
-            replicas = self._context.node.replicas
+            replicas = self._node.replicas
             waiting = replicas.await_acks(self._results, self._acks, self._timeout_ms, self._answer)
             if waiting is not None:
                 self._context.reply.cancel_with_connection(waiting.cancel)
@@ -139,7 +163,7 @@ class PendingProduce:
         elsewhere: list[NewLeader] = []
         for result in results:
             name, index = result.where
-            leader = new_leader(self._context, result.where, result.error)
+            leader = self._node.new_leaders.find(result.where, result.error, self._context.listener)
             if leader is not None:
                 elsewhere.append(leader)
             if not topics or topics[-1].name != name:
@@ -159,7 +183,7 @@ class PendingProduce:
 
     def _answer_success(self, result: ProduceResult) -> None:
         context = self._context
-        frame = context.node.produce_responses.success(
+        frame = self._node.responses.success(
             context.version,
             context.correlation_id,
             result.where,

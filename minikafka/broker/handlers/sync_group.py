@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from minikafka.broker.context import RequestContext
-from minikafka.broker.handlers.groups import serve
+from minikafka.broker.handlers.groups import Coordinators
 from minikafka.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
-def handle(request: SyncGroupRequest, context: RequestContext) -> None:
+def handle(request: SyncGroupRequest, context: RequestContext, coordinators: Coordinators) -> None:
     """Hand it to the coordinator."""
-    serve(
+    coordinators.serve(
         request.group_id,
         context,
         lambda coordinator, now_ms: coordinator.sync_group(request, context.send, now_ms),

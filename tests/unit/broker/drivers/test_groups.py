@@ -18,6 +18,7 @@ from structlog.testing import capture_logs
 
 from minikafka.broker.drivers import group_loading, groups
 from minikafka.broker.node import Node
+from minikafka.broker.topic_creation import TopicCreation
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.groups.coordinator import Phase
 from minikafka.metadata.controller.commands import DeleteTopics, TopicReference
@@ -47,7 +48,7 @@ SETTINGS = {
 
 async def with_groups(node: Node) -> Node:
     """The node, once its groups are loaded."""
-    await node.services.topic_creation.create_offsets_topic()
+    await node.parts.part(TopicCreation).create_offsets_topic()
     await loaded(node)
     return node
 

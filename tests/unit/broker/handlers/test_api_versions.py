@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 from broker_client import Client
 
-from minikafka.broker.handlers import tables
 from minikafka.broker.node import Node
+from minikafka.config.node import CLIENT
 from minikafka.errors import ErrorCode
 from minikafka.wire.api import ApiKey
 from minikafka.wire.codec import decode
@@ -23,7 +23,7 @@ async def test_it_says_what_is_served(client: Client, version: int) -> None:
         answer = await client.ask(REQUEST, version)
         assert answer.error_code == 0
         ranges = {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys}
-        assert set(ranges) == {*tables.CLIENT_HANDLERS, *tables.CLIENT_DIRECT, ApiKey.API_VERSIONS}
+        assert set(ranges) == {key for key in ApiKey if CLIENT in key.listeners}
         assert ranges[ApiKey.FETCH] == (ApiKey.FETCH.versions.first, ApiKey.FETCH.versions.last)
         assert ranges[ApiKey.PRODUCE][0] == 0
         assert list(ranges) == sorted(ranges)

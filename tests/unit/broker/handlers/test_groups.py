@@ -10,6 +10,7 @@ from broker_client import Client
 from broker_node import create_topic, eventually, in_time
 
 from minikafka.broker.node import Node
+from minikafka.broker.topic_creation import TopicCreation
 from minikafka.errors import ErrorCode
 from minikafka.groups.coordinator import Phase
 from minikafka.metadata.controller.commands import DeleteTopics, TopicReference
@@ -53,7 +54,7 @@ async def node(start_node: StartNode) -> Node:
         group_initial_rebalance_delay_ms=0,
         group_min_session_timeout_ms=1,
     )
-    await node.services.topic_creation.create_offsets_topic()
+    await node.parts.part(TopicCreation).create_offsets_topic()
     await eventually(lambda: is_loaded(node), "the groups to be loaded")
     return node
 

@@ -7,6 +7,7 @@ from broker_client import Client
 
 from minikafka.broker import producer_ids
 from minikafka.broker.node import Node
+from minikafka.broker.producer_ids import ProducerIds
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.wire.api import ApiKey
 from minikafka.wire.messages.init_producer_id import InitProducerIdRequest
@@ -25,7 +26,7 @@ async def test_every_producer_has_its_own_id(node: Node, client: Client) -> None
 
 
 async def test_blocks_are_used_up_and_fetched_once(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    ids = node.services.producer_ids
+    ids = node.parts.part(ProducerIds)
     first = await asyncio.gather(*(ids.next() for _ in range(50)))
     assert sorted(first) == list(range(first[0], first[0] + 50))
     monkeypatch.setattr(ids, "_next", ids._end - 10)
@@ -39,7 +40,7 @@ async def test_ids_are_not_given_out_again_after_a_restart(start_node, dial) -> 
     given = []
     for _ in range(2):
         node = await start_node()
-        given += [await node.services.producer_ids.next() for _ in range(3)]
+        given += [await node.parts.part(ProducerIds).next() for _ in range(3)]
         await node.stop()
     assert len(set(given)) == 6
 

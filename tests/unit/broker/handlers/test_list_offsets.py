@@ -9,7 +9,7 @@ from broker_client import NOW_MS, Client
 from broker_node import create_topic, eventually, led
 from broker_replicas import told
 
-from minikafka.broker.lookups import JOBS_AT_ONCE
+from minikafka.broker.lookups import JOBS_AT_ONCE, Lookups
 from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode
 from minikafka.model import TopicPartition
@@ -164,7 +164,7 @@ async def test_a_log_that_is_cut_during_a_look_up_is_asked_again(node: Node, cli
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(ReadJob, "run", held_up)
         asked = asyncio.get_running_loop().create_task(ask(client, NOW_MS + 1000))
-        await eventually(lambda: node.services.lookups._places._value < JOBS_AT_ONCE, "the look-up to begin")
+        await eventually(lambda: node.parts.part(Lookups)._places._value < JOBS_AT_ONCE, "the look-up to begin")
         led(node, ORDERS).log.truncate_to(1)
         gate.set()
         assert (await asked)[0] == ErrorCode.OFFSET_NOT_AVAILABLE

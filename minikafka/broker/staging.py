@@ -1,0 +1,34 @@
+"""What a read event staged, until its end: then the batches are written, once per partition, and requests answered."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from minikafka.broker.replicas import Replicas
+
+
+class Staged(Protocol):
+    """A request whose batches are written at the end of the read event."""
+
+    def on_written(self) -> None:
+        """They are in the log, or failed."""
+
+
+class Staging:
+    """The staged requests of one node, in the order in which they came."""
+
+    def __init__(self, replicas: Replicas) -> None:
+        self._replicas = replicas
+        self._staged: list[Staged] = []
+
+    def add(self, request: Staged) -> None:
+        """Its batches are staged in the replicas."""
+        self._staged.append(request)
+
+    def on_read_event_end(self) -> None:
+        """A connection's frames were handled: write what they staged, then answer."""
+        self._replicas.commit_staged()
+        if self._staged:
+            written, self._staged = self._staged, []
+            for request in written:
+                request.on_written()

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import pkgutil
+import re
+import runpy
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from minikafka.broker import handlers
+from minikafka.broker.dispatch import AUTHENTICATION, handler_module
+from minikafka.broker.parts import Parts
+from minikafka.config.node import REPLICATION
+from minikafka.wire.api import ApiKey
+
+ROOT = Path(__file__).parents[4]
+SERVED = [key for key in ApiKey if key.listeners]
+
+
+def test_the_page_of_supported_apis_is_current() -> None:
+    generator = runpy.run_path(str(ROOT / "tools" / "generate_protocol_support.py"))
+    page = (ROOT / "docs" / "protocol-support.md").read_text()
+    assert page == generator["page"](), "run: python tools/generate_protocol_support.py"
+
+
+@pytest.mark.parametrize("key", SERVED, ids=lambda key: key.camel_name)
+def test_a_handlers_module_says_its_api_and_versions(key: ApiKey) -> None:
+    said = handler_module(key).__doc__
+    assert said is not None
+    first, last = key.versions
+    versions = f"versions {first}-{last}" if first < last else f"version {first}"
+    assert re.match(rf"{key.camel_name} \(key {int(key)}\), {versions}\b", said), said.split("\n")[0]
+
+
+def test_no_handler_is_without_a_row_that_serves_it() -> None:
+    named = {key.name.lower() for key in SERVED}
+    for module in pkgutil.iter_modules(handlers.__path__):
+        source = (Path(handlers.__file__).parent / f"{module.name}.py").read_text()
+        assert (module.name in named) == bool(re.search(r"^(async )?def handle|^class Responses", source, re.M))
+
+
+def test_followers_may_ask_only_what_followers_ask() -> None:
+    asked = {key for key in ApiKey if REPLICATION in key.listeners}
+    followers = {ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.OFFSET_FOR_LEADER_EPOCH}
+    assert asked == followers | AUTHENTICATION | {ApiKey.API_VERSIONS}
+    assert AUTHENTICATION.isdisjoint(followers)
+
+
+class Clock:
+    pass
+
+
+class Exact(Clock):
+    pass
+
+
+@dataclass
+class Made:
+    clock: Clock
+    name: str
+
+
+def waits(request: int, context: int, made: Made, clock: Clock) -> tuple[int, int, Made, Clock]:
+    return request, context, made, clock
+
+
+def test_a_handler_is_given_the_parts_that_it_names() -> None:
+    clock = Exact()
+    given = Parts(clock, "n").given(waits)
+    assert given(1, 2) == (1, 2, Made(clock, "n"), clock)  # type: ignore[call-arg]  # the others are given
+    with pytest.raises(LookupError, match="no part of the type Clock"):
+        Parts("n").given(waits)
