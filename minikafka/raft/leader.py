@@ -8,7 +8,7 @@ Theory (Raft 5.3, 5.4; KIP-595):
 - Followers may be sent records that the leader has not flushed yet; the disks work side by side. Should the leader
   crash and lose them, it can never lead this epoch again, so no other record takes their place.
 - A fetch whose log end is not in the leader's log is told where the logs part; one below the log's start is told of
-  the snapshot. Any other fetch says what its sender has on disk.
+  the snapshot. Any other fetch says what its sender has on disk: whole batches, or the fetch is refused.
 - A fetch that finds neither records nor a news of the high watermark is parked, one per replica, until there is
   some or its time is over.
 - Check quorum (KAFKA-15489): when no majority has fetched for 1.5 fetch timeouts, the others will have turned to
@@ -18,6 +18,7 @@ Theory (Raft 5.3, 5.4; KIP-595):
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -51,6 +52,7 @@ class Leader(Role):
         self._observers: dict[int, ReplicaProgress] = {}
         self._parked: dict[int, ParkedFetch] = {}
         self._begin_at_ms = dict.fromkeys(self._voters, now_ms)
+        self._batch_ends: list[int] = []  # of this epoch, above the high watermark
 
     def enter(self, now_ms: int) -> Transition | None:
         core = self.core
@@ -58,7 +60,7 @@ class Leader(Role):
         if core.is_new:  # elected by all, or before there was anything to have
             core.complete_repair(core.node_id)
         core.emit(BecameLeader(self.epoch, self.epoch_start_offset))
-        core.log.append(self.epoch_start_offset + 1, self.epoch)
+        self._append(self.epoch_start_offset + 1)
         voters = core.voters.ids
         core.emit(AppendLeaderChange(self.epoch_start_offset, self.epoch, core.node_id, voters, self._granted_by))
         self._tell_voters(now_ms)
@@ -119,10 +121,14 @@ class Leader(Role):
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"{base_offset - core.high_watermark} metadata records wait for a majority of the voters; retry later",
             )
-        core.log.append(base_offset + len(values), self.epoch)
+        self._append(base_offset + len(values))
         core.emit(Append(base_offset, self.epoch, values))
         self._release_parked(now_ms)
         return core.log.log_end_offset
+
+    def _append(self, end_offset: int) -> None:
+        self.core.log.append(end_offset, self.epoch)
+        self._batch_ends.append(end_offset)
 
     def on_flushed(self, now_ms: int) -> None:
         self._maybe_commit(now_ms)
@@ -130,6 +136,7 @@ class Leader(Role):
     def _maybe_commit(self, now_ms: int) -> None:
         offset = self._majority_offset()
         if offset > self.epoch_start_offset and self.core.advance_high_watermark(offset):
+            del self._batch_ends[: bisect_right(self._batch_ends, offset)]
             self._release_parked(now_ms)
 
     def _majority_offset(self) -> int:
@@ -138,20 +145,32 @@ class Leader(Role):
     # Fetches
 
     def on_fetch(self, token: object, request: FetchRequest, now_ms: int) -> Transition | None:
+        core, log = self.core, self.core.log
         replica = self._heard_from(request.replica_id, now_ms)
-        log = self.core.log
         if log.needs_snapshot(request.end):
             self._touch(replica, now_ms)
             self._respond(token, snapshot_id=self._snapshot_id())
         elif (diverging := self._divergence(request.end)) is not None:
             self._touch(replica, now_ms)
             self._respond(token, diverging=diverging)
+        elif not self._may_end_at(request.end.offset):
+            core.answer(token, FetchRequest, ErrorCode.INVALID_REQUEST)
         else:
             if replica is not None:
                 replica.record_fetch(request.end.offset, log.log_end_offset, now_ms)
             self._maybe_commit(now_ms)
             self._answer_or_park(token, request, now_ms)
         return None
+
+    def _may_end_at(self, offset: int) -> bool:
+        """False inside a batch that is not committed: counted, it would commit a part of it.
+
+        Offsets below commit nothing; inside which batch one lies is seen when it is read.
+        """
+        if offset <= max(self.core.high_watermark, self.epoch_start_offset):
+            return True
+        at = bisect_left(self._batch_ends, offset)
+        return at < len(self._batch_ends) and self._batch_ends[at] == offset
 
     def _divergence(self, end: OffsetAndEpoch) -> OffsetAndEpoch | None:
         return self.core.log.divergence(end)

@@ -208,6 +208,18 @@ REQUESTS: Final = tuple(RESPONSE_TO)
 RESPONSES: Final = tuple(RESPONSE_TO.values())
 
 
+def sender_of(request: Request) -> int:
+    """Who asks, as the request says."""
+    if isinstance(request, FetchRequest | FetchSnapshotRequest):
+        return request.replica_id
+    return request.candidate_id if isinstance(request, VoteRequest) else request.leader_id
+
+
+def epoch_of(request: Request) -> int:
+    """Which epoch it names."""
+    return request.epoch if isinstance(request, VoteRequest) else request.leader_epoch
+
+
 def message_from_wire(wire: object) -> Request | Response:
     """The message in a decoded msgpack value, or MalformedMessageError."""
     if not isinstance(wire, list | tuple) or not wire or not isinstance(wire[0], str):

@@ -21,6 +21,8 @@ from minikafka.raft.messages import (
     Response,
     VoteRequest,
     VoteResponse,
+    epoch_of,
+    sender_of,
 )
 from minikafka.raft.progress import QuorumInfo
 from minikafka.raft.quorum import QuorumState
@@ -29,6 +31,9 @@ from minikafka.raft.state import ElectionState
 from minikafka.raft.voters import VoterSet
 
 _FETCHES: Final = (FetchRequest, FetchSnapshotRequest)  # what anybody may ask; the rest is among voters
+EPOCH_STEP_MAX: Final = 1 << 24
+"""News of an epoch further ahead is not believed: epochs end at 2^31 - 1, and who went there by one wrong message could
+never be elected again. Elections alone take years for so many."""
 
 
 class RaftNode:
@@ -203,6 +208,8 @@ class RaftNode:
 
     def on_response(self, peer: int, request_id: int, message: Response, now_ms: int) -> list[Effect]:
         """An answer to the request sent with ``request_id``."""
+        if self._is_too_far(message.leader_epoch):
+            return self.on_connection_lost(peer, False, now_ms)
         if not self._quorum.learn(message.leader_epoch, message.leader_id, peer, now_ms):
             self._quorum.switch(self._quorum.role.on_response(peer, request_id, message, now_ms), now_ms)
         return self._core.take_effects()
@@ -226,14 +233,17 @@ class RaftNode:
 
     def _refusal(self, message: Request) -> ErrorCode:
         """What is wrong with a request whatever our state."""
-        core, sender = self._core, _sender(message)
+        core, sender = self._core, sender_of(message)
         if message.cluster_id != core.cluster_id:
             return ErrorCode.INCONSISTENT_CLUSTER_ID
-        if sender == core.node_id:
+        if sender == core.node_id or self._is_too_far(epoch_of(message)):
             return ErrorCode.INVALID_REQUEST
         if not isinstance(message, _FETCHES) and not (core.is_voter and sender in core.voters):
             return ErrorCode.INCONSISTENT_VOTER_SET
         return ErrorCode.NONE
+
+    def _is_too_far(self, epoch: int) -> bool:
+        return epoch > self.epoch + EPOCH_STEP_MAX
 
     def _on_vote(self, token: object, request: VoteRequest, now_ms: int) -> None:
         core = self._core
@@ -298,9 +308,3 @@ class RaftNode:
             role.on_fetch(token, request, now_ms)
         else:
             role.on_fetch_snapshot(token, request, now_ms)
-
-
-def _sender(message: Request) -> int:
-    if isinstance(message, _FETCHES):
-        return message.replica_id
-    return message.candidate_id if isinstance(message, VoteRequest) else message.leader_id

@@ -235,9 +235,27 @@ class MetadataLog:
         self._snapshots.remove(below=offset)
 
     def read(self, offset: int, max_bytes: int) -> bytes:
-        """Whole batches from ``offset`` on, where one begins; at least one, but none at the end of the log."""
+        """Whole batches from ``offset`` on, where one begins; at least one, but none at the end of the log.
+
+        KafkaError(INVALID_REQUEST) where ``offset`` is inside a batch. DamagedMetadataLogError where the log is
+        damaged; other KafkaErrors and OSErrors say nothing about it.
+        """
         if offset >= self._log.log_end_offset:
             return b""
+        try:
+            data = self._bytes_at(offset, max_bytes)
+            spans = batch_spans(data)
+            is_inside = bool(spans) and self._holds(spans[0], offset)
+            if not is_inside:
+                self._check(spans, offset)
+        except ValueError as error:
+            raise self._damaged(offset, str(error)) from error
+        if is_inside:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"offset {offset} of the metadata log is inside {spans[0]}")
+        return data
+
+    def _bytes_at(self, offset: int, max_bytes: int) -> bytes:
+        """From the batch that holds ``offset`` on. ValueError where the file does not give what should be there."""
         try:
             region = self._log.read(offset, max_bytes, max_offset=self._log.log_end_offset, min_one_batch=True)
             try:
@@ -247,21 +265,27 @@ class MetadataLog:
         except (KafkaError, OSError) as error:
             if not _is_about_files(error):
                 raise
-            raise self._damaged(offset, str(error)) from error
-        try:
-            if len(data) < size:  # also where nothing is left of a batch, or of its beginning
-                raise ValueError(f"the file was cut, {size - len(data)} bytes are missing")
-            self._check(data, offset)
-        except (ValueError, KafkaError) as error:
-            raise self._damaged(offset, str(error)) from error
+            raise ValueError(str(error)) from error
+        if len(data) < size:  # also where nothing is left of a batch, or of its beginning
+            raise ValueError(f"the file was cut, {size - len(data)} bytes are missing")
         return data
 
-    def _check(self, data: bytes, offset: int) -> None:
+    def _holds(self, span: BatchSpan, offset: int) -> bool:
+        """Whether ``offset`` is inside of a batch that begins where it says, rather than where one begins that lies.
+
+        Looked for where it says that it begins, a batch whose base offset went wrong is not found: the one before it
+        is there, and ends below ``offset``.
+        """
+        if not self._log.log_start_offset <= span.base_offset < offset <= span.last_offset:
+            return False
+        return batch_spans(self._bytes_at(span.base_offset, 1))[:1] == [span]
+
+    def _check(self, spans: Sequence[BatchSpan], offset: int) -> None:
         """ValueError unless these are the batches from ``offset`` on, where one begins, whoever wrote them.
 
         They are few, and the whole cluster follows them: what this process wrote itself is not believed either.
         """
-        for span in batch_spans(data):
+        for span in spans:
             epoch = self._log.epoch_for_offset(offset)
             if span.base_offset != offset or epoch not in (span.leader_epoch, NO_EPOCH):
                 raise ValueError(
@@ -317,10 +341,11 @@ class MetadataLog:
         await self._run_beside(lambda: self._snapshots.store(snapshot_id, data))
         return Snapshot(snapshot_id, len(data))
 
-    def read_snapshot(self, snapshot_id: OffsetAndEpoch, position: int, max_bytes: int) -> bytes:
+    async def read_snapshot(self, snapshot_id: OffsetAndEpoch, position: int, max_bytes: int) -> bytes:
         """A part of a snapshot's file. DamagedMetadataLogError, before the first part leaves, if it is damaged."""
         try:
-            return self._snapshots.read(snapshot_id, position, max_bytes)
+            read: bytes = await self._run_in_thread(lambda: self._snapshots.read(snapshot_id, position, max_bytes))
+            return read
         except DamagedSnapshotError as error:
             raise DamagedMetadataLogError(
                 f"the metadata snapshot {snapshot_id.offset}-{snapshot_id.epoch} in {self._directory} cannot be read: "
@@ -340,9 +365,9 @@ class MetadataLog:
         try:
             values = decode_snapshot(data, snapshot_id)
         except DamagedSnapshotError as error:
-            raise StorageFailure(
-                f"the snapshot {snapshot_id.offset} that came from the quorum's leader is damaged: {error}; start the "
-                "node again, and it asks for it once more"
+            raise DamagedMetadataLogError(
+                f"the snapshot {snapshot_id.offset} that came from the quorum's leader is damaged: {error}. The node "
+                "starts again, and asks for it once more"
             ) from error
         await self._run_in_thread(lambda: self._snapshots.store(snapshot_id, data))
         self._part = bytearray()
@@ -391,11 +416,14 @@ def batch_spans(data: bytes) -> list[BatchSpan]:
     """Check fetched batches and say where they belong; ValueError when they are damaged or incomplete."""
     spans, end = [], 0
     view = memoryview(data)
-    for position, header in iter_batches(view):
-        if not crc_is_valid(view, position, header):
-            raise ValueError(f"the batch at offset {header.base_offset} has a wrong checksum")
-        spans.append(BatchSpan(header.base_offset, header.last_offset, header.leader_epoch))
-        end = position + header.size_in_bytes
+    try:
+        for position, header in iter_batches(view):
+            if not crc_is_valid(view, position, header):
+                raise ValueError(f"the batch at offset {header.base_offset} has a wrong checksum")
+            spans.append(BatchSpan(header.base_offset, header.last_offset, header.leader_epoch))
+            end = position + header.size_in_bytes
+    except KafkaError as error:
+        raise ValueError(error.message) from error
     if end != len(data):
         raise ValueError(f"{len(data) - end} bytes behind the last whole batch")
     return spans

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 import structlog
@@ -74,26 +75,26 @@ class MetadataSnapshots:
         return decode_snapshot(self._content(snapshot_id), snapshot_id)
 
     def _content(self, snapshot_id: OffsetAndEpoch) -> bytes:
-        try:
+        with _damage():
             return self._disk.read_bytes(self._path(snapshot_id))
-        except OSError as error:
-            if is_passing(error):
-                raise
-            raise DamagedSnapshotError(str(error)) from error
 
     def store(self, snapshot_id: OffsetAndEpoch, data: bytes) -> None:
         """Keep a snapshot, durably; in any thread."""
         self._disk.write_atomic(self._path(snapshot_id), data)
 
     def read(self, snapshot_id: OffsetAndEpoch, position: int, max_bytes: int) -> bytes:
-        """A part of the file. DamagedSnapshotError, before the first part leaves, unless all of it is sound."""
+        """A part of the file, in any thread. DamagedSnapshotError, before the first part leaves, unless all of it is
+        sound."""
         if position == 0:
-            check_snapshot(self._content(snapshot_id), snapshot_id)
-        file = self._disk.open_read(self._path(snapshot_id))
-        try:
-            return file.pread(max_bytes, position)
-        finally:
-            file.close()
+            content = self._content(snapshot_id)
+            check_snapshot(content, snapshot_id)
+            return content[:max_bytes]
+        with _damage():
+            file = self._disk.open_read(self._path(snapshot_id))
+            try:
+                return file.pread(max_bytes, position)
+            finally:
+                file.close()
 
     def remove(self, *, below: int) -> None:
         """Those of a smaller offset are not needed any more."""
@@ -103,6 +104,17 @@ class MetadataSnapshots:
 
     def _path(self, snapshot_id: OffsetAndEpoch) -> str:
         return f"{self._directory}/{snapshot_id.offset:020d}-{snapshot_id.epoch:010d}.checkpoint"
+
+
+@contextmanager
+def _damage() -> Iterator[None]:
+    """What cannot be read is as good as damaged, unless the process is short of something."""
+    try:
+        yield
+    except OSError as error:
+        if is_passing(error):
+            raise
+        raise DamagedSnapshotError(str(error)) from error
 
 
 def encode_snapshot(snapshot_id: OffsetAndEpoch, values: Sequence[bytes], now_ms: int) -> bytes:

@@ -23,7 +23,15 @@ from minikafka.net.control import ControlLink
 from minikafka.net.tasks import TaskOwner
 from minikafka.raft import ElectionState, RaftNode, Snapshot, message_from_wire
 from minikafka.raft import effects as do
-from minikafka.raft.messages import REQUESTS, RESPONSES, FetchRequest, MalformedMessageError, VoteRequest
+from minikafka.raft.messages import (
+    REQUESTS,
+    RESPONSES,
+    FetchRequest,
+    MalformedMessageError,
+    VoteRequest,
+    sender_of,
+)
+from minikafka.storage.errors import StorageFailure, is_passing
 
 log = structlog.get_logger(__name__)
 
@@ -144,6 +152,9 @@ class RaftDriver:
             raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
         if not isinstance(message, REQUESTS):
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"a {type(message).__name__} is not a request")
+        if sender_of(message) != peer_id:  # it could vote, or count, for others
+            what = f"node {peer_id} sent a {message.TAG} of node {sender_of(message)}"
+            raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, what)
         self._next_token += 1
         token = self._next_token
         answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
@@ -164,8 +175,8 @@ class RaftDriver:
                     self._election_wanted.set()
                 case do.Send(at_once=True):
                     self._send_soon(effect)
-                case do.Respond(at_once=True):
-                    self._respond(effect)
+                case do.Respond(token, message, at_once=True):
+                    self._respond(token, message)
                 case _:
                     self._queue.put_nowait(effect)
         self._arm()
@@ -208,7 +219,7 @@ class RaftDriver:
             case do.Send():
                 self._send_soon(effect)
             case do.Respond():
-                self._respond(effect)
+                await self._read_and_respond(effect)
             case do.HighWatermark(offset):
                 self._commit(offset)
             case do.Append() | do.AppendLeaderChange() | do.AppendFetched():
@@ -248,18 +259,32 @@ class RaftDriver:
                 log.info("follows the metadata quorum's leader", leader=leader, epoch=epoch)
         self.on_leader_changed()
 
-    def _respond(self, effect: do.Respond) -> None:
-        assert isinstance(effect.token, int)
-        answer = self._parked.pop(effect.token, None)
+    def _respond(self, token: object, message: Message | KafkaError) -> None:
+        assert isinstance(token, int)
+        answer = self._parked.pop(token, None)
         if answer is None or answer.done():
             return
-        match effect.read:
-            case None:
-                answer.set_result(effect.message)
-            case do.ReadLog(offset, max_bytes):
-                answer.set_result(effect.filled(self._log.read(offset, max_bytes)))
-            case do.ReadSnapshot(snapshot_id, position, max_bytes):
-                answer.set_result(effect.filled(self._log.read_snapshot(snapshot_id, position, max_bytes)))
+        if isinstance(message, KafkaError):
+            answer.set_exception(message)
+        else:
+            answer.set_result(message)
+
+    async def _read_and_respond(self, effect: do.Respond) -> None:
+        """What a peer asks for and cannot have is its own trouble, unless the log is damaged or offline."""
+        if effect.token not in self._parked:
+            return
+        try:
+            match effect.read:
+                case None:
+                    message = effect.message
+                case do.ReadLog(offset, max_bytes):
+                    message = effect.filled(self._log.read(offset, max_bytes))
+                case do.ReadSnapshot(snapshot_id, position, max_bytes):
+                    message = effect.filled(await self._log.read_snapshot(snapshot_id, position, max_bytes))
+        except (KafkaError, OSError) as error:
+            self._respond(effect.token, _refusal(error))
+        else:
+            self._respond(effect.token, message)
 
     def _forget_unflushed(self) -> None:
         """What was appended and not synced is about to go; its end must not be reported as synced."""
@@ -360,3 +385,12 @@ def _patience_s(request: Message) -> float:
         return VOTE_MARGIN_S
     waits_ms = request.max_wait_ms if isinstance(request, FetchRequest) else 0
     return ANSWER_MARGIN_S + waits_ms / 1000
+
+
+def _refusal(error: KafkaError | OSError) -> KafkaError:
+    """What is not read, for a reason that says nothing about the log, is asked for again. Others are raised."""
+    if isinstance(error, OSError) and is_passing(error):
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the metadata log cannot be read now: {error}")
+    if isinstance(error, StorageFailure) or not isinstance(error, KafkaError):
+        raise error
+    return error

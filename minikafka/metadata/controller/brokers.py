@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from typing import Final
 from uuid import UUID
 
 from minikafka.errors import ErrorCode, KafkaError
@@ -46,6 +47,9 @@ from minikafka.metadata.controller.state import ControllerState
 from minikafka.metadata.image import BrokerImage
 from minikafka.metadata.records import BrokerChangeRecord, RegisterBrokerRecord, UnregisterBrokerRecord
 from minikafka.model import NO_EPOCH
+
+TEXT_MAX: Final = 255
+"""Characters of a host (RFC 1035), of a listener's name, of a rack."""
 
 
 def register(state: ControllerState, command: RegisterBroker, now_ms: int) -> RegisterBrokerResponse:
@@ -101,9 +105,29 @@ def _check_registration(state: ControllerState, command: RegisterBroker) -> None
             f"broker {command.broker_id} belongs to cluster {command.cluster_id!r}, this is cluster "
             f"{state.image.cluster_id!r}; its cluster.id or its log.dirs are another cluster's",
         )
-    if command.broker_id < 0 or not command.listeners:
+    if not 0 <= command.broker_id < 1 << 31 or not command.listeners:
         raise KafkaError(ErrorCode.INVALID_REGISTRATION, "a broker registers with an id from 0 and its listeners")
+    _check_told(command)
     check_directories(state, command)
+
+
+def _check_told(command: RegisterBroker) -> None:
+    """What clients and brokers are told of it must be what their protocol can say, and one can connect to."""
+    for name, (host, port) in command.listeners.items():
+        if not (_is_text(name) and _is_text(host) and 0 < port < 65536):
+            raise KafkaError(
+                ErrorCode.INVALID_REGISTRATION,
+                f"broker {command.broker_id} registers listener {name!r:.80} at {host!r:.80}:{port}; a name, a host "
+                "and a port from 1 to 65535 are expected",
+            )
+    if command.rack and not _is_text(command.rack):
+        raise KafkaError(
+            ErrorCode.INVALID_REGISTRATION, f"broker {command.broker_id} registers rack {command.rack!r:.80}"
+        )
+
+
+def _is_text(value: str) -> bool:
+    return 0 < len(value) <= TEXT_MAX and value.isprintable()
 
 
 def _continues(existing: BrokerImage | None, previous_broker_epoch: int) -> bool:

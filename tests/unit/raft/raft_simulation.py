@@ -1,8 +1,9 @@
 """Raft machines on pretended disks and wires: the smallest driver that keeps the contract of ``minikafka.raft``.
 
-A record is (leader epoch, value); the LeaderChange of node n has the value -1 - n. Everything is done one step at a
-time and only when asked for, so that a scenario or a random schedule decides what happens between any two steps:
-each node's effects wait in its queue, requests and answers wait on the wire, appends wait for a flush.
+A record is (leader epoch, value), and a batch what was proposed at once; the LeaderChange of node n has the value
+-1 - n. Everything is done one step at a time and only when asked for, so that a scenario or a random schedule decides
+what happens between any two steps: each node's effects wait in its queue, requests and answers wait on the wire,
+appends wait for a flush.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import random
 import struct
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar, NamedTuple
@@ -24,19 +25,30 @@ RECORD = struct.Struct(">qiq")
 Record = tuple[int, int]
 
 
-def encode_records(base_offset: int, records: Iterable[Record]) -> bytes:
-    return b"".join(RECORD.pack(base_offset + i, epoch, value) for i, (epoch, value) in enumerate(records))
+def encode_records(base_offset: int, records: Iterable[Record], inner: Container[int] = ()) -> bytes:
+    """``inner``: offsets at which no batch begins. The record before one bears the complement of its epoch."""
+    return b"".join(
+        RECORD.pack(offset, ~epoch if offset + 1 in inner else epoch, value)
+        for offset, (epoch, value) in enumerate(records, base_offset)
+    )
 
 
 def decode_records(data: bytes) -> list[Record]:
-    return [(epoch, value) for _, epoch, value in RECORD.iter_unpack(data)]
+    return [(max(epoch, ~epoch), value) for _, epoch, value in RECORD.iter_unpack(data)]
 
 
 def batch_spans(data: bytes) -> list[BatchSpan]:
-    """Every record is a batch of its own."""
     if len(data) % RECORD.size:
         raise ValueError("torn record")
-    return [BatchSpan(offset, offset, epoch) for offset, epoch, _ in RECORD.iter_unpack(data)]
+    spans, base_offset = [], None
+    for offset, epoch, _ in RECORD.iter_unpack(data):
+        base_offset = offset if base_offset is None else base_offset
+        if epoch >= 0:
+            spans.append(BatchSpan(base_offset, offset, epoch))
+            base_offset = None
+    if base_offset is not None:
+        raise ValueError("torn batch")
+    return spans
 
 
 def leader_change(leader: int) -> int:
@@ -50,6 +62,7 @@ class Disk:
     election: ElectionState = field(default_factory=ElectionState)
     start_offset: int = 0
     records: list[Record] = field(default_factory=list)
+    inner: set[int] = field(default_factory=set)  # offsets at which no batch begins
     flushed_offset: int = 0
     snapshots: dict[OffsetAndEpoch, bytes] = field(default_factory=dict)
     repair_mark: bool = False
@@ -62,7 +75,27 @@ class Disk:
     def read(self, start: int, end: int) -> list[Record]:
         return self.records[start - self.start_offset : end - self.start_offset]
 
+    def read_batches(self, start: int, count_max: int) -> bytes:
+        """Whole batches, at least one."""
+        end = min(start + count_max, self.end_offset)
+        while end in self.inner:
+            end -= 1
+        if end <= start < self.end_offset:
+            end = start + 1
+            while end in self.inner:
+                end += 1
+        assert start not in self.inner, "a batch begins where one reads"
+        return encode_records(start, self.read(start, end), self.inner)
+
+    def append(self, records: list[Record], inner: Iterable[int]) -> None:
+        self.records += records
+        self.inner.update(inner)
+
     def truncate_to(self, offset: int) -> None:
+        """What is left of a batch goes with it."""
+        while offset in self.inner:
+            offset -= 1
+        self.inner = {each for each in self.inner if each < offset}
         del self.records[offset - self.start_offset :]
         self.flushed_offset = min(self.flushed_offset, offset)
 
@@ -72,7 +105,7 @@ class Disk:
         self.snapshots = {key: data for key, data in self.snapshots.items() if key.offset >= offset}
 
     def reset_to(self, offset: int) -> None:
-        self.records = []
+        self.records, self.inner = [], set()
         self.start_offset = self.flushed_offset = offset
 
     def summary(self) -> LogSummary:
@@ -237,9 +270,14 @@ class Node:
         self.take(self.machine.on_snapshot_created(Snapshot(snapshot_id, len(self.disk.snapshots[snapshot_id]))))
         return True
 
-    def _append(self, base_offset: int, records: list[Record], end: OffsetAndEpoch) -> None:
+    def _append(
+        self, base_offset: int, records: list[Record], end: OffsetAndEpoch, spans: Iterable[BatchSpan] = ()
+    ) -> None:
+        """Of one batch, where there are no ``spans``."""
         assert base_offset == self.disk.end_offset, "appends continue the log"
-        self.disk.records += records
+        spans = spans or [BatchSpan(base_offset, end.offset - 1, end.epoch)]
+        inner = (offset for span in spans for offset in range(span.base_offset + 1, span.last_offset + 1))
+        self.disk.append(records, inner)
         self.appended = end
 
     def _do_Append(self, effect: fx.Append) -> None:  # noqa: N802
@@ -250,7 +288,8 @@ class Node:
         self._append(effect.base_offset, [(effect.epoch, leader_change(effect.leader))], effect.end)
 
     def _do_AppendFetched(self, effect: fx.AppendFetched) -> None:  # noqa: N802
-        self._append(effect.base_offset, decode_records(effect.records), effect.end)
+        records = effect.records
+        self._append(effect.base_offset, decode_records(records), effect.end, batch_spans(records))
 
     def _do_TruncateTo(self, effect: fx.TruncateTo) -> None:  # noqa: N802
         self.disk.truncate_to(effect.offset)
@@ -278,6 +317,7 @@ class Node:
     def _do_HighWatermark(self, effect: fx.HighWatermark) -> None:  # noqa: N802
         self.applied += self.disk.read(len(self.applied), effect.offset)
         assert len(self.applied) == max(effect.offset, len(self.applied)), "what is committed is in the log"
+        assert effect.offset not in self.disk.inner, "whole batches are committed"
 
     def _do_Send(self, effect: fx.Send) -> None:  # noqa: N802
         packet = Packet(self.node_id, effect.to, effect.request_id, over_the_wire(effect.message))
@@ -298,7 +338,7 @@ class Node:
 
     def _read_log(self, read: fx.ReadLog) -> bytes:
         count = max(1, read.max_bytes // RECORD.size)
-        return encode_records(read.offset, self.disk.read(read.offset, read.offset + count))
+        return self.disk.read_batches(read.offset, count)
 
 
 _ACTS: dict[type, Callable[[Node, Any], None]] = {

@@ -35,6 +35,7 @@ from minikafka.raft.messages import (
     VoteRequest,
     VoteResponse,
 )
+from minikafka.raft.node import EPOCH_STEP_MAX
 
 VOTERS = VoterSet.parse("1@a:1,2@b:2,3@c:3")
 NONE = ErrorCode.NONE
@@ -143,6 +144,38 @@ def test_requests_that_are_refused(request_: Request, error: ErrorCode) -> None:
     answer = ask(machine, request_)
     assert (answer.error_code, answer.leader_epoch, answer.leader_id) == (error, 0, None)
     assert machine.epoch == 0
+
+
+LAST_EPOCH = 2**31 - 1
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        VoteRequest("c", 2, 2 + EPOCH_STEP_MAX, START, False),
+        VoteRequest("c", 2, LAST_EPOCH, START, True),
+        BeginQuorumEpochRequest("c", 2, LAST_EPOCH),
+        EndQuorumEpochRequest("c", 2, LAST_EPOCH, ()),
+        FetchRequest("c", 2, LAST_EPOCH, START, 0, 0, 0),
+        FetchSnapshotRequest("c", 2, LAST_EPOCH, START, 0, 10),
+    ],
+)
+def test_an_epoch_that_no_election_has_reached_is_not_believed(request_: Request) -> None:
+    """Behind the last epoch there is none: one wrong message would have ended all elections, for good."""
+    machine = leader()
+    assert ask(machine, request_).error_code == ErrorCode.INVALID_REQUEST
+    assert (machine.epoch, machine.role) == (1, "leader")
+    ask(machine, VoteRequest("c", 2, 1 + EPOCH_STEP_MAX, START, False))
+    assert (machine.epoch, machine.role) == (1 + EPOCH_STEP_MAX, "unattached")
+
+
+def test_an_answer_from_such_an_epoch_is_as_good_as_none() -> None:
+    machine, sent = follower()
+    answer = FetchResponse(ErrorCode.UNKNOWN_LEADER_EPOCH, LAST_EPOCH, 2)
+    machine.on_response(2, sent.request_id, answer, 10)
+    assert (machine.epoch, machine.role) == (3, "follower")
+    (again,) = of_type(machine.tick(machine.next_deadline_ms() or 0), fx.Send)
+    assert again.message == sent.message
 
 
 def test_observers_are_not_asked_for_votes() -> None:
@@ -433,6 +466,20 @@ def test_a_proposal_is_one_batch_and_committed_at_its_end() -> None:
     assert machine.high_watermark == 1
     effects = machine.on_request("t", fetch(3, OffsetAndEpoch(3, 1)), 1000)
     assert fx.HighWatermark(3) in effects
+
+
+@pytest.mark.spec("P1")
+def test_no_part_of_a_batch_is_committed() -> None:
+    """A voter claims to have one: its fetch is refused, and does not count."""
+    machine = leader()
+    end, effects = machine.propose([b"x", b"y", b"z"], 1000)
+    machine.on_flushed(of_type(effects, fx.Append)[0].end, 1000)
+    for inside in (2, 3):
+        request = fetch(3, OffsetAndEpoch(inside, 1))
+        assert ask(machine, request, 1000).error_code == ErrorCode.INVALID_REQUEST
+        assert machine.high_watermark == 1
+    assert ask(machine, fetch(3, OffsetAndEpoch(end, 1)), 1000).error_code == ErrorCode.NONE
+    assert machine.high_watermark == end
 
 
 def test_an_empty_proposal_is_a_mistake() -> None:

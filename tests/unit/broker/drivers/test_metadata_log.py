@@ -18,6 +18,7 @@ from minikafka.broker.drivers.metadata_log import (
     batch_spans,
 )
 from minikafka.broker.drivers.metadata_snapshots import decode_snapshot
+from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import CLUSTER_METADATA_TOPIC, OffsetAndEpoch, TopicPartition
 from minikafka.raft import BatchSpan, ElectionState, EpochEntry, LogSummary
 from minikafka.raft import effects as do
@@ -135,9 +136,31 @@ async def test_parts_of_the_log_are_whole_batches(files: Files) -> None:
     assert copy.read(0, 1 << 20) == whole
 
 
+async def test_an_offset_inside_a_batch_is_a_mistake_of_who_asks(files: Files) -> None:
+    metadata_log = await filled(files)
+    for offset in (2, 3, 5):
+        with pytest.raises(KafkaError, match=f"offset {offset} of the metadata log is inside") as refused:
+            metadata_log.read(offset, 1 << 20)
+        assert refused.value.code is ErrorCode.INVALID_REQUEST
+    assert metadata_log._log.corruption is None
+
+
+async def test_nobody_asks_from_inside_a_batch_that_does_not_begin_where_it_says(files: Files) -> None:
+    """The batch at 4, of two records, says 3, which its checksum does not cover: 4 seems to be inside of it."""
+    metadata_log = await filled(files)
+    position = next(at for at, header in iter_batches(metadata_log.read(0, 1 << 20)) if header.base_offset == 4)
+    with files.segment().open("r+b") as file:
+        file.seek(position)
+        file.write((3).to_bytes(8, "big"))
+    with pytest.raises(DamagedMetadataLogError):
+        metadata_log.read(4, 1 << 20)
+
+
 def test_damage_in_fetched_batches_is_found() -> None:
     with pytest.raises(ValueError, match="wrong checksum"):
         batch_spans(_damaged(_some_batches()))
+    with pytest.raises(ValueError, match="no record batch at byte 0"):
+        batch_spans(_damaged(_some_batches(), at=16))
     with pytest.raises(ValueError, match="5 bytes behind the last whole batch"):
         batch_spans(_some_batches() + b"extra")
     with pytest.raises(ValueError, match="behind the last whole batch"):
@@ -149,8 +172,10 @@ def _some_batches() -> bytes:
     return bytes(build_batch([Record(0, NOW_MS, None, b"value")]))
 
 
-def _damaged(data: bytes) -> bytes:
-    return data[:-1] + bytes([data[-1] ^ 1])
+def _damaged(data: bytes, at: int = -1) -> bytes:
+    spoiled = bytearray(data)
+    spoiled[at] ^= 1
+    return bytes(spoiled)
 
 
 async def test_an_append_must_continue_the_log(files: Files) -> None:
@@ -262,7 +287,7 @@ async def test_a_snapshot_is_written_and_read_in_parts(files: Files) -> None:
     snapshot = await metadata_log.write_snapshot(OffsetAndEpoch(4, 1), values)
     assert snapshot.size_bytes == (files.directory / "00000000000000000004-0000000001.checkpoint").stat().st_size
     parts, position = [], 0
-    while part := metadata_log.read_snapshot(snapshot.snapshot_id, position, 10_000):
+    while part := await metadata_log.read_snapshot(snapshot.snapshot_id, position, 10_000):
         parts.append(part)
         position += len(part)
     assert decode_snapshot(b"".join(parts), snapshot.snapshot_id) == values
@@ -273,7 +298,7 @@ async def test_a_snapshot_is_written_and_read_in_parts(files: Files) -> None:
 
 async def test_a_received_snapshot_replaces_the_log(files: Files) -> None:
     source = await filled(files, snapshot_at=6)
-    data = source.read_snapshot(OffsetAndEpoch(6, 2), 0, 1 << 20)
+    data = await source.read_snapshot(OffsetAndEpoch(6, 2), 0, 1 << 20)
     target = Files(files.directory.parent / "target")
     target.directory.mkdir()
     metadata_log, *_ = target.recovered()
@@ -351,7 +376,7 @@ async def test_a_damaged_snapshot_is_not_sent(files: Files) -> None:
     path = files.directory / "00000000000000000005-0000000002.checkpoint"
     path.write_bytes(_damaged(path.read_bytes()))
     with pytest.raises(DamagedMetadataLogError, match=r"snapshot 5-2 in .* cannot be read"):
-        metadata_log.read_snapshot(OffsetAndEpoch(5, 2), 0, 1000)
+        await metadata_log.read_snapshot(OffsetAndEpoch(5, 2), 0, 1000)
 
 
 @pytest.mark.parametrize("name", [QUORUM_STATE, "00000000000000000005-0000000002.checkpoint"])

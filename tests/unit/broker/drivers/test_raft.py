@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 from collections.abc import Awaitable, Callable
 
 import pytest
-from broker_node import Cluster, SlowDisk, create_topic, eventually, in_time, listener_of, turns
+from broker_node import CLUSTER_ID, Cluster, SlowDisk, create_topic, eventually, in_time, listener_of, turns
 
 from minikafka.broker.drivers import metadata as metadata_module
 from minikafka.broker.drivers.metadata_log import QUORUM_STATE, REPAIR_MARK
 from minikafka.broker.drivers.raft import METHOD
 from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import OffsetAndEpoch
 from minikafka.net.control import ControlServer
-from minikafka.raft.messages import EndQuorumEpochRequest, VoteResponse
+from minikafka.raft.messages import EndQuorumEpochRequest, FetchRequest, FetchResponse, VoteResponse
 
 StartNode = Callable[..., Awaitable[Node]]
 
@@ -65,6 +68,52 @@ async def test_an_answer_is_not_a_request(node: Node) -> None:
     with pytest.raises(KafkaError) as refused:
         await node.control_plane.raft.handle_call(2, VoteResponse(ErrorCode.NONE, 1, None).to_wire())
     assert refused.value.code is ErrorCode.INVALID_REQUEST
+
+
+async def test_nobody_speaks_for_another_node(node: Node) -> None:
+    """It could vote, or have records counted, for one that never had them."""
+    raft = node.control_plane.raft
+    end = raft.machine.log.end
+    for request in (FetchRequest(CLUSTER_ID, 3, 1, end, 0, 0, 0), EndQuorumEpochRequest(CLUSTER_ID, 1, 1, ())):
+        with pytest.raises(KafkaError) as refused:
+            await raft.handle_call(2, request.to_wire())
+        assert refused.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert raft._parked == {}
+
+
+async def test_a_fetch_from_inside_a_batch_says_nothing_about_the_log(node: Node) -> None:
+    """The leader took the batch for one whose base offset had gone wrong, and marked its log."""
+    await create_topic(node, "orders", 3)
+    raft = node.control_plane.raft
+    end, epoch = raft.machine.log.end
+    answers, refused = [], []
+    for offset in range(end + 1):
+        request = FetchRequest(CLUSTER_ID, 2, epoch, OffsetAndEpoch(offset, epoch), end, 0, 1 << 20)
+        try:
+            answers.append(FetchResponse.from_wire(await in_time(raft.handle_call(2, request.to_wire()))))
+        except KafkaError as error:
+            refused.append(error)
+    assert {error.code for error in refused} == {ErrorCode.INVALID_REQUEST}
+    assert all("is inside" in error.message for error in refused)
+    assert len(answers) > 3
+    assert not any(answer.error_code for answer in answers)
+    assert (node.failure, raft._log._log.corruption) == (None, None)
+
+
+async def test_a_process_short_of_descriptors_has_no_damaged_log(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    raft = node.control_plane.raft
+
+    def refuse(*_: object) -> bytes:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    request = FetchRequest(CLUSTER_ID, 2, raft.machine.epoch, OffsetAndEpoch(0, 0), 0, 0, 1 << 20)
+    with monkeypatch.context() as patch:
+        patch.setattr(raft._log, "read", refuse)
+        with pytest.raises(KafkaError) as refused:
+            await in_time(raft.handle_call(2, request.to_wire()))
+    assert refused.value.retriable
+    assert FetchResponse.from_wire(await in_time(raft.handle_call(2, request.to_wire()))).records
+    assert node.failure is None
 
 
 # -- three nodes ------------------------------------------------------------------------------------------------------
