@@ -19,9 +19,9 @@ from sim_damage import Strokes
 from sim_invariants import METADATA_DIRECTORY, METADATA_NAME, bytes_of, segments, unequal
 
 from minikafka.storage.log_ends import LOG_ENDS_FILE
-from minikafka.storage.meta import META_FILE
+from minikafka.storage.meta import META_FILE, REPLACED_FILE
 from minikafka.storage.segment_list import SEGMENTS_FILE
-from minikafka.testing.disk.damage import HOWS, Damage, How, damage, let_pass
+from minikafka.testing.disk.damage import HOWS, Damage, How, let_pass, restore
 from minikafka.testing.disk.inodes import Inode
 
 WRONG: Final[tuple[How, ...]] = tuple(how for how in HOWS if how != "unreadable")
@@ -100,18 +100,19 @@ class Media:
         return self.machine is not None and self.machine.is_up and bool(self._spoiled(self.machine))
 
     def _spoiled(self, machine: Machine) -> list[str]:
-        """Directories whose identity is damaged, as the node said itself, running or not."""
+        """Directories of another identity, or none, as the node said itself, running or not."""
         directories = [] if machine.node is None else machine.node.store.directories
         said = f"{machine.failure} " + "; ".join(str(one.failure) for one in directories if one.failure is not None)
         spoiled = {dirname(one.path) for one in self.damages if basename(one.path) == META_FILE}
-        return sorted(path for path in spoiled if path in said)
+        spoiled |= {one.path for one in self.damages if one.path in self._cluster.log_dirs}
+        return sorted(path for path in spoiled if f"{path} " in said or f"{path}/" in said)
 
     def replace_disk(self, machine: Machine) -> None:
-        """What a person does with a node that said it cannot use a directory because of its identity."""
+        """What a person does with a node that said it cannot use a directory: a new disk, and a file that says so."""
         for path in self._spoiled(machine) if machine is self.machine else ():
             machine.kill()
-            damage(machine.disk, path, "lost", self._cluster.rng)
-            self.damages = [one for one in self.damages if one.path != f"{path}/{META_FILE}"]
+            restore(machine.disk, path, {REPLACED_FILE: b""})
+            self.damages = [one for one in self.damages if one.path not in (path, f"{path}/{META_FILE}")]
             self.damages.append(Damage(path, "lost"))
             self._cluster.say(machine.host, f"the disk below {path} is replaced")
 

@@ -7,6 +7,7 @@ may be read right again one day (:func:`let_pass`): the cable was bad, not the m
 from __future__ import annotations
 
 import errno
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from posixpath import split
 from typing import Final, Literal
@@ -15,7 +16,9 @@ from minikafka.testing.disk.inodes import SECTOR, Choices, Directory, Inode
 from minikafka.testing.disk.paths import os_error
 from minikafka.testing.disk.platter import SimulatedDisk
 
-How = Literal["flipped", "zeroed", "garbled", "cut", "emptied", "lost", "unreadable", "foreign", "older", "displaced"]
+How = Literal[
+    "flipped", "zeroed", "garbled", "cut", "emptied", "lost", "unreadable", "foreign", "older", "displaced", "restored"
+]
 HOWS: Final[tuple[How, ...]] = ("flipped", "zeroed", "garbled", "cut", "emptied", "lost", "unreadable")
 
 
@@ -82,6 +85,19 @@ def roll_back(disk: SimulatedDisk, path: str, older: bytes) -> Damage:
     disk.used += len(older) - before
     node.become(older)
     return Damage(path, "older", min(len(older), before), before)
+
+
+def restore(disk: SimulatedDisk, path: str, older: Mapping[str, bytes]) -> Damage:
+    """A directory has exactly the files that it once had. ``older``: what was in them, by name."""
+    if disk.find(path) is not None:
+        _lose(disk, path)
+    parent, name = split(path)
+    outer = disk.directory(parent)
+    restored = outer.entries[name] = outer.durable[name] = Directory()
+    for name, content in older.items():
+        restored.entries[name] = restored.durable[name] = Inode(bytearray(content))
+        disk.used += len(content)
+    return Damage(path, "restored")
 
 
 def displace(disk: SimulatedDisk, path: str) -> Damage:
