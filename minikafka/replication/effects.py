@@ -61,12 +61,14 @@ class Append(NamedTuple):
     """Append whole batches as the leader wrote them, then take over its offsets as in :class:`FollowOffsets`.
 
     Answer with ``on_appended`` or ``on_append_failed``. ``records`` is a slice of the response's buffer.
+    ``end_offset``: by which the leader knows that they end; None when it did not say.
     """
 
     topic_partition: TopicPartition
     records: Buffer
     high_watermark: int
     log_start_offset: int
+    end_offset: int | None = None
 
 
 class FollowOffsets(NamedTuple):

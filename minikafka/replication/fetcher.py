@@ -33,7 +33,7 @@ from enum import Enum
 from typing import Final
 
 from minikafka.errors import ErrorCode
-from minikafka.model import NO_EPOCH, OffsetAndEpoch, TopicPartition
+from minikafka.model import NO_EPOCH, NO_OFFSET, OffsetAndEpoch, TopicPartition
 from minikafka.replication.effects import (
     Append,
     Effect,
@@ -398,7 +398,8 @@ class ReplicaFetcher:
         state.leader_high_watermark = data.high_watermark
         state.has_agreed = True
         if data.records:
-            return Append(state.topic_partition, data.records, data.high_watermark, data.log_start_offset)
+            end_offset = data.records_end_offset if data.records_end_offset != NO_OFFSET else None
+            return Append(state.topic_partition, data.records, data.high_watermark, data.log_start_offset, end_offset)
         state.failures = 0
         return FollowOffsets(state.topic_partition, data.high_watermark, data.log_start_offset)
 

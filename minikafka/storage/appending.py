@@ -129,18 +129,24 @@ class Appender:
         self._staged_bytes = 0
 
     def append_as_follower(
-        self, records: memoryview, *, leader_epoch: int | None = None, wall_ms: int = NO_TIMESTAMP
+        self,
+        records: memoryview,
+        *,
+        leader_epoch: int | None = None,
+        end_offset: int | None = None,
+        wall_ms: int = NO_TIMESTAMP,
     ) -> AppendInfo:
         """Append batches as the leader wrote them; one cut off at the end of ``records`` is left out (row R11).
 
         IllegalLogState when they begin before ``log_end_offset`` (behind it they may: compaction leaves gaps) or epochs
         fall. CORRUPT_MESSAGE when a batch is damaged, or of a later epoch than ``leader_epoch``, in which it was
-        fetched. In both cases nothing is appended. ``wall_ms`` serves ``segment.ms``.
+        fetched, or when they end behind ``end_offset``, where the leader knows that they do. In both cases nothing is
+        appended. ``wall_ms`` serves ``segment.ms``.
         """
         log = self._log
         self.commit()
         assert log.cut_floor is None, "the log is being cut"
-        batches = checked_batches(log, records, leader_epoch)
+        batches = checked_batches(log, records, leader_epoch, end_offset)
         run_start = run_end = 0
         for position, header in batches:
             size = header.batch_length + LOG_OVERHEAD

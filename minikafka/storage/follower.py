@@ -12,11 +12,16 @@ if TYPE_CHECKING:
     from minikafka.storage.log import Log
 
 
-def checked_batches(log: Log, records: memoryview, leader_epoch: int | None) -> list[tuple[int, BatchHeader]]:
+def checked_batches(
+    log: Log, records: memoryview, leader_epoch: int | None, end_offset: int | None
+) -> list[tuple[int, BatchHeader]]:
     """(position, header) of each whole batch in ``records``, which continue the log.
 
     Upward gaps are let pass: compaction leaves them, also in a topic that is not compacted any more. No batch is of an
     epoch after ``leader_epoch``, the one it was fetched in: no checksum covers that field (KAFKA-18723).
+
+    Nor does one cover base offsets. One that rose on the leader's disk looks like a gap, but the batch behind it seems
+    to come again then. Nothing comes behind the last one: it must end by ``end_offset``, which the leader knows.
     """
     batches = list(iter_batches(records))
     if len(records) and not batches:
@@ -43,4 +48,9 @@ def checked_batches(log: Log, records: memoryview, leader_epoch: int | None) -> 
                 f"the batch for {log.topic_partition} at offset {header.base_offset} fails its checksum",
             )
         expected, epoch = header.next_offset, header.leader_epoch
+    if end_offset is not None and expected > end_offset and batches:
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE,
+            f"batches for {log.topic_partition} came that end at {expected}; the leader says that it is {end_offset}",
+        )
     return batches

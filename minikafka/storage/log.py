@@ -5,7 +5,8 @@ is done by its parts, each with the state that nobody else needs; a part's metho
 
 =============  ========================================================================================================
 ``appender``   ``stage``, ``commit``, ``append_as_follower``, ``begin_epoch``, ``roll``
-``reader``     ``read``, ``bytes_between``; ``prepare_read``, ``prepare_verification``, ``prepare_retention``,
+``reader``     ``read``, ``end_of``, ``bytes_between``;
+               ``prepare_read``, ``prepare_verification``, ``prepare_retention``,
                ``prepare_timestamp_lookup``, ``prepare_max_timestamp_lookup``, ``complete_read``;
                ``offset_for_timestamp``, ``offset_of_max_timestamp``
 ``cutter``     ``prepare_truncation``, ``prepare_restart``, ``complete_cut``; ``truncate_to``,
@@ -137,6 +138,7 @@ class Log:
         self.roll = appender.roll
         reader = self.reader = Reader(self)
         self.read = reader.read
+        self.end_of = reader.end_of
         self.bytes_between = reader.bytes_between
         self.prepare_read = reader.prepare_read
         self.prepare_verification = reader.prepare_verification

@@ -26,6 +26,7 @@ class ReplicaMove:
         self.current = current
         self.future = future
         self._generation = _NEVER
+        self._slice_end = _NEVER  # where the log knows that the last slice ends
 
     @property
     def is_over(self) -> bool:
@@ -72,10 +73,16 @@ class ReplicaMove:
 
     def next_slice(self, max_bytes: int) -> LogSlice:
         """What to copy next, empty when there is nothing. KAFKA_STORAGE_ERROR where the log is damaged."""
-        return self.current.read(self.future.log_end_offset, max_bytes)
+        start = self.future.log_end_offset
+        found = self.current.read(start, max_bytes)
+        self._slice_end = self.current.end_of(start, found)
+        return found
 
     def append(self, records: bytes) -> None:
-        """Take over what :meth:`next_slice` held, unless the log was cut since: then it is dropped."""
+        """Take over what :meth:`next_slice` held, unless the log was cut since: then it is dropped.
+
+        CORRUPT_MESSAGE or IllegalLogState when it is not what the log should hold.
+        """
         if not records or self._generation != self.current.generation:
             return
         future = self.future
@@ -83,7 +90,7 @@ class ReplicaMove:
         if base_offset < future.log_end_offset:  # the log starts inside a batch
             assert future.log_start_offset == future.log_end_offset
             future.truncate_fully_and_start_at(base_offset)
-        future.append_as_follower(memoryview(records))
+        future.append_as_follower(memoryview(records), end_offset=self._slice_end)
         future.maybe_increment_log_start_offset(self.current.log_start_offset)
 
     def seal(self) -> None:

@@ -356,6 +356,23 @@ class Segment:
             end = self._boundary(begin, begin + max_bytes, min_one_batch)
         return begin, end
 
+    def end_before(self, position: int) -> int:
+        """The offset after the batch that ends at ``position``, or one in the gap behind it; no batch is asked itself.
+
+        The newest batches are known. Elsewhere the next one tells, whose header is read. Where that cannot be, the end
+        of the segment is all that is known.
+        """
+        if position >= self.size:
+            return self.next_offset
+        known = -1 if self._tail is None else self._tail.end_before(position)
+        if known >= 0:
+            return known
+        try:
+            _position, behind = next(scan_headers(self.file, position, self.size, HEADER_SIZE))
+        except (BadBatchError, OSError):  # whoever reads on finds out
+            return self.next_offset
+        return min(behind.base_offset, self.next_offset)
+
     def boundary(self, offset: int) -> tuple[int, int, BadBatchError | None]:
         """(position, end offset) of the batches before ``offset``, and the damage if they end before their time."""
         try:

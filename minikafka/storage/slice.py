@@ -24,6 +24,10 @@ class LogSlice:
         """The descriptor for sendfile; None where there is no real file."""
         return None if self._file is None else self._file.fileno()
 
+    def is_of(self, file: File | None) -> bool:
+        """True when it is a region of that file."""
+        return self._file is not None and self._file is file
+
     def read(self) -> bytes:
         """The bytes; fewer if the log was cut under the slice."""
         if self._file is None or self.size == 0:

@@ -47,6 +47,13 @@ class Tail:
             return -1
         return self._positions[at + 1] if at + 1 < len(self._positions) else end_position
 
+    def end_before(self, position: int) -> int:
+        """The offset after the batch that ends where the one at ``position`` begins; -1 when that is not remembered."""
+        at = bisect_left(self._positions, position)
+        if at == len(self._positions) or self._positions[at] != position:
+            return -1
+        return self._last_offsets[at - 1] + 1 if at else self.first_offset
+
     def _forget(self, count: int) -> None:
         self.first_offset = self._last_offsets[count - 1] + 1
         del self._last_offsets[:count]

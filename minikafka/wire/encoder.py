@@ -223,6 +223,12 @@ class EncoderSource:
 
     def tagged_value(self, column: Column, source: str) -> None:
         """Write tag, size and value of one tagged field: the value is collected aside because its size comes first."""
+        if column.is_fixed:
+            header = tag_header(column.field.tag, FIXED[column.primitive][1])
+            self.emit(f"{self.sink}({header!r})")
+            self.column(column, source)
+            self.flush()
+            return
         outer, pieces, self.sink = self.sink, self.fresh("p"), self.fresh("add")
         self.emit(f"{pieces} = []", f"{self.sink} = {pieces}.append")
         if column.struct is not None and not column.field.array and not column.nullable:

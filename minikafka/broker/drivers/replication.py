@@ -251,6 +251,7 @@ class _Fetcher:
             partition.log.append_as_follower(
                 memoryview(effect.records),
                 leader_epoch=partition.replica.leader_epoch,
+                end_offset=effect.end_offset,
                 wall_ms=self._clock.wall_ms(),
             )
         except StorageFailure as failure:

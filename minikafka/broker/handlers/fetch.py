@@ -33,6 +33,7 @@ from minikafka.net.tasks import TaskOwner
 from minikafka.net.turns import REQUEST_COST
 from minikafka.replication.session_cache import CachedPartition, FetchContext, FetchResult, FetchSessionCache
 from minikafka.storage.reading import COLD_READ_BYTES
+from minikafka.storage.slice import LogSlice
 from minikafka.timing.purgatory import Purgatory
 from minikafka.wire.codec import decoder
 from minikafka.wire.hot import encode_fetch_response, records_slot
@@ -169,8 +170,8 @@ class _Fetch(ABC):
         """The first offset that may not be read (row R15)."""
 
     @abstractmethod
-    def _on_read(self, partition: Partition, fetch_offset: int, size: int) -> None:
-        """So many bytes were found."""
+    def _on_read(self, partition: Partition, fetch_offset: int, found: LogSlice, data: PartitionData) -> None:
+        """Records were found, and are in the answer."""
 
     def _refusals(self) -> Refusals:
         """Note that it came; what is refused gets its error instead of records."""
@@ -252,7 +253,7 @@ class _Fetch(ABC):
         found = log_.read(fetch_offset, size, max_offset=limit, min_one_batch=is_first)
         if found.size:
             data.records = records_slot(found.size, found)
-            self._on_read(partition, fetch_offset, found.size)
+            self._on_read(partition, fetch_offset, found, data)
         return data
 
     def _failed(self, cached: CachedPartition, error: KafkaError) -> PartitionData:
@@ -346,10 +347,10 @@ class _ConsumerFetch(_Fetch):
         in_rack = [broker.broker_id for broker in node.metadata.image.live_brokers() if broker.rack == rack]
         return partition.leader.preferred_read_replica(fetch_offset, in_rack)
 
-    def _on_read(self, partition: Partition, fetch_offset: int, size: int) -> None:
+    def _on_read(self, partition: Partition, fetch_offset: int, found: LogSlice, data: PartitionData) -> None:
         partition.reads += 1
         if not partition.reads % READS_PER_SAMPLE:
-            sample = partition.replica.on_sample_consumed(fetch_offset, min(size, SAMPLE_BYTES))
+            sample = partition.replica.on_sample_consumed(fetch_offset, min(found.size, SAMPLE_BYTES))
             self._node.replicas.carry_out(partition, sample)
 
 
@@ -380,8 +381,9 @@ class _FollowerFetch(_Fetch):
     def _limit(self, partition: Partition, high_watermark: int) -> int:
         return partition.log.log_end_offset
 
-    def _on_read(self, partition: Partition, fetch_offset: int, size: int) -> None:
-        """No samples: a follower that repeats itself is noticed (``_on_sent``)."""
+    def _on_read(self, partition: Partition, fetch_offset: int, found: LogSlice, data: PartitionData) -> None:
+        """Say where they end; no samples: a follower that repeats itself is noticed (``_on_sent``)."""
+        data.records_end_offset = partition.log.end_of(fetch_offset, found)
 
     def _is_withheld(self, partition: Partition) -> bool:
         return self._node.quotas.withholds(partition, self._replica_id)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
 from uuid import UUID
 
 from minikafka.wire.schema import Buffer, Message, array, int8, int16, int32, int64, records_, string, struct, uuid
+
+RECORDS_END_TAG: Final = 10_000
+"""Ours, not Kafka's: only followers of this cluster are told (decision 0018). Kafka numbers its tags from 0 on."""
 
 
 class ReplicaState(Message):
@@ -79,6 +83,7 @@ class PartitionData(Message):
     diverging_epoch: EpochEndOffset | None = struct(EpochEndOffset, "12+", tag=0)
     current_leader: LeaderIdAndEpoch | None = struct(LeaderIdAndEpoch, "12+", tag=1)
     snapshot_id: SnapshotId | None = struct(SnapshotId, "12+", tag=2)
+    records_end_offset: int = int64("12+", tag=RECORDS_END_TAG, default=-1)
     aborted_transactions: list[AbortedTransaction] | None = array(AbortedTransaction, "4+", nullable="4+")
     preferred_read_replica: int = int32("11+", default=-1)
     records: Buffer | None = records_("0+", nullable="0+")

@@ -281,5 +281,5 @@ def _told(data):
 
 def _effect(effect):
     fields = {name: value for name, value in effect._asdict().items() if name not in ("topic_partition", "records")}
-    said = " ".join(f"{name}={getattr(value, 'name', value)}" for name, value in fields.items())
+    said = " ".join(f"{name}={getattr(value, 'name', value)}" for name, value in fields.items() if value is not None)
     return f"{type(effect).__name__} {said}"

@@ -12,23 +12,23 @@ class Machine:
     """``disk`` is the present process's, which dies after ``budget`` operations that change something."""
 
     def __init__(self) -> None:
-        self._platter = SimulatedDisk()
+        self.platter = SimulatedDisk()
         self.budget: int | None = None
         self.disk = self._mount()
 
     def kill(self) -> None:
         """``kill -9``, and another process."""
-        self._platter.kill()
+        self.platter.kill()
         self.disk = self._mount()
 
     def lose_power(self, rng: Random) -> None:
         """The power goes and comes back; what was not synced may be gone or torn."""
-        self._platter.lose_power(rng)
+        self.platter.lose_power(rng)
         self.disk = self._mount()
 
     def _mount(self) -> MountedDisk:
         self.budget = None
-        return self._platter.mount(before=self._spend)
+        return self.platter.mount(before=self._spend)
 
     def _spend(self, _operation: Operation) -> None:
         if self.budget is not None:

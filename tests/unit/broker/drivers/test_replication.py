@@ -399,9 +399,9 @@ async def test_an_append_that_fails_hurts_its_partition_only(
     assert node.failure is None
 
 
-def flip_last_byte(path: Path) -> None:
+def flip(path: Path, position: int, bit: int = 1) -> None:
     data = bytearray(path.read_bytes())
-    data[-1] ^= 1
+    data[position] ^= bit
     path.write_bytes(data)
 
 
@@ -417,13 +417,41 @@ async def test_a_leader_whose_own_bytes_went_bad_hands_over_and_fetches_them_aga
     cluster.nodes[3].data_plane.fetchers.unfollow([ORDERS])
     await client.produce("orders", b"committed", acks=1)
     await eventually(lambda: ahead.log.log_end_offset == 2, "a member of the ISR to have it")
-    flip_last_byte(Path(replica(leader).log.segments.active.path(".log")))
+    flip(Path(replica(leader).log.segments.active.path(".log")), -1)
     with capture_logs() as logs:
         cluster.nodes[3].data_plane.fetchers.follow(behind)
         await eventually(lambda: ahead.leader is not None, "the member that has it to lead")
         whole = await follows(cluster.nodes[1], 2), await follows(cluster.nodes[3], 2)
     assert [line["partition"] for line in logs if line["event"] == "replica damaged"] == ["orders-0"]
     assert {tuple(values(each)) for each in (ahead, *whole)} == {(b"before", b"committed")}
+
+
+@pytest.mark.spec("P5")
+async def test_a_base_offset_that_rose_on_the_leader_s_disk_is_no_gap(cluster: Cluster, dial: Dial) -> None:
+    """Finding: as the last batch of an answer it was appended, far behind the follower's end, who stayed in the ISR."""
+    await cluster.start(replica_fetch_max_bytes=1)  # an answer is one batch
+    await cluster.ready()
+    await create_topic(cluster.controller, "orders", replicas=[[1, 2, 3]], min_insync_replicas=2)
+    leader = cluster.nodes[1]
+    await eventually(lambda: leader.replicas.get(ORDERS), "the leader's replica")
+    client = await dial(leader)
+    for number in range(4):
+        await client.produce("orders", b"%d" % number)
+    ahead, behind = await follows(cluster.nodes[2], 4), await follows(cluster.nodes[3], 4)
+    cluster.nodes[3].data_plane.fetchers.unfollow([ORDERS])
+    for number in range(4, 12):
+        await client.produce("orders", b"%d" % number, acks=1)
+    await eventually(lambda: ahead.log.log_end_offset == 12, "a member of the ISR to have all")
+    segment = replica(leader).log.segments.active
+    found = segment.find(4)
+    assert found is not None
+    flip(Path(segment.path(".log")), found[0] + 7, bit=2)  # 4 becomes 6
+    with capture_logs() as logs:
+        cluster.nodes[3].data_plane.fetchers.follow(behind)
+        await eventually(lambda: ahead.leader is not None, "the member that has all to lead")
+        whole = await follows(cluster.nodes[1], 12), await follows(cluster.nodes[3], 12)
+    assert [line["partition"] for line in logs if line["event"] == "replica damaged"] == ["orders-0"]
+    assert {tuple(values(each)) for each in (ahead, *whole)} == {tuple(b"%d" % number for number in range(12))}
 
 
 @pytest.mark.spec("P5")

@@ -1,0 +1,157 @@
+"""Random schedules of a follower that fetches from a leader's log under which one batch goes bad on the disk.
+
+Both logs are real, and so is what passes between them: whole batches, and where the leader knows that they end. The
+leader wrote all of it; it rolls, forgets its newest batches, is opened again. Then a bit flips in one batch: in what
+its checksum covers, in the checksum, in its base offset. The invariants:
+
+* the follower holds what was written, batch by batch and without a hole, whatever it was sent;
+* where it cannot go on, the leader finds that its own log is damaged.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Final
+
+from storage_batches import batch, headers_in, stage
+from storage_machine import Machine
+
+from minikafka.errors import KafkaError
+from minikafka.model import TopicPartition
+from minikafka.records.batch import HEADER_SIZE
+from minikafka.storage.config import LogConfig
+from minikafka.storage.errors import IllegalLogState
+from minikafka.storage.log import Log
+
+STEPS: Final = 60
+WHERE: Final = TopicPartition("orders", 0)
+EPOCHS_AT: Final = range(12, 16)
+"""The leader epoch of a batch: a follower cannot tell a wrong one from another that the log has."""
+REPEATS: Final = 2
+"""After so many refusals the leader looks for itself."""
+
+
+class ViolationError(AssertionError):
+    """An invariant does not hold; the message names it."""
+
+
+class Schedule:
+    """One leader, one follower, at most one bit."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = Random(seed)
+        self.config = LogConfig(
+            segment_bytes=self.rng.choice((500, 1000, 1 << 20)),
+            index_interval_bytes=self.rng.choice((1, 150, 1000)),
+        )
+        self.machine = Machine()
+        self.leader = self._opened(self.machine, 0)
+        self.follower = self._opened(Machine(), 0)
+        self.written: dict[int, bytes] = {}
+        self.ends: set[int] = {0}
+        self.epoch = 0
+        self.is_damaged = False
+        self.refusals = 0
+
+    def _opened(self, machine: Machine, recovery_point: int) -> Log:
+        return Log.open(machine.disk, "/orders-0", WHERE, self.config, is_clean=True, recovery_point=recovery_point)
+
+    def run(self) -> None:
+        actions = [self.append] * 6 + [self.fetch] * 4 + [self.reopen, self.begin_epoch, self.damage]
+        for _ in range(STEPS):
+            if self.leader.corruption is not None:
+                return  # another replica leads from now on
+            self.rng.choice(actions)()
+        while self.leader.corruption is None and self.follower.log_end_offset < self.leader.log_end_offset:
+            self.fetch()
+
+    def append(self) -> None:
+        values = [self.rng.randbytes(self.rng.choice((1, 60))) for _ in range(self.rng.choice((1, 1, 2, 5)))]
+        data = batch(*values)
+        appended = stage(self.leader, data, leader_epoch=self.epoch)
+        self.leader.commit()
+        self.written[appended.base_offset] = bytes(data)
+        self.ends.add(appended.last_offset + 1)
+
+    def begin_epoch(self) -> None:
+        self.epoch += 1
+        self.leader.begin_epoch(self.epoch)
+
+    def reopen(self) -> None:
+        """What this process wrote is read as another's: it is verified when it is first read."""
+        if not self.is_damaged:
+            self.leader.close()
+            self.leader = self._opened(self.machine, self.leader.log_end_offset)
+
+    def damage(self) -> None:
+        if self.is_damaged or not self.written:
+            return
+        self.is_damaged = True
+        offset = self.rng.choice(sorted(self.written))
+        segment = next(one for one in self.leader.segments.since(offset) if one.find(offset) is not None)
+        found = segment.find(offset)
+        assert found is not None
+        at = (
+            7
+            if self.rng.random() < 0.7
+            else self.rng.choice([*range(EPOCHS_AT.start), *range(EPOCHS_AT.stop, HEADER_SIZE)])
+        )
+        node = self.machine.platter.inode(segment.path(".log"))
+        content = bytearray(node.content)
+        content[found[0] + at] ^= 1 << self.rng.randrange(8)
+        node.become(content)
+
+    def fetch(self) -> None:
+        """As handler, driver and verifications do."""
+        offset, size = self.follower.log_end_offset, self.rng.choice((1, 150, 700, 1 << 20))
+        try:
+            job = self.leader.prepare_read(offset, size)
+            if job is not None:
+                job.run()
+                self.leader.complete_read(job)
+            if offset == self.leader.log_end_offset:
+                return
+            found = self.leader.read(offset, size)
+        except KafkaError:
+            self._must_be_damaged(offset)
+            return
+        sent = found.read()
+        try:
+            self.follower.append_as_follower(
+                memoryview(sent), leader_epoch=self.epoch, end_offset=self.leader.end_of(offset, found)
+            )
+        except (KafkaError, IllegalLogState):
+            self._refused(offset, found.size)
+        else:
+            self.refusals = 0
+            self._check_taken(offset)
+
+    def _refused(self, offset: int, size: int) -> None:
+        self.refusals += 1
+        if self.refusals < REPEATS:
+            return
+        try:
+            job = self.leader.prepare_verification(offset, size)
+            assert job is not None
+            job.run()
+            self.leader.complete_read(job)
+        except KafkaError:
+            self._must_be_damaged(offset)
+        else:
+            raise ViolationError(f"the follower refuses what comes at {offset}, and the leader finds nothing wrong")
+
+    def _must_be_damaged(self, offset: int) -> None:
+        if not self.is_damaged or self.leader.corruption is None:
+            raise ViolationError(f"the leader cannot read what it wrote at {offset}")
+
+    def _check_taken(self, offset: int) -> None:
+        while offset < self.follower.log_end_offset:
+            taken = self.follower.read(offset, 1).read()
+            if self.written.get(offset) != taken:
+                raise ViolationError(f"the follower holds a batch at {offset} that was not written there")
+            offset = headers_in(taken)[-1].next_offset
+
+
+def run(seed: int) -> None:
+    """Run one schedule; raises what it violated."""
+    Schedule(seed).run()

@@ -1,0 +1,26 @@
+"""Random schedules of a follower and a leader whose disk goes bad (fetching_model.py says what must hold).
+
+``SCHEDULES=n`` in the environment runs as many, ``SEED=n`` the one.
+"""
+
+from __future__ import annotations
+
+import pytest
+from fetching_model import run
+from planted.registry import wanted_seeds
+from planted.sweep import Sweep, sweep
+
+
+@pytest.mark.spec("P5")
+@pytest.mark.spec("R11")
+def test_a_follower_takes_what_was_written_or_nothing() -> None:
+    result = sweep(Sweep("fetching"), wanted_seeds(500))
+    for seed, violation in result.violations[:1]:
+        pytest.fail(f"seed {seed}: {violation}")
+
+
+@pytest.mark.spec("P5")
+def test_schedules_that_once_violated() -> None:
+    """What a read found out of place before it was prepared was no answer, but an error of the handler's."""
+    run(244)
+    run(272)
