@@ -118,11 +118,11 @@ class Appender:
         active = log.segments.active
         try:
             end = active.append(self._buffers, self._staged)
+            if end != active.size and log.can_be_remade:
+                raise _cut_under_us(active, end)
+            log.end_slot.note(self._next_offset)
         except OSError as error:
             log.fail("append to", error)
-        if end != active.size and log.can_be_remade:
-            log.fail("append to", _cut_under_us(active, end))
-        log.end_slot.note(self._next_offset)
         log.log_end_offset = self._next_offset
         self._staged.clear()
         self._buffers.clear()

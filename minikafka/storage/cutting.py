@@ -122,8 +122,9 @@ class Cutter:
         log.segments.replace_last(log.owned(job.last))
         log.recovery_point = min(log.recovery_point, job.end_offset)
         self._end_at(job.end_offset)
-        log.end_slot.note(job.reached)
-        log.end_slot.note_start(log.segments[0].base_offset)
+        with log.guard("note the end of"):
+            log.end_slot.note(job.reached)
+            log.end_slot.note_start(log.segments[0].base_offset)
         if isinstance(job.producers, ProducerState):
             log.producers = job.producers
         else:
@@ -236,7 +237,7 @@ class Cutter:
             self.maybe_increment_log_start_offset(log.segments[count].base_offset)
         going = log.segments.closed[:count]
         removal = log.segment_list.take_off(segment.base_offset for segment in going)
-        return DeletionJob(going, removal, partial(log.end_slot.raise_start, log.segments[count].base_offset))
+        return DeletionJob(going, removal, partial(log.end_slot.note_start, log.segments[count].base_offset))
 
     def complete_deletion(self, job: DeletionJob) -> int:
         """The job has run: take the files away, but for what was cut or rewritten meanwhile; how many segments went."""

@@ -344,9 +344,9 @@ class Log:
 
         def lower() -> None:
             lower_checkpoints()
-            slot.lower(end_floor)
+            slot.note(end_floor)
             if start > first:
-                slot.raise_start(start)
+                slot.note_start(start)
 
         return lower
 

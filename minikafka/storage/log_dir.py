@@ -83,7 +83,7 @@ class LogDir:
         self._cache = SegmentCache()
         self._trash: list[str] = []
         self._checkpoints = DirectoryCheckpoints(disk, path)
-        self.ends = LogEnds(disk, path)
+        self.ends = LogEnds(disk, path, self.fail)
         self._found_deleted: list[str] = []
         self._noted: Mapping[LogKey, Noted] = {}
         self._was_killed = False

@@ -21,15 +21,16 @@ A slot is a bound: the log reaches that far, and begins there or before, or it i
 
 A log without a slot that tells may have lost its end after a kill, and is not claimed in the next registration.
 
-A slot that says less than is true harms nobody. One that says more makes a whole log look damaged. So a slot that
-cannot say more stays as it is, and the process says so once. One that cannot say less is a failure of the cut, as a
-checkpoint is that cannot be lowered: nothing is cut, no file goes. A file that cannot be made at a start is removed.
+A slot that says less than is true lets a log pass for whole that lost its end; one that says more makes a whole log
+look damaged. So the file goes with the first slot that cannot be written, whatever it was to say, and the process says
+so: nothing is claimed of ends that nobody knows. Where the file cannot be removed either, an append or a cut fails as
+if its own file had refused, and nothing of it counts.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
@@ -40,6 +41,7 @@ import structlog
 from minikafka.model import ZERO_TOPIC_ID
 from minikafka.storage.aside import TEMPORARY_SUFFIX
 from minikafka.storage.disk import Disk, SlotFile
+from minikafka.storage.errors import StorageFailure
 
 if TYPE_CHECKING:
     from minikafka.storage.log import Log
@@ -111,16 +113,13 @@ class UnknownEnd:
     __slots__ = ()
 
     def note(self, end_offset: int) -> None:
-        """Records below ``end_offset`` are written. Nothing is raised."""
+        """Records below ``end_offset`` are written, or: those from there on may be cut off now.
 
-    def lower(self, end_offset: int) -> None:
-        """Records from ``end_offset`` on may be cut off now. In any thread; OSError: the disk refuses, do not cut."""
+        In any thread. OSError: what was noted before stays noted, so the records do not count, or must not be cut off.
+        """
 
     def note_start(self, base_offset: int) -> None:
-        """The first segment begins there. Nothing is raised."""
-
-    def raise_start(self, base_offset: int) -> None:
-        """Segments before that one may go now. In any thread; OSError: the disk refuses, remove none."""
+        """The first segment begins there, or: those before that one may go now. Otherwise as :meth:`note`."""
 
     def free(self) -> None:
         """The log is taken away."""
@@ -146,38 +145,36 @@ class EndSlot(UnknownEnd):
         try:
             self._pwrite(_pack_offset(end_offset, end_offset ^ self._digest), self._position)
         except OSError as error:
-            self._ends.not_noted(error)
-
-    def lower(self, end_offset: int) -> None:
-        self._pwrite(_pack_offset(end_offset, end_offset ^ self._digest), self._position)
+            self._ends.discard(error)
 
     def note_start(self, base_offset: int) -> None:
         try:
-            self.raise_start(base_offset)
+            self._pwrite(_pack_offset(base_offset, base_offset ^ self._digest), self._slot_position + _START_POSITION)
         except OSError as error:
-            self._ends.not_noted(error)
-
-    def raise_start(self, base_offset: int) -> None:
-        self._pwrite(_pack_offset(base_offset, base_offset ^ self._digest), self._slot_position + _START_POSITION)
+            self._ends.discard(error)
 
     def free(self) -> None:
         self._ends.free(self._slot_position)
 
 
 class LogEnds:
-    """The slots of one log directory."""
+    """The slots of one log directory.
 
-    def __init__(self, disk: Disk, directory: str) -> None:
+    ``on_failure``: neither could a slot be written that is made or freed, nor the file be removed.
+    """
+
+    def __init__(self, disk: Disk, directory: str, on_failure: Callable[[StorageFailure], None]) -> None:
         self._disk = disk
+        self._on_failure = on_failure
         self._path = f"{directory}/{LOG_ENDS_FILE}"
         self._file: SlotFile | None = None
         self._size = _HEADER.size
         self._free: list[int] = []  # positions of slots
-        self._was_said = False
+        self._is_discarded = False
         self._lost: dict[LogKey, int] = {}  # positions of the slots of logs with records that a start did not find
 
     def begin(self, boot_id: str | None, logs: Iterable[Log], before: Mapping[LogKey, Noted]) -> None:
-        """Make the file anew, with the logs that a start found. OSError: the old one cannot be removed.
+        """Make the file anew, with the logs that a start found. OSError: the old one cannot go.
 
         ``before``: what the old one tells.
         """
@@ -196,8 +193,7 @@ class LogEnds:
             self._disk.rename(self._path + TEMPORARY_SUFFIX, self._path)
             self._file = self._disk.open_slots(self._path)
         except OSError as error:
-            self.not_noted(error)
-            self._disk.unlink(self._path)
+            self.discard(error)
             return
         self._size = len(content)
         for at, (log, key) in enumerate(noted):
@@ -208,18 +204,18 @@ class LogEnds:
         return key in self._lost
 
     def forget_lost(self, key: LogKey) -> None:
-        """The log is found elsewhere, or made anew. Nothing is raised."""
+        """The log is found elsewhere, or made anew."""
         position = self._lost.pop(key, None)
         if position is not None and self._file is not None:
             self.free(position)
 
     def add(self, log: Log) -> None:
-        """Give a slot to a log that was made, found or identified after the start. Nothing is raised."""
+        """Give a slot to a log that was made, found or identified after the start."""
         log.end_slot.free()
         log.end_slot, key = NOT_NOTED, _key(log)
         if key is not None:
             self.forget_lost(key)
-        if key is None or self._file is None:
+        if key is None or self._file is None or self._is_discarded:
             return
         if self._free:
             position = self._free.pop()
@@ -233,10 +229,11 @@ class LogEnds:
         self._write(position, bytes(_SLOT.size))
         self._free.append(position)
 
-    def not_noted(self, error: OSError) -> None:
-        """Something could not be written, and less than is true is there."""
-        if not self._was_said:
-            self._was_said = True
+    def discard(self, error: OSError) -> None:
+        """A slot could not be written: the file would tell what is not so. In any thread. OSError: it cannot go."""
+        self._disk.unlink(self._path)
+        if not self._is_discarded:
+            self._is_discarded = True
             logger.warning("log ends not noted", path=self._path, why=str(error), remedy=_REMEDY)
 
     def _write(self, position: int, slot: bytes) -> None:
@@ -244,7 +241,13 @@ class LogEnds:
         try:
             self._file.pwrite(slot, position)
         except OSError as error:
-            self.not_noted(error)
+            self._maybe_discard(error)
+
+    def _maybe_discard(self, error: OSError) -> None:
+        try:
+            self.discard(error)
+        except OSError as refused:
+            self._on_failure(StorageFailure(f"could not remove {self._path}: {refused}; nor write it: {error}"))
 
 
 def _key(log: Log) -> LogKey | None:

@@ -271,9 +271,10 @@ def the_end_of_a_log_is_not_noted(slot: EndSlot, end_offset: int) -> None:
     """A log that lost its last records after a kill passes for whole."""
 
 
-@SUITE.replaces(EndSlot, "lower", seed=42)
-def the_noted_end_does_not_fall_before_a_cut(slot: EndSlot, end_offset: int) -> None:
+@SUITE.replaces(Log, "lower_recorded", seed=42)
+def the_noted_end_does_not_fall_before_a_cut(log: Log, floor: int, _end_floor: int, _start: int) -> Callable[[], None]:
     """A log that is whole is missed what was cut off on purpose."""
+    return log._hooks.lower_recorded(floor)
 
 
 _commit = Appender.commit
@@ -291,7 +292,7 @@ def a_log_may_begin_behind_its_noted_beginning(*_arguments: Any) -> None:
     """The list lags behind, and the first segment is lost: the log seems to begin later."""
 
 
-@SUITE.replaces(EndSlot, "raise_start", seed=10)
+@SUITE.replaces(EndSlot, "note_start", seed=10)
 def the_noted_beginning_stays_where_files_go(slot: EndSlot, base_offset: int) -> None:
     """A log that is whole is missed what retention took, or what it dropped to begin where its leader does."""
 

@@ -285,7 +285,7 @@ def test_no_file_goes_while_the_beginning_cannot_be_noted(platter: SimulatedDisk
     """Else a log that is whole would be missed what retention took."""
     log = open_store(platter.mount(refuses)).create(WHERE, TOPIC_ID, CONFIG)
     append(log, b"old")
-    refuses.error = errno.EIO
+    refuses.error, refuses.kinds = errno.EIO, {"overwrite", "unlink"}
     with pytest.raises(StorageFailure, match="could not delete segments"):
         log.delete_old_segments(1, 1 << 60)
     refuses.error = 0
@@ -571,27 +571,63 @@ def test_an_end_that_cannot_be_noted_stops_nothing(
     deleted = store.create(TopicPartition("other", 0), UUID(int=8), CONFIG)
     append(deleted, b"d")
     store.delete(deleted.topic_partition)
-    assert (log.log_end_offset, log.failure) == (3, None)
+    log.truncate_to(2)
+    assert (log.log_end_offset, log.failure) == (2, None)
     assert said.call_count == 1, "it is said once"
-    assert ends(platter) == {KEY: 1}
     refuses.error = 0
     append(log, b"e")
-    assert ends(platter) == {KEY: 4}
     assert restarted(platter).corruption is None
 
 
 @pytest.mark.spec("P1")
-def test_nothing_is_cut_while_the_end_cannot_be_lowered(platter: SimulatedDisk, refuses: Refuses) -> None:
-    """Else a log that is whole would be missed after a kill."""
+@pytest.mark.spec("P5")
+def test_an_end_that_could_not_be_noted_is_not_claimed_after_a_kill(platter: SimulatedDisk, refuses: Refuses) -> None:
+    """The disk refused one write, and later lost acknowledged records, down to what had been noted before."""
+    log = open_store(platter.mount(refuses)).create(WHERE, TOPIC_ID, CONFIG)
+    append(log, b"a")
+    refuses.error = errno.EIO
+    append(log, b"b")
+    assert ends(platter) == {}
+    refuses.error = 0
+    append(log, b"c")
+    cut_to(log.disk, 1)
+    platter.kill()
+    store = open_store(platter.mount(), registers=False)
+    assert Registrations(store._disk, store, BOOT).whole_replicas() == {}
+
+
+@pytest.mark.spec("P1")
+@pytest.mark.parametrize(
+    ("what", "act"),
+    [("cut", lambda log: log.truncate_to(1)), ("append to", lambda log: append(log, b"x"))],
+)
+def test_nothing_is_cut_and_nothing_counts_while_the_file_tells_otherwise(
+    platter: SimulatedDisk, refuses: Refuses, what: str, act: Callable[[Log], object]
+) -> None:
+    """Else a log that is whole would be missed after a kill, or one that is not would pass for whole."""
     log = open_store(platter.mount(refuses)).create(WHERE, TOPIC_ID, CONFIG)
     for number in range(3):
         append(log, b"%d" % number)
-    refuses.error = errno.EIO
-    with pytest.raises(StorageFailure, match="could not cut"):
-        log.truncate_to(1)
-    refuses.error = 0
+    refuses.error, refuses.kinds = errno.EIO, {"overwrite", "unlink"}
+    with pytest.raises(StorageFailure, match=f"could not {what}"):
+        act(log)
+    assert ends(platter) == {KEY: 3}
+    assert log.log_end_offset <= 3
     log = restarted(platter)
-    assert (log.log_end_offset, log.corruption) == (3, None)
+    assert log.log_end_offset >= 3
+    assert log.corruption is None
+
+
+@pytest.mark.spec("R12")
+def test_a_slot_that_can_neither_be_made_nor_go_costs_the_directory(platter: SimulatedDisk, refuses: Refuses) -> None:
+    store = open_store(platter.mount(refuses), ROOT, OTHER_ROOT)
+    append(store.create(WHERE, TOPIC_ID, CONFIG, store.directories[0]), b"a")
+    refuses.error, refuses.kinds = errno.EIO, {"overwrite", "unlink"}
+    store.delete(WHERE)
+    failure = store.directories[0].failure
+    assert failure is not None
+    assert failure.message.startswith(f"could not remove {PATH}: ")
+    assert store.online == store.directories[1:]
 
 
 @pytest.mark.spec("P6")
