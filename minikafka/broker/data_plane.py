@@ -105,6 +105,7 @@ def build_data_plane(ports: Ports, store: LogStore, control: ControlPlane) -> Da
         strays,
         clock,
         broker_epoch,
+        control.raft.known_until_ms,
         ports.tasks,
         ports.threads.sync,
         ports.on_fatal,

@@ -18,7 +18,7 @@ acknowledged and lost. (A new leader's high watermark may still be an old one an
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from minikafka.errors import ErrorCode
 from minikafka.model import NO_EPOCH, OffsetAndEpoch
@@ -28,6 +28,9 @@ from minikafka.raft.effects import AppendFetched, InstallSnapshot, TruncateTo
 from minikafka.raft.log import CommittedDataLostError
 from minikafka.raft.messages import EndQuorumEpochRequest, FetchRequest, FetchResponse, FetchSnapshotResponse, Response
 from minikafka.raft.role import Role, ToCandidate, ToProspective, ToUnattached, Transition
+
+UNKNOWN_MS: Final = -(1 << 62)
+"""Before any reading of a clock."""
 
 
 class Follower(Role):
@@ -43,6 +46,7 @@ class Follower(Role):
         self._has_fetched = False  # a leader from which nothing was ever fetched earns no protection (KIP-996)
         self._leader_gone = False
         self._leader_high_watermark = 0
+        self.known_until_ms = UNKNOWN_MS  # all that was committed by then is in the log, and known as committed
         self._request_id: int | None = None
         self._is_sign_of_life = False  # what was asked for last
         self._sign_at_ms = now_ms
@@ -176,6 +180,8 @@ class Follower(Role):
             self._back_off(now_ms)
             return
         self._leader_high_watermark = response.high_watermark
+        if response.high_watermark <= core.log.log_end_offset:
+            self.known_until_ms = self._sent_at_ms
         risen = core.advance_high_watermark(min(core.log.log_end_offset, response.high_watermark))
         self._maybe_complete_repair()
         if not (response.records or risen) and now_ms - self._sent_at_ms < self._max_wait_ms // 2:

@@ -91,8 +91,16 @@ class Leader(Role):
 
     def _check_quorum_deadline_ms(self) -> int:
         """When a majority, ourselves included, will not have fetched for too long."""
+        return self._heard_ms() + self.core.config.check_quorum_timeout_ms
+
+    def _heard_ms(self) -> int:
+        """When a majority, ourselves included, had fetched last."""
         times = sorted((progress.last_fetch_ms for progress in self._voters.values()), reverse=True)
-        return times[self.core.voters.majority - 2] + self.core.config.check_quorum_timeout_ms
+        return times[self.core.voters.majority - 2]
+
+    def known_until_ms(self, now_ms: int) -> int:
+        """Nobody else had committed anything by then; what is committed here is known at once."""
+        return self._heard_ms() if self._voters else now_ms
 
     def _tell_voters(self, now_ms: int) -> None:
         core = self.core

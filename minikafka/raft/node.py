@@ -10,6 +10,7 @@ from minikafka.model import OffsetAndEpoch
 from minikafka.raft.config import RaftConfig
 from minikafka.raft.core import BatchSpans, Core, Rng
 from minikafka.raft.effects import AdvanceLogStart, Effect
+from minikafka.raft.follower import UNKNOWN_MS, Follower
 from minikafka.raft.leader import Leader
 from minikafka.raft.log import LogSummary, Snapshot
 from minikafka.raft.messages import (
@@ -99,6 +100,16 @@ class RaftNode:
     def high_watermark(self) -> int:
         """Records below it are committed, as far as known."""
         return self._core.high_watermark
+
+    def known_until_ms(self, now_ms: int) -> int:
+        """All metadata that was committed by then is below :attr:`high_watermark`; :data:`UNKNOWN_MS` if not known.
+
+        A process that was stopped for a while knows less than it seems to, until its next fetch is answered.
+        """
+        role = self._quorum.role
+        if isinstance(role, Leader):
+            return role.known_until_ms(now_ms)
+        return role.known_until_ms if isinstance(role, Follower) else UNKNOWN_MS
 
     @property
     def log(self) -> LogSummary:

@@ -6,7 +6,8 @@ again until it has the driver wait, or an answer is awaited::
     while True:
         effects = fetcher.next(now_ms)
         for effect in effects: carry it out     # after Append: on_appended / on_append_failed;
-                                                # once a TruncateTo or RestartAt is done: on_cut, sooner or later
+                                                # once a TruncateTo or RestartAt is done: on_cut, sooner or later;
+                                                # if it is not begun: on_cut_put_off
         answer of a sent request: effects = on_fetch_response | on_epoch_end_offsets | on_list_offsets(...), carried out
                                   likewise; no answer: on_request_failed
 
@@ -249,6 +250,14 @@ class ReplicaFetcher:
         state = self._states.get(where)
         if state is not None and state.is_being_cut:
             self._states.end_cut(state)
+
+    def on_cut_put_off(self, where: TopicPartition, now_ms: int) -> list[Effect]:
+        """Nobody knows yet whether it may be cut, or begin anew: ask the leader again after a back-off."""
+        state = self._states.get(where)
+        if state is None or not state.is_being_cut:
+            return []
+        self._states.end_cut(state)
+        return [self._states.delay(state, ErrorCode.OFFSET_OUT_OF_RANGE, now_ms)]
 
     def _cut(self, state: PartitionFetchState, offset: int) -> Effect:
         self._states.begin_cut(state)

@@ -71,6 +71,7 @@ class LocalReplica:
         "_local_id",
         "_lost_up_to",
         "_settings",
+        "_short_since_ms",
         "_surroundings",
         "condition",
         "cut",
@@ -120,6 +121,7 @@ class LocalReplica:
         self._surroundings = surroundings
         self._committed: CommittedPartition | None = None
         self._is_following = False  # a fetcher has it
+        self._short_since_ms: int | None = None  # the leader's log began behind this one
         self._lost_up_to = 0  # the loss of what lies below was said
         self._follower_high_watermark = self._clamped(high_watermark)
 
@@ -424,6 +426,7 @@ class LocalReplica:
     def _resign(self, committed: CommittedPartition) -> Effects:
         has_led = self.leader is not None
         self._follower_high_watermark = self._clamped(self.high_watermark)
+        self._short_since_ms = None
         self.leader = None
         self.role = Role.FOLLOWER
         self.leader_id, self.leader_epoch = committed.leader_id, committed.leader_epoch
@@ -475,12 +478,21 @@ class LocalReplica:
     def restart(self, offset: int, now_ms: int) -> Effects:
         """The leader's log begins behind ours (row R13): begin an empty one at ``offset``.
 
-        A leader deletes only what every complete replica has. If this is one, and ends before, its tail is lost.
+        A leader deletes only what every complete replica has. If this is one, and ends before, its tail is lost. But a
+        process that was stopped for long wakes up in the ISR that it knew. So nothing is decided, and the fetcher asks
+        again, until the metadata of that moment is known here, or ``replica.lag.time.max.ms`` have passed.
         """
         assert self.is_followed, f"{self.topic_partition} is not followed: {self.role}"
         end = self.log.log_end_offset
         if not self.is_complete(self._local_id):
+            self._short_since_ms = None
             return [self._begin(do.Restart(offset))]
+        if self._short_since_ms is None:
+            self._short_since_ms = now_ms
+        since_ms = self._short_since_ms
+        if now_ms - since_ms < self._settings.lag_time_max_ms and not self._surroundings.knows_metadata_of(since_ms):
+            return []
+        self._short_since_ms = None
         self.condition.on_damage(end)
         return [do.Say(do.Saying.FOLLOWER_FALLS_SHORT, end, offset), *self._take_role(now_ms)]
 

@@ -62,3 +62,5 @@ class Surroundings(NamedTuple):
     broker_epoch: Callable[[], int] = lambda: UNKNOWN_BROKER_EPOCH
     is_leaving: Callable[[], bool] = lambda: False
     """This node is in controlled shutdown."""
+    knows_metadata_of: Callable[[int], bool] = lambda _at_ms: True
+    """(monotonic ms): is all metadata known that was committed by then? Not in a process that was just stopped."""

@@ -53,6 +53,7 @@ class PartitionRoles:
         strays: Strays,
         clock: Clock,
         broker_epoch: Callable[[], int],
+        metadata_until_ms: Callable[[], int],
         tasks: TaskOwner,
         run_in_thread: RunInThread,
         on_fatal: Callable[[BaseException], None],
@@ -67,6 +68,7 @@ class PartitionRoles:
         self._strays = strays
         self._clock = clock
         self._broker_epoch = broker_epoch
+        self._metadata_until_ms = metadata_until_ms
         self.due = DueReplicas(self, replicas, store, tasks, run_in_thread, on_fatal)
         self._image: MetadataImage | None = None  # None until this node acts on metadata
 
@@ -181,7 +183,7 @@ class PartitionRoles:
             self._node_id,
             log_,
             self._settings(config),
-            Surroundings(self.is_eligible, self._broker_epoch, self._is_leaving),
+            Surroundings(self.is_eligible, self._broker_epoch, self._is_leaving, self._knows_metadata_of),
             high_watermark=self._store.high_watermark(where),
             damage_offset=None if log_.corruption is None else log_.corruption.offset,
             directory_id=UNASSIGNED_DIRECTORY if meta is None else meta.directory_id,
@@ -196,6 +198,10 @@ class PartitionRoles:
     def _is_leaving(self) -> bool:
         broker = None if self._image is None else self._image.broker(self._node_id)
         return broker is not None and broker.in_controlled_shutdown
+
+    def _knows_metadata_of(self, at_ms: int) -> bool:
+        """Whether all that was committed until then is known here, and every replica was told."""
+        return self._metadata_until_ms() >= at_ms and not self.due.is_behind
 
     def _create(self, where: TopicPartition, state: PartitionImage, topic_id: UUID, config: LogConfig) -> Log | None:
         """A new log, where the cluster takes it to be, or else in any directory that takes it. None: it is offline."""

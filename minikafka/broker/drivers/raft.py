@@ -23,6 +23,7 @@ from minikafka.net.control import ControlLink
 from minikafka.net.tasks import TaskOwner
 from minikafka.raft import ElectionState, RaftNode, Snapshot, message_from_wire
 from minikafka.raft import effects as do
+from minikafka.raft.follower import UNKNOWN_MS
 from minikafka.raft.messages import (
     REQUESTS,
     RESPONSES,
@@ -121,6 +122,11 @@ class RaftDriver:
     def uncommitted(self) -> int:
         """How many records of the log are not known to be committed."""
         return self.machine.log.log_end_offset - self.machine.high_watermark
+
+    def known_until_ms(self) -> int:
+        """All metadata that was committed by then (monotonic) is applied here; far in the past when that is unknown."""
+        is_applied = self._applied_offset == self.machine.high_watermark
+        return self.machine.known_until_ms(self._now()) if is_applied else UNKNOWN_MS
 
     def append(self, values: Sequence[bytes]) -> int:
         """Append one atomic batch as leader; the offset after it. KafkaError(NOT_CONTROLLER) on any other node."""

@@ -291,8 +291,13 @@ class _Fetcher:
 
     def _cut(self, where: TopicPartition, decide: Callable[[LocalReplica], Effects]) -> None:
         partition = self._local(where)
-        if partition is not None:
-            self._replicas.carry_out(partition, decide(partition.replica))
+        if partition is None:
+            return
+        effects = decide(partition.replica)
+        self._replicas.carry_out(partition, effects)
+        if not effects:
+            for consequence in self._machine.on_cut_put_off(where, self._now()):
+                self._apply(consequence)
 
     def _local(self, where: TopicPartition) -> Partition | None:
         """The partition, while it is still followed here."""

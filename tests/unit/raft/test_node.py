@@ -21,6 +21,7 @@ from minikafka.raft import (
     Snapshot,
     VoterSet,
 )
+from minikafka.raft.follower import UNKNOWN_MS
 from minikafka.raft.messages import (
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
@@ -120,6 +121,34 @@ def fetch(
 
 
 START = OffsetAndEpoch(0, 0)
+
+
+# What is known
+
+
+def test_metadata_is_known_until_a_fetch_that_brought_everything_was_sent() -> None:
+    machine, sent = follower()
+    assert machine.known_until_ms(5) == UNKNOWN_MS
+    effects = machine.on_response(2, sent.request_id, FetchResponse(NONE, 3, 2, 7), 1000)
+    assert machine.known_until_ms(1000) == UNKNOWN_MS, "there is more up to offset 7"
+    (sent,) = of_type(effects, fx.Send)
+    machine.on_response(2, sent.request_id, FetchResponse(NONE, 3, 2, 0), 1500)
+    assert machine.known_until_ms(9000) == 1000, "it was asked then"
+
+
+def test_a_leader_knows_what_is_committed_until_a_majority_fetched_last() -> None:
+    machine = leader()
+    assert machine.known_until_ms(9000) == 1000
+    machine.on_request("c", fetch(2, machine.log.end), 1200)
+    assert machine.known_until_ms(9000) == 1200
+    machine.on_request("t", BeginQuorumEpochRequest("c", 2, 3), 1300)
+    assert machine.known_until_ms(9000) == UNKNOWN_MS
+
+
+def test_a_single_voter_knows_all() -> None:
+    machine = node(voters=VoterSet.parse("1@a:1"))
+    assert machine.role == "leader"
+    assert machine.known_until_ms(70) == 70
 
 
 # Who may ask what

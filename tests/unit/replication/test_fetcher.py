@@ -51,6 +51,7 @@ class Follower:
         self.logs = {A: logs.get("a"), B: logs.get("b")}
         self.fetcher = ReplicaFetcher(1, 2, broker_epoch=22, settings=FetcherSettings(backoff_ms=1000))
         self.now_ms = 0
+        self.puts_off = False
         for where, log in self.logs.items():
             if log is not None:
                 self.follow(where)
@@ -75,6 +76,8 @@ class Follower:
                 case TruncateTo(where, offset):
                     self.logs[where].truncate_to(offset)
                     self.fetcher.on_cut(where)
+                case RestartAt(where, _) if self.puts_off:
+                    return effects + self.fetcher.on_cut_put_off(where, self.now_ms)
                 case RestartAt(where, offset):
                     self.logs[where].restart_at(offset)
                     self.fetcher.on_cut(where)
@@ -447,6 +450,23 @@ def test_beyond_the_leaders_end_the_log_is_cut_to_it_and_compared_again():
 @pytest.mark.spec("R13")
 def test_below_the_leaders_start_the_log_starts_over():
     follower = out_of_range(MemoryLog(records(3, "a", "b")))
+    assert follower.answer_ends(A, 5, 9) == [RestartAt(A, 5)]
+    assert asked(follower.next()) == {0: (5, -1, 3, 5)}
+
+
+@pytest.mark.spec("R13")
+def test_where_a_log_may_not_start_over_yet_the_leader_is_asked_again():
+    follower = out_of_range(MemoryLog(records(3, "a", "b")))
+    follower.puts_off = True
+    put_off = Backoff(A, ErrorCode.OFFSET_OUT_OF_RANGE, FIRST_BACKOFF_MS)
+    assert follower.answer_ends(A, 5, 9) == [RestartAt(A, 5), put_off]
+    assert isinstance(follower.next()[0], Wait)
+    assert asked(follower.next(FIRST_BACKOFF_MS)) == {0: (2, 3, 3, 0)}
+    assert follower.fetcher.on_cut_put_off(B, 0) == []
+    assert follower.fetcher.on_cut_put_off(A, 0) == [], "no cut is awaited"
+    follower.answer_fetch(data(A, error=ErrorCode.OFFSET_OUT_OF_RANGE))
+    follower.next()
+    follower.puts_off = False
     assert follower.answer_ends(A, 5, 9) == [RestartAt(A, 5)]
     assert asked(follower.next()) == {0: (5, -1, 3, 5)}
 

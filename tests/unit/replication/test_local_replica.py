@@ -41,12 +41,18 @@ class Rig:
     def __init__(self, *, records=5, flush_messages=NEVER, high_watermark=0, damage_offset=None, min_isr=1, anew=False):
         self.log = SyncedLog([(1, value) for value in range(records)])
         self.is_leaving = False
+        self.metadata_until_ms = NEVER
         self.replica = LocalReplica(
             WHERE,
             ME,
             self.log,
             ReplicaSettings(min_isr, flush_messages, 1000),
-            Surroundings(lambda _replica, _epoch: True, lambda: 7, lambda: self.is_leaving),
+            Surroundings(
+                lambda _replica, _epoch: True,
+                lambda: 7,
+                lambda: self.is_leaving,
+                lambda at_ms: self.metadata_until_ms >= at_ms,
+            ),
             high_watermark=high_watermark,
             damage_offset=damage_offset,
             directory_id=DIRECTORY,
@@ -308,6 +314,42 @@ def test_an_in_sync_replica_does_not_restart_behind_its_end():
     assert effects == [do.StopFollowing(), do.Cut(5, is_refetch=True)]
     rig.replica.on_cut(0)
     assert rig.replica.restart(9, 0) == [do.Restart(9)]
+
+
+@pytest.mark.spec("R13")
+@pytest.mark.spec("R26")
+def test_a_process_that_was_stopped_judges_by_no_former_isr():
+    """Finding: it took its log for damaged as it woke up, though it was out of the ISR long since."""
+    rig = Rig(high_watermark=4)
+    rig.told(OTHER)
+    rig.metadata_until_ms = 0
+    assert rig.replica.restart(9, 100) == []
+    assert rig.replica.restart(9, 200) == []
+    assert rig.told(OTHER, isr=(OTHER,), version=1) == []
+    assert rig.replica.restart(9, 300) == [do.Restart(9)]
+
+
+@pytest.mark.spec("R13")
+@pytest.mark.spec("R26")
+@pytest.mark.parametrize(("known_until_ms", "at_ms"), [(100, 150), (0, 1100)], ids=["metadata", "time"])
+def test_a_replica_that_is_in_the_isr_still_says_that_its_tail_is_missing(known_until_ms, at_ms):
+    rig = Rig(high_watermark=4)
+    rig.told(OTHER)
+    rig.metadata_until_ms = 99
+    assert rig.replica.restart(9, 100) == []
+    rig.metadata_until_ms = known_until_ms
+    assert do.Claim(LOST_DIRECTORY) in rig.replica.restart(9, at_ms)
+
+
+@pytest.mark.spec("R13")
+def test_the_next_leader_is_judged_anew():
+    rig = Rig(high_watermark=4)
+    rig.told(OTHER)
+    rig.metadata_until_ms = 0
+    assert rig.replica.restart(9, 100) == []
+    rig.told(THIRD, 3)
+    rig.metadata_until_ms = 150
+    assert rig.replica.restart(9, 200) == []
 
 
 @pytest.mark.spec("R26")

@@ -383,6 +383,7 @@ async def test_before_anything_is_known_nothing_is_done(node: Node) -> None:
         Strays(node.config.node_id, node.store, 1000, node.tasks),
         node.clock,
         lambda: node.control_plane.lifecycle.broker_epoch,
+        node.control_plane.raft.known_until_ms,
         node.tasks,
         node.threads.sync,
         node._on_fatal,

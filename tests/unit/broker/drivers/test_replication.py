@@ -19,6 +19,7 @@ from minikafka.broker.partition import Partition
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import TopicPartition
 from minikafka.net.peer import PeerConnection
+from minikafka.raft import effects as raft_effects
 from minikafka.records.batch import iter_batches
 from minikafka.records.read import iter_records
 from minikafka.replication import effects as do
@@ -191,6 +192,47 @@ async def test_a_follower_whose_records_are_gone_starts_anew(cluster: Cluster, d
     follower = await follows(cluster.nodes[2], 5)
     assert follower.log.log_start_offset == 4
     await in_sync(leader, 1, 2)
+
+
+@pytest.mark.spec("R13")
+@pytest.mark.spec("R26")
+async def test_a_follower_that_knows_a_former_isr_only_does_not_take_its_log_for_damaged(
+    cluster: Cluster, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Finding: its process had been stopped, and woke up in the ISR that it knew."""
+    await cluster.start(replica_lag_time_max_ms=1000)
+    await cluster.ready()
+    leader = cluster.controller
+    other = next(node for node in cluster.nodes.values() if node is not leader)
+    leader_id, other_id = leader.config.node_id, other.config.node_id
+    await create_topic(leader, "orders", replicas=[[leader_id, other_id]], segment_bytes=1500)
+    client = await dial(leader)
+    await eventually(lambda: leader.replicas.get(ORDERS), "the leader's replica")
+    await client.produce("orders", b"a")
+    follower = await follows(other, 1)
+    send, may_send = other.control_plane.raft._send, asyncio.Event()
+
+    async def send_later(effect: raft_effects.Send) -> None:
+        await may_send.wait()
+        await send(effect)
+
+    monkeypatch.setattr(other.control_plane.raft, "_send", send_later)
+    other.data_plane.fetchers.unfollow([ORDERS])
+    for _ in range(4):
+        await client.produce("orders", b"x" * 1200, acks=1)
+    await in_sync(leader, leader_id)
+    led(leader, ORDERS).log.delete_records(4, 5)
+    follower.replica.configure(follower.replica._settings._replace(lag_time_max_ms=1 << 40), 0)
+    with capture_logs() as logs:
+        other.data_plane.fetchers.follow(follower)
+        delayed = "following is delayed"
+        await eventually(lambda: sum(line["event"] == delayed for line in logs) > 2, "it to ask again and again")
+        may_send.set()
+        await follows(other, 5)
+    assert follower.log.log_start_offset == 4
+    said = str(replica_effects.Saying.FOLLOWER_FALLS_SHORT.value)
+    assert not [line for line in logs if line["event"] in (said, "replica damaged")]
+    await in_sync(leader, leader_id, other_id)
 
 
 @pytest.mark.spec("R11")
