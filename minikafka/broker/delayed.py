@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import NO_EPOCH, TopicPartition
+from minikafka.model import NO_EPOCH, ZERO_TOPIC_ID, TopicPartition
 from minikafka.timing.purgatory import DelayedOperation
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ class ProduceResult:
         "log_start_offset",
         "message",
         "required_offset",
+        "topic_id",
         "where",
     )
 
@@ -47,6 +48,7 @@ class ProduceResult:
         self.log_start_offset = -1
         self.required_offset = -1  # the high watermark that acknowledges it; -1 once answered
         self.leader_epoch = NO_EPOCH  # in which it was appended
+        self.topic_id = ZERO_TOPIC_ID  # by which the producer named the topic
 
     @classmethod
     def failed(cls, where: TopicPartition, error: KafkaError) -> ProduceResult:

@@ -98,10 +98,10 @@ class BrokerConnection:
         finally:
             del self._slow_after_s[correlation_id]
 
-    def post(self, request: Message) -> None:
+    def post(self, request: Message, *, at_most: int | None = None) -> None:
         """Send a request that gets no answer (produce with acks=0). Raises UnreachableError when already closed."""
         key = api_key_of(type(request))
-        _, frame = self._frame(key, self.version_for(key), request)
+        _, frame = self._frame(key, self.version_for(key, at_most), request)
         try:
             self._channel.post(frame)
         except OSError as error:

@@ -173,7 +173,7 @@ class GroupCoordinator:
         return self._step(now_ms, membership.leave_group, request, version, token)
 
     def offset_commit(self, request: OffsetCommitRequest, version: int, token: Token, now_ms: int) -> list[Effect]:
-        """OffsetCommit 2-9, of topics that the handler has found to exist and be allowed; waits for the commit."""
+        """OffsetCommit 2-10, of topics that the handler has found to exist and be allowed; waits for the commit."""
         if error := self._refusal(request.group_id):
             return [Respond(token, commit_answer(request, error))]
         return self._step(now_ms, commits.offset_commit, request, version, token)
@@ -197,7 +197,7 @@ class GroupCoordinator:
     # queries, answered at once; a request may name groups of several shards
 
     def fetch_offsets(self, group: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
-        """One group of an OffsetFetch 8-9 (for 1-7 see :mod:`minikafka.groups.offset_fetch`)."""
+        """One group of an OffsetFetch 8-10 (for 1-7 see :mod:`minikafka.groups.offset_fetch`)."""
         if error := self._refusal(group.group_id):
             return OffsetFetchResponseGroup(group_id=group.group_id, error_code=error)
         return commits.fetch_offsets(self.shard, group)
@@ -209,7 +209,7 @@ class GroupCoordinator:
         return queries.list_groups(self.shard, states, types)
 
     def describe_group(self, group_id: str) -> DescribedGroup:
-        """One group of a DescribeGroups 0-5."""
+        """One group of a DescribeGroups 0-6; one that is not known is Dead, without an error."""
         if self.phase is not Phase.ACTIVE:
             return DescribedGroup(group_id=group_id, error_code=self.phase.value)
         return queries.describe_group(self.shard, group_id)

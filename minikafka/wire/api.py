@@ -44,18 +44,18 @@ class ApiKey(IntEnum):
         self.listeners = listeners
         return self
 
-    PRODUCE = 0, "3-11", 9, CLIENTS
+    PRODUCE = 0, "3-13", 9, CLIENTS
     FETCH = 1, "4-18", 12, ALL
-    LIST_OFFSETS = 2, "1-8", 6, ALL
+    LIST_OFFSETS = 2, "1-11", 6, ALL
     METADATA = 3, "0-13", 9, CLIENTS
-    OFFSET_COMMIT = 8, "2-9", 8, CLIENTS
-    OFFSET_FETCH = 9, "1-9", 6, CLIENTS
-    FIND_COORDINATOR = 10, "0-4", 3, CLIENTS
+    OFFSET_COMMIT = 8, "2-10", 8, CLIENTS
+    OFFSET_FETCH = 9, "1-10", 6, CLIENTS
+    FIND_COORDINATOR = 10, "0-6", 3, CLIENTS
     JOIN_GROUP = 11, "0-9", 6, CLIENTS
     HEARTBEAT = 12, "0-4", 4, CLIENTS
     LEAVE_GROUP = 13, "0-5", 4, CLIENTS
     SYNC_GROUP = 14, "0-5", 4, CLIENTS
-    DESCRIBE_GROUPS = 15, "0-5", 5, CLIENTS
+    DESCRIBE_GROUPS = 15, "0-6", 5, CLIENTS
     LIST_GROUPS = 16, "0-5", 3, CLIENTS
     SASL_HANDSHAKE = 17, "0-1", NEVER, NODES
     API_VERSIONS = 18, "0-4", 3, ALL

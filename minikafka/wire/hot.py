@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from struct import Struct
 from typing import Any, Final, cast
+from uuid import UUID
 
-from minikafka.model import TopicPartition
+from minikafka.model import ZERO_TOPIC_ID, TopicPartition
 from minikafka.wire.api import ApiKey
 from minikafka.wire.codec import encode
 from minikafka.wire.encoder import Encoder, compile_encoder
@@ -64,12 +65,14 @@ class _ProduceTemplate:
 
     _SENTINELS = (0x1122334455667788, 0x2233445566778811, 0x3344556677881122)
 
-    def __init__(self, version: int, topic: str, partition: int) -> None:
+    def __init__(self, version: int, topic: str, partition: int, topic_id: UUID) -> None:
         base_offset, append_time, log_start = self._SENTINELS
         row = PartitionProduceResponse(
             index=partition, base_offset=base_offset, log_append_time_ms=append_time, log_start_offset=log_start
         )
-        response = ProduceResponse(responses=[TopicProduceResponse(name=topic, partition_responses=[row])])
+        response = ProduceResponse(
+            responses=[TopicProduceResponse(name=topic, topic_id=topic_id, partition_responses=[row])]
+        )
         encoded = encode_response(ApiKey.PRODUCE, version, 0, encode(response, version))
         self.has_log_start = version >= FIRST_VERSION_WITH_LOG_START
         values = self._SENTINELS if self.has_log_start else self._SENTINELS[:2]
@@ -84,23 +87,25 @@ class ProduceResponses:
 
     def __init__(self, entries_max: int = 10_000) -> None:
         self._entries_max = entries_max
-        self._templates: dict[tuple[int, TopicPartition], _ProduceTemplate] = {}
+        self._templates: dict[tuple[int, TopicPartition] | tuple[int, TopicPartition, UUID], _ProduceTemplate] = {}
 
     def success(
         self,
         version: int,
         correlation_id: int,
         where: TopicPartition,
+        topic_id: UUID,
         base_offset: int,
         log_append_time: int,
         log_start_offset: int,
     ) -> bytes:
         """The frame, size prefix included; equal to what :func:`encode_response` would make."""
-        template = self._templates.get((version, where))
+        key = (version, where) if topic_id is ZERO_TOPIC_ID else (version, where, topic_id)
+        template = self._templates.get(key)
         if template is None:
             if len(self._templates) >= self._entries_max:
                 self._templates.clear()
-            template = self._templates[version, where] = _ProduceTemplate(version, *where)
+            template = self._templates[key] = _ProduceTemplate(version, *where, topic_id)
         size, between, behind = template.size, template.between, template.behind
         if not template.has_log_start:
             return template.pack(size, correlation_id, between, base_offset, log_append_time, behind)

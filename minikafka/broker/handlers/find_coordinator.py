@@ -1,4 +1,4 @@
-"""FindCoordinator (key 10), versions 0-4: the leader of the offsets partition that a group hashes to.
+"""FindCoordinator (key 10), versions 0-6: the leader of the offsets partition that a group hashes to.
 
 The offsets topic is created when it is first needed. Only groups have a coordinator here: a transactional id gets
 TRANSACTIONAL_ID_NOT_FOUND with a message, because the transaction APIs are not offered.
@@ -17,7 +17,7 @@ from minikafka.groups.partitioning import partition_for
 from minikafka.model import CONSUMER_OFFSETS_TOPIC
 from minikafka.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
-GROUP, BATCHED_FROM_VERSION = 0, 4
+GROUP, TRANSACTION, BATCHED_FROM_VERSION = 0, 1, 4
 KEYS_AT_ONCE = 500
 
 
@@ -30,7 +30,12 @@ class Locator:
 
     async def find(self, key: str, key_type: int, listener: str) -> Coordinator:
         """The leader of the key's partition, as ``listener`` reaches it. KafkaError when there is none."""
-        if key_type != GROUP:
+        if key_type not in (GROUP, TRANSACTION):
+            message = (
+                f"key type {key_type} is neither a group (0) nor a transaction (1); there are no share groups here"
+            )
+            raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+        if key_type == TRANSACTION:
             raise KafkaError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, "transactions are not offered by this cluster")
         if not key:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")

@@ -1,6 +1,7 @@
-"""ListOffsets (key 2), versions 1-8: the earliest or latest offset, or the first at or after a timestamp.
+"""ListOffsets (key 2), versions 1-11: the earliest or latest offset, or the first at or after a timestamp.
 
-Special timestamps: -1 latest, -2 earliest, -3 the record with the largest timestamp (KIP-734), -4 earliest local.
+Special timestamps: -1 latest, -2 earliest, -3 the record with the largest timestamp (KIP-734), -4 earliest local. -5
+and -6 ask for tiers (KIP-1005, KIP-1023), of which there are none.
 A consumer never learns of an offset beyond the high watermark; a follower asks over the replication listener and is
 told the log's own ends. A new leader does not know yet how far its predecessor's high watermark was: until its own has
 reached the start of its epoch, the end is not known, lest it go back under a consumer (KIP-207).
@@ -21,6 +22,7 @@ from minikafka.broker.partition import Partition
 from minikafka.broker.replicas import Replicas
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP, Isolation, TopicPartition
+from minikafka.wire.api import NEVER
 from minikafka.wire.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
@@ -29,7 +31,15 @@ from minikafka.wire.messages.list_offsets import (
 )
 
 FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE = 5
-LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL = -1, -2, -3, -4
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
+FIRST_VERSION_OF: Final = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
 PARTITIONS_AT_ONCE: Final = 500
 
 Answer = tuple[int, int, int]
@@ -51,6 +61,9 @@ async def handle(
         try:
             if named[where] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"{where} is named twice")
+            if wanted.timestamp < 0 and FIRST_VERSION_OF.get(wanted.timestamp, NEVER) > context.version:
+                message = f"timestamp {wanted.timestamp} has no meaning in version {context.version}"
+                raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, message)
             partition = replicas.leader_of(where, current_leader_epoch=epoch)
             found = await _find(partition, wanted.timestamp, None if context.is_replica else isolation, lookups)
             answer.timestamp, answer.offset, answer.leader_epoch = found
@@ -69,7 +82,7 @@ async def _find(partition: Partition, timestamp: int, isolation: Isolation | Non
     if isolation is None:
         return _within(partition, timestamp, found, partition.log.log_end_offset)
     answer = _within(partition, timestamp, found, partition.read_limit(isolation))
-    if answer[1] == NO_OFFSET or timestamp == LATEST:
+    if (answer[1] == NO_OFFSET and _is_time(timestamp)) or timestamp == LATEST:
         _check_end_is_known(partition)
     return answer
 
@@ -92,8 +105,6 @@ def _within(partition: Partition, timestamp: int, found: Answer | None, limit: i
         return NO_TIMESTAMP, limit, partition.leader_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return NO_TIMESTAMP, log.log_start_offset, log.epoch_for_offset(log.log_start_offset)
-    if not _is_time(timestamp):
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"timestamp {timestamp} has no meaning; use -1, -2, -3 or a time")
     if found is None or found[1] >= limit:
         return NO_TIMESTAMP, NO_OFFSET, NO_EPOCH
     return found

@@ -1,9 +1,12 @@
-"""OffsetCommit (key 8), versions 2-9: answered when the offsets are replicated.
+"""OffsetCommit (key 8), versions 2-10: answered when the offsets are replicated.
 
 Offsets of partitions that do not exist are refused one by one; the rest goes to the coordinator as one write.
+From version 10 on a topic is named by its id.
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.metadata import Metadata
@@ -11,7 +14,6 @@ from minikafka.broker.handlers.groups import Coordinators
 from minikafka.errors import ErrorCode
 from minikafka.groups.answers import commit_answer
 from minikafka.metadata.image import MetadataImage
-from minikafka.model import TopicPartition
 from minikafka.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
@@ -21,12 +23,15 @@ from minikafka.wire.messages.offset_commit import (
 )
 from minikafka.wire.schema import Message
 
+FIRST_VERSION_WITH_IDS: Final = 10
+
 
 def handle(
     request: OffsetCommitRequest, context: RequestContext, coordinators: Coordinators, metadata: Metadata
 ) -> None:
     """Hand what names existing partitions to the coordinator, and put the rest into its answer."""
-    unknown = _take_unknown(request, metadata.image)
+    by_id = context.version >= FIRST_VERSION_WITH_IDS
+    unknown = _take_unknown(request, metadata.image, by_id=by_id)
 
     def whole(response: Message) -> Message:
         assert isinstance(response, OffsetCommitResponse)
@@ -43,28 +48,30 @@ def handle(
     )
 
 
-def _take_unknown(request: OffsetCommitRequest, image: MetadataImage) -> list[OffsetCommitResponseTopic]:
+def _take_unknown(
+    request: OffsetCommitRequest, image: MetadataImage, *, by_id: bool
+) -> list[OffsetCommitResponseTopic]:
     unknown, known = [], []
     for topic in request.topics:
+        found = image.topic_by_id(topic.topic_id) if by_id else image.topic(topic.name)
         missing = {
             partition.partition_index: None
             for partition in topic.partitions
-            if image.partition(TopicPartition(topic.name, partition.partition_index)) is None
+            if found is None or partition.partition_index not in found.partitions
         }
         if missing:
+            error = ErrorCode.UNKNOWN_TOPIC_ID if by_id and found is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             unknown.append(
                 OffsetCommitResponseTopic(
                     name=topic.name,
+                    topic_id=topic.topic_id,
                     partitions=[
-                        OffsetCommitResponsePartition(
-                            partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                        )
-                        for index in missing
+                        OffsetCommitResponsePartition(partition_index=index, error_code=error) for index in missing
                     ],
                 )
             )
         kept = [partition for partition in topic.partitions if partition.partition_index not in missing]
-        if kept:
-            known.append(OffsetCommitRequestTopic(name=topic.name, topic_id=topic.topic_id, partitions=kept))
+        if kept and found is not None:
+            known.append(OffsetCommitRequestTopic(name=found.name, topic_id=topic.topic_id, partitions=kept))
     request.topics = known
     return unknown

@@ -1,4 +1,7 @@
-"""OffsetFetch (key 9), versions 1-9: what groups committed. A group that is not known has no offsets, and no error."""
+"""OffsetFetch (key 9), versions 1-10: what groups committed. A group that is not known has no offsets, and no error.
+
+From version 10 on topics are named by their ids, in the request and in the answer.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +9,37 @@ from typing import Final
 
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.groups import Groups
+from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.handlers.groups import why_not_here
 from minikafka.broker.pacing import paced
+from minikafka.errors import ErrorCode
 from minikafka.groups import offset_fetch
+from minikafka.metadata.image import MetadataImage
+from minikafka.model import NO_OFFSET
 from minikafka.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
 )
 
 GROUPS_AT_ONCE: Final = 10
+FIRST_VERSION_WITH_IDS: Final = 10
 
 
-async def handle(request: OffsetFetchRequest, context: RequestContext, groups: Groups) -> OffsetFetchResponse:
+async def handle(
+    request: OffsetFetchRequest, context: RequestContext, groups: Groups, metadata: Metadata
+) -> OffsetFetchResponse:
     """Ask each group's coordinator, once; others have their turn in between."""
     wanted = {group.group_id: group for group in offset_fetch.requested_groups(request, context.version)}
-    found = [_fetch(group, groups) async for group in paced(wanted.values(), GROUPS_AT_ONCE)]
+    by_id = context.version >= FIRST_VERSION_WITH_IDS
+    found = [
+        _fetch_by_id(group, groups, metadata.image) if by_id else _fetch(group, groups)
+        async for group in paced(wanted.values(), GROUPS_AT_ONCE)
+    ]
     return offset_fetch.response(request, found, context.version)
 
 
@@ -31,3 +48,36 @@ def _fetch(group: OffsetFetchRequestGroup, groups: Groups) -> OffsetFetchRespons
     if shard is None:
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=why_not_here(group.group_id))
     return shard.coordinator.fetch_offsets(group)
+
+
+def _fetch_by_id(group: OffsetFetchRequestGroup, groups: Groups, image: MetadataImage) -> OffsetFetchResponseGroup:
+    unknown: list[OffsetFetchResponseTopics] = []
+    if group.topics is not None:
+        known = []
+        for topic in group.topics:
+            named = image.topic_by_id(topic.topic_id)
+            if named is None:
+                unknown.append(_unknown(topic))
+            else:
+                topic.name = named.name
+                known.append(topic)
+        group.topics = known
+    answer = _fetch(group, groups)
+    for found in answer.topics:
+        if (named := image.topic(found.name)) is not None:
+            found.topic_id = named.topic_id
+    if not answer.error_code:
+        answer.topics += unknown
+    return answer
+
+
+def _unknown(topic: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
+    return OffsetFetchResponseTopics(
+        topic_id=topic.topic_id,
+        partitions=[
+            OffsetFetchResponsePartitions(
+                partition_index=index, committed_offset=NO_OFFSET, error_code=ErrorCode.UNKNOWN_TOPIC_ID
+            )
+            for index in topic.partition_indexes
+        ],
+    )

@@ -1,8 +1,11 @@
-"""Produce (key 0), versions 3-11 (offered from 0, see ``wire.api``): append each partition's batch, answer by acks.
+"""Produce (key 0), versions 3-13 (offered from 0, see ``wire.api``): append each partition's batch, answer by acks.
 
 The hot path. Batches are staged while the read event's frames are handled and written once per partition at its end
 (:meth:`Replicas.commit_staged`); only then is anything answered. acks=0 gets no answer, and an error closes the
 connection; acks=1 is answered after the write; acks=all waits in the purgatory for the high watermark (rows R23, D4).
+
+From version 13 on a topic is named by its id: what was meant for a topic that is deleted never lands in another of its
+name.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import structlog
 
 from minikafka.broker.context import CLIENT_ELEMENTS_MAX, RequestContext
 from minikafka.broker.delayed import ProduceResult
+from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.handlers.new_leaders import NewLeader, NewLeaders, reached_at
 from minikafka.broker.logs import one_line
 from minikafka.broker.lookups import Lookups
@@ -29,12 +33,13 @@ from minikafka.wire.hot import ProduceResponses
 from minikafka.wire.messages.produce import (
     LeaderIdAndEpoch,
     NodeEndpoint,
+    PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
+    TopicProduceData,
     TopicProduceResponse,
 )
-from minikafka.wire.schema import Buffer
 
 log = structlog.get_logger(__name__)
 
@@ -44,7 +49,9 @@ _new_tuple: Final = tuple.__new__  # a NamedTuple without its Python-level const
 LONGEST_WAIT_MS: Final = 300_000
 """Whoever allows more gets REQUEST_TIMED_OUT then, which producers retry."""
 
-Batches = list[tuple[TopicPartition, Buffer | None]]
+FIRST_VERSION_WITH_IDS: Final = 13
+
+Batches = list[tuple[TopicProduceData, PartitionProduceData]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +63,7 @@ class Parts:
     lookups: Lookups
     tasks: TaskOwner
     responses: ProduceResponses
+    metadata: Metadata
     new_leaders: NewLeaders
 
 
@@ -67,12 +75,15 @@ def handle_frame(frame: memoryview, position: int, context: RequestContext, node
     results: list[ProduceResult] = []
     if acks not in _KNOWN_ACKS or request.transactional_id is not None:
         refusal = _refusal(request)
-        results += (ProduceResult.failed(where, refusal) for where, _ in _batches(request))
+        results += (_failed(topic, data.index, refusal) for topic, data in _batches(request))
     else:
         stage = node.replicas.stage_produced
         try:
             for topic in request.topic_data:
                 for data in topic.partition_data:
+                    if version >= FIRST_VERSION_WITH_IDS:
+                        results.append(_stage(topic, data, acks, version, node))
+                        continue
                     where = _new_tuple(TopicPartition, (topic.name, data.index))
                     results.append(stage(where, data.records, acks, version))
         except UncheckedKeysError:
@@ -84,11 +95,37 @@ def handle_frame(frame: memoryview, position: int, context: RequestContext, node
 
 
 def _batches(request: ProduceRequest) -> Batches:
-    return [
-        (TopicPartition(topic.name, data.index), data.records)
-        for topic in request.topic_data
-        for data in topic.partition_data
-    ]
+    return [(topic, data) for topic in request.topic_data for data in topic.partition_data]
+
+
+def _stage(
+    topic: TopicProduceData,
+    data: PartitionProduceData,
+    acks: int,
+    version: int,
+    node: Parts,
+    *,
+    has_keys: bool = False,
+) -> ProduceResult:
+    """As ``Replicas.stage_produced``, where the topic may be named by its id."""
+    if version >= FIRST_VERSION_WITH_IDS:
+        found = node.metadata.image.topic_by_id(topic.topic_id)
+        topic.name = "" if found is None else found.name
+    where = TopicPartition(topic.name, data.index)
+    if version >= FIRST_VERSION_WITH_IDS:
+        partition = node.replicas.get(where)
+        if not topic.name or (partition is not None and partition.topic_id != topic.topic_id):
+            refusal = KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"this node knows no topic with the id {topic.topic_id}")
+            return _failed(topic, data.index, refusal)
+    result = node.replicas.stage_produced(where, data.records, acks, version, has_keys=has_keys)
+    result.topic_id = topic.topic_id
+    return result
+
+
+def _failed(topic: TopicProduceData, index: int, error: KafkaError) -> ProduceResult:
+    result = ProduceResult.failed(TopicPartition(topic.name, index), error)
+    result.topic_id = topic.topic_id
+    return result
 
 
 def _stage_later(
@@ -110,17 +147,17 @@ async def _look_inside(
     """Stage the batches that have no result, one after the other, and check the keys of costly ones in a thread."""
     acks, version = request.acks, context.version
     try:
-        for where, records in _batches(request)[len(results) :]:
+        for topic, data in _batches(request)[len(results) :]:
             try:
-                result = node.replicas.stage_produced(where, records, acks, version)
+                result = _stage(topic, data, acks, version, node)
             except UncheckedKeysError:
-                assert records is not None
+                assert data.records is not None
                 node.staging.on_read_event_end()  # nothing stays staged while others have their turn
-                error = await node.lookups.check_keys(records)
+                error = await node.lookups.check_keys(data.records)
                 if error is None:
-                    result = node.replicas.stage_produced(where, records, acks, version, has_keys=True)
+                    result = _stage(topic, data, acks, version, node, has_keys=True)
                 else:
-                    result = ProduceResult.failed(where, error)
+                    result = _failed(topic, data.index, error)
             results.append(result)
         node.staging.add(PendingProduce(context, node, acks, request.timeout_ms, results))
         node.staging.on_read_event_end()
@@ -166,8 +203,8 @@ class PendingProduce:
             leader = self._node.new_leaders.find(result.where, result.error, self._context.listener)
             if leader is not None:
                 elsewhere.append(leader)
-            if not topics or topics[-1].name != name:
-                topics.append(TopicProduceResponse(name=name))
+            if not topics or (topics[-1].name, topics[-1].topic_id) != (name, result.topic_id):
+                topics.append(TopicProduceResponse(name=name, topic_id=result.topic_id))
             topics[-1].partition_responses.append(
                 PartitionProduceResponse(
                     index=index,
@@ -187,6 +224,7 @@ class PendingProduce:
             context.version,
             context.correlation_id,
             result.where,
+            result.topic_id,
             result.base_offset,
             result.log_append_time,
             result.log_start_offset,

@@ -60,11 +60,12 @@ class GroupCalls(AdminCalls):
 
         async def attempt() -> GroupView:
             answer = await coordinator.call(DescribeGroupsRequest(groups=[group_id]), DescribeGroupsResponse)
-            coordinator.check(answer.groups[0].error_code, "describing it")
+            if answer.groups[0].error_code != ErrorCode.GROUP_ID_NOT_FOUND:
+                coordinator.check(answer.groups[0].error_code, "describing it")
             return _group_view(answer.groups[0])
 
         found = await self._retrying(attempt, f"describing group {group_id!r}")
-        if found.state == DEAD:
+        if found.state in (DEAD, ""):  # by version 5 and before, and since
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id!r}")
         return found
 

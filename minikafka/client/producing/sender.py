@@ -24,7 +24,7 @@ from minikafka.client.producing.accumulator import Accumulator, Batch
 from minikafka.client.producing.sequences import Sequences
 from minikafka.client.records import Delivery, RecordMetadata
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import NO_NODE, NO_OFFSET, TopicPartition
+from minikafka.model import NO_NODE, NO_OFFSET, ZERO_TOPIC_ID, TopicPartition
 from minikafka.net.tasks import TaskOwner
 from minikafka.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from minikafka.wire.messages.produce import (
@@ -38,6 +38,7 @@ from minikafka.wire.messages.produce import (
 ALL_IN_SYNC: Final = -1
 UNANSWERED: Final = 0
 ANSWER_MARGIN_S: Final = 0.5  # beyond the time-out that the broker keeps
+MAX_VERSION_BY_NAME: Final = 12  # of Produce; later ones name topics by their ids
 
 _LEADER_IN_DOUBT: Final = frozenset(
     {
@@ -212,19 +213,26 @@ class Sender:
         for batch in batches:
             data = PartitionProduceData(index=batch.where.partition, records=batch.encoded)
             by_topic[batch.where.topic].append(data)
+        ids = {topic: self._connections.cluster.topic_id_of(topic) for topic in by_topic}
+        names = {topic_id: topic for topic, topic_id in ids.items()}
+        at_most = MAX_VERSION_BY_NAME if ZERO_TOPIC_ID in names else None
         settings = self._settings
         timeout_ms = settings.request_timeout_ms
         request = ProduceRequest(
             acks=settings.acks,
             timeout_ms=timeout_ms,
-            topic_data=[TopicProduceData(name=topic, partition_data=data) for topic, data in by_topic.items()],
+            topic_data=[
+                TopicProduceData(name=topic, topic_id=ids[topic], partition_data=data)
+                for topic, data in by_topic.items()
+            ],
         )
         if settings.acks == UNANSWERED:
-            connection.post(request)
+            connection.post(request, at_most=at_most)
             return {batch.where: PartitionProduceResponse(base_offset=-1) for batch in batches}
-        response = await connection.call(request, ProduceResponse, timeout_s=timeout_ms / 1000 + ANSWER_MARGIN_S)
+        timeout_s = timeout_ms / 1000 + ANSWER_MARGIN_S
+        response = await connection.call(request, ProduceResponse, timeout_s=timeout_s, at_most=at_most)
         return {
-            TopicPartition(topic.name, partition.index): partition
+            TopicPartition(topic.name or names.get(topic.topic_id, ""), partition.index): partition
             for topic in response.responses
             for partition in topic.partition_responses
         }

@@ -328,7 +328,7 @@ class ScriptedCluster:
         if key is ApiKey.API_VERSIONS and version > self._range(key)[1]:
             return encode_response(key, 0, header.correlation_id, encode(self._refused_versions(), 0))
         request = decode_exactly(key.request_class, version, frame, position)
-        if isinstance(request, FetchRequest):
+        if isinstance(request, FetchRequest | ProduceRequest):
             self._name_topics(request)
         self.requests.append((node_id, request))
         script = self._scripts.get(key)
@@ -340,13 +340,20 @@ class ScriptedCluster:
         if isinstance(answer, FetchResponse):
             for topic in answer.responses:
                 topic.topic_id = self.topic_ids.get(topic.topic, topic.topic_id)
+        if isinstance(answer, ProduceResponse):
+            for written in answer.responses:
+                written.topic_id = self.topic_ids.get(written.name, written.topic_id)
         return encode_response(key, version, header.correlation_id, encode(answer, version))
 
-    def _name_topics(self, request: FetchRequest) -> None:
+    def _name_topics(self, request: FetchRequest | ProduceRequest) -> None:
         """From version 13 on topics come by id; one that is not known keeps no name."""
         names = {topic_id: name for name, topic_id in self.topic_ids.items()}
-        for topic in request.topics:
-            topic.topic = topic.topic or names.get(topic.topic_id, "")
+        if isinstance(request, ProduceRequest):
+            for produced in request.topic_data:
+                produced.name = produced.name or names.get(produced.topic_id, "")
+        else:
+            for topic in request.topics:
+                topic.topic = topic.topic or names.get(topic.topic_id, "")
 
     async def _default(self, key: ApiKey, node_id: int, request: Any) -> Message | None:
         if isinstance(request, FetchRequest):

@@ -41,8 +41,8 @@ def test_versions_start_where_kafka_4_starts(key: ApiKey, floor: int) -> None:
 
 
 def test_produce_is_offered_from_version_0_but_not_supported_there() -> None:
-    assert ApiKey.PRODUCE.announced_versions == VersionRange(0, 11)
-    assert ApiKey.PRODUCE.versions == VersionRange(3, 11)
+    assert ApiKey.PRODUCE.announced_versions == VersionRange(0, 13)
+    assert ApiKey.PRODUCE.versions == VersionRange(3, 13)
     assert ApiKey.FETCH.announced_versions == ApiKey.FETCH.versions
 
 

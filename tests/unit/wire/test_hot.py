@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from uuid import UUID
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from minikafka.model import TopicPartition
+from minikafka.model import ZERO_TOPIC_ID, TopicPartition
 from minikafka.wire.api import ApiKey
 from minikafka.wire.codec import encode
 from minikafka.wire.encoder import INLINE_MAX
@@ -108,6 +109,7 @@ int64s = st.integers(-(2**63), 2**63 - 1)
 @given(
     version=st.integers(*ApiKey.PRODUCE.versions),
     where=st.builds(TopicPartition, st.text("abc._-09", min_size=1, max_size=249), st.integers(0, 2**31 - 1)),
+    topic_id=st.one_of(st.just(ZERO_TOPIC_ID), st.uuids()),
     correlation_id=st.integers(0, 2**31 - 1),
     base_offset=int64s,
     log_append_time=int64s,
@@ -116,6 +118,7 @@ int64s = st.integers(-(2**63), 2**63 - 1)
 def test_a_produce_response_from_a_template_is_the_encoded_one(
     version: int,
     where: TopicPartition,
+    topic_id: UUID,
     correlation_id: int,
     base_offset: int,
     log_append_time: int,
@@ -127,8 +130,11 @@ def test_a_produce_response_from_a_template_is_the_encoded_one(
         log_append_time_ms=log_append_time,
         log_start_offset=log_start_offset,
     )
-    response = ProduceResponse(responses=[TopicProduceResponse(name=where.topic, partition_responses=[row])])
+    topic = TopicProduceResponse(name=where.topic, topic_id=topic_id, partition_responses=[row])
+    response = ProduceResponse(responses=[topic])
     responses = ProduceResponses(entries_max=2)
     for _ in range(3):
-        frame = responses.success(version, correlation_id, where, base_offset, log_append_time, log_start_offset)
+        frame = responses.success(
+            version, correlation_id, where, topic_id, base_offset, log_append_time, log_start_offset
+        )
         assert frame == encode_response(ApiKey.PRODUCE, version, correlation_id, encode(response, version))

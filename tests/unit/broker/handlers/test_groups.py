@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from uuid import UUID
 
 import pytest
 from broker_client import Client
 from broker_node import create_topic, eventually, in_time
 
+from minikafka.broker.handlers.offset_commit import FIRST_VERSION_WITH_IDS
 from minikafka.broker.node import Node
 from minikafka.broker.topic_creation import TopicCreation
 from minikafka.errors import ErrorCode
@@ -145,7 +147,7 @@ async def test_a_member_that_falls_silent_is_removed(node: Node, client: Client)
 
 async def test_commits_to_what_is_not_there_are_refused_one_by_one(node: Node, client: Client) -> None:
     await create_topic(node, "orders")
-    for version in range(ApiKey.OFFSET_COMMIT.versions.first, ApiKey.OFFSET_COMMIT.versions.last + 1):
+    for version in range(ApiKey.OFFSET_COMMIT.versions.first, FIRST_VERSION_WITH_IDS):
         answer = await client.ask(commit("simple", version, "orders", "nowhere"), version)
         errors = {
             (topic.name, each.partition_index): each.error_code for topic in answer.topics for each in topic.partitions
@@ -161,7 +163,7 @@ async def test_commits_to_what_is_not_there_are_refused_one_by_one(node: Node, c
 async def test_offsets_are_told_in_every_version(node: Node, client: Client) -> None:
     await create_topic(node, "orders")
     await client.ask(commit("g", 7, "orders"))
-    for version in range(ApiKey.OFFSET_FETCH.versions.first, ApiKey.OFFSET_FETCH.versions.last + 1):
+    for version in range(ApiKey.OFFSET_FETCH.versions.first, FIRST_VERSION_WITH_IDS):
         if version < 8:
             asked = [OffsetFetchRequestTopic(name="orders", partition_indexes=[0, 1])]
             answer = await client.ask(OffsetFetchRequest(group_id="g", topics=asked), version)
@@ -172,6 +174,47 @@ async def test_offsets_are_told_in_every_version(node: Node, client: Client) -> 
         found = [(each.committed_offset, each.metadata, each.error_code) for each in answer.topics[0].partitions]
         assert found == [(7, "m", 0), (-1, "", 0)]
     assert await committed(client, "g") == {"orders": 7}, "all there are"
+
+
+async def test_topics_are_named_by_their_ids_since_version_10(node: Node, client: Client) -> None:
+    await create_topic(node, "orders")
+    known, unknown = node.image.topics_by_name["orders"].topic_id, UUID(int=7)
+    request = commit("g", 5, "", "")
+    request.topics[0].topic_id, request.topics[1].topic_id = known, unknown
+    answer = await client.ask(request, FIRST_VERSION_WITH_IDS)
+    errors = {
+        (topic.topic_id, each.partition_index): each.error_code for topic in answer.topics for each in topic.partitions
+    }
+    no_partition, no_topic = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID
+    assert errors == {(known, 0): 0, (known, 9): no_partition, (unknown, 0): no_topic, (unknown, 9): no_topic}
+    assert await committed(client, "g", "orders") == {"orders": 5}
+
+    asked = [OffsetFetchRequestTopics(topic_id=each, partition_indexes=[0]) for each in (known, unknown)]
+    for topics, expected in ((asked, {known: (5, 0), unknown: (-1, no_topic)}), (None, {known: (5, 0)})):
+        groups = [OffsetFetchRequestGroup(group_id="g", topics=topics)]
+        found = (await client.ask(OffsetFetchRequest(groups=groups), FIRST_VERSION_WITH_IDS)).groups[0]
+        offsets = {topic.topic_id: topic.partitions[0] for topic in found.topics}
+        assert {each: (at.committed_offset, at.error_code) for each, at in offsets.items()} == expected
+
+
+async def test_a_commit_for_a_deleted_topic_does_not_land_in_the_next_of_its_name(node: Node, client: Client) -> None:
+    await create_topic(node, "orders")
+    late = commit("g", 5, "orders")
+    late.topics[0].topic_id = node.image.topics_by_name["orders"].topic_id
+    await node.controller.call(DeleteTopics((TopicReference("orders"),)), timeout_s=10)
+    await eventually(lambda: node.image.topic("orders") is None, "the topic to go")
+    await create_topic(node, "orders")
+    answer = await client.ask(late, FIRST_VERSION_WITH_IDS)
+    assert {each.error_code for each in answer.topics[0].partitions} == {ErrorCode.UNKNOWN_TOPIC_ID}
+    assert await committed(client, "g", "orders") == {"orders": -1}
+
+
+async def test_a_group_that_is_not_there_is_an_error_since_version_6(client: Client) -> None:
+    asked = DescribeGroupsRequest(groups=["nobody"])
+    for version in (5, 6):
+        found = (await client.ask(asked, version)).groups[0]
+        error = ErrorCode.GROUP_ID_NOT_FOUND if version > 5 else ErrorCode.NONE
+        assert (found.group_state, found.error_code, bool(found.error_message)) == ("Dead", error, version > 5)
 
 
 async def test_offsets_and_groups_are_deleted(node: Node, client: Client) -> None:
@@ -229,6 +272,7 @@ async def test_the_coordinator_is_found(start_node: StartNode, dial: Dial, versi
     for bad, error in [
         ({"key": ""}, ErrorCode.INVALID_GROUP_ID),
         ({"key": "t", "key_type": 1}, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND),
+        ({"key": "g:AAAAAAAAAAAAAAAAAAAAAA:0", "key_type": 2}, ErrorCode.INVALID_REQUEST),
     ]:
         if "key_type" in bad and not version:
             continue  # version 0 knows groups only

@@ -70,7 +70,9 @@ async def test_every_version_is_understood(client: Client, version: int) -> None
         (NOW_MS, (0, NOW_MS, 0)),
         (NOW_MS + 1, (0, NOW_MS + 2000, 1)),
         (NOW_MS + 2001, (0, -1, -1)),
-        (-5, (ErrorCode.INVALID_REQUEST, -1, -1)),
+        (-5, (0, -1, -1)),
+        (-6, (0, -1, -1)),
+        (-7, (ErrorCode.UNSUPPORTED_VERSION, -1, -1)),
     ],
 )
 async def test_offsets_by_time(client: Client, timestamp: int, expected: tuple[int, int, int]) -> None:

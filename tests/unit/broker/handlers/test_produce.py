@@ -2,19 +2,32 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Awaitable, Callable
+from uuid import UUID
 
 import pytest
 from broker_client import NOW_MS, Client, batch, produce_request, values_in
 from broker_node import create_topic, eventually, led, listener_of
 
+from minikafka.broker.handlers.produce import FIRST_VERSION_WITH_IDS
 from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode
-from minikafka.metadata.controller.commands import ConfigAlteration, ConfigOperation, IncrementalAlterConfigs
-from minikafka.model import Compression, TopicPartition
+from minikafka.metadata.controller.commands import (
+    ConfigAlteration,
+    ConfigOperation,
+    DeleteTopics,
+    IncrementalAlterConfigs,
+    TopicReference,
+)
+from minikafka.model import ZERO_TOPIC_ID, Compression, TopicPartition
 from minikafka.records.batch import ATTRIBUTES_POSITION, CONTROL_FLAG, CRC_POSITION, compute_crc
 from minikafka.records.read import MAX_DECOMPRESSED_BYTES
 from minikafka.wire.api import ApiKey
-from minikafka.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from minikafka.wire.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    TopicProduceData,
+)
 
 Dial = Callable[..., Awaitable[Client]]
 StartNode = Callable[..., Awaitable[Node]]
@@ -46,12 +59,62 @@ async def test_batches_get_their_offsets(node: Node, client: Client, acks: int) 
 @pytest.mark.parametrize("version", range(ApiKey.PRODUCE.versions.first, ApiKey.PRODUCE.versions.last + 1))
 async def test_every_version_is_understood(node: Node, client: Client, version: int) -> None:
     await create_topic(node, "orders")
-    good = await client.produce("orders", b"x", version=version)
-    assert (good.error_code, good.base_offset) == (0, 0)
-    bad = await client.produce("nowhere", b"x", version=version)
-    assert (bad.error_code, bad.base_offset) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
+    by_id = version >= FIRST_VERSION_WITH_IDS
+    for offset in range(2):  # the second answer is made of what the first left
+        good = await produce_by(client, node, "orders", version)
+        assert (good.error_code, good.base_offset) == (0, offset)
+    bad = await produce_by(client, node, "nowhere", version)
+    error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert (bad.error_code, bad.base_offset) == (error, -1)
     if version >= 8:
         assert bad.error_message
+
+
+async def produce_by(client: Client, node: Node, topic: str, version: int) -> PartitionProduceResponse:
+    """By name, or from version 13 on by id; the answer names the topic likewise."""
+    found = node.image.topic(topic)
+    topic_id = UUID(int=7) if found is None else found.topic_id
+    request = produce_request(topic, batch(b"x"))
+    request.topic_data[0].topic_id = topic_id
+    answer = (await client.ask(request, version)).responses[0]
+    named = ("", topic_id) if version >= FIRST_VERSION_WITH_IDS else (topic, ZERO_TOPIC_ID)
+    assert (answer.name, answer.topic_id) == named
+    found_in: PartitionProduceResponse = answer.partition_responses[0]
+    return found_in
+
+
+async def test_what_was_meant_for_a_deleted_topic_does_not_land_in_the_next_of_its_name(
+    node: Node, client: Client
+) -> None:
+    await create_topic(node, "orders")
+    assert (await produce_by(client, node, "orders", 13)).base_offset == 0
+    before = node.image.topics_by_name["orders"].topic_id
+    await node.controller.call(DeleteTopics((TopicReference("orders"),)), timeout_s=10)
+    await eventually(lambda: node.image.topic("orders") is None, "the topic to go")
+    late = produce_request("orders", batch(b"late"))
+    late.topic_data[0].topic_id = before
+    for _ in range(2):
+        answer = (await client.ask(late, 13)).responses[0]
+        refused = answer.partition_responses[0]
+        assert (answer.topic_id, refused.error_code) == (before, ErrorCode.UNKNOWN_TOPIC_ID)
+        if node.image.topic("orders") is None:
+            await create_topic(node, "orders")
+    assert led(node, ORDERS).log.log_end_offset == 0
+    assert (await produce_by(client, node, "orders", 13)).base_offset == 0
+
+
+async def test_a_request_may_name_several_topics_by_their_ids(node: Node, client: Client) -> None:
+    await create_topic(node, "orders")
+    await create_topic(node, "other")
+    ids = [node.image.topics_by_name["orders"].topic_id, UUID(int=7), UUID(int=8)]
+    ids.append(node.image.topics_by_name["other"].topic_id)
+    request = produce_request("", batch(b"x"))
+    data = request.topic_data[0].partition_data
+    request.topic_data = [TopicProduceData(topic_id=topic_id, partition_data=data) for topic_id in ids]
+    answer = await client.ask(request, 13)
+    assert [topic.topic_id for topic in answer.responses] == ids
+    errors = [topic.partition_responses[0].error_code for topic in answer.responses]
+    assert errors == [0, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_ID, 0]
 
 
 @pytest.mark.spec("R23")
