@@ -84,6 +84,7 @@ def build_control_plane(ports: Ports, store: LogStore, advertised: Callable[[], 
         lambda: metadata.applied_offset - 1,
         ports.rng,
         registrations,
+        ports.threads.sync,
     )
     liveness = Liveness(partial(_endpoint_of, config, metadata), ports.tasks, is_refused)
     return ControlPlane(links, raft, metadata, controller, client, lifecycle, registrations, liveness)

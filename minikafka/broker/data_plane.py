@@ -125,7 +125,7 @@ def build_data_plane(ports: Ports, store: LogStore, control: ControlPlane) -> Da
         assignments,
         moves,
         roles,
-        SyncedTopics(control.registrations, replicas, jobs, roles.due.wait_all_told),
+        SyncedTopics(control.registrations, replicas, jobs, roles.due.wait_all_told, ports.threads.sync),
         isr,
         Maintenance(config, replicas, driver, jobs, store, clock, ports.threads.upkeep),
     )

@@ -13,18 +13,15 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Final, Protocol
+from typing import Protocol
 
 from minikafka.broker.clock import Clock
 from minikafka.broker.partition import Partition
-from minikafka.broker.threads import RunInThread
+from minikafka.broker.threads import FIRST_PAUSE_S, LAST_PAUSE_S, RunInThread, run_job
 from minikafka.net.tasks import TaskOwner
 from minikafka.replication.replica_effects import Cut, Restart
 from minikafka.storage.errors import StorageFailure
 from minikafka.storage.log import CutJob, FlushJob, Log
-
-FIRST_PAUSE_S: Final = 0.1
-LAST_PAUSE_S: Final = 5.0
 
 
 class JobEvents(Protocol):
@@ -190,13 +187,7 @@ class LogJobs:
         self.events.on_synced(partition)
 
     async def _run_job(self, job: FlushJob | CutJob) -> None:
-        """Again, in growing pauses, while the process is short of descriptors or memory: that is no broken disk."""
-        await self._run_in_thread(job.run)
-        pause_s = FIRST_PAUSE_S
-        while job.must_repeat and not self._is_closed:
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, LAST_PAUSE_S)
-            await self._run_in_thread(job.run)
+        await run_job(self._run_in_thread, job, lambda: self._is_closed)
 
     @staticmethod
     def _is_trivial(partition: Partition, cut: Cut | Restart) -> bool:

@@ -28,7 +28,7 @@ from minikafka.broker.logs import one_line
 from minikafka.broker.ports import Ports
 from minikafka.broker.services import build_parts
 from minikafka.broker.supervision import supervised
-from minikafka.broker.threads import Threads
+from minikafka.broker.threads import Threads, run_job
 from minikafka.broker.timers import Timers
 from minikafka.config import BrokerConfig
 from minikafka.config.node import CONTROLLER
@@ -256,12 +256,27 @@ class Node:
         failure = directory.failure
         if not self._is_made or failure is None:
             return  # it cannot be made, and says why
-        self.control_plane.registrations.forget(directory)
         if METADATA_PARTITION in directory.logs or not self.store.online:
+            self.control_plane.registrations.forget(directory)  # nobody is served any more
             self._on_fatal(failure)
             return
+        self.tasks.start(self._forget_directory(directory), f"forget-{directory.path}")
         self.data_plane.roles.take_offline(directory)
         self.control_plane.lifecycle.nudge()
+
+    async def _forget_directory(self, directory: LogDir) -> None:
+        """In threads: a broken disk may take long to say so."""
+        registrations, done = self.control_plane.registrations, False
+        try:
+            for_it = registrations.prepare_forget(directory)
+            await run_job(self.threads.upkeep, for_it)
+            for_others = registrations.complete_forget(for_it)
+            await run_job(self.threads.sync, for_others)
+            registrations.complete(for_others)
+            done = True
+        finally:
+            if not done:  # the node stops meanwhile
+                registrations.forget(directory)
 
     def _on_fatal(self, error: BaseException) -> None:
         """Nothing good can come of going on: the process ends, and the cluster heals around it."""

@@ -8,16 +8,42 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 T = TypeVar("T")
 
 RunInThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 """One purpose, as it is handed to whoever has it: ``threads.sync``, for example."""
 
+FIRST_PAUSE_S: Final = 0.1
+LAST_PAUSE_S: Final = 5.0
+
 SYNC_THREADS: Final = 8  # a file system takes syncs of several files together
 READ_THREADS: Final = 4
 UPKEEP_THREADS: Final = 2
+
+
+class Job(Protocol):
+    """What may be run again where it met a limit of the process or the machine: that is no broken disk."""
+
+    @property
+    def must_repeat(self) -> bool:
+        """It met one."""
+        ...
+
+    def run(self) -> None:
+        """In any thread. Nothing is raised."""
+        ...
+
+
+async def run_job(run_in_thread: RunInThread, job: Job, is_given_up: Callable[[], bool] = lambda: False) -> None:
+    """Run it until it need not be repeated, in growing pauses."""
+    await run_in_thread(job.run)
+    pause_s = FIRST_PAUSE_S
+    while job.must_repeat and not is_given_up():
+        await asyncio.sleep(pause_s)
+        pause_s = min(2 * pause_s, LAST_PAUSE_S)
+        await run_in_thread(job.run)
 
 
 class Pool(ThreadPoolExecutor):

@@ -87,6 +87,15 @@ class DirectoryCheckpoints:
         self._high_watermarks.replace(self.high_watermarks)
         return CheckpointJob(self._store)
 
+    def prepare_forget(self, where: TopicPartition, logs: Logs) -> Callable[[], None]:
+        """A log is about to be made, and inherits nothing: what is recorded of it is gone when this was called."""
+        self.high_watermarks.pop(where, None)
+        if not any(file.mentions(where) for file in self._files):
+            return _nothing
+        assert where not in logs
+        self.prepare(logs, {})
+        return self._store
+
     def prepare_cut(self, where: TopicPartition, floor: int) -> Callable[[], None]:
         """A log is about to be cut at ``floor`` or above: what is recorded of it falls to that when this is called."""
         if floor < self.high_watermarks.get(where, floor):
@@ -109,10 +118,6 @@ class DirectoryCheckpoints:
         """Those that were here when a recovery point or a high watermark was last written."""
         return {*self.recovery_points, *self.high_watermarks}
 
-    def mentions(self, where: TopicPartition) -> bool:
-        """True when something is recorded of the partition."""
-        return any(file.mentions(where) for file in self._files)
-
     def _store(self) -> None:
         for file in self._files:
             file.store()
@@ -122,6 +127,10 @@ class DirectoryCheckpoints:
         self._log_starts.replace(
             {where: start for where, log in logs.items() if (start := _uncut(log, log.log_start_offset)) > 0}
         )
+
+
+def _nothing() -> None:
+    """Nothing is recorded."""
 
 
 def _uncut(log: Log, offset: int) -> int:

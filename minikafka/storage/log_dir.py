@@ -205,9 +205,10 @@ class LogDir:
         """
         jobs = [log.prepare_flush() for log in self.logs.values()]
         self._disk.run_all([job.run for job in jobs])
-        for job in jobs:
+        for log, job in zip(self.logs.values(), jobs, strict=True):
             if job.error is not None:
                 raise job.error
+            log.complete_flush(job)
         self._disk.fsync_dir(self.path)
 
     def open_log(
@@ -286,11 +287,14 @@ class LogDir:
     def _prepare_log(self, where: TopicPartition, topic_id: UUID, config: LogConfig, directory: str) -> NewLog:
         if self.failure is not None:
             raise self.failure
-        self._forget_checkpoints(where)
-        return NewLog(self, where, directory, partial(self._make_files, where, topic_id, config, directory))
+        forget = self._checkpoints.prepare_forget(where, self.logs)
+        return NewLog(self, where, directory, partial(self._make_files, forget, where, topic_id, config, directory))
 
-    def _make_files(self, where: TopicPartition, topic_id: UUID, config: LogConfig, directory: str) -> Log:
+    def _make_files(
+        self, forget: Callable[[], None], where: TopicPartition, topic_id: UUID, config: LogConfig, directory: str
+    ) -> Log:
         """In any thread: nothing of the directory's is touched."""
+        forget()
         self._disk.mkdir(directory)
         write_topic_id(self._disk, directory, topic_id)
         return self.open_log(
@@ -480,11 +484,6 @@ class LogDir:
         """Go offline if the job failed, unless the process was merely short of something: the next one will do."""
         if job.error is not None and not is_passing(job.error):
             self.fail(StorageFailure(f"could not write checkpoints in {self.path}: {job.error}"))
-
-    def _forget_checkpoints(self, where: TopicPartition) -> None:
-        self.high_watermarks.pop(where, None)
-        if self._checkpoints.mentions(where):
-            self.write_checkpoints({})
 
     # -- stopping ---------------------------------------------------------------------------------------------------
 

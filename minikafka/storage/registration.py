@@ -15,8 +15,9 @@ may be missing, damaged, or not be told to be its own. So one bad file costs one
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Final
 from uuid import UUID
 
@@ -25,16 +26,17 @@ import structlog
 from minikafka.model import CLUSTER_METADATA_TOPIC, NO_EPOCH, ZERO_TOPIC_ID
 from minikafka.storage.damage import remove_torn_mark
 from minikafka.storage.disk import Disk
-from minikafka.storage.errors import StorageFailure
+from minikafka.storage.errors import StorageFailure, is_passing
 from minikafka.storage.log import Log
 from minikafka.storage.log_dir import LogDir
 from minikafka.storage.log_store import LogStore
 from minikafka.storage.registration_file import (
     REGISTRATION_FILE,
     Registration,
+    format_registration,
     read_registration,
-    write_registration,
 )
+from minikafka.storage.small_file import SmallFile
 
 log = structlog.get_logger(__name__)
 
@@ -42,6 +44,39 @@ ANYTHING_LOST: Final = -2
 """Instead of an epoch: not even what was synced is sure to be there (-1: only that is)."""
 NOT_FORGOTTEN: Final = UUID(int=1)
 """No directory's id, so that a start misses it: a directory failed and kept its registration."""
+
+
+class RecordJob:
+    """Tells the disk what changed of the registration. ``run`` it in any thread, then complete it on the loop."""
+
+    def __init__(self, parts: Iterable[tuple[LogDir, Callable[[], None]]]) -> None:
+        self._parts = deque(parts)  # that are not done
+        self._failed: list[tuple[LogDir, OSError]] = []
+        self._shortage: OSError | None = None
+
+    @property
+    def must_repeat(self) -> bool:
+        """True when it ran into a limit of the process or the machine: run it again, some time later."""
+        return bool(self._parts)
+
+    def run(self) -> None:
+        """Durable on return, but in directories that refused. Nothing is raised."""
+        while self._parts:
+            directory, act = self._parts[0]
+            try:
+                act()
+            except OSError as error:
+                if is_passing(error):
+                    self._shortage = error
+                    return
+                self._failed.append((directory, error))
+            self._parts.popleft()
+
+    def refused(self) -> list[tuple[LogDir, OSError]]:
+        """Directories in which it is not durable."""
+        short = self._shortage
+        assert short is not None or not self._parts, "it has run"
+        return [*self._failed, *((directory, short) for directory, _act in self._parts if short is not None)]
 
 
 class Registrations:
@@ -60,6 +95,8 @@ class Registrations:
         self._store = store
         self._boot_id = boot_id
         self._written: Registration | None = None  # by this process
+        self._version = 0  # of that
+        self._files = {one: SmallFile(disk, f"{one.path}/{REGISTRATION_FILE}") for one in store.directories}
         self._paths_before: Mapping[str, UUID] = {}
         self._behind: list[LogDir] = []  # of an older registration than others
         self.recorded_broker_epoch = NO_EPOCH
@@ -107,28 +144,54 @@ class Registrations:
     def _replicas(self) -> list[Log]:
         return [log_ for log_ in self._store if log_.topic_partition.topic != CLUSTER_METADATA_TOPIC]
 
-    def write(self, broker_epoch: int) -> None:
-        """The controller has registered this process. Durable on return; a directory that refuses goes offline."""
+    def prepare_write(self, broker_epoch: int) -> RecordJob:
+        """The controller has registered this process: what to ``run`` in a thread before it acts as registered."""
         online = self.online_directories()
-        self._record(Registration(broker_epoch, self._boot_id, online, self._sorted_topics(), self._paths(online)))
+        paths = self._paths(online)
+        parts = self._record(Registration(broker_epoch, self._boot_id, online, self._sorted_topics(), paths))
+        for directory in self._store.online:
+            for log_ in directory.logs.values():
+                if log_.was_torn:
+                    parts.append((directory, partial(remove_torn_mark, self._disk, log_.directory)))
+        return RecordJob(parts)
+
+    def complete_write(self, job: RecordJob, broker_epoch: int) -> None:
+        """It has run. A directory that refused goes offline."""
         self.previous_broker_epoch = self.recorded_broker_epoch = broker_epoch
         self._behind = []
         for log_ in self._replicas():
-            if log_.was_torn:
-                log_.was_torn = False
-                remove_torn_mark(self._disk, log_.directory)
+            log_.was_torn = False
+        self.complete(job)
 
-    def claim(self, synced_topics: frozenset[UUID]) -> None:
-        """From now on these are the topics of which nothing can be lost with power. Durable on return, as above.
+    def write(self, broker_epoch: int) -> None:
+        """The same, here and now."""
+        job = self.prepare_write(broker_epoch)
+        job.run()
+        self.complete_write(job, broker_epoch)
+
+    def prepare_claim(self, synced_topics: frozenset[UUID]) -> RecordJob:
+        """From now on these are the topics of which nothing can be lost with power. ``run`` it, then complete it.
 
         Of a topic that is new here every record in the logs must be synced; one that is left out may hold such that
-        are not from here on.
+        are not once it has run.
         """
         assert self._written is not None, "roles are taken up by those who registered"
-        if synced_topics != self.synced_topics:
-            self.synced_topics = synced_topics
-            # The directories stay, also one that failed meanwhile: it must be missed at the next start.
-            self._record(self._written._replace(synced=self._sorted_topics()))
+        if synced_topics == self.synced_topics:
+            return RecordJob(())
+        self.synced_topics = synced_topics
+        # The directories stay, also one that failed meanwhile: it must be missed at the next start.
+        return RecordJob(self._record(self._written._replace(synced=self._sorted_topics())))
+
+    def claim(self, synced_topics: frozenset[UUID]) -> None:
+        """The same, here and now."""
+        job = self.prepare_claim(synced_topics)
+        job.run()
+        self.complete(job)
+
+    def complete(self, job: RecordJob) -> None:
+        """It has run. A directory that refused goes offline; so do all where it was short of something to the end."""
+        for directory, error in job.refused():
+            directory.fail(StorageFailure(f"could not write {REGISTRATION_FILE} in {directory.path}: {error}"))
 
     def _paths(self, online: tuple[UUID, ...]) -> dict[str, UUID]:
         """Of all directories. One that is offline stays known by what was recorded before."""
@@ -142,32 +205,40 @@ class Registrations:
     def _sorted_topics(self) -> tuple[UUID, ...]:
         return tuple(sorted(self.synced_topics))
 
-    def _record(self, registration: Registration) -> None:
+    def _record(self, registration: Registration) -> list[tuple[LogDir, Callable[[], None]]]:
         self._written = registration
-        for directory in self._store.online:
-            try:
-                write_registration(self._disk, directory.path, registration)
-            except OSError as error:
-                directory.fail(StorageFailure(f"could not write {REGISTRATION_FILE} in {directory.path}: {error}"))
+        self._version += 1
+        content = format_registration(registration)
+        return [(one, partial(self._files[one].store, self._version, content)) for one in self._store.online]
 
-    def forget(self, directory: LogDir) -> None:
+    def prepare_forget(self, directory: LogDir) -> RecordJob:
         """The directory failed: what its kernel still shows may not be on its disk, whatever a later start finds.
 
-        A directory that does not let its file go is remembered in the others.
+        ``run`` it in a thread, then :meth:`complete_forget`.
         """
-        path = f"{directory.path}/{REGISTRATION_FILE}"
-        try:
-            self._disk.unlink(path)
-            self._disk.fsync_dir(directory.path)
-        except OSError as error:
+        return RecordJob([(directory, self._files[directory].remove)])
+
+    def complete_forget(self, job: RecordJob) -> RecordJob:
+        """It has run. What to run, and complete, then: a directory that keeps its file is remembered in the others."""
+        refused = job.refused()
+        for directory, error in refused:
             log.error(
                 "registration not removed",
-                path=path,
+                path=f"{directory.path}/{REGISTRATION_FILE}",
                 why=str(error),
                 remedy="remove the file before this node is started again: records in this directory may be lost",
             )
-            if self._written is not None:
-                self._record(self._written._replace(directories=(*self._written.directories, NOT_FORGOTTEN)))
+        if not refused or self._written is None:
+            return RecordJob(())
+        return RecordJob(self._record(self._written._replace(directories=(*self._written.directories, NOT_FORGOTTEN))))
+
+    def forget(self, directory: LogDir) -> None:
+        """The same, here and now."""
+        for_it = self.prepare_forget(directory)
+        for_it.run()
+        for_others = self.complete_forget(for_it)
+        for_others.run()
+        self.complete(for_others)
 
     def online_directories(self) -> tuple[UUID, ...]:
         """Ids of the directories that work (KIP-858)."""

@@ -67,6 +67,11 @@ def _paths(text: str) -> dict[str, UUID]:
 
 def write_registration(disk: Disk, directory: str, registration: Registration) -> None:
     """Record it durably; OSError when the disk refuses."""
+    replace_file(disk, f"{directory}/{REGISTRATION_FILE}", format_registration(registration))
+
+
+def format_registration(registration: Registration) -> bytes:
+    """The content of the file."""
     text = (
         "#\n"
         f"boot.id={registration.boot_id or ''}\n"
@@ -76,4 +81,4 @@ def write_registration(disk: Disk, directory: str, registration: Registration) -
         f"synced.topics={','.join(map(format_uuid, registration.synced))}\n"
         f"version={REGISTRATION_VERSION}\n"
     )
-    replace_file(disk, f"{directory}/{REGISTRATION_FILE}", text.encode())
+    return text.encode()

@@ -10,9 +10,13 @@ from __future__ import annotations
 from itertools import count
 from os.path import dirname
 from threading import Lock
+from typing import Final
 
 from minikafka.storage.aside import TEMPORARY_SUFFIX, take_place
 from minikafka.storage.disk import Disk
+
+REMOVED: Final = 2**63
+"""Instead of a version: no other one is newer."""
 
 
 class SmallFile:
@@ -43,6 +47,13 @@ class SmallFile:
             self._disk.unlink(temporary)
         self._disk.fsync_dir(dirname(self.path))
         self.durable_version = max(self.durable_version, version)
+
+    def remove(self) -> None:
+        """The file goes, durably, and no version takes its place any more. OSError when the disk refuses."""
+        with self._renaming:
+            self._named_version = REMOVED
+            self._disk.unlink(self.path)
+        self._disk.fsync_dir(dirname(self.path))
 
     def _take_place(self, temporary: str, version: int) -> bool:
         with self._renaming:

@@ -121,9 +121,12 @@ def the_mark_of_an_orderly_stop_stays(disk: Any, directory: str) -> None:
     """A crash after a later start is taken for an orderly stop."""
 
 
-@SUITE.replaces(LogDir, "_forget_checkpoints", seed=103)
-def a_topic_inherits_the_checkpoints_of_its_name(directory: LogDir, where: Any) -> None:
+@SUITE.replaces(DirectoryCheckpoints, "prepare_forget", seed=103)
+def a_topic_inherits_the_checkpoints_of_its_name(
+    checkpoints: DirectoryCheckpoints, where: Any, logs: Any
+) -> Callable[[], None]:
     """A topic that is made again begins with the offsets of the deleted one."""
+    return lambda: None
 
 
 @SUITE.replaces(LeaderEpochCache, "prepare_store", seed=88)

@@ -16,6 +16,7 @@ import structlog
 from minikafka.broker.backoff import Backoff
 from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.logs import one_line
+from minikafka.broker.threads import RunInThread, run_job
 from minikafka.config import BrokerConfig
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.controller.commands import (
@@ -46,6 +47,7 @@ class Lifecycle:
         metadata_offset: Callable[[], int],
         rng: random.Random,
         registrations: Registrations,
+        run_in_thread: RunInThread,
     ) -> None:
         self._config = config
         self._cluster_id = cluster_id
@@ -55,6 +57,7 @@ class Lifecycle:
         self._metadata_offset = metadata_offset
         self._rng = rng
         self._registrations = registrations
+        self._run_in_thread = run_in_thread
         self._wants_shutdown = False
         self._nudge = asyncio.Event()
         self.broker_epoch = -1
@@ -121,7 +124,9 @@ class Lifecycle:
                 log.debug("controller not reached", why=one_line(error))
             else:
                 # Before anything is written as this registration: else a start after a crash would claim too much.
-                self._registrations.write(answer.broker_epoch)
+                job = self._registrations.prepare_write(answer.broker_epoch)
+                await run_job(self._run_in_thread, job)
+                self._registrations.complete_write(job, answer.broker_epoch)
                 self.broker_epoch = answer.broker_epoch
                 self.is_fenced = True
                 log.info("registered", broker_epoch=self.broker_epoch)

@@ -2,7 +2,9 @@
 
 Such a topic's records are synced before they count, but for those from before the setting was made. So this syncs the
 logs when it has been, and only then claims the topic in the ``registration`` file, which tells the next process, and by
-it the controller. A claim is given up, durably, before the first record is appended that may count unsynced.
+it the controller. A claim is given up, durably, before the first record is appended that may count unsynced: on the
+loop, for nothing may be appended meanwhile. It costs a sync of a small file in each log directory, when somebody takes
+the setting away. The claim on a deleted topic, which has no records to lose, goes in a thread, as all claims are made.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from uuid import UUID
 
 from minikafka.broker.log_jobs import LogJobs
 from minikafka.broker.replicas import Replicas
+from minikafka.broker.threads import RunInThread, run_job
 from minikafka.config import TopicConfig
 from minikafka.metadata.delta import MetadataDelta
 from minikafka.metadata.image import MetadataImage
@@ -31,12 +34,14 @@ class SyncedTopics:
         replicas: Replicas,
         jobs: LogJobs,
         wait_all_told: Callable[[], Awaitable[None]],
+        run_in_thread: RunInThread,
     ) -> None:
         """``wait_all_told``: until all replicas that metadata places here are among ``replicas``, with its settings."""
         self._registrations = registrations
         self._replicas = replicas
         self._jobs = jobs
         self._wait_all_told = wait_all_told
+        self._run_in_thread = run_in_thread
         self._wanted: frozenset[UUID] = frozenset()
         self._has_begun = False
         self._changed = asyncio.Event()
@@ -53,7 +58,8 @@ class SyncedTopics:
 
     def _apply(self, image: MetadataImage) -> None:
         self._wanted = _synced_topics(image)
-        self._registrations.claim(self._registrations.synced_topics & self._wanted)
+        given_up = {topic.topic_id for topic in image.topics() if topic.topic_id not in self._wanted}
+        self._registrations.claim(self._registrations.synced_topics - given_up)
         self._changed.set()
 
     async def run(self) -> None:
@@ -64,10 +70,15 @@ class SyncedTopics:
             self._changed.clear()
             try:
                 synced = await self._synced(self._wanted - self._registrations.synced_topics)
-                self._registrations.claim(self._registrations.synced_topics | (synced & self._wanted))
+                await self._claim((self._registrations.synced_topics | synced) & self._wanted)
             except OSError:
                 self._changed.set()
                 raise
+
+    async def _claim(self, topics: frozenset[UUID]) -> None:
+        job = self._registrations.prepare_claim(topics)
+        await run_job(self._run_in_thread, job)
+        self._registrations.complete(job)
 
     async def _synced(self, topics: frozenset[UUID]) -> frozenset[UUID]:
         """Those of ``topics`` whose logs could be synced."""

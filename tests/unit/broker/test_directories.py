@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from broker_node import Cluster, FailingDisk, HastyDisk, create_topic, eventuall
 from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode
 from minikafka.model import NO_NODE, TopicPartition
+from minikafka.records.batch import Buffer
 from minikafka.replication.replica_condition import Condition
 from minikafka.storage.errors import StorageFailure
 from minikafka.storage.log_dir import LogDir
@@ -208,6 +210,40 @@ async def test_a_directory_fails_and_the_other_goes_on(start_node: StartNode, tm
     assert [result.error_code for result in answer.results] == [0, ErrorCode.KAFKA_STORAGE_ERROR]
     await create_topic(node, "another", 2)
     assert not (tmp_path / "two/another-0").exists()
+
+
+class WatchedDisk(FailingDisk):
+    """Notes in which threads the registration is written and removed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.threads: dict[str, set[bool]] = {"write": set(), "unlink": set()}
+
+    def _note(self, operation: str, path: str) -> None:
+        if os.path.basename(path).startswith("registration"):
+            self.threads[operation].add(threading.current_thread() is threading.main_thread())
+
+    def _write(self, path: str, data: Buffer, *, durable: bool) -> None:
+        self._note("write", path)
+        super()._write(path, data, durable=durable)
+
+    def unlink(self, path: str) -> None:
+        self._note("unlink", path)
+        super().unlink(path)
+
+
+@pytest.mark.spec("P6", "R12")
+async def test_a_registration_is_written_and_forgotten_in_threads(start_node: StartNode, tmp_path: Path) -> None:
+    """A slow disk, or a broken one, holds up nobody else."""
+    disk = WatchedDisk()
+    node = await start_node(log_dirs=two(tmp_path), disk=disk)
+    await create_topic(node, "orders", flush_messages=1)
+    registrations = node.control_plane.registrations
+    await eventually(lambda: registrations.synced_topics, "the topic to be claimed")
+    node.store.directories[1].fail(StorageFailure("EIO"))
+    await eventually(lambda: disk.threads["unlink"], "the registration to go")
+    assert disk.threads == {"write": {False}, "unlink": {False}}
+    await eventually(lambda: not (tmp_path / "two/registration").exists(), "the file to go")
 
 
 @pytest.mark.spec("A5", "R12")

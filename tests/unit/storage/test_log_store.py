@@ -284,6 +284,35 @@ def test_a_shortage_while_a_log_is_made_leaves_nothing_and_ends(
     assert append(store.create(A, TOPIC_ID, LogConfig()), b"x").base_offset == 0
 
 
+def test_what_a_start_after_a_kill_has_synced_counts_as_durable(open_store: OpenStore) -> None:
+    killed = open_store()
+    log = killed.create(A, TOPIC_ID, LogConfig(segment_bytes=200))
+    for value in (b"x" * 99, b"y" * 99, b"z"):
+        append(log, value)
+    assert log.recovery_point == 0
+    killed.abandon()
+    again = open_store().get(A)
+    assert again is not None
+    assert again.recovery_point == again.log_end_offset == 3
+    assert not again.flush_due(NOW_MS)
+
+
+def test_what_is_recorded_of_a_former_log_goes_with_the_files_that_are_made(
+    open_store: OpenStore, disk: OsDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the same thread: no sync on the loop."""
+    store = open_store()
+    append(store.create(A, TOPIC_ID, LogConfig()), b"x")
+    store.write_checkpoints({A: 1})
+    store.delete(A)
+    with monkeypatch.context() as patch:
+        patch.setattr(disk, "fsync_path", lambda path: pytest.fail(f"{path} is synced"))
+        job = store.prepare_create(A, TOPIC_ID, LogConfig())
+    job.run()
+    store.complete_create(job)
+    assert "a 0" not in Path(store.directories[0].path, "replication-offset-checkpoint").read_text()
+
+
 def test_new_logs_go_where_there_are_fewest(open_store: OpenStore) -> None:
     store = open_store("d", "e", "f")
     for at in range(9):

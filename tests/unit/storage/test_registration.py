@@ -233,6 +233,44 @@ def test_directories_may_be_added_moved_and_taken_away(tmp_path: Path) -> None:
     assert len(machine.start().online_directories()) == 2
 
 
+@pytest.mark.spec("P6")
+def test_a_shortage_while_it_is_recorded_is_no_broken_disk(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    registrations = machine.start()
+    job = registrations.prepare_write(41)
+
+    def short(_self: OsDisk, path: str, _data: object) -> None:
+        raise OSError(errno.EMFILE, "too many open files", path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(OsDisk, "write_bytes", short)
+        job.run()
+    assert job.must_repeat
+    assert registrations.previous_broker_epoch == ANYTHING_LOST
+    job.run()
+    assert not job.must_repeat
+    registrations.complete_write(job, 41)
+    assert machine.store.online == machine.store.directories
+    machine.kill()
+    assert machine.start().previous_broker_epoch == 41
+
+
+@pytest.mark.spec("P2")
+def test_what_is_still_being_recorded_does_not_bring_back_what_was_forgotten(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, directories=2)
+    registrations = machine.start()
+    registrations.write(41)
+    late = registrations.prepare_claim(frozenset({UUID(int=7)}))
+    failed = machine.store.directories[1]
+    failed.fail(StorageFailure("gone"))
+    registrations.forget(failed)
+    late.run()
+    registrations.complete(late)
+    assert read_registration(DISK, machine.paths[1]) is None
+    found = read_registration(DISK, machine.paths[0])
+    assert found is not None
+    assert found.synced == (UUID(int=7),)
+
+
 @pytest.mark.spec("P2")
 def test_topics_that_lose_nothing_with_power_are_remembered(machine: Machine) -> None:
     registrations = machine.start()

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Any, cast
 from uuid import UUID
 
@@ -24,7 +25,7 @@ from minikafka.metadata.controller.commands import (
 )
 from minikafka.model import Endpoint
 from minikafka.net.channel import ChannelClosedError
-from minikafka.storage.registration import Registrations
+from minikafka.storage.registration import RecordJob, Registrations
 
 
 class Script:
@@ -63,7 +64,10 @@ class Files:
         self.synced_topics = frozenset({UUID(int=9)})
         self.failed: tuple[UUID, ...] = ()
 
-    def write(self, broker_epoch: int) -> None:
+    def prepare_write(self, broker_epoch: int) -> RecordJob:
+        return RecordJob(())
+
+    def complete_write(self, _job: RecordJob, broker_epoch: int) -> None:
         self.previous_broker_epoch = broker_epoch
 
     def online_directories(self) -> tuple[UUID, ...]:
@@ -91,6 +95,7 @@ class Broker:
             lambda: 77,
             random.Random(1),
             cast(Registrations, files),
+            partial(asyncio.get_running_loop().run_in_executor, None),
         )
         self.fatal: list[KafkaError] = []
         self.registered = 0

@@ -15,7 +15,7 @@ from minikafka.metadata.controller.commands import (
     ConfigOperation,
     IncrementalAlterConfigs,
 )
-from minikafka.storage.registration import Registrations
+from minikafka.storage.registration import RecordJob, Registrations
 
 Dial = Any
 
@@ -39,13 +39,13 @@ async def test_a_topic_is_claimed_once_its_older_records_are_synced(
     assert log is not None
     assert log.recovery_point == 0
     claims: list[tuple[bool, int]] = []
-    claim = Registrations.claim
+    claim = Registrations.prepare_claim
 
-    def observed(registrations: Registrations, topics: frozenset[Any]) -> None:
+    def observed(registrations: Registrations, topics: frozenset[Any]) -> RecordJob:
         claims.append((log.topic_id in topics, log.recovery_point))
-        claim(registrations, topics)
+        return claim(registrations, topics)
 
-    monkeypatch.setattr(Registrations, "claim", observed)
+    monkeypatch.setattr(Registrations, "prepare_claim", observed)
     await set_flush_messages(node, "orders", "1")
     await eventually(lambda: log.topic_id in claimed(node), "the topic to be claimed")
     assert claims[-1] == (True, 1)
@@ -59,13 +59,13 @@ async def test_a_claim_is_given_up_before_the_setting_goes(node: Node, monkeypat
     assert log is not None
     await eventually(lambda: log.topic_id in claimed(node), "the topic to be claimed")
     seen: list[int] = []
-    claim = Registrations.claim
+    claim = Registrations.prepare_claim
 
-    def observed(registrations: Registrations, topics: frozenset[Any]) -> None:
+    def observed(registrations: Registrations, topics: frozenset[Any]) -> RecordJob:
         seen.append(log.config.flush_messages)
-        claim(registrations, topics)
+        return claim(registrations, topics)
 
-    monkeypatch.setattr(Registrations, "claim", observed)
+    monkeypatch.setattr(Registrations, "prepare_claim", observed)
     await set_flush_messages(node, "orders", "1000")
     await eventually(lambda: log.config.flush_messages == 1000, "the setting")
     assert seen[0] == 1
