@@ -68,7 +68,7 @@ def build_control_plane(ports: Ports, store: LogStore, advertised: Callable[[], 
         store.abandon()
         raise
     metadata = Metadata(metadata_log)
-    raft = RaftDriver(raft_node, metadata_log, links, ports.clock, ports.tasks, ports.on_fatal)
+    raft = RaftDriver(raft_node, metadata_log, metadata, links, ports.clock, ports.tasks, ports.on_fatal)
     machine = Controller(
         config.node_id, ports.cluster_id, config, ports.rng, replicas_per_broker_max=ports.descriptors.replicas
     )

@@ -108,8 +108,6 @@ class Node:
         """Who hears of what."""
         control, data, absences = self.control_plane, self.data_plane, self.parts.part(Absences)
         raft, controller, lifecycle = control.raft, control.controller, control.lifecycle
-        raft.on_high_watermark = self.metadata.advance
-        raft.on_snapshot_installed = self.metadata.install
         raft.on_became_leader = controller.on_became_leader
         raft.on_lost_leadership = controller.on_lost_leadership
         raft.on_leader_changed = lifecycle.nudge
@@ -138,7 +136,7 @@ class Node:
     async def start(self) -> None:
         """Listen and join the cluster; returns before the node is unfenced. OSError when a port is taken."""
         control, data = self.control_plane, self.data_plane
-        self.metadata.load_latest_snapshot()
+        await self.metadata.load_latest_snapshot()
         for listener in self.listeners:
             await listener.bind()
         await self.listeners.controller.serve()

@@ -7,10 +7,10 @@ number of records, the image before stays as it was.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Mapping, Set
 from dataclasses import dataclass, fields, replace
 from functools import singledispatchmethod
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, Generic, TypeVar
 from uuid import UUID
 
 from minikafka.metadata.codec import MalformedError
@@ -32,35 +32,11 @@ from minikafka.metadata.records import (
     UnknownRecordError,
     UnregisterBrokerRecord,
 )
-from minikafka.model import NO_EPOCH, UNASSIGNED_DIRECTORY, OffsetAndEpoch, TopicPartition
+from minikafka.model import NO_EPOCH, OffsetAndEpoch, TopicPartition
 
 K = TypeVar("K")
 V = TypeVar("V")
-
-
-class PartitionDelta(NamedTuple):
-    """A partition that was created (``before`` is None) or changed."""
-
-    where: TopicPartition
-    before: PartitionImage | None
-    after: PartitionImage
-
-    @property
-    def added_replicas(self) -> tuple[int, ...]:
-        """Brokers that now have a replica."""
-        known = self.before.replicas if self.before is not None else ()
-        return tuple(replica for replica in self.after.replicas if replica not in known)
-
-    @property
-    def removed_replicas(self) -> tuple[int, ...]:
-        """Brokers that no longer have one: theirs is to be deleted (row A3)."""
-        known = self.before.replicas if self.before is not None else ()
-        return tuple(replica for replica in known if replica not in self.after.replicas)
-
-    def has_moved(self, replica: int) -> bool:
-        """The replica is said to be in another log directory than before (KIP-858)."""
-        before = UNASSIGNED_DIRECTORY if self.before is None else self.before.directory_of(replica)
-        return before != self.after.directory_of(replica)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +50,8 @@ class MetadataDelta:
     created_topics: frozenset[str] = frozenset()
     deleted_topics: tuple[TopicImage, ...] = ()
     """As they were before, with the id that went."""
-    partitions: frozenset[TopicPartition] = frozenset()
-    """Partitions created or changed; those of deleted topics are not among them."""
+    partitions: Set[TopicPartition] = frozenset()
+    """Partitions created or changed, in order; those of deleted topics are not among them."""
     configs: frozenset[ConfigResource] = frozenset()
     """Resources with a value set or removed; those of deleted topics are not among them."""
 
@@ -83,14 +59,6 @@ class MetadataDelta:
     def is_empty(self) -> bool:
         """True when there is nothing to act on."""
         return not (self.brokers or self.created_topics or self.deleted_topics or self.partitions or self.configs)
-
-    def partition_changes(self) -> Iterator[PartitionDelta]:
-        """Every partition of ``partitions`` with what it was, in order."""
-        for where in sorted(self.partitions):
-            before = None if where.topic in self.created_topics else self.before.partition(where)
-            after = self.after.partition(where)
-            assert after is not None
-            yield PartitionDelta(where, before, after)
 
 
 def apply_records(
@@ -101,8 +69,8 @@ def apply_records(
     Raises MalformedError when a record does not fit the image (an unknown topic or broker): the log is damaged.
     """
     builder = _replayed(image, records)
-    after = builder.build(last)
-    return after, difference(image, after, builder.touched_topics, builder.touched_configs)
+    delta = _exhausted(builder.finish(last))
+    return delta.after, delta
 
 
 def replay_records(image: MetadataImage, records: Iterable[Record], last: OffsetAndEpoch) -> MetadataImage:
@@ -118,23 +86,30 @@ def _replayed(image: MetadataImage, records: Iterable[Record]) -> ImageBuilder:
     return builder
 
 
-def difference(
+def difference(before: MetadataImage, after: MetadataImage) -> MetadataDelta:
+    """What differs between two images."""
+    return _exhausted(differences(before, after))
+
+
+def differences(
     before: MetadataImage,
     after: MetadataImage,
     topics: Iterable[str] | None = None,
     configs: Iterable[ConfigResource] | None = None,
-) -> MetadataDelta:
+) -> Generator[None, None, MetadataDelta]:
     """What differs between two images, looking only at the given topics and resources (default: at all of them).
 
-    A node that loads a snapshot has no records to tell it; it compares its old image with the new one.
+    A node that loads a snapshot has no records to tell it; it compares its old image with the new one. That may take
+    long: a generator, for who does something else between two topics.
     """
     names = set(before.topics_by_name) | set(after.topics_by_name) if topics is None else set(topics)
     resources = set(before.configs) | set(after.configs) if configs is None else set(configs)
     brokers = set(before.brokers) | set(after.brokers) if before.brokers is not after.brokers else set()
     created: set[str] = set()
     deleted: list[TopicImage] = []
-    partitions: set[TopicPartition] = set()
-    for name in names:
+    partitions: dict[TopicPartition, None] = {}  # an ordered set
+    for name in sorted(names):
+        yield
         old, new = before.topic(name), after.topic(name)
         if old is new:
             continue
@@ -144,25 +119,34 @@ def difference(
         if new is not None:
             if old is None:
                 created.add(name)
-            partitions |= _changed_partitions(old, new)
+            partitions.update(dict.fromkeys(_changed_partitions(old, new)))
     return MetadataDelta(
         before,
         after,
         brokers=frozenset(i for i in brokers if before.brokers.get(i) != after.brokers.get(i)),
         created_topics=frozenset(created),
-        deleted_topics=tuple(sorted(deleted, key=lambda topic: topic.name)),
-        partitions=frozenset(partitions),
+        deleted_topics=tuple(deleted),
+        partitions=partitions.keys(),
         configs=frozenset(r for r in resources if _exists(after, r) and before.config_of(r) != after.config_of(r)),
     )
 
 
-def _changed_partitions(old: TopicImage | None, new: TopicImage) -> set[TopicPartition]:
+def _exhausted(steps: Generator[None, None, T]) -> T:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
+def _changed_partitions(old: TopicImage | None, new: TopicImage) -> list[TopicPartition]:
     known = old.partitions if old is not None else {}
-    return {
+    return [
         TopicPartition(new.name, index)
-        for index, now in new.partitions.items()
+        for index, now in sorted(new.partitions.items())
         if (before := known.get(index)) is not now and before != now
-    }
+    ]
 
 
 def _exists(image: MetadataImage, resource: ConfigResource) -> bool:
@@ -199,6 +183,10 @@ class ImageBuilder:
         self._next_producer_id = image.next_producer_id
         self.touched_topics: set[str] = set()
         self.touched_configs: set[ConfigResource] = set()
+
+    def finish(self, last: OffsetAndEpoch) -> Generator[None, None, MetadataDelta]:
+        """What the records changed, as :func:`differences` finds it; the builder is done then."""
+        return differences(self._image, self.build(last), self.touched_topics, self.touched_configs)
 
     def build(self, last: OffsetAndEpoch) -> MetadataImage:
         """The image after what was replayed; the builder is done then."""

@@ -128,9 +128,22 @@ class MetadataLife:
 
     def view(self) -> Hashable:
         log = self.log
-        records = list(self.files_.records(log.log_start_offset, log.log_end_offset))
-        snapshot = self.files_.latest_snapshot()
+        records = self.entries(log.log_start_offset, log.log_end_offset)
+        snapshot = self.newest()
         return tuple(records), str(snapshot), tuple(self.votes), log.log_start_offset, log.log_end_offset
+
+    def entries(self, start: int, end: int) -> list[Entry]:
+        """The records that the log has."""
+        return [
+            Entry(batch.next_offset - len(batch.values) + at, batch.leader_epoch, value)
+            for batch in self.files_.batches(start, end)
+            for at, value in enumerate(batch.values)
+        ]
+
+    def newest(self) -> tuple[OffsetAndEpoch, list[bytes]] | None:
+        """The newest snapshot there is."""
+        found: tuple[OffsetAndEpoch, list[bytes]] | None = result_of(self.files_.latest_snapshot())
+        return found
 
     # -- restarts -----------------------------------------------------------------------------------------------------
 
@@ -155,7 +168,7 @@ class MetadataLife:
         return life
 
     def _check_snapshots(self, life: MetadataLife) -> None:
-        found = life.files_.latest_snapshot()
+        found = life.newest()
         if found is not None:
             assert found[0] in self.snapshots, "a snapshot is one that was taken"
             assert found[1] == state_at(found[0].offset), "a snapshot is whole or absent"
@@ -165,10 +178,10 @@ class MetadataLife:
     def _check_records(self, life: MetadataLife, must_end: int) -> None:
         log = life.log
         start, end = log.log_start_offset, log.log_end_offset
-        found = life.files_.latest_snapshot()
+        found = life.newest()
         covered = 0 if found is None else found[0].offset
         expected = [record for record in self.records if start <= record.offset < end]
-        served = [Entry(*record) for record in life.files_.records(start, end)]
+        served = life.entries(start, end)
         assert served == expected, "the records of the log are those that were written"
         assert start == 0 or start <= covered <= end, "what is not in the log is in a snapshot that joins it"
         assert max(covered, end) >= must_end, "what was promised is there"
@@ -185,7 +198,7 @@ class MetadataLife:
         self.high_watermark = min(former.high_watermark, end)
         self.epoch = max(election.epoch, log.latest_epoch, 0)
         self.votes = {election}
-        newest = self.files_.latest_snapshot()
+        newest = self.newest()
         self.snapshots = {} if newest is None else {newest[0]: True}
         self.start = log.log_start_offset
         self.must_repair = must_repair

@@ -150,7 +150,7 @@ INTO_ORDER = {"list", "tuple", "iter", "enumerate", "map", "filter", "zip", "dic
 WITHOUT_ORDER = {"sorted", "set", "frozenset", "any", "all", "sum", "min", "max", "len", "update"}
 
 ORDER_DOES_NOT_MATTER = {
-    "metadata/delta.py": {"names", "partitions"},  # they fill sets, and a tuple that is sorted
+    "metadata/delta.py": {"partitions"},  # they are in a dict
     "replication/leader.py": {"self._isr.committed - {local_id}"},  # numbers
     "storage/log_store.py": {"epochs"},  # numbers
 }

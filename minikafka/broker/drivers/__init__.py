@@ -2,7 +2,8 @@
 
 - ``raft``, ``metadata_log``      the metadata quorum and its files
 - ``metadata_snapshots``          its snapshots, and how their files show that they are whole
-- ``metadata``                    committed records as images and deltas
+- ``commits``                     when committed records are applied, and who is told
+- ``metadata``                    committed records as images and deltas, in portions
 - ``controller``                  the active controller, where this node is it
 - ``controller_client``           how to reach the active controller, wherever it is
 - ``lifecycle``                   this broker's registration, heartbeats and controlled shutdown

@@ -9,10 +9,11 @@ between is of the past. One that could not be opened for want of something, as d
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Final, Protocol
 
 from minikafka.broker.replicas import Replicas
@@ -25,6 +26,8 @@ from minikafka.storage.new_log import NewLog
 
 AT_ONCE: Final = 20
 """Replicas of a portion: to tell one that it leads takes half a millisecond, and to say so in the log as much."""
+PLACED_AT_ONCE: Final = 2_000
+"""Among those that are here, or to be opened."""
 FIRST_PAUSE_S: Final = 0.1
 LAST_PAUSE_S: Final = 5.0
 OPENED_AT_ONCE: Final = 10
@@ -61,6 +64,7 @@ class DueReplicas:
         self._tasks = tasks
         self._run_in_thread = run_in_thread
         self._on_fatal = on_fatal
+        self._noted: deque[Iterator[TopicPartition]] = deque()
         self._here: dict[TopicPartition, None] = {}  # ordered sets
         self._to_open: dict[TopicPartition, None] = {}
         self._again: dict[TopicPartition, None] = {}
@@ -77,11 +81,21 @@ class DueReplicas:
         """Wait until every replica that metadata places here is here, and knows the newest."""
         await self._all_told.wait()
 
-    def note(self, partitions: Iterable[TopicPartition]) -> None:
-        """Metadata says something new of these."""
-        for where in partitions:
-            due = self._to_open if self._replicas.get(where) is None else self._here
-            due[where] = None
+    def note(self, groups: Iterable[Iterable[TopicPartition]]) -> None:
+        """Metadata says something new of these; there may be 100,000, of which few are this node's."""
+        self._noted.append(chain.from_iterable(groups))
+        self._place_portion()
+
+    def _place_portion(self) -> None:
+        left = PLACED_AT_ONCE
+        while left and self._noted:
+            portion = list(islice(self._noted[0], left))
+            for where in portion:
+                due = self._to_open if self._replicas.get(where) is None else self._here
+                due[where] = None
+            if len(portion) < left:
+                self._noted.popleft()
+            left -= len(portion)
 
     def note_again(self, where: TopicPartition) -> None:
         """The replica could not be opened for want of something. It is told again after a pause; pauses grow."""
@@ -96,7 +110,7 @@ class DueReplicas:
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, LAST_PAUSE_S)
             due, self._again = self._again, {}
-            self.note(due)
+            self.note([due])
             self._begin_rest()
             await self.wait_all_told()
         self._is_pausing = False
@@ -108,7 +122,7 @@ class DueReplicas:
             return
         if len(self._to_open) <= OPENED_AT_ONCE:
             self._tell_portion(self._to_open)
-        if self._here or self._to_open:
+        if self._noted or self._here or self._to_open:
             self._begin_rest()
 
     def _begin_rest(self) -> None:
@@ -118,8 +132,9 @@ class DueReplicas:
 
     async def _tell_rest(self) -> None:
         try:
-            while self._here or self._to_open:
+            while self._noted or self._here or self._to_open:
                 await asyncio.sleep(0)
+                self._place_portion()
                 self._tell_portion(self._here)
                 await self._open_portion()
         except Exception as error:

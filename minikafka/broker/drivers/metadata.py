@@ -1,30 +1,37 @@
 """The cluster's metadata as this node has applied it: committed records become an image and a delta to act on.
 
-Subscribers run in the order they subscribed, on the loop, for each batch of committed records. The controller's own
-image runs ahead of this one; whoever serves clients reads only this.
+Subscribers run in the order they subscribed, on the loop, for whole batches of committed records: a command's records
+are one batch, and nobody sees a part of it. The controller's own image runs ahead of this one; whoever serves clients
+reads only this.
+
+A node that comes back may have 100,000 records to apply, which takes more than a second. So it is done in portions,
+and the loop does everything else between two of them. Small batches make a delta together, up to a portion.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Final
 
 import structlog
 
 from minikafka.broker.drivers.metadata_log import MetadataLog
-from minikafka.metadata.delta import MetadataDelta, apply_records, difference
+from minikafka.metadata.delta import ImageBuilder, MetadataDelta, differences
 from minikafka.metadata.image import EMPTY_IMAGE, MetadataImage
 from minikafka.metadata.records import decode_record, encode_record
-from minikafka.metadata.snapshot import load_snapshot, snapshot_records
+from minikafka.metadata.snapshot import snapshot_records
 from minikafka.model import OffsetAndEpoch
 from minikafka.raft import Snapshot
 
 log = structlog.get_logger(__name__)
 
 RECORDS_BETWEEN_SNAPSHOTS: Final = 20_000
+PORTION: Final = 1_000
+"""Steps of one turn: records applied, or topics compared. A record takes some 15 microseconds."""
 
 Subscriber = Callable[[MetadataDelta], None]
+Steps = Generator[None, None, None]
 
 
 class Metadata:
@@ -35,69 +42,81 @@ class Metadata:
         self._subscribers: list[Subscriber] = []
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._applied_offset = 0  # the next offset to apply
+        self._high_watermark = 0
         self._snapshot_offset = 0
+        self._steps: Steps | None = None  # what is being applied
         self.image: MetadataImage = EMPTY_IMAGE
 
     def subscribe(self, subscriber: Subscriber) -> None:
         """Hear of every change from now on."""
         self._subscribers.append(subscriber)
 
-    def load_latest_snapshot(self) -> None:
+    # -- applying ---------------------------------------------------------------------------------------------------
+
+    async def load_latest_snapshot(self) -> None:
         """At start: begin from the newest snapshot, if there is one."""
-        found = self._log.latest_snapshot()
+        found = await self._log.latest_snapshot()
         if found is not None:
             snapshot_id, values = found
             self.install(values, snapshot_id)
+            is_behind = True
+            while is_behind:
+                is_behind = self.apply_portion()
+                await asyncio.sleep(0)
 
     def install(self, values: Sequence[bytes], snapshot_id: OffsetAndEpoch) -> None:
-        """Replace the image by a snapshot's; subscribers hear of the difference."""
-        last = OffsetAndEpoch(snapshot_id.offset - 1, snapshot_id.epoch)
-        image = load_snapshot(map(decode_record, values), last)
-        delta = difference(self.image, image)
+        """From the next portion on, replace the image by a snapshot's; subscribers hear of the difference.
+
+        What was being applied is given up: the snapshot goes beyond it.
+        """
+        self._steps = self._replace(values, snapshot_id)
+
+    def commit(self, high_watermark: int) -> None:
+        """From the next portion on, apply what is committed below ``high_watermark``."""
+        self._high_watermark = max(self._high_watermark, high_watermark)
+
+    def apply_portion(self) -> bool:
+        """Go on applying; False when nothing is left to apply.
+
+        Raises DamagedMetadataLogError; another KafkaError or OSError while the log cannot be read: the next call tries
+        it again.
+        """
+        steps, before = self._steps or self._apply(), self._applied_offset
+        self._steps = None
+        for _ in range(PORTION):
+            try:
+                next(steps)
+            except StopIteration:
+                return before < self._applied_offset < self._high_watermark
+        self._steps = steps
+        return True
+
+    def _apply(self) -> Steps:
+        """Whole batches, until they are a portion or all is applied."""
+        builder, records = ImageBuilder(self.image), 0
+        end = OffsetAndEpoch(self._applied_offset, self.image.epoch)
+        for batch in self._log.batches(self._applied_offset, self._high_watermark):
+            for value in batch.values:
+                builder.replay(decode_record(value))
+                records += 1
+                yield
+            end = OffsetAndEpoch(batch.next_offset, batch.leader_epoch if batch.values else end.epoch)
+            if records >= PORTION:
+                break
+        if end.offset > self._applied_offset:
+            delta = yield from builder.finish(end._replace(offset=end.offset - 1))
+            self._applied_offset = end.offset
+            self._publish(delta)
+
+    def _replace(self, values: Sequence[bytes], snapshot_id: OffsetAndEpoch) -> Steps:
+        builder = ImageBuilder(EMPTY_IMAGE)
+        for value in values:
+            builder.replay(decode_record(value))
+            yield
+        after = builder.build(OffsetAndEpoch(snapshot_id.offset - 1, snapshot_id.epoch))
+        delta = yield from differences(self.image, after)
         self._applied_offset = self._snapshot_offset = snapshot_id.offset
         self._publish(delta)
-
-    def advance(self, high_watermark: int) -> None:
-        """Apply what is committed now."""
-        if high_watermark <= self._applied_offset:
-            return
-        records = []
-        last = OffsetAndEpoch(high_watermark - 1, self.image.epoch)
-        for _, epoch, value in self._log.records(self._applied_offset, high_watermark):
-            records.append(decode_record(value))
-            last = OffsetAndEpoch(high_watermark - 1, epoch)
-        self._applied_offset = high_watermark
-        _, delta = apply_records(self.image, records, last)
-        self._publish(delta)
-
-    async def wait_for(self, offset: int) -> None:
-        """Wait until everything below ``offset`` is applied here."""
-        if offset > self._applied_offset:
-            applied: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append((offset, applied))
-            await applied
-
-    @property
-    def applied_offset(self) -> int:
-        """Everything below it is in the image."""
-        return self._applied_offset
-
-    async def maybe_snapshot(self, flushed_offset: int) -> Snapshot | None:
-        """Write a snapshot when enough has happened since the last; to be reported to the quorum machine.
-
-        OSError when the disk refuses; the next call tries again.
-        """
-        offset = self._applied_offset
-        if offset - self._snapshot_offset < RECORDS_BETWEEN_SNAPSHOTS or offset > flushed_offset:
-            return None
-        values = [encode_record(record) for record in snapshot_records(self.image)]
-        before, self._snapshot_offset = self._snapshot_offset, offset
-        try:
-            return await self._log.write_snapshot(OffsetAndEpoch(offset, self._log.epoch_before(offset)), values)
-        except OSError:
-            if self._snapshot_offset == offset:  # or another was installed meanwhile
-                self._snapshot_offset = before
-            raise
 
     def _publish(self, delta: MetadataDelta) -> None:
         self.image = delta.after
@@ -110,3 +129,35 @@ class Metadata:
                     self._waiting.append((offset, applied))
                 elif not applied.done():
                     applied.set_result(None)
+
+    @property
+    def applied_offset(self) -> int:
+        """Everything below it is in the image."""
+        return self._applied_offset
+
+    async def wait_for(self, offset: int) -> None:
+        """Wait until everything below ``offset`` is applied here."""
+        if offset > self._applied_offset:
+            applied: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append((offset, applied))
+            await applied
+
+    # -- snapshots --------------------------------------------------------------------------------------------------
+
+    async def maybe_snapshot(self, flushed_offset: int) -> Snapshot | None:
+        """Write a snapshot when enough has happened since the last; to be reported to the quorum machine.
+
+        OSError when the disk refuses; the next call tries again.
+        """
+        offset, image = self._applied_offset, self.image
+        is_due = offset - self._snapshot_offset >= RECORDS_BETWEEN_SNAPSHOTS and offset <= flushed_offset
+        if not is_due or self._steps is not None:  # the log may begin behind what is applied
+            return None
+        snapshot_id = OffsetAndEpoch(offset, self._log.epoch_before(offset))
+        before, self._snapshot_offset = self._snapshot_offset, offset
+        try:
+            return await self._log.write_snapshot(snapshot_id, map(encode_record, snapshot_records(image)))
+        except OSError:
+            if self._snapshot_offset == offset:  # or another was installed meanwhile
+                self._snapshot_offset = before
+            raise

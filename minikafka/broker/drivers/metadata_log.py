@@ -7,8 +7,8 @@ The log is an ordinary one; the value of each record is an encoded metadata reco
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
 import structlog
 
@@ -23,7 +23,7 @@ from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import NO_EPOCH, OffsetAndEpoch
 from minikafka.raft import BatchSpan, ElectionState, EpochEntry, LogSummary, Snapshot
 from minikafka.raft import effects as do
-from minikafka.records.batch import crc_is_valid, iter_batches, parse_header
+from minikafka.records.batch import BatchHeader, crc_is_valid, iter_batches, parse_header
 from minikafka.records.build import build_batch
 from minikafka.records.control import build_leader_change
 from minikafka.records.read import iter_records
@@ -43,6 +43,8 @@ REPAIR_MARK: Final = "repair-in-progress"
 NEW_MARK: Final = "new-voter"
 """Nothing was here when this node first started: its vote counts only beside those of all others until its log is whole
 (decision 0013)."""
+APPLIED_BYTES: Final = 1 << 18
+"""Read at once for who applies what is committed."""
 
 
 class DamagedMetadataLogError(StorageFailure):
@@ -51,6 +53,21 @@ class DamagedMetadataLogError(StorageFailure):
     The node must not go on as a voter, nor serve what it cannot read. When it starts again it cuts its log where the
     damage begins, does not vote, and has the leader of the quorum repair it.
     """
+
+
+class CommittedBatch(NamedTuple):
+    """What is atomic: the records of one command, or none in a control batch."""
+
+    next_offset: int
+    leader_epoch: int
+    values: Sequence[bytes]
+
+    @classmethod
+    def of(cls, data: bytes, position: int, header: BatchHeader) -> CommittedBatch:
+        """The batch at ``position``. A record of metadata always has a value."""
+        records = () if header.is_control else iter_records(data, position, header)
+        values = [record.value for record in records if record.value is not None]
+        return cls(header.next_offset, header.leader_epoch, values)
 
 
 class MetadataLog:
@@ -303,25 +320,20 @@ class MetadataLog:
             "leader of the quorum repairs its log; the only voter says what to do"
         )
 
-    def records(self, start_offset: int, end_offset: int) -> Iterator[tuple[int, int, bytes]]:
-        """(offset, leader epoch, value) of the metadata records in a range; control records are left out.
+    def batches(self, start_offset: int, end_offset: int) -> Iterator[CommittedBatch]:
+        """The batches from ``start_offset``, where one begins, that end at or below ``end_offset``.
 
-        A batch begins at ``start_offset``; what counts as committed, and what a snapshot covers, are whole batches.
-        DamagedMetadataLogError where the log does not reach so far.
+        DamagedMetadataLogError where the log does not reach so far, and as :meth:`read`.
         """
         offset = start_offset
         while offset < end_offset:
-            data = self.read(offset, 1 << 20)
+            data = self.read(offset, APPLIED_BYTES)
             if not data:  # it would be asked for again and again
                 raise self._damaged(offset, f"it ends at {self._log.log_end_offset}, and {end_offset} is committed")
             for position, header in iter_batches(data):
-                if header.next_offset <= offset:
-                    continue
-                if not header.is_control:
-                    for record in iter_records(data, position, header):
-                        if offset <= record.offset < end_offset:
-                            assert record.value is not None
-                            yield record.offset, header.leader_epoch, record.value
+                if header.next_offset > end_offset:
+                    return
+                yield CommittedBatch.of(data, position, header)
                 offset = header.next_offset
 
     def epoch_before(self, offset: int) -> int:
@@ -330,16 +342,26 @@ class MetadataLog:
 
     # -- snapshots --------------------------------------------------------------------------------------------------
 
-    def latest_snapshot(self) -> tuple[OffsetAndEpoch, list[bytes]] | None:
+    async def latest_snapshot(self) -> tuple[OffsetAndEpoch, list[bytes]] | None:
         """The newest finished snapshot's id and record values."""
         found = self._snapshots.found()
-        return (found[-1].snapshot_id, self._snapshots.load(found[-1].snapshot_id)) if found else None
+        if not found:
+            return None
+        snapshot_id = found[-1].snapshot_id
+        values: list[bytes] = await self._run_in_thread(lambda: self._snapshots.load(snapshot_id))
+        return snapshot_id, values
 
-    async def write_snapshot(self, snapshot_id: OffsetAndEpoch, values: Sequence[bytes]) -> Snapshot:
-        """Write a snapshot of the applied state, durably."""
-        data = encode_snapshot(snapshot_id, values, self._wall_ms())
-        await self._run_beside(lambda: self._snapshots.store(snapshot_id, data))
-        return Snapshot(snapshot_id, len(data))
+    async def write_snapshot(self, snapshot_id: OffsetAndEpoch, values: Iterable[bytes]) -> Snapshot:
+        """Write a snapshot of the applied state, durably. ``values`` are made in a thread."""
+        now_ms = self._wall_ms()
+
+        def write() -> int:
+            data = encode_snapshot(snapshot_id, list(values), now_ms)
+            self._snapshots.store(snapshot_id, data)
+            return len(data)
+
+        size: int = await self._run_beside(write)
+        return Snapshot(snapshot_id, size)
 
     async def read_snapshot(self, snapshot_id: OffsetAndEpoch, position: int, max_bytes: int) -> bytes:
         """A part of a snapshot's file. DamagedMetadataLogError, before the first part leaves, if it is damaged."""
@@ -361,16 +383,15 @@ class MetadataLog:
 
     async def install_snapshot(self, snapshot_id: OffsetAndEpoch) -> list[bytes]:
         """The received snapshot is complete: keep it, and let the log begin behind it. Its record values."""
-        data = bytes(self._part)
+        data, self._part = bytes(self._part), bytearray()
         try:
-            values = decode_snapshot(data, snapshot_id)
+            values: list[bytes] = await self._run_in_thread(lambda: decode_snapshot(data, snapshot_id))
         except DamagedSnapshotError as error:
             raise DamagedMetadataLogError(
                 f"the snapshot {snapshot_id.offset} that came from the quorum's leader is damaged: {error}. The node "
                 "starts again, and asks for it once more"
             ) from error
         await self._run_in_thread(lambda: self._snapshots.store(snapshot_id, data))
-        self._part = bytearray()
         job = self._log.prepare_restart(snapshot_id.offset)
         await self._run_in_thread(job.run)
         self._log.complete_cut(job)

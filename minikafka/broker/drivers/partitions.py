@@ -23,8 +23,8 @@ from minikafka.broker.partition import Partition, log_config
 from minikafka.broker.replicas import Replicas
 from minikafka.broker.threads import RunInThread
 from minikafka.config import BrokerConfig, TopicConfig
-from minikafka.metadata.delta import MetadataDelta, difference
-from minikafka.metadata.image import EMPTY_IMAGE, ConfigResource, MetadataImage, PartitionImage
+from minikafka.metadata.delta import MetadataDelta
+from minikafka.metadata.image import ConfigResource, MetadataImage, PartitionImage, TopicImage
 from minikafka.metadata.records import ConfigResourceType
 from minikafka.model import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, TopicPartition
 from minikafka.net.tasks import TaskOwner
@@ -80,21 +80,22 @@ class PartitionRoles:
     def begin(self, image: MetadataImage) -> None:
         """This incarnation's registration was replayed: take up the roles that the image gives this node."""
         self._strays.begin(image)
-        self._act(difference(EMPTY_IMAGE, image))
+        self._image = image
+        self._apply_configs(image.configs, image)
+        self.due.note(_named(image.topics_by_name[name]) for name in sorted(image.topics_by_name))
+        self._on_registered()
+        self.due.begin()
         self._moves.resume()
 
     def apply(self, delta: MetadataDelta) -> None:
         """One batch of committed changes."""
-        if self.has_begun:
-            self._act(delta)
-
-    def _act(self, delta: MetadataDelta) -> None:
+        if not self.has_begun:
+            return
         self._image = delta.after
-        for topic in delta.deleted_topics:
-            self.due.note(TopicPartition(topic.name, index) for index in topic.partitions)
+        self.due.note(map(_named, delta.deleted_topics))
         if delta.configs:  # before states: a leader must not commit on a new ISR by an old min.insync.replicas
             self._apply_configs(delta.configs, delta.after)
-        self.due.note(sorted(delta.partitions))
+        self.due.note([delta.partitions])
         if self._node_id in delta.brokers:
             self._on_registered()
         self.due.begin()
@@ -119,7 +120,7 @@ class PartitionRoles:
             return
         if partition is not None and partition.topic_id != topic.topic_id:  # the topic was deleted and made again
             self._remove(where)
-            self.due.note([where])
+            self.due.note([[where]])
             return
         partition = partition or self._open(where, state, image)
         if partition is not None:
@@ -273,3 +274,7 @@ class PartitionRoles:
         """This node registered again, and goes on leading."""
         for partition in self._replicas:
             partition.replica.on_registered()
+
+
+def _named(topic: TopicImage) -> list[TopicPartition]:
+    return [TopicPartition(topic.name, index) for index in sorted(topic.partitions)]

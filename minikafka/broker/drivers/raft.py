@@ -1,8 +1,8 @@
 """Drives the quorum machine: its effects in order, its messages over the control plane, its clock.
 
-One task works off what is done to the log, in order; one writes votes, the latest only; one syncs the log. What need
-not wait for any of them is sent at once. Events reach the machine as they happen, also while the disk is busy
-(``minikafka.raft``'s docstring is the contract).
+One task works off what is done to the log, in order; one writes votes, the latest only; one syncs the log; one applies
+what is committed. What need not wait for any of them is sent at once. Events reach the machine as they happen, also
+while the disk is busy (``minikafka.raft``'s docstring is the contract).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, Final
 import structlog
 
 from minikafka.broker.clock import Clock
+from minikafka.broker.drivers.commits import Commits, StateMachine
 from minikafka.broker.drivers.metadata_log import MetadataLog
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import OffsetAndEpoch
@@ -51,6 +52,7 @@ class RaftDriver:
         self,
         machine: RaftNode,
         metadata_log: MetadataLog,
+        state: StateMachine,
         links: dict[int, ControlLink],
         clock: Clock,
         tasks: TaskOwner,
@@ -69,14 +71,11 @@ class RaftDriver:
         self._timer: asyncio.TimerHandle | None = None
         self._parked: dict[int, asyncio.Future[Message]] = {}
         self._next_token = 0
-        self._proposals: list[tuple[int, asyncio.Future[None]]] = []
+        self._commits = Commits(state)
         self._flush_wanted = asyncio.Event()
         self._appended: OffsetAndEpoch | None = None  # end of the last append that is not known to be synced
         self._log_idle = asyncio.Lock()
-        self._applied_offset = 0
         self._is_leading = False
-        self.on_high_watermark: Callable[[int], None] = lambda _offset: None
-        self.on_snapshot_installed: Callable[[list[bytes], OffsetAndEpoch], None] = lambda _values, _id: None
         self.on_leader_changed: Callable[[], None] = lambda: None
         self.on_became_leader: Callable[[int, int], None] = lambda _epoch, _offset: None
         self.on_lost_leadership: Callable[[], None] = lambda: None
@@ -91,6 +90,7 @@ class RaftDriver:
         self._tasks.start(self._fatally(self._work()), "effects")
         self._tasks.start(self._fatally(self._persist_elections()), "votes")
         self._tasks.start(self._fatally(self._flush_forever()), "flush")
+        self._tasks.start(self._fatally(self._commits.run()), "commits")
         self._do(self.machine.start(self._now()))
 
     def step_down(self) -> None:
@@ -125,7 +125,7 @@ class RaftDriver:
 
     def known_until_ms(self) -> int:
         """All metadata that was committed by then (monotonic) is applied here; far in the past when that is unknown."""
-        is_applied = self._applied_offset == self.machine.high_watermark
+        is_applied = self._commits.applied_offset == self.machine.high_watermark
         return self.machine.known_until_ms(self._now()) if is_applied else UNKNOWN_MS
 
     def append(self, values: Sequence[bytes]) -> int:
@@ -141,10 +141,7 @@ class RaftDriver:
         """
         if not self._is_leading:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "this node does not lead the metadata quorum")
-        if offset > self._applied_offset:
-            committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._proposals.append((offset, committed))
-            await committed
+        await self._commits.wait_for(offset)
 
     def on_snapshot_created(self, snapshot: Snapshot) -> None:
         """A snapshot of the applied state has its final name."""
@@ -227,13 +224,13 @@ class RaftDriver:
             case do.Respond():
                 await self._read_and_respond(effect)
             case do.HighWatermark(offset):
-                self._commit(offset)
+                self._commits.commit(offset)
             case do.Append() | do.AppendLeaderChange() | do.AppendFetched():
                 self._log.append(effect)
                 self._appended = effect.end
                 self._flush_wanted.set()
             case do.TruncateTo(offset):
-                async with self._log_idle:
+                async with self._log_idle, self._commits.uncut:
                     self._forget_unflushed()
                     await self._log.truncate_to(offset)
             case do.AdvanceLogStart(offset):
@@ -241,10 +238,9 @@ class RaftDriver:
             case do.WriteSnapshot():
                 self._log.write_snapshot_part(effect)
             case do.InstallSnapshot(snapshot_id):
-                async with self._log_idle:
+                async with self._log_idle, self._commits.uncut:
                     self._forget_unflushed()
-                    values = await self._log.install_snapshot(snapshot_id)
-                self.on_snapshot_installed(values, snapshot_id)
+                    self._commits.install(await self._log.install_snapshot(snapshot_id), snapshot_id)
             case do.RepairCompleted():
                 await self._log.remove_repair_mark()
             case _:
@@ -259,7 +255,7 @@ class RaftDriver:
             case do.LostLeadership(epoch):
                 log.info("leads the metadata quorum no longer", epoch=epoch)
                 self._is_leading = False
-                self._fail_proposals()
+                self._commits.fail()
                 self.on_lost_leadership()
             case do.BecameFollower(leader, epoch):
                 log.info("follows the metadata quorum's leader", leader=leader, epoch=epoch)
@@ -296,27 +292,6 @@ class RaftDriver:
         """What was appended and not synced is about to go; its end must not be reported as synced."""
         self._appended = None
         self._flush_wanted.clear()
-
-    def _commit(self, offset: int) -> None:
-        self.on_high_watermark(offset)
-        self._applied_offset = offset
-        waiting = []
-        for end_offset, committed in self._proposals:
-            if end_offset > offset:
-                waiting.append((end_offset, committed))
-            elif not committed.done():
-                committed.set_result(None)
-        self._proposals = waiting
-
-    def _fail_proposals(self) -> None:
-        proposals, self._proposals = self._proposals, []
-        for _, committed in proposals:
-            if not committed.done():
-                committed.set_exception(
-                    KafkaError(
-                        ErrorCode.NOT_CONTROLLER, "leadership was lost before the change was known to be committed"
-                    )
-                )
 
     async def _flush_forever(self) -> None:
         """One fsync covers everything appended before it began."""

@@ -10,7 +10,7 @@ the setting away. The claim on a deleted topic, which has no records to lose, go
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from uuid import UUID
 
 from minikafka.broker.log_jobs import LogJobs
@@ -19,6 +19,7 @@ from minikafka.broker.threads import RunInThread, run_job
 from minikafka.config import TopicConfig
 from minikafka.metadata.delta import MetadataDelta
 from minikafka.metadata.image import MetadataImage
+from minikafka.metadata.records import ConfigResourceType
 from minikafka.storage.errors import StorageFailure
 from minikafka.storage.registration import Registrations
 
@@ -49,16 +50,24 @@ class SyncedTopics:
     def begin(self, image: MetadataImage) -> None:
         """This broker is registered and will follow ``image``; until now it kept to what a former process claimed."""
         self._has_begun = True
-        self._apply(image)
+        self._look_at(image, image.topics_by_name)
 
     def on_metadata(self, delta: MetadataDelta) -> None:
         """Give up what may lose records from now on, and see to it that the others are synced."""
-        if self._has_begun and (delta.configs or delta.created_topics or delta.deleted_topics):
-            self._apply(delta.after)
+        if not self._has_begun:
+            return
+        configured = {each.name for each in delta.configs if each.resource_type is ConfigResourceType.TOPIC}
+        changed = (configured | delta.created_topics) & delta.after.topics_by_name.keys()
+        self._wanted -= {topic.topic_id for topic in delta.deleted_topics}
+        if changed or delta.deleted_topics:
+            self._look_at(delta.after, changed)
 
-    def _apply(self, image: MetadataImage) -> None:
-        self._wanted = _synced_topics(image)
-        given_up = {topic.topic_id for topic in image.topics() if topic.topic_id not in self._wanted}
+    def _look_at(self, image: MetadataImage, names: Iterable[str]) -> None:
+        """Claims on topics that the image does not know, or no more, stay for now."""
+        topics = [image.topics_by_name[name] for name in names]
+        synced = {topic.topic_id for topic in topics if _is_synced(image, topic.name)}
+        given_up = {topic.topic_id for topic in topics} - synced
+        self._wanted = (self._wanted - given_up) | synced
         self._registrations.claim(self._registrations.synced_topics - given_up)
         self._changed.set()
 
@@ -93,7 +102,5 @@ class SyncedTopics:
         return topics - failed
 
 
-def _synced_topics(image: MetadataImage) -> frozenset[UUID]:
-    return frozenset(
-        topic.topic_id for topic in image.topics() if image.topic_overrides(topic.name).get(FLUSH_MESSAGES) == "1"
-    )
+def _is_synced(image: MetadataImage, topic: str) -> bool:
+    return image.topic_overrides(topic).get(FLUSH_MESSAGES) == "1"

@@ -179,26 +179,3 @@ def test_the_difference_of_a_snapshot_names_everything_new(small: MetadataImage)
     assert delta.partitions == {TopicPartition("orders", 0), TopicPartition("orders", 1)}
     assert delta.configs == {ConfigResource(TOPIC, "orders")}
     assert difference(small, small).is_empty
-
-
-@pytest.mark.spec("A3")
-def test_a_delta_tells_who_comes_who_goes_and_what_moves(small: MetadataImage, orders: UUID) -> None:
-    where = TopicPartition("orders", 1)
-    before = small.topics_by_name["orders"].partitions[1].replicas
-    placed = (*(UUID(int=number) for number in range(31, 31 + len(before))),)
-    image, delta = applied(small, PartitionChangeRecord(orders, 1, directories=placed))
-    (change,) = delta.partition_changes()
-    assert (change.where, change.added_replicas, change.removed_replicas) == (where, (), ())
-    assert all(change.has_moved(replica) for replica in before)
-    _, delta = applied(image, PartitionChangeRecord(orders, 1, replicas=(9, before[0]), directories=()))
-    (change,) = delta.partition_changes()
-    assert change.added_replicas == (9,)
-    assert change.removed_replicas == before[1:]
-    (created, _) = difference(EMPTY_IMAGE, small).partition_changes()
-    assert created.before is None
-    assert created.added_replicas == created.after.replicas
-
-
-def test_a_version_from_the_future_is_refused(small: MetadataImage) -> None:
-    with pytest.raises(MalformedError, match="needs a newer minikafka"):
-        applied(small, MetadataVersionRecord(99))

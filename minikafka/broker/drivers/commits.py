@@ -1,0 +1,129 @@
+"""What becomes of committed records: they are applied, and whoever proposed them is told.
+
+A few are applied at once. More are applied in portions by a task of their own, beside what is done to the log: votes,
+fetches and syncs do not wait for them. Nothing is applied while the log is being cut, which cannot be read then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+import structlog
+
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import OffsetAndEpoch
+from minikafka.storage.errors import StorageFailure, is_passing
+
+log = structlog.get_logger(__name__)
+
+PAUSE_S: Final = 0.1
+"""Before a log that could not be read, for want of descriptors for example, is read again."""
+
+
+class StateMachine(Protocol):
+    """What committed records are applied to."""
+
+    @property
+    def applied_offset(self) -> int:
+        """Everything below it is applied."""
+        ...
+
+    def commit(self, high_watermark: int) -> None:
+        """From the next portion on, apply what is below ``high_watermark``."""
+        ...
+
+    def install(self, values: Sequence[bytes], snapshot_id: OffsetAndEpoch) -> None:
+        """From the next portion on, replace everything by a snapshot."""
+        ...
+
+    def apply_portion(self) -> bool:
+        """Go on applying; False when nothing is left to apply."""
+        ...
+
+
+class Commits:
+    """See the module. ``uncut`` is held by whoever cuts the log."""
+
+    def __init__(self, state: StateMachine) -> None:
+        self.uncut = asyncio.Lock()
+        self._state = state
+        self._is_behind = asyncio.Event()
+        self._is_short = False
+        self._proposals: list[tuple[int, asyncio.Future[None]]] = []
+
+    def commit(self, high_watermark: int) -> None:
+        """Records below ``high_watermark`` are committed; the log is not being cut."""
+        self._state.commit(high_watermark)
+        if not self._is_behind.is_set() and self._is_left():
+            self._is_behind.set()
+
+    @property
+    def applied_offset(self) -> int:
+        """Everything below it is applied."""
+        return self._state.applied_offset
+
+    def install(self, values: Sequence[bytes], snapshot_id: OffsetAndEpoch) -> None:
+        """A snapshot takes the place of the log, and of what was made of it."""
+        self._state.install(values, snapshot_id)
+        self._is_behind.set()
+
+    async def run(self) -> None:
+        """Apply what is left, for ever."""
+        while True:
+            await self._is_behind.wait()
+            await asyncio.sleep(0)
+            async with self.uncut:
+                is_left = self._is_left()
+            if not is_left:
+                self._is_behind.clear()
+            elif self._is_short:
+                await asyncio.sleep(PAUSE_S)
+
+    def _is_left(self) -> bool:
+        """Apply a portion; True when there is more."""
+        self._is_short = False
+        try:
+            return self._state.apply_portion()
+        except (KafkaError, OSError) as error:
+            if not _is_of_want(error):
+                raise
+            log.warning("the metadata log cannot be read; it is tried again", why=str(error))
+            self._is_short = True
+            return True
+        finally:
+            self._settle()
+
+    # -- proposals --------------------------------------------------------------------------------------------------
+
+    async def wait_for(self, offset: int) -> None:
+        """Wait until everything below ``offset`` is applied. KafkaError(NOT_CONTROLLER) after :meth:`fail`."""
+        if offset > self._state.applied_offset:
+            committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._proposals.append((offset, committed))
+            await committed
+
+    def _settle(self) -> None:
+        offset, waiting = self._state.applied_offset, []
+        for end_offset, committed in self._proposals:
+            if end_offset > offset:
+                waiting.append((end_offset, committed))
+            elif not committed.done():
+                committed.set_result(None)
+        self._proposals = waiting
+
+    def fail(self) -> None:
+        """Leadership is lost: whether what was proposed will be committed is not known."""
+        proposals, self._proposals = self._proposals, []
+        message = "leadership was lost before the change was known to be committed"
+        for _, committed in proposals:
+            if not committed.done():
+                committed.set_exception(KafkaError(ErrorCode.NOT_CONTROLLER, message))
+
+
+def _is_of_want(error: KafkaError | OSError) -> bool:
+    """Whether it says nothing about the log: the process is short of something."""
+    if isinstance(error, OSError):
+        return is_passing(error)
+    return error.retriable and not isinstance(error, StorageFailure)

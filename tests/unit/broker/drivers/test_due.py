@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+from broker_node import eventually
+
+from minikafka.broker.drivers import due as due_module
+from minikafka.broker.drivers.due import DueReplicas
+from minikafka.model import TopicPartition
+from minikafka.net.tasks import TaskOwner
+
+
+class Teller:
+    """Has nothing to make."""
+
+    def __init__(self) -> None:
+        self.told: list[TopicPartition] = []
+
+    def tell(self, where: TopicPartition) -> None:
+        self.told.append(where)
+
+    def prepare(self, where: TopicPartition) -> None:
+        return None
+
+
+async def test_of_a_whole_cluster_no_turn_looks_at_more_than_a_portion(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start noted every partition of the cluster in one turn: 0.2 s for 100,000."""
+    monkeypatch.setattr(due_module, "PLACED_AT_ONCE", 10)
+    looked_at: list[TopicPartition] = []
+
+    class Here:
+        def get(self, where: TopicPartition) -> None:
+            looked_at.append(where)
+
+    def fail(error: BaseException) -> None:
+        raise error
+
+    tasks = TaskOwner("test", lambda _name, _error: None)
+    teller = Teller()
+    due = DueReplicas(teller, cast(Any, Here()), cast(Any, None), tasks, cast(Any, None), fail)
+    groups = [[TopicPartition(f"topic-{name}", number) for number in range(7)] for name in range(10)]
+    due.note(groups)
+    assert len(looked_at) == 10
+    due.begin()
+    assert due.is_behind
+    due.note([[TopicPartition("later", 0)]])
+    await eventually(lambda: not due.is_behind, "all to be told")
+    expected = [where for group in groups for where in group] + [TopicPartition("later", 0)]
+    assert looked_at == expected
+    assert sorted(teller.told) == sorted(expected)
+    await tasks.close()
