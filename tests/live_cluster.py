@@ -91,13 +91,18 @@ def running_cluster(directory: Path, brokers: int = 3, **settings: str) -> Itera
         yield cluster
     finally:
         cluster.kill_all()
+    assert_no_complaints(cluster)
+
+
+def assert_no_complaints(cluster: LocalCluster) -> None:
+    """No node reported an unhandled exception, nor a slow turn where ``loop.turn.warn.ms`` says what that is."""
     assert not (complaints := [*unhandled_exceptions(cluster), *slow_turns(cluster)]), "\n".join(complaints)
 
 
 def unhandled_exceptions(cluster: LocalCluster) -> Iterator[str]:
     """What the nodes' logs say of exceptions that nobody handled."""
     for node_id in cluster.node_ids:
-        lines = cluster.layout.log_file(node_id).read_text().splitlines()
+        lines = _log_lines(cluster, node_id)
         for number, line in enumerate(lines):
             if "Traceback" in line or "[critical" in line:
                 yield f"node {node_id}: " + "\n".join(lines[max(0, number - 3) : number + 30])
@@ -121,9 +126,15 @@ def _work_ms() -> float:
 def slow_turns(cluster: LocalCluster) -> Iterator[str]:
     """What the nodes' logs say of turns of the loop that took too long, and what they were busy with."""
     for node_id in cluster.node_ids:
-        for line in cluster.layout.log_file(node_id).read_text().splitlines():
+        for line in _log_lines(cluster, node_id):
             if "slow turn of the loop" in line:
                 yield f"node {node_id}: {line}"
+
+
+def _log_lines(cluster: LocalCluster, node_id: int) -> list[str]:
+    """What a node logged: nothing, if it never started."""
+    path = cluster.layout.log_file(node_id)
+    return path.read_text().splitlines() if path.exists() else []
 
 
 def partition_view(cluster: LocalCluster, topic: str, partition: int = 0) -> PartitionView:

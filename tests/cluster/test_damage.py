@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 from cluster_load import PARTITIONS, TOPIC, Load
 from conftest import StartCluster
 from live_cluster import PATIENCE_S, eventually, leader_of
+from live_wire import Wire
 
 from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.records.batch import iter_batches
@@ -126,3 +129,32 @@ def cut_between_batches(path: Path) -> None:
 
 def listed(directory: Path) -> list[int]:
     return sorted(SegmentList(OsDisk(), str(directory)).durable)
+
+
+@pytest.mark.spec("P5", "P6")
+def test_an_only_voter_whose_metadata_log_has_a_flipped_bit_says_what_to_do(start_cluster: StartCluster) -> None:
+    """Row 26 of issue 11: nobody can repair it. It ran on, never led, and said that it fetched the log again."""
+    cluster = start_cluster(1)
+    with Wire(cluster.layout.client_port(1)) as wire:
+        wire.create_topic("orders", [[1]])
+    cluster.kill_all()
+    directory = cluster.layout.data_directory(1) / "__cluster_metadata-0"
+    path = directory / f"{0:020d}.log"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    for _ in range(2):  # also when a supervisor starts it again
+        refused = subprocess.run(
+            [sys.executable, "-m", "minikafka.broker", "--config", str(cluster.layout.config_file(1))],
+            capture_output=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+        assert refused.returncode == 1
+        said = (refused.stdout + refused.stderr).decode()
+        assert "Traceback" not in said
+        (line,) = [line for line in said.splitlines() if "[critical" in line]
+        for part in ("only voter is damaged", f"Restore {directory} from a backup", "needs-refetch", "start the node"):
+            assert part in line
+    (aside,) = directory.glob("*.corrupt")
+    assert path.read_bytes() + aside.read_bytes() == data, "nothing is thrown away"

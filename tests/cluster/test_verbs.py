@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from cluster_cli import CommandLine
-from live_cluster import eventually, free_base_port
+from live_cluster import assert_no_complaints, eventually, free_base_port, turn_max_ms
 
 from minikafka.chaos.layout import ClusterLayout
 from minikafka.chaos.local_cluster import LocalCluster
@@ -19,7 +19,8 @@ MakeCommandLine = Callable[[str], CommandLine]
 
 @pytest.fixture
 def in_directory(tmp_path: Path) -> Iterator[MakeCommandLine]:
-    """A command line for a directory of this name; clusters in such directories end with the test."""
+    """A command line for a directory of this name. Clusters in such directories end with the test, and must have had
+    neither an unhandled exception nor a slow turn of a loop."""
     names: list[str] = []
 
     def make(name: str) -> CommandLine:
@@ -27,9 +28,16 @@ def in_directory(tmp_path: Path) -> Iterator[MakeCommandLine]:
         return CommandLine(tmp_path / name)
 
     yield make
-    for name in names:
-        if ClusterLayout.exists(tmp_path / name):
-            LocalCluster.open(tmp_path / name).kill_all()
+    clusters = [LocalCluster.open(tmp_path / name) for name in names if ClusterLayout.exists(tmp_path / name)]
+    for cluster in clusters:
+        cluster.kill_all()
+    for cluster in clusters:
+        assert_no_complaints(cluster)
+
+
+def watched() -> list[str]:
+    """Have the nodes of a new cluster say which turns of their loops are slow."""
+    return ["--set", f"loop.turn.warn.ms={turn_max_ms()}"]
 
 
 def status(minikafka: CommandLine) -> dict[str, Any]:
@@ -44,7 +52,7 @@ def states(minikafka: CommandLine) -> list[str]:
 def test_the_life_of_a_cluster(in_directory: MakeCommandLine) -> None:
     minikafka = in_directory("c")
     base_port = free_base_port()
-    started = json.loads(minikafka("cluster", "start", "--base-port", str(base_port), "--json"))
+    started = json.loads(minikafka("cluster", "start", "--base-port", str(base_port), "--json", *watched()))
     servers = ",".join(f"127.0.0.1:{base_port + n}" for n in range(3))
     assert (started["nodes"], started["started"], started["bootstrap_servers"]) == ([1, 2, 3], [1, 2, 3], servers)
     first = status(minikafka)
@@ -81,7 +89,7 @@ def test_the_life_of_a_cluster(in_directory: MakeCommandLine) -> None:
 def test_two_clusters_run_side_by_side(in_directory: MakeCommandLine) -> None:
     one, two = in_directory("one"), in_directory("two")
     for minikafka in (one, two):
-        minikafka("cluster", "start", "--brokers", "1", "--base-port", str(free_base_port(1)))
+        minikafka("cluster", "start", "--brokers", "1", "--base-port", str(free_base_port(1)), *watched())
     assert status(one)["cluster_id"] != status(two)["cluster_id"]
     one("topic", "create", "only-here")
     assert b"only-here" in one("topic", "list")
@@ -93,7 +101,7 @@ def test_two_clusters_run_side_by_side(in_directory: MakeCommandLine) -> None:
 def test_a_port_in_use_is_named(in_directory: MakeCommandLine) -> None:
     one, two = in_directory("one"), in_directory("two")
     port = free_base_port(1)
-    one("cluster", "start", "--brokers", "1", "--base-port", str(port))
+    one("cluster", "start", "--brokers", "1", "--base-port", str(port), *watched())
     complaint = two("cluster", "start", "--brokers", "1", "--base-port", str(port), fails=True).decode()
     assert f"port {port}, which node 1 needs, is in use" in complaint
     assert status(one)["healthy"]

@@ -5,16 +5,28 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import threading
 from collections.abc import Awaitable, Callable
 
 import pytest
-from broker_node import CLUSTER_ID, Cluster, SlowDisk, create_topic, eventually, in_time, listener_of, turns
+from broker_node import (
+    CLUSTER_ID,
+    PATIENCE_S,
+    Cluster,
+    SlowDisk,
+    create_topic,
+    eventually,
+    in_time,
+    listener_of,
+    turns,
+)
 
 from minikafka.broker.drivers import metadata as metadata_module
 from minikafka.broker.drivers.metadata_log import QUORUM_STATE, REPAIR_MARK
 from minikafka.broker.drivers.raft import METHOD
 from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode, KafkaError
+from minikafka.metadata.controller.commands import CreateTopics, NewTopic
 from minikafka.model import OffsetAndEpoch
 from minikafka.net.control import ControlServer
 from minikafka.raft.messages import EndQuorumEpochRequest, FetchRequest, FetchResponse, VoteResponse
@@ -100,6 +112,25 @@ async def test_a_fetch_from_inside_a_batch_says_nothing_about_the_log(node: Node
     assert (node.failure, raft._log._log.corruption) == (None, None)
 
 
+@pytest.mark.spec("C1")
+async def test_votes_and_metadata_are_durable_while_every_other_thread_is_busy(node: Node) -> None:
+    """Row 21 of issue 11: behind syncs of partitions, a new controller came 12 s after the old one was killed."""
+    raft, gate = node.control_plane.raft, threading.Event()
+    epoch = raft.machine.epoch
+    threads = node.threads
+    jobs = [run(gate.wait) for run in (threads.sync, threads.read, threads.upkeep) for _ in range(40)]
+    try:
+        raft.step_down()
+        await eventually(lambda: raft.machine.epoch > epoch and node.control_plane.controller.is_active, "an election")
+        create = CreateTopics((NewTopic("orders", 1, 1, (), ()),))
+        answer = await in_time(node.controller.call(create, timeout_s=PATIENCE_S))
+        assert not answer.topics[0].error
+        assert not gate.is_set()
+    finally:
+        gate.set()
+    await in_time(asyncio.gather(*jobs))
+
+
 async def test_a_process_short_of_descriptors_has_no_damaged_log(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     raft = node.control_plane.raft
 
@@ -170,6 +201,15 @@ async def test_disks_slower_than_a_round_of_voting_elect_a_controller(cluster: C
     epoch = leader.control_plane.raft.machine.epoch
     await cluster.kill(leader.config.node_id)
     assert (await cluster.wait_for_controller()).control_plane.raft.machine.epoch > epoch
+
+
+@pytest.mark.spec("C1")
+async def test_disks_that_take_a_second_elect_a_controller_within_ten(cluster: Cluster) -> None:
+    """Row 20 of issue 11: every voter's syncs take longer than any election waits."""
+    for node_id in cluster.node_ids:
+        await cluster.start(node_id, disk=SlowDisk(sync_s=1.0))
+    async with asyncio.timeout(10):
+        await cluster.wait_for_controller()
 
 
 async def test_a_command_whose_leader_steps_down_has_an_unknown_outcome(cluster: Cluster) -> None:
