@@ -22,6 +22,18 @@ class Proposal:
     sent: int = 1
 
 
+@dataclass(frozen=True)
+class Copy:
+    """What somebody kept of a broker's disks."""
+
+    recorded: int
+    memory: int
+    directories: tuple[UUID, ...]
+    placed: UUID | None
+    log: tuple[Entry, ...]
+    synced: int
+
+
 @dataclass
 class Broker:
     """A replica as R4, R18 and R21 have it; its view of the metadata may be old.
@@ -46,6 +58,9 @@ class Broker:
     synced: int = 0
     lost: bool = False  # records, of which its next registration will tell
     damaged: bool = False  # its log, while nothing was running; a start finds it
+    copy: Copy | None = None
+    lived: int = -1  # the last registration under which it was unfenced
+    is_copy: bool = False  # its disks hold what they held in an earlier life
 
     # While it leads.
     led_epoch: int = -1
@@ -74,6 +89,24 @@ class Broker:
     def make_log(self, directory: UUID | None) -> None:
         """An empty log in that directory, or none at all."""
         self.placed, self.log, self.synced, self.high_watermark = directory, [], 0, 0
+
+    def keep_copy(self) -> None:
+        """Of this life, as a process that is killed now would leave it; one of an earlier life stays."""
+        is_older = self.copy is not None and self.copy.recorded < self.recorded
+        if not is_older and self.recorded == self.lived and not (self.failed or self.is_copy or self.lost):
+            directories = tuple(self.directories)
+            self.copy = Copy(self.recorded, self.memory, directories, self.placed, tuple(self.log), self.synced)
+
+    def put_copy_back(self, *, is_other_boot: bool) -> None:
+        """If it is of an earlier life: one of this life is told by nothing."""
+        copy = self.copy
+        if copy is not None and copy.recorded < self.lived and copy.directories == tuple(self.directories):
+            self.recorded, self.memory = copy.recorded, POWER_LOST if is_other_boot else copy.memory
+            self.placed, self.log, self.synced = copy.placed, list(copy.log), copy.synced
+            self.high_watermark = min(self.high_watermark, len(self.log))
+            self.failed.clear()
+            self.is_copy = self.lost = True
+            self.copy = None
 
     def cut(self, end: int) -> None:
         del self.log[end:]

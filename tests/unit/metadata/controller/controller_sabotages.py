@@ -133,6 +133,12 @@ def a_registration_that_was_not_written_down_is_held_against_it(
     return existing is not None and previous_broker_epoch == existing.broker_epoch
 
 
+@SUITE.replaces(brokers_module, "_continues", seed=566)
+def older_copies_are_believed(existing: BrokerImage | None, previous_broker_epoch: int) -> bool:
+    """Disks that hold what they held in an earlier life of the broker count as they did then."""
+    return existing is not None and previous_broker_epoch >= 0
+
+
 @SUITE.plants()
 def damaged_logs_are_believed(patch: MonkeyPatch) -> None:
     """A replica whose log is damaged or missing keeps its places in ISR and ELR."""

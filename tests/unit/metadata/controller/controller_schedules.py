@@ -1,11 +1,12 @@
 """The controller under random schedules, with a small model of replication around it.
 
 One partition on brokers 1 to 4. Brokers are killed (their logs stay), lose power (what they had not synced goes) and
-return; logs go bad between two starts; log directories fail, are repaired or replaced; brokers replay metadata late,
-fetch, and propose ISRs whose messages are delivered late or never; the partition is reassigned; ``min.insync.replicas``
-changes; controllers are replaced; time passes. ``controller_invariants`` says what must hold after every step. Above
-all, *whoever is in ISR or ELR has every acknowledged record*, so whoever is elected from them loses nothing; and who is
-elected from outside of them is so only when all of them lost theirs, or uncleanly by request.
+return; logs go bad between two starts, or an older copy of all disks is put back; log directories fail, are repaired or
+replaced; brokers replay metadata late, fetch, and propose ISRs whose messages are delivered late or never; the
+partition is reassigned; ``min.insync.replicas`` changes; controllers are replaced; time passes.
+``controller_invariants`` says what must hold after every step. Above all, *whoever is in ISR or ELR has every
+acknowledged record*, so whoever is elected from them loses nothing; and who is elected from outside of them is so only
+when all of them lost theirs, or uncleanly by request.
 
 In the end all processes are killed. Either one that has everything returns alone, and must lead; or all return, and the
 partition must have a leader again.
@@ -57,6 +58,7 @@ class Model:
         self.is_calm = seed % 3 == 0  # nothing is ever lost: long lives without an election that loses records
         self.syncs = seed % 5 == 4  # flush.messages=1: what is acknowledged is synced
         self.is_damaging = seed % 4 == 1 and not self.is_calm  # logs go bad between two starts
+        self.is_restoring = seed % 8 == 6 and not self.is_calm  # older copies of disks are put back
         self.brokers = {broker_id: Broker(broker_id) for broker_id in IDS}
         self.images: list[MetadataImage] = []
         self.network: list[tuple[Broker, Proposal]] = []
@@ -113,6 +115,8 @@ class Model:
         ]
         if not self.is_calm:
             rare += [*[self.lose_power, self.fail_directory] * 2, self.unregister, self.elect_uncleanly]
+        if self.is_restoring:
+            usual += [self.kill_all] * 2  # several lives each, the last of them in ISR or ELR
         for _ in range(steps):
             self.step(self.rng.choice(rare if self.rng.random() < 0.03 else usual))
 
@@ -120,6 +124,16 @@ class Model:
         act()
         self.images.append(self.cluster.image)
         self.check()
+        if self.is_restoring:
+            self._keep_copies()
+
+    def _keep_copies(self) -> None:
+        for broker in self.brokers.values():
+            known = self.cluster.image.broker(broker.broker_id)
+            if known is not None and not known.fenced:
+                broker.lived = known.broker_epoch
+            if self.rng.random() < 0.05:
+                broker.keep_copy()
 
     def check(self) -> None:
         old, new = self.images[-2].partition(WHERE), self.images[-1].partition(WHERE)
@@ -375,6 +389,8 @@ class Model:
         if self.is_damaging and broker.log and self.rng.random() < 0.2:
             broker.cut(self.rng.randrange(len(broker.log)))
             broker.lost = broker.damaged = True
+        if self.is_restoring and self.rng.random() < 0.5:
+            broker.put_copy_back(is_other_boot=self.rng.random() < 0.5)
         if broker.online and self._register(broker):
             broker.synced = len(broker.log)
             broker.up, broker.begins = True, len(self.images)
@@ -397,12 +413,13 @@ class Model:
         if not self._ask(command):
             return False
         self.cluster.epochs[broker.broker_id] = self.answer.broker_epoch
-        if broker.memory < 0 or not is_whole:
+        if broker.memory < 0 or not is_whole or broker.is_copy:
             self.told.add(broker.broker_id)
         broker.damaged = False
         broker.lost = broker.placed in broker.failed
         if self.rng.random() < 0.1 and len(self.images) > 1:
             return False  # killed before it wrote its registration down
+        broker.is_copy = False
         broker.broker_epoch = broker.memory = broker.recorded = self.answer.broker_epoch
         return True
 
@@ -491,7 +508,7 @@ class Model:
     def end(self) -> None:
         """All are killed; one with everything returns, or all do."""
         self.step(self.kill_all)
-        self.is_damaging = False
+        self.is_damaging = self.is_restoring = False
         partition = self.current()
         complete = [one for one in (*partition.isr, *partition.elr) if self._is_whole(self.brokers[one])]
         alone = [self.rng.choice(complete)] if complete and self.rng.random() < 0.7 else []
@@ -504,7 +521,7 @@ class Model:
 
     @staticmethod
     def _is_whole(broker: Broker) -> bool:
-        return not broker.lost and not broker.failed and broker.memory >= 0
+        return not broker.lost and not broker.is_copy and not broker.failed and broker.memory >= 0
 
     def _return(self, back: tuple[int, ...] | list[int]) -> None:
         for broker_id in back:
