@@ -208,11 +208,11 @@ class Replicas:
     ) -> None:
         """A follower knows as committed what this leader does not have.
 
-        Raises KafkaError(KAFKA_STORAGE_ERROR) when the log here is the damaged one: nobody is to be cut to it.
+        Raises KafkaError(KAFKA_STORAGE_ERROR) when the log here is the damaged one, or may be: nobody is cut to it.
         """
         replica = partition.replica
         self.carry_out(partition, replica.on_follower_ahead(replica_id, high_watermark, last_fetched_epoch, now_ms))
-        if replica.is_complete(replica_id):
+        if replica.refuses_ahead(replica_id, last_fetched_epoch):
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
                 f"the leader of {partition.topic_partition} lacks records below {high_watermark},"

@@ -201,6 +201,10 @@ class LeaderState:
         self.high_watermark = high_watermark
         return True
 
+    def has_heard(self, replica_ids: Iterable[int]) -> bool:
+        """Each of those replicas has fetched in this epoch."""
+        return all(self._progress[each].log_end_offset != NO_OFFSET for each in replica_ids if each in self._progress)
+
     def check_enough_in_sync(self) -> None:
         """Before an acks=all append: KafkaError(NOT_ENOUGH_REPLICAS) when the ISR is too small (row R23)."""
         if self.is_under_min_isr:

@@ -230,7 +230,8 @@ class LocalReplica:
         """A follower knows records as committed that this leader lacks (KIP-1166, row R26).
 
         One that is complete has them: this log is damaged from there on, and another shall lead. Others may have no
-        more than this one; they have to follow, and the loss is said, once.
+        more than this one: when all that are complete were heard (:meth:`refuses_ahead`) they have to follow, and the
+        loss is said, once.
         """
         committed, end = self._committed, self._shared_end(last_fetched_epoch)
         if self.leader is None or committed is None or replica_id not in committed.replicas or high_watermark <= end:
@@ -243,12 +244,29 @@ class LocalReplica:
             return [say, *self._take_role(now_ms)]
         if committed.is_void(replica_id, last_fetched_epoch) or high_watermark <= self._lost_up_to:
             return []
+        if self.refuses_ahead(replica_id, last_fetched_epoch):
+            return []
         self._lost_up_to = high_watermark
         return [do.Say(do.Saying.LOSS_BY_LEADING, end, high_watermark)]
 
     def is_complete(self, replica_id: int) -> bool:
         """The replica has every committed record, as far as committed metadata says here."""
         return self._committed is not None and replica_id in self._committed.complete
+
+    def refuses_ahead(self, replica_id: int, last_fetched_epoch: int) -> bool:
+        """Such a follower is not to be cut to this log: it is complete, or another that is may have what it has.
+
+        That one has not been heard since this leader leads. While it is in ISR or ELR the others wait for it: the one
+        that was taken into the ISR before would make it count no more.
+        """
+        leader, committed = self.leader, self._committed
+        if leader is None or committed is None:
+            return False
+        if replica_id in committed.complete:
+            return True
+        return not committed.is_void(replica_id, last_fetched_epoch) and not leader.has_heard(
+            committed.complete - {self._local_id}
+        )
 
     def on_records_sent(self, replica_id: int, fetch_offset: int, size_in_bytes: int) -> Effects:
         """A follower is being sent records. Those that it fetches again and again may have gone bad here (P5)."""

@@ -587,7 +587,7 @@ class Cluster:
         if replica.is_behind(asked.high_watermark, asked.last_fetched_epoch):
             effects = replica.on_follower_ahead(replica_id, asked.high_watermark, asked.last_fetched_epoch, self.now_ms)
             self.carry_out(node, effects)
-            if replica.is_complete(replica_id):
+            if replica.refuses_ahead(replica_id, asked.last_fetched_epoch):
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
 
     def serve_epochs(self, node, follower, token, request):

@@ -360,7 +360,7 @@ def test_a_leader_that_ends_below_what_a_complete_replica_knows_is_damaged(place
     rig.told(isr=(ME, OTHER) if place == "isr" else (ME,), elr=() if place == "isr" else (OTHER,))
     falls_short = do.Say(do.Saying.LEADER_FALLS_SHORT, 5, 8)
     assert rig.replica.on_follower_ahead(OTHER, 8, 1, 0) == [falls_short, do.Claim(LOST_DIRECTORY)]
-    assert rig.replica.is_complete(OTHER), "so it is refused"
+    assert rig.replica.refuses_ahead(OTHER, 1)
     assert rig.replica.on_follower_ahead(OTHER, 8, 1, 0) == [], "said once"
     effects = rig.told(OTHER, 3, isr=(OTHER,), directory=LOST_DIRECTORY)
     assert effects[-1] == do.Cut(5, is_refetch=True)
@@ -390,10 +390,24 @@ def test_a_leader_goes_on_when_only_replicas_that_are_not_complete_know_more():
     rig.told(isr=(ME,))
     lost = do.Say(do.Saying.LOSS_BY_LEADING, 5, 8)
     assert rig.replica.on_follower_ahead(OTHER, 8, 1, 0) == [lost]
-    assert not rig.replica.is_complete(OTHER)
+    assert not rig.replica.refuses_ahead(OTHER, 1)
     assert rig.replica.on_follower_ahead(OTHER, 8, 1, 0) == []
     assert rig.replica.on_follower_ahead(THIRD, 7, 1, 0) == []
     assert rig.replica.condition.now is Condition.WHOLE
+
+
+@pytest.mark.spec("R26")
+@pytest.mark.spec("P5")
+@pytest.mark.parametrize("place", ["isr", "elr"])
+def test_a_follower_that_knows_more_waits_until_every_complete_replica_was_heard(place):
+    """The one that was not heard may have what is missing, and would count no more once the other is in sync."""
+    rig = Rig()
+    rig.told(isr=(ME, THIRD) if place == "isr" else (ME,), elr=() if place == "isr" else (THIRD,))
+    assert rig.replica.on_follower_ahead(OTHER, 8, 1, 0) == [], "no loss is said"
+    assert rig.replica.refuses_ahead(OTHER, 1)
+    rig.replica.on_follower_fetch(THIRD, 1, 5, 0, 0)
+    assert not rig.replica.refuses_ahead(OTHER, 1), "it knows of no more than the leader has"
+    assert rig.replica.on_follower_ahead(OTHER, 8, 1, 0) == [do.Say(do.Saying.LOSS_BY_LEADING, 5, 8)]
 
 
 @pytest.mark.spec("R26")

@@ -262,6 +262,9 @@ async def test_a_leader_that_lost_its_tail_does_not_have_its_followers_cut(topic
     fetched = await ask(2, 3)
     assert (fetched.error_code, fetched.diverging_epoch.end_offset) == (0, 3), "it may be cut to what it knows"
     fetched = await ask(3, 5)
+    assert fetched.error_code == ErrorCode.KAFKA_STORAGE_ERROR, "2 may have what it asks for"
+    node.replicas.on_follower_fetch(partition, 2, 5, 3, 0, node.clock.monotonic_ms())
+    fetched = await ask(3, 5)
     assert (fetched.error_code, fetched.diverging_epoch.end_offset) == (0, 3), "nobody has what it asks for"
     assert partition.replica.condition.now is Condition.WHOLE
     fetched = await ask(2, 4)
