@@ -18,7 +18,7 @@ from crc32c import crc32c
 
 from minikafka.model import TopicPartition
 from minikafka.storage.disk import Disk
-from minikafka.storage.small_file import SmallFile
+from minikafka.storage.small_file import SmallFile, read_small_file
 
 VERSION = 0
 
@@ -108,7 +108,7 @@ class OffsetCheckpoint:
     def read(self) -> dict[TopicPartition, int]:
         """The offsets; empty when the file is absent or unreadable, for every user then takes the safe side."""
         try:
-            rows = parse_checkpoint(self._disk.read_bytes(self._path))
+            rows = parse_checkpoint(read_small_file(self._disk, self._path))
             offsets = {
                 TopicPartition(topic, parse_number(partition, 32)): parse_number(offset, 64)
                 for topic, partition, offset in rows

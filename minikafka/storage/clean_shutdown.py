@@ -8,18 +8,20 @@ from typing import Final
 from minikafka.model import NO_EPOCH
 from minikafka.storage.aside import replace_file
 from minikafka.storage.disk import Disk
+from minikafka.storage.small_file import read_small_file
 
 CLEAN_SHUTDOWN_FILE: Final = ".kafka_cleanshutdown"
 
 
 def read_clean_shutdown(disk: Disk, directory: str) -> int | None:
-    """The broker epoch in the mark, -1 for one without (as older Kafka writes it); None when there is no mark."""
+    """The broker epoch in the mark; None when there is no mark.
+
+    -1 for a mark without one (as older Kafka writes it), and for one that cannot be read: that it is there says enough.
+    """
     try:
-        data = disk.read_bytes(f"{directory}/{CLEAN_SHUTDOWN_FILE}")
+        return int(json.loads(read_small_file(disk, f"{directory}/{CLEAN_SHUTDOWN_FILE}"))["brokerEpoch"])
     except FileNotFoundError:
         return None
-    try:
-        return int(json.loads(data)["brokerEpoch"])
     except RecursionError:
         return None  # nobody's mark
     except (ValueError, KeyError, TypeError, OverflowError):

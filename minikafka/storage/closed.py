@@ -133,9 +133,14 @@ def _walk(file: File, start: int, segment: Segment) -> int:
 
 
 def _last_entry(disk: Disk, path: str, size: int) -> bytes | None:
-    """The last entry of an index file; None when there is none, or no whole one."""
+    """The last entry of an index file; None when there is none, or no whole one that can be read."""
     if not disk.exists(path):
         return None
     file_size = disk.size(path)
-    entry = disk.open_read(path).pread(size, file_size - size) if file_size >= size else b""
+    try:
+        entry = disk.open_read(path).pread(size, file_size - size) if file_size >= size else b""
+    except OSError as error:
+        if is_passing(error):
+            raise
+        return None
     return entry if len(entry) == size and file_size % size == 0 else None

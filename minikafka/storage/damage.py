@@ -21,6 +21,7 @@ from minikafka.storage.errors import Corruption
 from minikafka.storage.meta import PARTITION_METADATA_FILE
 from minikafka.storage.scan import BATCH_CHUNK_BYTES
 from minikafka.storage.segment import LOG_SUFFIX, MAX_OFFSET, file_name
+from minikafka.storage.small_file import read_small_file
 
 REFETCH_FILE = "needs-refetch"
 TORN_FILE = "torn-tail"
@@ -151,7 +152,7 @@ def read_refetch_mark(disk: Disk, directory: str) -> Corruption | None:
     """What an earlier start or read found and nobody mended yet."""
     path = f"{directory}/{REFETCH_FILE}"
     try:
-        offset, _, why = disk.read_bytes(path).decode().partition("\n")
+        offset, _, why = read_small_file(disk, path).decode().partition("\n")
         if not 0 <= int(offset) <= MAX_OFFSET:
             raise ValueError(f"{offset} is no offset")
         return Corruption(path, 0, int(offset), why.strip(), None)

@@ -21,7 +21,7 @@ import structlog
 
 from minikafka.storage.aside import replace_file
 from minikafka.storage.disk import Disk, File
-from minikafka.storage.errors import is_passing
+from minikafka.storage.small_file import UnreadableFileError, read_small_file
 
 log = structlog.get_logger(__name__)
 
@@ -35,12 +35,10 @@ def read_durable_end(disk: Disk, directory: str) -> int | None:
     """The offset below which the log in ``directory`` was synced; None where that is not noted, or not readable."""
     path = f"{directory}/{DURABLE_END_FILE}"
     try:
-        data = disk.read_bytes(path)
+        data = read_small_file(disk, path)
     except FileNotFoundError:
         return None
-    except OSError as error:
-        if is_passing(error):
-            raise
+    except UnreadableFileError as error:
         log.error("the durable end cannot be read", path=path, why=str(error))
         return None
     rows: list[tuple[int, int]] = list(_ROW.iter_unpack(data[: len(data) // _ROW.size * _ROW.size]))

@@ -21,7 +21,7 @@ import structlog
 from minikafka.model import NO_EPOCH, UNDEFINED_OFFSET_AND_EPOCH, OffsetAndEpoch
 from minikafka.storage.checkpoints import DamagedCheckpointError, format_checkpoint, parse_checkpoint, parse_number
 from minikafka.storage.disk import Disk
-from minikafka.storage.small_file import SmallFile
+from minikafka.storage.small_file import SmallFile, read_small_file
 
 FILE_NAME = "leader-epoch-checkpoint"
 
@@ -52,7 +52,7 @@ class LeaderEpochCache:
         """The cache of a partition directory; None when its file is unreadable or absent."""
         path = f"{directory}/{FILE_NAME}"
         try:
-            return cls(_parse(disk.read_bytes(path)))
+            return cls(_parse(read_small_file(disk, path)))
         except FileNotFoundError:
             return None
         except (DamagedCheckpointError, ValueError) as error:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from minikafka.storage.aside import set_aside
 from minikafka.storage.disk import Disk
-from minikafka.storage.errors import BadBatchError
+from minikafka.storage.errors import BadBatchError, is_passing
 from minikafka.storage.scan import scan_headers
 from minikafka.storage.segment import DELETED_SUFFIX, INDEX_SUFFIXES, LOG_SUFFIX, SUFFIXES, file_name, offset_in
 from minikafka.storage.segment_list import UNKNOWN_SIZE, SegmentList
@@ -60,6 +60,10 @@ def _finish_swap(disk: Disk, directory: str, base_offset: int) -> None:
         for _position, header in scan_headers(disk.open_read(path), 0, disk.size(path)):
             end_offset = header.next_offset
     except BadBatchError:
+        return
+    except OSError as error:
+        if is_passing(error):
+            raise
         return
     there = log_files(disk, directory)
     if not any(base >= end_offset and base > base_offset for base in there):

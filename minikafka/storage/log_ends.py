@@ -42,6 +42,7 @@ from minikafka.model import ZERO_TOPIC_ID
 from minikafka.storage.aside import TEMPORARY_SUFFIX
 from minikafka.storage.disk import Disk, SlotFile
 from minikafka.storage.errors import StorageFailure
+from minikafka.storage.small_file import UnreadableFileError, read_small_file
 
 if TYPE_CHECKING:
     from minikafka.storage.log import Log
@@ -88,10 +89,10 @@ def read_log_ends(disk: Disk, directory: str, boot_id: str | None) -> Mapping[Lo
     """What is noted on this boot of the logs in ``directory``; empty where nothing is known."""
     path = f"{directory}/{LOG_ENDS_FILE}"
     try:
-        data = disk.read_bytes(path)
+        data = read_small_file(disk, path)
     except FileNotFoundError:
         return {}
-    except OSError as error:
+    except UnreadableFileError as error:
         logger.warning("log ends not read", path=path, why=str(error), remedy=_REMEDY)
         return {}
     if boot_id is None or data[: _HEADER.size] != _header(boot_id):

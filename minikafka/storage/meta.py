@@ -12,7 +12,7 @@ from uuid import UUID
 
 from minikafka.model import ZERO_TOPIC_ID
 from minikafka.storage.disk import Disk
-from minikafka.storage.errors import is_passing
+from minikafka.storage.small_file import read_small_file
 
 META_FILE = "meta.properties"
 PARTITION_METADATA_FILE = "partition.metadata"
@@ -71,14 +71,12 @@ def read_meta(disk: Disk, directory: str) -> DirectoryMeta | None:
     """``meta.properties`` of ``directory``, None when it has none; DamagedMetaError when it makes no sense."""
     path = f"{directory}/{META_FILE}"
     try:
-        data = disk.read_bytes(path)
-    except FileNotFoundError:
-        return None
-    try:
-        rows = _parse_rows(data, "=")
+        rows = _parse_rows(read_small_file(disk, path), "=")
         if int(rows["version"]) != META_VERSION:
             raise MetaError(f"{path} has version {rows['version']}; version {META_VERSION} is understood")
         return DirectoryMeta(rows["cluster.id"], int(rows["node.id"]), parse_uuid(rows["directory.id"]))
+    except FileNotFoundError:
+        return None
     except KeyError as error:
         raise DamagedMetaError(f"{path} is incomplete: {error} is missing; {META_REMEDY}") from error
     except ValueError as error:
@@ -100,13 +98,9 @@ def write_meta(disk: Disk, directory: str, meta: DirectoryMeta) -> None:
 def read_topic_id(disk: Disk, directory: str) -> UUID:
     """The topic id in a partition directory; the zero UUID when it is not recorded, or cannot be read."""
     try:
-        rows = _parse_rows(disk.read_bytes(f"{directory}/{PARTITION_METADATA_FILE}"), ":")
+        rows = _parse_rows(read_small_file(disk, f"{directory}/{PARTITION_METADATA_FILE}"), ":")
         return parse_uuid(rows["topic_id"])
-    except (KeyError, ValueError):
-        return ZERO_TOPIC_ID
-    except OSError as error:
-        if is_passing(error):
-            raise
+    except (FileNotFoundError, KeyError, ValueError):
         return ZERO_TOPIC_ID
 
 

@@ -11,9 +11,14 @@ from typing import Final, NamedTuple
 from urllib.parse import quote, unquote
 from uuid import UUID
 
+import structlog
+
 from minikafka.storage.aside import replace_file
 from minikafka.storage.disk import Disk
 from minikafka.storage.meta import format_uuid, parse_uuid
+from minikafka.storage.small_file import read_small_file
+
+log = structlog.get_logger(__name__)
 
 REGISTRATION_FILE: Final = "registration"
 REGISTRATION_VERSION: Final = 0
@@ -40,9 +45,10 @@ class Registration(NamedTuple):
 
 
 def read_registration(disk: Disk, directory: str) -> Registration | None:
-    """What is recorded in ``directory``; None when nothing is, or nothing that can be understood."""
+    """What is recorded in ``directory``; None when nothing is, or nothing that can be read and understood."""
+    path = f"{directory}/{REGISTRATION_FILE}"
     try:
-        text = disk.read_bytes(f"{directory}/{REGISTRATION_FILE}").decode()
+        text = read_small_file(disk, path).decode()
         rows = dict(line.split("=", 1) for line in text.splitlines() if not line.startswith("#"))
         if int(rows["version"]) != REGISTRATION_VERSION:
             return None
@@ -52,7 +58,10 @@ def read_registration(disk: Disk, directory: str) -> Registration | None:
         if not 0 <= broker_epoch <= _EPOCH_MAX:
             return None
         return Registration(broker_epoch, rows["boot.id"] or None, directories, synced, paths)
-    except (FileNotFoundError, KeyError, ValueError):
+    except FileNotFoundError:
+        return None
+    except (KeyError, ValueError) as error:
+        log.warning("registration unreadable", path=path, why=str(error), effect="no replica of this node is claimed")
         return None
 
 

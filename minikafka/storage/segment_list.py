@@ -28,7 +28,7 @@ from crc32c import crc32c
 from minikafka.storage.checkpoints import DamagedCheckpointError, format_rows, parse_rows
 from minikafka.storage.disk import Disk
 from minikafka.storage.segments import Segments
-from minikafka.storage.small_file import SmallFile
+from minikafka.storage.small_file import SmallFile, read_small_file
 
 SEGMENTS_FILE: Final = "segments"
 UNKNOWN_SIZE: Final = -1
@@ -168,7 +168,7 @@ def _store(file: SmallFile, version: int, rows: Sizes) -> None:
 def _read(disk: Disk, path: str) -> Sizes | None:
     """None when there is no list; one that cannot be read tells nothing, and is made anew."""
     try:
-        crc, _, content = disk.read_bytes(path).partition(b"\n")
+        crc, _, content = read_small_file(disk, path).partition(b"\n")
         if int(crc, 16) != crc32c(content):
             raise DamagedCheckpointError("the checksum is wrong")
         return {int(base): int(size) for base, size in parse_rows(content)}

@@ -14,6 +14,28 @@ from typing import Final
 
 from minikafka.storage.aside import TEMPORARY_SUFFIX, take_place
 from minikafka.storage.disk import Disk
+from minikafka.storage.errors import is_passing
+
+
+class UnreadableFileError(ValueError):
+    """The disk does not give the content of a file back: it is as good as damaged."""
+
+
+def read_small_file(disk: Disk, path: str) -> bytes:
+    """All of a file. UnreadableFileError where the disk fails, as at a bad sector.
+
+    FileNotFoundError; any other OSError says nothing about the file: the process may not read it, or is short of
+    something.
+    """
+    try:
+        return disk.read_bytes(path)
+    except (FileNotFoundError, PermissionError):
+        raise
+    except OSError as error:
+        if is_passing(error):
+            raise
+        raise UnreadableFileError(str(error)) from error
+
 
 REMOVED: Final = 2**63
 """Instead of a version: no other one is newer."""

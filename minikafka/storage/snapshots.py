@@ -26,6 +26,7 @@ from minikafka.storage.producer_state import ProducedBatch, ProducerEntry, Produ
 from minikafka.storage.scan import scan_headers
 from minikafka.storage.segment import SNAPSHOT_SUFFIX, Segment, file_name, offset_in
 from minikafka.storage.segments import Segments
+from minikafka.storage.small_file import UnreadableFileError, read_small_file
 
 VERSION = 1
 
@@ -147,8 +148,8 @@ class SnapshotFiles:
             if offset > end_offset:
                 continue
             try:
-                return decode_snapshot(self._disk.read_bytes(self._path(offset))), offset
-            except DamagedSnapshotError:
+                return decode_snapshot(read_small_file(self._disk, self._path(offset))), offset
+            except (DamagedSnapshotError, UnreadableFileError):
                 self._disk.unlink(self._path(offset))
         return ProducerState(), NO_OFFSET
 

@@ -9,7 +9,7 @@ from fault_sabotages import suite_of
 
 from minikafka.metadata.controller import brokers
 from minikafka.replication.leader import LeaderState
-from minikafka.storage import recovery
+from minikafka.storage import recovery, small_file
 from minikafka.storage.errors import StorageFailure
 from minikafka.storage.log import Log
 from minikafka.storage.presence import PresenceLook
@@ -17,6 +17,7 @@ from minikafka.storage.registration import Registrations
 from minikafka.storage.segment import Segment
 
 MEDIA = suite_of("media", "whole clusters whose disks go bad", "media")
+SECTORS = suite_of("sectors", "whole clusters whose disks have bad sectors", "bad sectors")
 
 
 @MEDIA.plants(seed=8)
@@ -92,3 +93,9 @@ def writes_may_end_anywhere(patch: Any) -> None:
         return segment.size
 
     patch.setattr(Segment, "append", as_expected)
+
+
+@SECTORS.plants()
+def unreadable_files_fail_their_directory(patch: Any) -> None:
+    """A small file that the disk does not read takes its log directory offline, at each start again."""
+    patch.setattr(small_file, "is_passing", lambda _error: True)

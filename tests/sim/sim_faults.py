@@ -41,10 +41,10 @@ WEIGHTS: Final = {
     "power loss": 2,
     "power loss after a failover": 1,
     "media": 2,
+    "bad sectors": 1,
 }
 """How often each fault comes, relative to the others."""
 EXTRA: Final = {
-    "bad sectors": 2,
     "disk fails at operation": 2,
     "odd files": 2,
     "damage beyond the promise": 2,

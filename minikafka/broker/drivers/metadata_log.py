@@ -35,6 +35,7 @@ from minikafka.storage.disk import Disk
 from minikafka.storage.durable_end import DURABLE_END_FILE, DurableEnd
 from minikafka.storage.errors import BadBatchError, Corruption, StorageFailure, is_passing
 from minikafka.storage.log import Log
+from minikafka.storage.small_file import UnreadableFileError, read_small_file
 
 log = structlog.get_logger(__name__)
 
@@ -161,7 +162,10 @@ class MetadataLog:
         if damage is not None:
             raise self._beyond_repair(str(damage))
         if self._disk.exists(self._path(REPAIR_MARK)):
-            why = self._disk.read_bytes(self._path(REPAIR_MARK)).decode(errors="replace").strip()
+            try:
+                why = read_small_file(self._disk, self._path(REPAIR_MARK)).decode(errors="replace").strip()
+            except UnreadableFileError as error:
+                why = str(error)
             raise self._beyond_repair(f"{why or 'it was found damaged before'} ({REPAIR_MARK})")
 
     def _beyond_repair(self, why: str) -> StorageFailure:
@@ -190,12 +194,10 @@ class MetadataLog:
         """What this node promised; None when that is not known (any more)."""
         path = self._path(QUORUM_STATE)
         try:
-            return ElectionState.from_quorum_state(json.loads(without_checksum(self._disk.read_bytes(path))))
+            return ElectionState.from_quorum_state(json.loads(without_checksum(read_small_file(self._disk, path))))
         except FileNotFoundError:
             return None
-        except (ValueError, AttributeError, RecursionError, OSError) as error:
-            if isinstance(error, OSError) and is_passing(error):
-                raise
+        except (ValueError, AttributeError, RecursionError) as error:
             log.error("quorum-state cannot be read", path=path, why=str(error))
             return None
 

@@ -1,7 +1,7 @@
 """What media do by themselves: bytes that change, files cut, emptied or lost, sectors that cannot be read.
 
-Processes that have the file open see it at once, and nothing of it is undone by a power cut. Bytes that were read wrong
-may be read right again one day (:func:`let_pass`): the cable was bad, not the medium.
+Processes that have the file open see it at once, and nothing of it is undone by a power cut. Bytes that were read
+wrong, or not at all, may be read right again one day (:func:`let_pass`): the cable was bad, not the medium.
 """
 
 from __future__ import annotations
@@ -110,8 +110,14 @@ def displace(disk: SimulatedDisk, path: str) -> Damage:
 
 
 def let_pass(disk: SimulatedDisk, done: Damage) -> bool:
-    """Bytes that were changed in place are what they were, if they are as the damage left them. True if so."""
+    """Bytes that were changed in place, or unreadable, are what they were, if they are as the damage left them.
+
+    True if so.
+    """
     node = disk.find(done.path)
+    if done.how == "unreadable" and isinstance(node, Inode) and node.unreadable == range(done.start, done.stop):
+        node.unreadable = range(0)
+        return True
     if not done.after or not isinstance(node, Inode) or node.content[done.start : done.stop] != done.after:
         return False
     content = bytearray(node.content)

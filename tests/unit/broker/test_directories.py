@@ -349,29 +349,44 @@ class UnreadableDisk(HastyDisk):
 
 
 SMALL_FILES = (
-    "meta.properties",
     "registration",
     ".kafka_cleanshutdown",
     "recovery-point-offset-checkpoint",
     "replication-offset-checkpoint",
     "log-start-offset-checkpoint",
     "cleaner-offset-checkpoint",
+    "log-ends",
 )
 
 
-@pytest.mark.spec("P6", "R12")
+@pytest.mark.spec("P5", "P6", "R12")
 @pytest.mark.parametrize("name", SMALL_FILES)
-async def test_a_small_file_that_cannot_be_read_costs_its_directory(
+async def test_a_small_file_that_cannot_be_read_counts_as_damaged(
     start_node: StartNode, tmp_path: Path, name: str
 ) -> None:
+    """The node starts with all directories, also where it is that of the metadata log."""
+    node = await start_node(log_dirs=two(tmp_path))
+    await create_topic(node, "orders", 4)
+    await node.stop()
+    for directory in ("one", "two"):
+        node = await start_node(log_dirs=two(tmp_path), disk=UnreadableDisk(tmp_path / directory / name))
+        assert [directory.failure for directory in node.store.directories] == [None, None]
+        await node.stop()
+    with pytest.raises(OSError, match="Too many open files"):  # says nothing about the file
+        make_node(tmp_path, log_dirs=two(tmp_path), disk=UnreadableDisk(tmp_path / "two" / name, errno.EMFILE))
+
+
+@pytest.mark.spec("P6", "R12")
+async def test_an_identity_that_cannot_be_read_costs_its_directory(start_node: StartNode, tmp_path: Path) -> None:
     """The node starts with the others. The only one, or that of the metadata log: it says why, and what to do."""
     node = await start_node(log_dirs=two(tmp_path))
     await create_topic(node, "orders", 4)
     await node.stop()
+    name = "meta.properties"
     node = await start_node(log_dirs=two(tmp_path), disk=UnreadableDisk(tmp_path / "two" / name))
     assert [directory.failure is None for directory in node.store.directories] == [True, False]
     await node.stop()
-    with pytest.raises(StorageFailure, match=f"{name}.*mend the disk, or put the file back, or move") as failure:
+    with pytest.raises(StorageFailure, match=f"{name} is damaged: .*put the file back, or move") as failure:
         make_node(tmp_path, log_dirs=str(tmp_path / "one"), disk=UnreadableDisk(tmp_path / "one" / name))
     assert "\n" not in str(failure.value)
     with pytest.raises(OSError, match="Too many open files"):  # says nothing about the directory

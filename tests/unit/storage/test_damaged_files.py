@@ -25,6 +25,7 @@ from minikafka.storage.log_store import LogStore
 from minikafka.storage.meta import write_topic_id
 from minikafka.storage.registration import Registrations
 from minikafka.testing.disk import SimulatedDisk
+from minikafka.testing.disk.mounts import MountedDisk
 
 WHERE: Final = TopicPartition("orders", 0)
 OTHER: Final = TopicPartition("other", 0)
@@ -98,6 +99,17 @@ def replace_by_directory(disk: Disk, path: str) -> None:
     disk.write_bytes(f"{path}/something", b"x")
 
 
+def unreadable(range_of: Callable[[int], range]) -> Damage:
+    """A disk says EIO there until the file is replaced or cut."""
+
+    def spoil(disk: Disk, path: str) -> None:
+        assert isinstance(disk, MountedDisk)
+        inode = disk.platter.inode(path)
+        inode.unreadable = range_of(len(inode.content))
+
+    return spoil
+
+
 WAYS: Final[dict[str, Damage]] = {
     "magic flipped": flipped(lambda size: 16),
     "length flipped": flipped(lambda size: 10),
@@ -111,6 +123,9 @@ WAYS: Final[dict[str, Damage]] = {
     "longer": changed(lambda data: data + bytes(100)),
     "removed": lambda disk, path: disk.unlink(path),
     "a directory": replace_by_directory,
+    "start unreadable": unreadable(lambda size: range(min(size, 1))),
+    "middle unreadable": unreadable(lambda size: range(size // 2, size // 2 + 1)),
+    "end unreadable": unreadable(lambda size: range(max(0, size - 1), size)),
 }
 
 
@@ -141,7 +156,11 @@ def check(disk: Disk, whole: bytes) -> str:
     claimed = Registrations(disk, store, BOOT).whole_replicas()
     assert claimed[OTHER_ID] == (0,), "the other replicas are not concerned"
     log = store.get(WHERE)
-    assert log is not None
+    if log is None:  # it is set aside, and fetched again from the beginning
+        assert WHERE in store.unusable()
+        assert TOPIC_ID not in claimed
+        store.abandon()
+        return "unusable"
     if log.topic_id not in (TOPIC_ID, ZERO_TOPIC_ID):
         assert TOPIC_ID not in claimed, "metadata tells that it is not that topic's, or that its id is damaged"
         store.abandon()

@@ -330,19 +330,19 @@ def test_a_directory_that_cannot_be_loaded_leaves_the_others(
     store.create(A, TOPIC_ID, LogConfig(), store.directories[0])
     store.create(B, TOPIC_ID, LogConfig(), store.directories[1])
     store.abandon()
-    read_bytes = OsDisk.read_bytes
+    listdir = OsDisk.listdir
 
-    def refuse(disk: OsDisk, path: str) -> bytes:
-        if path == str(tmp_path / "d/cleaner-offset-checkpoint"):
+    def refuse(disk: OsDisk, path: str) -> list[str]:
+        if path == str(tmp_path / "d"):
             raise OSError(errno.EIO, "as if the disk were broken", path)
-        return read_bytes(disk, path)
+        return listdir(disk, path)
 
-    monkeypatch.setattr(OsDisk, "read_bytes", refuse)
+    monkeypatch.setattr(OsDisk, "listdir", refuse)
     store = open_store("d", "e")
     assert [directory.failure is None for directory in store.directories] == [False, True]
     assert store.get(B) is not None
     store.abandon()
-    with pytest.raises(StorageFailure, match="could not load"):
+    with pytest.raises(StorageFailure, match="could not identify"):
         open_store("d")
 
 

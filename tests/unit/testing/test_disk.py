@@ -554,16 +554,16 @@ def test_a_file_is_cut_exactly_where_asked(platter: SimulatedDisk) -> None:
     assert (done.start, done.stop) == (61, 100)
 
 
-@pytest.mark.parametrize("how", ["flipped", "zeroed", "garbled"])
+@pytest.mark.parametrize("how", ["flipped", "zeroed", "garbled", "unreadable"])
 def test_bytes_that_were_read_wrong_may_be_right_again(platter: SimulatedDisk, how: How) -> None:
     content = bytes(range(1, 200))
     platter.mount().write_bytes("/a", content)
     done = damage(platter, "/a", how, Random(0))
     assert let_pass(platter, done)
-    assert platter.files()["/a"] == content
+    assert platter.mount().read_bytes("/a") == content
 
 
-@pytest.mark.parametrize("how", ["cut", "emptied", "lost", "unreadable"])
+@pytest.mark.parametrize("how", ["cut", "emptied", "lost"])
 def test_what_is_gone_does_not_come_back(platter: SimulatedDisk, how: How) -> None:
     platter.mount().write_bytes("/a", bytes(100))
     assert not let_pass(platter, damage(platter, "/a", how, Random(0)))
