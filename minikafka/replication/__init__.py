@@ -4,6 +4,7 @@
 
     local_replica.py  LocalReplica: a replica on this node, its role, its condition, what of it counts
     replica_condition.py  ReplicaCondition: whether its log may be believed
+    judging.py        Judge: which of two logs is damaged where they differ (row R26)
     replica_facts.py  what it is told, and what it may ask
     replica_effects.py  what it asks its driver to do
     leader.py         LeaderState: what followers have, high watermark, ISR; one per led partition

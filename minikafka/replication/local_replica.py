@@ -12,8 +12,7 @@ Role::
     any  ------ metadata: no replica here -----> REMOVED
 
 Whether the log may be believed is a machine of its own (:mod:`~minikafka.replication.replica_condition`). Where two
-logs differ below a high watermark, one is damaged: ``on_follower_ahead`` (at the leader) and ``truncate`` (at the
-follower) find out which.
+logs differ below a high watermark, one is damaged: :mod:`~minikafka.replication.judging` finds out which.
 
 A **cut** is one job on the disk. While it is under way the role stands still: what metadata says meanwhile is acted on
 when the cut is done, in the order in which it matters (the last word). So nothing is appended to, led from or fetched
@@ -38,6 +37,7 @@ from minikafka.model import LOST_DIRECTORY, NO_EPOCH, NO_NODE, UNASSIGNED_DIRECT
 from minikafka.replication import replica_effects as do
 from minikafka.replication.fetch_state import UNKNOWN_HIGH_WATERMARK
 from minikafka.replication.isr import IsrProposal
+from minikafka.replication.judging import Finding, Judge, Verdict, has_epochs_beyond, shared_end
 from minikafka.replication.leader import FollowerFetchOutcome, LeaderState
 from minikafka.replication.replica_condition import ReplicaCondition
 from minikafka.replication.replica_facts import CommittedPartition, LocalLog, ReplicaSettings, Surroundings
@@ -68,10 +68,9 @@ class LocalReplica:
         "_committed",
         "_follower_high_watermark",
         "_is_following",
+        "_judge",
         "_local_id",
-        "_lost_up_to",
         "_settings",
-        "_short_since_ms",
         "_surroundings",
         "condition",
         "cut",
@@ -113,6 +112,7 @@ class LocalReplica:
         self.role = Role.IDLE
         self.is_offline = False  # its directory failed, or it is gone: nothing can be read or written
         self.condition = ReplicaCondition(local_id, damage_offset, is_made_anew=is_made_anew)
+        self._judge = Judge(local_id, self.condition, surroundings)
         self.directory_id = directory_id
         self.is_directory_told = is_directory_told
         self.cut: do.Cut | do.Restart | None = None  # under way
@@ -121,8 +121,6 @@ class LocalReplica:
         self._surroundings = surroundings
         self._committed: CommittedPartition | None = None
         self._is_following = False  # a fetcher has it
-        self._short_since_ms: int | None = None  # the leader's log began behind this one
-        self._lost_up_to = 0  # the loss of what lies below was said
         self._follower_high_watermark = self._clamped(high_watermark)
 
     # -- the log, as a fetcher sees it ------------------------------------------------------------------------------
@@ -213,18 +211,10 @@ class LocalReplica:
 
     def is_behind(self, high_watermark: int, last_fetched_epoch: int) -> bool:
         """A follower whose log ends in that epoch knows as committed what is missing in this leader's (row R26)."""
-        return high_watermark != UNKNOWN_HIGH_WATERMARK and high_watermark > self._shared_end(last_fetched_epoch)
-
-    def _shared_end(self, last_fetched_epoch: int) -> int:
-        """Where a follower ends at the latest in what this leader has, too.
-
-        That is where the leader's epoch began, for one that has nothing of it: a leader that began with too little may
-        have written more since. -1: an empty log, which may begin anywhere.
-        """
         leader = self.leader
-        if leader is None or last_fetched_epoch == NO_EPOCH or last_fetched_epoch >= leader.leader_epoch:
-            return self.log.log_end_offset
-        return leader.leader_epoch_start_offset
+        if leader is None or high_watermark == UNKNOWN_HIGH_WATERMARK:
+            return False
+        return high_watermark > shared_end(leader, self.log.log_end_offset, last_fetched_epoch)
 
     def on_follower_ahead(self, replica_id: int, high_watermark: int, last_fetched_epoch: int, now_ms: int) -> Effects:
         """A follower knows records as committed that this leader lacks (KIP-1166, row R26).
@@ -233,40 +223,25 @@ class LocalReplica:
         more than this one: when all that are complete were heard (:meth:`refuses_ahead`) they have to follow, and the
         loss is said, once.
         """
-        committed, end = self._committed, self._shared_end(last_fetched_epoch)
-        if self.leader is None or committed is None or replica_id not in committed.replicas or high_watermark <= end:
+        leader, committed = self.leader, self._committed
+        if leader is None or committed is None or replica_id not in committed.replicas:
             return []
-        if replica_id in committed.complete:
-            if self.condition.is_damaged_from(end):
-                return []
-            self.condition.on_damage(end)
-            say = do.Say(do.Saying.LEADER_FALLS_SHORT, end, high_watermark)
-            return [say, *self._take_role(now_ms)]
-        if committed.is_void(replica_id, last_fetched_epoch) or high_watermark <= self._lost_up_to:
+        end = shared_end(leader, self.log.log_end_offset, last_fetched_epoch)
+        if high_watermark <= end:
             return []
-        if self.refuses_ahead(replica_id, last_fetched_epoch):
-            return []
-        self._lost_up_to = high_watermark
-        return [do.Say(do.Saying.LOSS_BY_LEADING, end, high_watermark)]
+        found = self._judge.of_follower_ahead(leader, end, replica_id, high_watermark, last_fetched_epoch, committed)
+        return self._after(found, now_ms) if found.finding is Finding.DAMAGE else [*found.say]
 
     def is_complete(self, replica_id: int) -> bool:
         """The replica has every committed record, as far as committed metadata says here."""
         return self._committed is not None and replica_id in self._committed.complete
 
     def refuses_ahead(self, replica_id: int, last_fetched_epoch: int) -> bool:
-        """Such a follower is not to be cut to this log: it is complete, or another that is may have what it has.
-
-        That one has not been heard since this leader leads. While it is in ISR or ELR the others wait for it: the one
-        that was taken into the ISR before would make it count no more.
-        """
+        """Such a follower is not to be cut to this log: it is complete, or another that is may have what it has."""
         leader, committed = self.leader, self._committed
         if leader is None or committed is None:
             return False
-        if replica_id in committed.complete:
-            return True
-        return not committed.is_void(replica_id, last_fetched_epoch) and not leader.has_heard(
-            committed.complete - {self._local_id}
-        )
+        return self._judge.refuses(leader, replica_id, last_fetched_epoch, committed)
 
     def on_records_sent(self, replica_id: int, fetch_offset: int, size_in_bytes: int) -> Effects:
         """A follower is being sent records. Those that it fetches again and again may have gone bad here (P5)."""
@@ -362,29 +337,16 @@ class LocalReplica:
             return []
         if self.cut is not None:
             return []  # on_cut comes back here
-        effects = self._check_epochs(committed)
+        effects: Effects = [*self._judge.of_epochs(self.log, committed)]
         effects += self._claims(committed)
         leads = committed.leader_id == self._local_id
-        if leads and self._has_epochs_beyond(committed) and committed.complete <= {self._local_id}:
+        if leads and has_epochs_beyond(self.log, committed) and committed.complete <= {self._local_id}:
             return effects + self._end_role(Role.OFFLINE)  # nobody has more, and none can build on this
         if (lost_from := self.condition.loss_to_say(committed)) is not None:
             effects.append(do.Say(do.Saying.LOSS_BY_DAMAGE, lost_from, self._follower_high_watermark))
-        if leads and not self._has_epochs_beyond(committed):
+        if leads and not has_epochs_beyond(self.log, committed):
             return effects + self._lead(committed, now_ms)
         return effects + self._follow(committed)
-
-    def _has_epochs_beyond(self, committed: CommittedPartition) -> bool:
-        return self.log.latest_epoch > committed.leader_epoch
-
-    def _check_epochs(self, committed: CommittedPartition) -> Effects:
-        """Leader epochs that the cluster has not had yet: no checksum covers them. They are damage where they begin."""
-        if not self._has_epochs_beyond(committed):
-            return []
-        begin = self.log.end_offset_for_epoch(committed.leader_epoch).offset
-        if self.condition.is_damaged_from(begin):
-            return []
-        self.condition.on_damage(begin)
-        return [do.Say(do.Saying.EPOCHS_BEYOND_METADATA, self.log.latest_epoch, committed.leader_epoch)]
 
     def _lead(self, committed: CommittedPartition, now_ms: int) -> Effects:
         leader, epoch = self.leader, committed.leader_epoch
@@ -434,7 +396,7 @@ class LocalReplica:
             return effects
         if self.condition.must_refetch(committed):
             return effects + self._stop_following() + [self._begin(self.condition.begin_refetch())]
-        if self._has_epochs_beyond(committed):
+        if has_epochs_beyond(self.log, committed):
             return effects + self._stop_following()
         if not self._is_following and not self._is_leaving(committed):
             self._is_following = True
@@ -444,7 +406,7 @@ class LocalReplica:
     def _resign(self, committed: CommittedPartition) -> Effects:
         has_led = self.leader is not None
         self._follower_high_watermark = self._clamped(self.high_watermark)
-        self._short_since_ms = None
+        self._judge.on_new_leader()
         self.leader = None
         self.role = Role.FOLLOWER
         self.leader_id, self.leader_epoch = committed.leader_id, committed.leader_epoch
@@ -484,35 +446,28 @@ class LocalReplica:
         since the leader is not. Others may count on the copy until metadata says that it is lost.
         """
         assert self.is_followed, f"{self.topic_partition} is not followed: {self.role}"
-        high_watermark, committed = self.high_watermark, self._committed
-        assert committed is not None
-        if offset >= high_watermark:
-            return [self._begin(do.Cut(offset))]
-        if committed.is_void(self._local_id, self.log.latest_epoch):
-            return [do.Say(do.Saying.LOSS_BY_TRUNCATION, offset, high_watermark), self._begin(do.Cut(offset))]
-        self.condition.on_damage(offset)
-        return [do.Say(do.Saying.FOLLOWER_DIVERGES, offset, high_watermark), *self._take_role(now_ms)]
+        assert self._committed is not None
+        found = self._judge.of_cut(offset, self.high_watermark, self.log.latest_epoch, self._committed)
+        if found.finding is Finding.DAMAGE:
+            return self._after(found, now_ms)
+        return [*found.say, self._begin(do.Cut(offset))]
 
     def restart(self, offset: int, now_ms: int) -> Effects:
         """The leader's log begins behind ours (row R13): begin an empty one at ``offset``.
 
-        A leader deletes only what every complete replica has. If this is one, and ends before, its tail is lost. But a
-        process that was stopped for long wakes up in the ISR that it knew. So nothing is decided, and the fetcher asks
-        again, until the metadata of that moment is known here, or ``replica.lag.time.max.ms`` have passed.
+        If this replica is complete its tail is lost. No effects while that is not known: the fetcher asks again.
         """
         assert self.is_followed, f"{self.topic_partition} is not followed: {self.role}"
-        end = self.log.log_end_offset
-        if not self.is_complete(self._local_id):
-            self._short_since_ms = None
+        assert self._committed is not None
+        patience_ms = self._settings.lag_time_max_ms
+        found = self._judge.of_restart(self.log.log_end_offset, offset, self._committed, now_ms, patience_ms)
+        if found.finding is Finding.NOTHING:
             return [self._begin(do.Restart(offset))]
-        if self._short_since_ms is None:
-            self._short_since_ms = now_ms
-        since_ms = self._short_since_ms
-        if now_ms - since_ms < self._settings.lag_time_max_ms and not self._surroundings.knows_metadata_of(since_ms):
-            return []
-        self._short_since_ms = None
-        self.condition.on_damage(end)
-        return [do.Say(do.Saying.FOLLOWER_FALLS_SHORT, end, offset), *self._take_role(now_ms)]
+        return self._after(found, now_ms) if found.finding is Finding.DAMAGE else []
+
+    def _after(self, found: Verdict, now_ms: int) -> Effects:
+        """The local log is damaged: say so, and act on it."""
+        return [*found.say, *self._take_role(now_ms)]
 
     def on_cut(self, now_ms: int) -> Effects:
         """The cut is done: the log ends where it says now. What metadata said meanwhile is acted on."""
