@@ -1,0 +1,112 @@
+"""A topic that was compacted once, and is not any more: its gaps stay, and are no damage (row 5 of issue 11)."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from storage_batches import NOW_MS, all_values, append, batch, stage
+
+from minikafka.model import TopicPartition
+from minikafka.storage.config import LogConfig
+from minikafka.storage.disk import OsDisk
+from minikafka.storage.log import Log
+from minikafka.storage.log_ends import Noted
+from minikafka.storage.segment_list import SEGMENTS_FILE
+
+SEGMENT_BYTES = 600
+COMPACT = LogConfig(cleanup_policy=frozenset({"compact"}), min_cleanable_dirty_ratio=0.0, segment_bytes=SEGMENT_BYTES)
+DELETE = LogConfig(cleanup_policy=frozenset({"delete"}), segment_bytes=SEGMENT_BYTES)
+
+
+@pytest.fixture
+def log(disk: OsDisk, directory: str) -> Log:
+    """Cleaned, and written to since its policy changed."""
+    log = Log.open(disk, directory, TopicPartition("orders", 0), COMPACT, is_clean=True)
+    for at in range(60):
+        key = b"once %d" % at if at % 4 == 0 else b"again"
+        stage(log, batch(b"%d" % at * 10, keys=(key,)), leader_epoch=at // 20)
+        log.commit()
+    log.flush()
+    job = log.plan_compaction(log.log_end_offset, NOW_MS)
+    assert job is not None
+    while not job.step():
+        pass
+    assert log.prepare_swap(job)
+    job.publish()
+    assert log.complete_compaction(job)
+    log.config = DELETE
+    for at in range(9):
+        append(log, b"later %d" % at * 10, leader_epoch=3)
+    bases = {segment.base_offset for segment in log.segments.closed}
+    gaps = [range(before + 1, after) for before, after in pairwise(all_values(log)) if after > before + 1]
+    assert any(bases & set(gap[1:]) for gap in gaps), "a segment ends in a gap"
+    assert any(gap[0] in bases for gap in gaps), "one begins with a gap"
+    assert any(not bases & set(gap) for gap in gaps), "one has a gap inside"
+    return log
+
+
+def opened(log: Log, **last_stop: object) -> Log:
+    """Opened again, with the policy that it has now."""
+    where = log.topic_partition
+    return Log.open(OsDisk(), log.directory, where, DELETE, **last_stop)  # type: ignore[arg-type]
+
+
+def fetched(leader: Log, directory: Path, size: int) -> Log:
+    """What a follower has that began with nothing."""
+    directory.mkdir()
+    log = Log.open(OsDisk(), str(directory), leader.topic_partition, DELETE, is_clean=True)
+    while log.log_end_offset < leader.log_end_offset:
+        found = leader.read(log.log_end_offset, size)
+        end_offset = leader.end_of(log.log_end_offset, found)
+        log.append_as_follower(memoryview(bytearray(found.read())), end_offset=end_offset)
+    return log
+
+
+@pytest.mark.spec("P1")
+@pytest.mark.spec("P5")
+@pytest.mark.parametrize("was_killed", [True, False], ids=["killed", "power cut"])
+@pytest.mark.parametrize("is_flushed", [True, False], ids=["flushed", "not flushed since"])
+@pytest.mark.parametrize("knows_recovery_point", [True, False], ids=["recovery point", "recovery point lost"])
+def test_a_log_with_gaps_is_recovered_whole(
+    log: Log, was_killed: bool, is_flushed: bool, knows_recovery_point: bool
+) -> None:
+    if is_flushed:
+        log.flush()
+    expected, epochs, end = all_values(log), log.epoch_entries, log.log_end_offset
+    recovery_point = log.recovery_point if knows_recovery_point else 0
+    noted = Noted(end, log.segments[0].base_offset) if was_killed else None
+    for _ in range(2):  # what a recovery leaves is recovered, too
+        again = opened(log, was_killed=was_killed, recovery_point=recovery_point, noted=noted, high_watermark=end)
+        assert again.corruption is None
+        assert (again.log_end_offset, all_values(again), again.epoch_entries) == (end, expected, epochs)
+
+
+@pytest.mark.spec("P5")
+@pytest.mark.parametrize("recovery_point", [0, 60])
+def test_a_cleaned_log_whose_list_is_lost_as_well_is_fetched_again(log: Log, recovery_point: int) -> None:
+    """Nothing tells its gaps from lost segments then. It is fetched again: closed.check_unlisted."""
+    log.flush()
+    Path(log.directory, SEGMENTS_FILE).unlink()
+    again = opened(log, was_killed=True, recovery_point=recovery_point)
+    assert again.corruption is not None
+
+
+@pytest.mark.spec("R11")
+@pytest.mark.spec("P1")
+@pytest.mark.parametrize("size", [1, 700, 1 << 20])
+@pytest.mark.parametrize("is_flushed", [True, False], ids=["flushed", "not flushed"])
+def test_a_follower_that_began_with_nothing_has_the_same_gaps_and_recovers_them(
+    log: Log, tmp_path: Path, size: int, is_flushed: bool
+) -> None:
+    follower = fetched(log, tmp_path / "follower-0", size)
+    assert len(follower.segments) > 3
+    if is_flushed:
+        follower.flush()
+    expected, epochs = all_values(log), log.epoch_entries
+    assert (all_values(follower), follower.epoch_entries, follower.log_end_offset) == (expected, epochs, 69)
+    for recovery_point in {0, follower.recovery_point}:
+        again = opened(follower, was_killed=True, recovery_point=recovery_point, noted=Noted(69, 0), high_watermark=69)
+        assert again.corruption is None
+        assert (all_values(again), again.epoch_entries, again.log_end_offset) == (expected, epochs, 69)
