@@ -10,7 +10,6 @@
     leader.py         LeaderState: what followers have, high watermark, ISR; one per led partition
     progress.py       ReplicaProgress: what the leader knows of one follower (row R17)
     isr.py            InSyncReplicas: committed ISR, proposal in flight, maximal ISR (row R20)
-    statistics.py     read-only views of the machines
     fetcher.py        ReplicaFetcher: truncate, fetch, apply; one per (source broker, fetcher id)
     fetch_state.py    PartitionFetchState: where one followed partition stands (row R2)
     fetch_states.py   FetchStates: all of them, by what is due

@@ -41,7 +41,6 @@ class FetchStates:
         "_states",
         "_topic_names",
         "changed",
-        "failed",
         "out_of_range",
         "session",
         "truncating",
@@ -58,7 +57,6 @@ class FetchStates:
         self.truncating: StatesByPartition = {}
         self.out_of_range: StatesByPartition = {}
         self.changed: StatesByPartition = {}
-        self.failed: set[TopicPartition] = set()
 
     # -- which partitions -------------------------------------------------------------------------------------------
 
@@ -70,7 +68,6 @@ class FetchStates:
             if (known.current_leader_epoch, known.topic_id) == (followed.leader_epoch, followed.topic_id):
                 return
             self.drop(known)
-        self.failed.discard(where)
         self._topic_names[followed.topic_id] = where.topic
         self._followed_by_topic[followed.topic_id] += 1
         state = self._states[where] = PartitionFetchState(followed)
@@ -79,7 +76,6 @@ class FetchStates:
     def remove(self, partitions: Iterable[TopicPartition]) -> None:
         """Follow them no longer."""
         for where in partitions:
-            self.failed.discard(where)
             if (state := self._states.get(where)) is not None:
                 self.drop(state)
 
@@ -174,9 +170,8 @@ class FetchStates:
         return self._delayed[0][0] if self._delayed else None
 
     def fail(self, state: PartitionFetchState, reason: str) -> Effect:
-        """Follow it no longer, and remember why it is missing."""
+        """Follow it no longer."""
         self.drop(state)
-        self.failed.add(state.topic_partition)
         return MarkFailed(state.topic_partition, reason)
 
     def drop(self, state: PartitionFetchState) -> None:

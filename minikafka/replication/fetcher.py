@@ -48,7 +48,7 @@ from minikafka.replication.effects import (
 )
 from minikafka.replication.epochs import truncation_offset
 from minikafka.replication.fetch_session import SESSION_ERRORS
-from minikafka.replication.fetch_state import FollowedPartition, PartitionFetchState, ReplicaState
+from minikafka.replication.fetch_state import FollowedPartition, PartitionFetchState
 from minikafka.replication.fetch_states import FetchStates, StatesByPartition
 from minikafka.replication.requests import (
     EARLIEST_TIMESTAMP,
@@ -59,7 +59,6 @@ from minikafka.replication.requests import (
     list_offsets_request,
     offset_answers,
 )
-from minikafka.replication.statistics import FetcherStatistics
 from minikafka.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from minikafka.wire.messages.fetch import ReplicaState as WireReplicaState
 from minikafka.wire.messages.list_offsets import ListOffsetsResponse
@@ -135,11 +134,6 @@ class ReplicaFetcher:
         """Nothing is followed: the driver shuts it down (row R9)."""
         return not self._states
 
-    @property
-    def failed_partitions(self) -> frozenset[TopicPartition]:
-        """Those that will not be followed before they are added in another epoch."""
-        return frozenset(self._states.failed)
-
     def state(self, where: TopicPartition) -> PartitionFetchState | None:
         """Where a partition stands, for descriptions and tests."""
         return self._states.get(where)
@@ -147,19 +141,6 @@ class ReplicaFetcher:
     def states(self) -> tuple[PartitionFetchState, ...]:
         """Where all of them stand."""
         return tuple(self._states.values())
-
-    def statistics(self) -> FetcherStatistics:
-        """An immutable view; walks every partition."""
-        states = self._states.values()
-        return FetcherStatistics(
-            source_id=self.source_id,
-            partitions=len(states),
-            truncating=sum(state.replica_state is ReplicaState.TRUNCATING for state in states),
-            delayed=sum(state.delayed_until_ms is not None for state in states),
-            throttled=sum(state.is_throttled for state in states),
-            failed=len(self._states.failed),
-            max_lag=max((state.lag for state in states), default=0),
-        )
 
     # -- what to do -------------------------------------------------------------------------------------------------
 

@@ -37,7 +37,6 @@ from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import NO_OFFSET, TopicPartition
 from minikafka.replication.isr import InSyncReplicas, IsrMember, IsrProposal
 from minikafka.replication.progress import NEVER_MS, UNKNOWN_BROKER_EPOCH, ReplicaProgress
-from minikafka.replication.statistics import LeaderStatistics, ReplicaStatistics
 
 ALL_IN_SYNC: Final = -1
 PROPOSAL_BACKOFF_MS: Final = 500
@@ -286,11 +285,6 @@ class LeaderState:
         return tuple(sorted(self._isr.committed))
 
     @property
-    def maximal_isr(self) -> frozenset[int]:
-        """Everyone who may be in the true ISR."""
-        return self._isr.maximal
-
-    @property
     def partition_epoch(self) -> int:
         """The partition epoch of the committed ISR."""
         return self._isr.partition_epoch
@@ -299,25 +293,6 @@ class LeaderState:
     def proposal_in_flight(self) -> IsrProposal | None:
         """The proposal whose fate is open."""
         return self._isr.in_flight
-
-    @property
-    def is_under_replicated(self) -> bool:
-        """Some assigned replica is not in sync."""
-        return len(self._isr.committed) < len(self.replicas)
-
-    @property
-    def is_at_min_isr(self) -> bool:
-        """One more loss and acks=all is refused."""
-        return len(self._isr.committed) == self._effective_min_isr
-
-    def follower(self, replica_id: int) -> ReplicaStatistics | None:
-        """What is known of one follower; None when it is not one."""
-        replica = self._progress.get(replica_id)
-        return None if replica is None else replica.statistics(is_in_sync=replica_id in self._isr.committed)
-
-    def low_watermark(self, local_log_start_offset: int) -> int:
-        """The smallest log start over all replicas: below it nothing exists any more (DeleteRecords). -1: unknown."""
-        return min([local_log_start_offset, *(replica.log_start_offset for replica in self._remotes)])
 
     def preferred_read_replica(self, fetch_offset: int, in_rack: Container[int]) -> int | None:
         """The in-sync follower in the consumer's rack that has most from ``fetch_offset`` on (row R25, KIP-392)."""
@@ -328,24 +303,6 @@ class LeaderState:
             if replica.log_start_offset <= fetch_offset <= replica.log_end_offset > best_log_end_offset:
                 best_id, best_log_end_offset = replica.replica_id, replica.log_end_offset
         return best_id
-
-    def statistics(self) -> LeaderStatistics:
-        """An immutable view of everything."""
-        committed = self._isr.committed
-        return LeaderStatistics(
-            topic_partition=self.topic_partition,
-            leader_epoch=self.leader_epoch,
-            partition_epoch=self.partition_epoch,
-            high_watermark=self.high_watermark,
-            log_end_offset=self.log_end_offset,
-            replicas=self.replicas,
-            isr=self.isr,
-            is_under_replicated=self.is_under_replicated,
-            is_at_min_isr=self.is_at_min_isr,
-            is_under_min_isr=self.is_under_min_isr,
-            has_proposal_in_flight=self._isr.in_flight is not None,
-            followers=tuple(each.statistics(is_in_sync=each.replica_id in committed) for each in self._remotes),
-        )
 
     # -- inside -----------------------------------------------------------------------------------------------------
 

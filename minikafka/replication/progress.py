@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from minikafka.model import NO_OFFSET
-from minikafka.replication.statistics import ReplicaStatistics
 
 NEVER_MS: Final = -(1 << 62)  # before any clock reading, so that "now - never" exceeds every lag
 UNKNOWN_BROKER_EPOCH: Final = -1
@@ -80,14 +79,3 @@ class ReplicaProgress:
         if self.log_end_offset == leader_log_end_offset:
             return True
         return now_ms - self.last_caught_up_time_ms <= lag_time_max_ms
-
-    def statistics(self, *, is_in_sync: bool) -> ReplicaStatistics:
-        """An immutable view."""
-        return ReplicaStatistics(
-            self.replica_id,
-            self.broker_epoch,
-            self.log_end_offset,
-            self.log_start_offset,
-            self.last_caught_up_time_ms,
-            is_in_sync,
-        )

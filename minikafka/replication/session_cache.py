@@ -17,7 +17,7 @@ Without a slot the answer's session id is 0 and the fetcher goes on with full re
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 from uuid import UUID
 
 from minikafka.errors import ErrorCode, KafkaError
@@ -178,18 +178,10 @@ class FetchContext:
         return FetchResponse(session_id=session.session_id, responses=_grouped(told))
 
 
-class SessionCacheStatistics(NamedTuple):
-    """A read-only view of the cache."""
-
-    sessions: int
-    partitions: int
-    evictions: int
-
-
 class FetchSessionCache:
     """All sessions of one broker. ``topic_name`` finds the name of a topic id; ``rng`` draws session ids."""
 
-    __slots__ = ("_eviction_ms", "_evictions", "_max_slots", "_rng", "_sessions", "_topic_name")
+    __slots__ = ("_eviction_ms", "_max_slots", "_rng", "_sessions", "_topic_name")
 
     def __init__(self, rng: Rng, topic_name: TopicNames, *, max_slots: int = 1000, eviction_ms: int = 120_000) -> None:
         self._rng = rng
@@ -197,7 +189,6 @@ class FetchSessionCache:
         self._max_slots = max_slots
         self._eviction_ms = eviction_ms
         self._sessions: dict[int, _Session] = {}  # least recently used first
-        self._evictions = 0
 
     def open(self, request: FetchRequest, version: int, *, is_follower: bool, now_ms: int) -> FetchContext:
         """The context to answer ``request`` in.
@@ -215,11 +206,6 @@ class FetchSessionCache:
         if request.session_epoch == INITIAL_EPOCH and partitions:
             session = self._create(partitions, is_follower=is_follower, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
         return FetchContext(partitions.values(), session)
-
-    def statistics(self) -> SessionCacheStatistics:
-        """How full it is."""
-        partitions = sum(len(session.partitions) for session in self._sessions.values())
-        return SessionCacheStatistics(len(self._sessions), partitions, self._evictions)
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -301,7 +287,6 @@ class FetchSessionCache:
                 return False
             victim = min(evictable, key=lambda session: session.worth)
         del self._sessions[victim.session_id]
-        self._evictions += 1
         return True
 
     def _may_evict(self, newcomer: _Session, session: _Session, now_ms: int) -> bool:

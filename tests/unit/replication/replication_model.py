@@ -735,7 +735,7 @@ class Cluster:
         now = self.controller.now
         ends = [f"n{node.id}: {node.log.epochs} to {node.log.log_end_offset}" for node in self.nodes]
         state = self.nodes[now.leader].leader
-        return f"leader {now.leader}, ISR {set(now.isr)}, {'; '.join(ends)}, {state and state.statistics()}"
+        return f"leader {now.leader}, ISR {set(now.isr)}, {'; '.join(ends)}, {state and state.isr}"
 
 
 def run(seed):

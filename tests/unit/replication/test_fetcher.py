@@ -247,7 +247,7 @@ def test_a_truncation_that_changes_nothing_is_given_up():
     follower.answer_epochs((A, 2, 9))
     (failed,) = follower.next()
     assert isinstance(failed, MarkFailed)
-    assert follower.fetcher.failed_partitions == {A}
+    assert follower.fetcher.state(A) is None
 
 
 @pytest.mark.spec("R12")
@@ -332,7 +332,6 @@ def test_lag_is_what_is_committed_at_the_leader_and_missing_here():
     follower = fetching(a=empty())
     follower.answer_fetch(data(A, records(3, "a"), high_watermark=5))
     assert follower.fetcher.state(A).lag == 4
-    assert follower.fetcher.statistics().max_lag == 4
 
 
 @pytest.mark.spec("R11")
@@ -577,10 +576,10 @@ def test_a_storage_error_gives_the_partition_up_until_the_next_epoch():
     follower = fetching(a=empty(), b=empty())
     (failed,) = follower.fetcher.on_append_failed(A, ErrorCode.KAFKA_STORAGE_ERROR, 0)
     assert isinstance(failed, MarkFailed)
-    assert follower.fetcher.failed_partitions == {A}
+    assert follower.fetcher.state(A) is None
     assert follower.fetcher.on_append_failed(A, ErrorCode.KAFKA_STORAGE_ERROR, 0) == []
     follower.follow(A, leader_epoch=4)
-    assert follower.fetcher.failed_partitions == frozenset()
+    assert follower.fetcher.state(A) is not None
 
 
 # -- which partitions --------------------------------------------------------------------------------------------------
@@ -627,13 +626,6 @@ def test_a_throttled_partition_is_left_out():
     follower.answer_fetch()
     follower.fetcher.unthrottle([A, B])
     assert asked(follower.next()) == {0: (0, -1, 3, 0)}
-
-
-def test_statistics():
-    follower = fetching(a=empty(), b=empty())
-    follower.answer_fetch(data(A, error=ErrorCode.NOT_LEADER_OR_FOLLOWER))
-    follower.fetcher.throttle([B])
-    assert follower.fetcher.statistics() == (1, 2, 0, 1, 1, 0, 0)
 
 
 def test_answers_to_questions_nobody_asked_are_a_mistake_of_the_driver():

@@ -159,7 +159,6 @@ def test_min_insync_replicas_counts_at_most_the_replicas():
     leader = make(isr=(1,), replicas=(1,), min_insync=2)
     assert leader.high_watermark == 10
     leader.check_enough_in_sync()
-    assert leader.is_at_min_isr
 
 
 def test_a_changed_min_insync_replicas_takes_effect_at_once():
@@ -187,7 +186,7 @@ def test_a_fetch_of_an_earlier_incarnation_is_refused():
     with pytest.raises(KafkaError) as refusal:
         fetch(leader, 2, 9, epoch=19)
     assert refusal.value.code is ErrorCode.STALE_BROKER_EPOCH
-    assert leader.follower(2).log_end_offset == 5
+    assert leader._progress[2].log_end_offset == 5
 
 
 @pytest.mark.spec("P1")
@@ -325,9 +324,9 @@ def test_without_a_verdict_the_proposal_is_to_be_sent_again():
     assert leader.on_proposal_refused(proposal, ErrorCode.REQUEST_TIMED_OUT, 0) is proposal
     fence = leader.on_proposal_refused(proposal, ErrorCode.INELIGIBLE_REPLICA, 0)
     assert members(fence) == [1, 2]
-    assert leader.maximal_isr == {1, 2, 3}
+    assert leader._isr.maximal == {1, 2, 3}
     leader.on_proposal_accepted(fence, (1, 2), 4, 0)
-    assert leader.maximal_isr == {1, 2}
+    assert leader._isr.maximal == {1, 2}
 
 
 def test_metadata_that_removes_a_follower_lets_the_high_watermark_go_on():
@@ -341,10 +340,10 @@ def test_a_reassignment_adds_and_forgets_replicas():
     leader = make()
     fetch(leader, 2, 10)
     leader.on_metadata((1, 2, 3), 4, (1, 2, 3, 4), 0)
-    assert leader.follower(4).log_end_offset == -1
-    assert leader.follower(2).log_end_offset == 10
+    assert leader._progress[4].log_end_offset == -1
+    assert leader._progress[2].log_end_offset == 10
     leader.on_metadata((1, 2), 5, (1, 2), 0)
-    assert leader.follower(4) is None
+    assert 4 not in leader._progress
     assert leader.on_follower_fetch(4, 14, 10, 0, 10, 0).is_assigned is False
 
 
@@ -413,16 +412,6 @@ def test_who_waits_while_the_isr_becomes_too_small_is_told_at_once():
 # -- views -------------------------------------------------------------------------------------------------------------
 
 
-def test_low_watermark_is_the_smallest_log_start():
-    leader = make()
-    assert leader.low_watermark(4) == -1
-    fetch(leader, 2, 10, log_start_offset=3)
-    fetch(leader, 3, 10, log_start_offset=6)
-    assert leader.low_watermark(4) == 3
-    assert leader.low_watermark(1) == 1
-    assert make(isr=(1,), replicas=(1,)).low_watermark(4) == 4
-
-
 @pytest.mark.spec("R25")
 def test_the_preferred_read_replica_is_in_the_rack_in_sync_and_furthest():
     leader = make(replicas=(1, 2, 3, 4))
@@ -432,19 +421,6 @@ def test_the_preferred_read_replica_is_in_the_rack_in_sync_and_furthest():
     assert leader.preferred_read_replica(4, {2, 3}) == 2, "3 has it no longer"
     assert leader.preferred_read_replica(8, {2}) is None
     assert leader.preferred_read_replica(8, {4}) is None
-
-
-def test_statistics():
-    leader = make(isr=(1, 2), min_insync=2)
-    fetch(leader, 2, 10)
-    proposal = fetch(leader, 3, 10).proposal
-    view = leader.statistics()
-    assert (view.is_under_replicated, view.is_at_min_isr, view.is_under_min_isr) == (True, True, False)
-    assert view.has_proposal_in_flight
-    assert [follower.is_in_sync for follower in view.followers] == [True, False]
-    leader.on_proposal_accepted(proposal, (1, 2, 3), 4, 0)
-    assert not leader.is_under_replicated
-    assert view.isr == (1, 2)
 
 
 # -- the naive twin ----------------------------------------------------------------------------------------------------
@@ -473,7 +449,7 @@ class NaiveHighWatermark:
             for replica, history in self.fetches.items():
                 end = history[-1][0] if history else -1
                 lately = any(now_ms - time_ms <= LAG_MS for time_ms in self.caught_up_ms[replica])
-                if replica in self.leader.maximal_isr or lately or end == self.leader.log_end_offset:
+                if replica in self.leader._isr.maximal or lately or end == self.leader.log_end_offset:
                     ends.append(end)
             self.value = max(self.value, min(ends))
         return self.value

@@ -56,14 +56,6 @@ def test_an_unknown_replica_is_not_caught_up_even_when_the_clock_starts_at_zero(
     assert not ReplicaProgress(2).is_caught_up(0, 0, 30)
 
 
-def test_statistics_are_a_copy():
-    replica = ReplicaProgress(2)
-    fetch(replica, 10, 12, 500, epoch=7)
-    view = replica.statistics(is_in_sync=True)
-    fetch(replica, 12, 12, 600, epoch=7)
-    assert view == (2, 7, 10, 0, NEVER_MS, True)
-
-
 @pytest.mark.spec("P5")
 def test_what_is_sent_again_and_again_is_verified_ever_more_seldom():
     replica = ReplicaProgress(2)

@@ -257,13 +257,6 @@ def test_a_follower_takes_a_consumers_slot_at_any_time(cache):
     assert open_(cache, 0, 1, 2, 3, now_ms=2).session_id == 0, "a consumer never takes a follower's"
 
 
-def test_statistics(cache):
-    open_(cache, 0, 1)
-    open_(cache, 0)
-    open_(cache, 0, 1, 2, is_follower=True)
-    assert cache.statistics() == (2, 5, 1)
-
-
 def test_the_cache_is_bounded(cache):
     for at in range(50):
         open_(cache, *range(at + 1), now_ms=at * 2000, is_follower=at % 3 == 0)

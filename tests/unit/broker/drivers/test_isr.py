@@ -163,7 +163,7 @@ async def test_a_refused_proposal_changes_nothing(rig: Rig, script: Script, erro
     assert leader is not None
     await eventually(lambda: script.commands and leader.proposal_in_flight is None, "the verdict")
     assert isr_of(partition) == (ME,)
-    assert leader.maximal_isr == {ME}
+    assert leader._isr.maximal == {ME}
     await turns(10)
     assert len(script.commands) == 1
 
@@ -178,7 +178,7 @@ async def test_a_stale_proposal_waits_for_metadata(rig: Rig, script: Script) -> 
     leader = partition.leader
     assert leader is not None
     assert leader.proposal_in_flight is not None
-    assert leader.maximal_isr == {ME, FOLLOWER}, "it may yet be committed"
+    assert leader._isr.maximal == {ME, FOLLOWER}, "it may yet be committed"
     leader.on_metadata((ME,), 7, (ME, FOLLOWER), rig.clock.monotonic_ms())
     assert leader.proposal_in_flight is None
 
@@ -214,7 +214,7 @@ async def test_one_in_doubt_that_is_then_refused_is_fenced(rig: Rig, script: Scr
     assert leader is not None
     await eventually(lambda: len(script.commands) == 3 and leader.proposal_in_flight is None, "the fence")
     assert script.proposed == [[ME, FOLLOWER], [ME, FOLLOWER], [ME]]
-    assert leader.maximal_isr == {ME}
+    assert leader._isr.maximal == {ME}
     assert leader.partition_epoch == 1
 
 

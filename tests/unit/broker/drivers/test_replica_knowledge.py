@@ -35,7 +35,7 @@ async def test_only_replicas_have_a_log_and_only_the_leader_knows_the_others(
     state = led(leader, ORDERS).leader
     assert state is not None
     assert (state.high_watermark, state.log_end_offset) == (2, 2)
-    assert {one.replica_id: one.log_end_offset for one in state.statistics().followers} == {2: 2}
+    assert {one.replica_id: one.log_end_offset for one in state._remotes} == {2: 2}
     replica = follower.replicas.get(ORDERS)
     assert replica is not None
     assert replica.leader is None
