@@ -11,6 +11,7 @@ from sim_scenario import Report, simulate
 
 from minikafka.replication.leader import LeaderState
 from minikafka.replication.local_replica import LocalReplica
+from minikafka.storage.log_dir import LogDir
 from minikafka.storage.producer_state import ProducerState
 
 DURATION_S = 10.0
@@ -35,6 +36,8 @@ def suite_of(name: str, what: str, *faults: str) -> Suite:
 
 
 POWER = suite_of("power", "whole clusters that lose power", "power loss", "power loss after a failover")
+OLDER_COPIES = suite_of("older copies", "whole clusters in which logs are put back from older copies", "older copies")
+DISKS = suite_of("disks", "whole clusters whose disks fail at an operation", "disk fails at operation")
 FAILOVERS = suite_of("failovers", "whole clusters whose leaders die", "kill leader", "pause", "cut one way")
 
 
@@ -61,3 +64,26 @@ def the_high_watermark_is_the_log_end(leader: LeaderState, now_ms: int) -> bool:
 @FAILOVERS.replaces(ProducerState, "check", seed=1)
 def duplicates_are_not_recognised(manager: ProducerState, header: Any) -> None:
     """A batch that is sent again is written again."""
+
+
+# -- older copies -----------------------------------------------------------------------------------------------------
+
+
+@OLDER_COPIES.replaces(LocalReplica, "is_behind", seed=2)
+def leaders_believe_their_own_log(_replica: LocalReplica, _high_watermark: int, _last_fetched_epoch: int) -> bool:
+    """A leader whose log was put back from an older copy has the others cut to it."""
+    return False
+
+
+@OLDER_COPIES.replaces(LocalReplica, "refuses_ahead", seed=6)
+def the_first_that_is_heard_decides(replica: LocalReplica, replica_id: int, _last_fetched_epoch: int) -> bool:
+    """A follower out of the ISR is cut to a leader that lost its tail, before those that are complete were heard."""
+    return replica.is_complete(replica_id)
+
+
+# -- disks ------------------------------------------------------------------------------------------------------------
+
+
+@DISKS.replaces(LogDir, "fail", seed=0)
+def a_directory_that_failed_counts_as_working(_directory: LogDir, _failure: Any) -> None:
+    """Its logs refuse whatever they are asked; nobody is told, and nobody else leads."""

@@ -24,6 +24,8 @@ LAST_BYTES: Final = 300
 BY_SUFFIX: Final = (".log", ".index", ".timeindex", ".snapshot", ".checkpoint", "-checkpoint")
 NOT_DAMAGED: Final = (".lock", ".tmp", ".corrupt", ".damaged", ".deleted")
 """Files that hold nothing, or nothing that anybody waits for."""
+EPOCH_BYTES: Final = (12, 13, 14, 15, 15, 15)
+"""Where the leader epoch of a batch is; most epochs are small."""
 WILD_OFFSETS: Final = (10**20 - 1, 2**63, 2**63 - 1, 2**40)
 
 
@@ -61,6 +63,17 @@ class Strokes:
         if not files:
             return []
         return [damage(self._machine.disk, rng.choice(files), rng.choice(in_place), rng, of_last=LAST_BYTES)]
+
+    def strike_epoch(self) -> list[Damage]:
+        """Flip a bit in the leader epoch of a batch, which no checksum covers."""
+        directory = self._a_log()
+        if directory is None:
+            return []
+        path = f"{directory}/{self._rng.choice(list(segments(self._machine, directory)))}"
+        if not self._machine.disk.inode(path).content:
+            return []
+        byte = self._rng.choice(EPOCH_BYTES)
+        return [damage(self._machine.disk, path, "flipped", self._rng, at=self._boundary(path) + byte)]
 
     def strike_oddly(self, older: Mapping[str, bytes], spared: Collection[str] = ()) -> list[Damage]:
         """Let a file be an older copy of itself, or have a directory in its place. ``older``: what files held once."""

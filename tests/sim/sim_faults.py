@@ -14,7 +14,7 @@ from typing import Final
 
 from sim_cluster import Machine, SimulatedCluster
 from sim_losses import BeyondThePromise
-from sim_media import ODD, UNREADABLE, WRONG, Media
+from sim_media import EPOCHS, ODD, RESTORED, UNREADABLE, WRONG, Media
 from sim_shortages import Shortages
 
 from minikafka.model import NO_NODE
@@ -47,6 +47,8 @@ WEIGHTS: Final = {
 EXTRA: Final = {
     "disk fails at operation": 2,
     "odd files": 2,
+    "older copies": 2,
+    "leader epochs": 2,
     "damage beyond the promise": 2,
     "slow disk": 2,
     "slow disks": 1,
@@ -72,6 +74,9 @@ CHECKPOINTED_AFTER_S: Final = 8.0
 LOOKS_AFTER_S: Final = 2.0
 REMEMBERS_AFTER_S: Final = 3.0
 """What a file is again is so old, or twice."""
+WHILE_UP: Final = ("running", "running, one behind")
+WHILE_DOWN: Final = ("killed", "all killed", "all killed, it is first", "stopped")
+"""When media go bad."""
 JUDGED_TOPICS: Final = ("t", "flushed")
 PATIENCE: Final = 20
 """How often media look again whether all replicas are in sync, twice a second."""
@@ -93,6 +98,7 @@ class Faults:
         self._is_flushed = is_flushed
         weights = WEIGHTS | {name: weight for name, weight in EXTRA.items() if name in extra}
         self._faults = [name for name, weight in weights.items() for _ in range(weight) if name not in without]
+        self._is_remembering = not {"odd files", "older copies"}.isdisjoint(self._faults)
         self.media = Media(cluster)
         self.beyond = BeyondThePromise(cluster)
         self._shortages = Shortages(cluster, self._later, self._short)
@@ -139,6 +145,8 @@ class Faults:
             "bad sectors": lambda: self.damage_media("bad sectors", UNREADABLE),
             "damage beyond the promise": self.damage_beyond,
             "odd files": lambda: self.damage_media("odd files", ODD),
+            "leader epochs": lambda: self.damage_media("leader epochs", EPOCHS),
+            "older copies": lambda: self.damage_media("older copies", RESTORED),
             "disk fails at operation": self.fail_at_operation,
             "slow disk": self._counted("slow disk", self._shortages.slow_disk),
             "slow disks": self._counted("slow disks", self._shortages.slow_disks),
@@ -377,9 +385,7 @@ class Faults:
         rng = self._cluster.rng
         machine = self.media.choose()
         self._count(name)
-        match rng.choice(
-            ("running", "running, one behind", "killed", "all killed", "all killed, it is first", "stopped")
-        ):
+        match rng.choice(WHILE_DOWN if hows == RESTORED else (*WHILE_UP, *WHILE_DOWN)):
             case "running":
                 self.media.strike(machine, hows)
             case "running, one behind":
@@ -409,7 +415,7 @@ class Faults:
 
     def _look_after(self) -> None:
         """A person reads what nodes say, to the very end."""
-        if "odd files" in self._faults and self._cluster.simulator.now > self._remembered_at + REMEMBERS_AFTER_S:
+        if self._is_remembering and self._cluster.simulator.now > self._remembered_at + REMEMBERS_AFTER_S:
             self._remembered_at = self._cluster.simulator.now
             self.media.remember()
         if self.media.wants_repair():

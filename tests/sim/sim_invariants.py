@@ -27,6 +27,7 @@ from minikafka.model import CLUSTER_METADATA_TOPIC, CLUSTER_METADATA_TOPIC_ID, T
 from minikafka.raft import RaftNode
 from minikafka.records.batch import parse_header
 from minikafka.replication.replica_condition import Condition
+from minikafka.storage.log import Log
 from minikafka.testing.disk.inodes import Directory, Inode
 from minikafka.testing.loop import Process
 
@@ -66,16 +67,24 @@ class Invariants:
         """A node leads something in a new epoch: the quorum or a partition."""
         self.is_damaged: Callable[[Machine, str], bool] = lambda machine, directory: False
         """What a replica's files hold may be wrong, and need not be what was committed."""
+        self.is_restored: Callable[[Machine, str], bool] = lambda machine, directory: False
+        """Its end is gone and so is all that tells of it: it may lead, and find out from its followers."""
         self.is_latent: Callable[[Machine, str, list[int]], bool] = lambda machine, directory, wrong: False
         """Those bytes of it are wrong and nobody has read them."""
         self.is_beyond: Callable[[TopicPartition], bool] = lambda partition: False
         """All of its replicas were damaged: nothing is promised of it any more."""
+        self.led_too_short: set[str] = set()
+        """Partitions that were led by a log without its end, until others told its node."""
         self.checked = 0
 
     def forget(self, machine: Machine) -> None:
         """Its logs were made anew: compare them from their beginning."""
         for key in [key for key in self._cursors if key[0] == machine.node_id]:
             del self._cursors[key]
+
+    def committed_end(self, log: Log) -> int:
+        """Up to where records of the log's partition are known to be committed."""
+        return self._committed_end.get((log.topic_partition, log.topic_id), 0)
 
     def after_turn(self, process: Process) -> None:
         """Raises InvariantViolatedError, naming what is wrong."""
@@ -155,7 +164,9 @@ class Invariants:
         self._leaders[where, partition.leader_epoch] = me
         self.on_election(machine)
         committed_end = self._committed_end.get(where, 0)
-        if log_end_offset < committed_end and not self.is_beyond(where[0]):
+        if log_end_offset < committed_end and self.is_restored(machine, partition.log.directory):
+            self.led_too_short.add(str(where[0]))
+        elif log_end_offset < committed_end and not self.is_beyond(where[0]):
             raise InvariantViolatedError(
                 f"{machine.host} leads {where[0]} in epoch {partition.leader_epoch} with a log that ends at "
                 f"{log_end_offset}, though {committed_end} was committed"

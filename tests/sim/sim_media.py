@@ -17,7 +17,9 @@ from typing import Final
 from sim_cluster import Machine, SimulatedCluster
 from sim_damage import Strokes
 from sim_invariants import METADATA_DIRECTORY, METADATA_NAME, bytes_of, segments, unequal
+from sim_restored import Restoring
 
+from minikafka.storage.log import Log
 from minikafka.storage.log_ends import LOG_ENDS_FILE
 from minikafka.storage.meta import META_FILE, REPLACED_FILE
 from minikafka.storage.segment_list import SEGMENTS_FILE
@@ -27,6 +29,8 @@ from minikafka.testing.disk.inodes import Inode
 WRONG: Final[tuple[How, ...]] = tuple(how for how in HOWS if how != "unreadable")
 UNREADABLE: Final[tuple[How, ...]] = ("unreadable",)
 ODD: Final[tuple[How, ...]] = ()
+RESTORED: Final[tuple[How, ...]] = ("restored",)
+EPOCHS: Final[tuple[How, ...]] = ("flipped",)
 PASSES_AFTER_S: Final = 15.0
 WITNESSES: Final = (LOG_ENDS_FILE, SEGMENTS_FILE)
 """They tell what a log has lost: one that goes with what it tells of is damage that nothing shows."""
@@ -46,6 +50,8 @@ class Media:
         self._struck_incarnation = 0
         self._older: dict[str, dict[str, bytes]] = {}  # what files held once, by host and path
         self._newer: dict[str, dict[str, bytes]] = {}
+        self.committed_end: Callable[[Log], int] = lambda log: 0
+        """Up to where records of a log's partition are committed."""
         self.on_whole: Callable[[Machine], None] = lambda machine: None
         """A machine's logs are whole again, and must stay so."""
 
@@ -68,14 +74,18 @@ class Media:
         """Damage something on its disk. ``hows``: the ways in which files may be; none: oddly."""
         if machine.incarnation > self._struck_incarnation:
             self._not_looked_at.clear()
-        if not any(basename(one.path) in WITNESSES for one in self._not_looked_at):
+        if hows == RESTORED:
+            if not self._not_looked_at:
+                self._note(machine, self._restoring(machine).some(self._cluster.rng))
+        elif not any(basename(one.path) in WITNESSES or one.how == "restored" for one in self._not_looked_at):
             spared = WITNESSES if self._not_looked_at else ()
             strokes = self._strokes(machine)
-            done = (
-                strokes.strike(hows, spared)
-                if hows
-                else strokes.strike_oddly(self._older.get(machine.host, {}), spared)
-            )
+            if hows == EPOCHS:
+                done = strokes.strike_epoch()
+            elif hows == ODD:
+                done = strokes.strike_oddly(self._older.get(machine.host, {}), spared)
+            else:
+                done = strokes.strike(hows, spared)
             self._note(machine, done)
 
     def strike_own_writes(self, machine: Machine, hows: Sequence[How]) -> None:
@@ -89,6 +99,11 @@ class Media:
         self._struck_at, self._struck_incarnation = self._cluster.simulator.now, machine.incarnation
         for each in done:
             self._cluster.say(machine.host, f"media: {each}")
+
+    def _restoring(self, machine: Machine) -> Restoring:
+        older = self._cluster.rng.choice([self._older, self._newer]).get(machine.host, {})
+        others = [other.disk for other in self._cluster.machines.values() if other is not machine]
+        return Restoring(machine.disk, older, others, self._cluster.log_dirs)
 
     def _strokes(self, machine: Machine) -> Strokes:
         return Strokes(machine, self._cluster.log_dirs, self._cluster.rng)
@@ -124,6 +139,14 @@ class Media:
             return False
         name = basename(directory)
         return any(_log_of(one.path) == name or one.path in self._cluster.log_dirs for one in self.damages)
+
+    def is_restored(self, machine: Machine, directory: str) -> bool:
+        """True where a log may lack its end, and nothing on that machine shows it."""
+        logs = [basename(one.path) for one in self.damages if one.how == "restored"]
+        return machine is self.machine and basename(directory) in logs
+
+    def _is_complete(self, log: Log) -> bool:
+        return log.log_end_offset >= self.committed_end(log)
 
     def was_looked_at(self) -> bool:
         """A node has started on that machine since it was damaged."""
@@ -170,6 +193,8 @@ class Media:
                 if log is None or log.is_offline or log.corruption is not None or machine.node_id not in state.isr:
                     return False
         if any(len(bytes_of(machine, log.directory)) < log.size_in_bytes for log in node.store):
+            return False
+        if any(self.is_restored(machine, log.directory) and not self._is_complete(log) for log in node.store):
             return False
         return not any(_is_unreadable(machine, path) for path in self._logs(machine))
 

@@ -98,6 +98,8 @@ def simulate(
             report.trace.append(f"{simulator.now:10.6f}  {who:<10} {what}")
 
     node_settings, topic_settings = settings_of(simulator.rng)
+    if "older copies" in extra:
+        node_settings["replica.high.watermark.checkpoint.interval.ms"] = 1000  # others must know what is missing
     log_dirs = simulator.rng.choice((1, 2))
     cluster = SimulatedCluster(simulator, node_settings, log_dirs=log_dirs, say=say)
     of_kernel = random.Random(f"kernel {seed}")
@@ -111,7 +113,9 @@ def simulate(
     simulator.after_turn = invariants.after_turn
     invariants.on_election = faults.on_election
     invariants.is_damaged, invariants.is_latent = faults.media.is_damaged, faults.media.is_latent
+    invariants.is_restored, faults.media.committed_end = faults.media.is_restored, invariants.committed_end
     faults.media.on_whole, invariants.is_beyond = invariants.forget, faults.beyond.holds
+    workload.may_go_back = lambda partition: partition in invariants.led_too_short
     workload.is_judged = lambda partition: not faults.beyond.holds(partition)
     with logs_to(say) as failures, kernel.installed(), no_endless_turn(simulator):
         try:

@@ -32,6 +32,9 @@ class Workload:
         """What members of the group read, as (partition, offset)."""
         self.is_judged: Callable[[str], bool] = lambda partition: True
         """Everything in that partition must be read by the group."""
+        self.may_go_back: Callable[[str], bool] = lambda partition: False
+        """A leader of that partition, which had lost its end, may have sent consumers back there."""
+        self._positions: dict[tuple[str, str], int] = {}
         self._acknowledged: set[tuple[str, int]] = set()
         self.acknowledged_at: dict[str, float] = {}
         """When a record was last acknowledged, in virtual seconds, by partition."""
@@ -237,6 +240,10 @@ class Workload:
             (f"{record.topic}-{record.partition}", (record.value or b"").rstrip().decode(), record.offset)
             for record in records
         ]
+        for where, _, offset in handed:
+            if offset < self._positions.get((name, where), 0) and self.may_go_back(where):
+                self.history.append(name, "ok", "assign", [(where, offset)])
+            self._positions[name, where] = offset + 1
         if handed:
             self.history.append(name, "ok", "poll", handed)
 

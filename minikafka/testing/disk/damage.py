@@ -44,7 +44,7 @@ def damage(
 ) -> Damage:
     """Damage a file, or lose a directory with everything in it. OSError when there is nothing at ``path``.
 
-    ``of_last``: only the last so many bytes of the file may be. ``at``: cut it exactly there.
+    ``of_last``: only the last so many bytes of the file may be. ``at``: cut it exactly there, or flip a bit there.
     """
     node = disk.find(path)
     if node is None:
@@ -58,7 +58,7 @@ def damage(
         if size is None:
             size = first + choices.randrange(len(content) - first)
         return _cut(disk, node, path, how, size)
-    start, stop = _range(first, len(content), how, choices)
+    start, stop = _range(first, len(content), how, choices) if at is None else (at, at + 1)
     if how == "unreadable":
         node.unreadable = range(start, stop)
         return Damage(path, how, start, stop)
