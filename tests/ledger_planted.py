@@ -1,5 +1,7 @@
-"""Histories told in short, each wrong in one way that a checker must notice: for the one in memory and for the one on
-Spark. ``t-0`` is the partition; ``p`` sends a, b and c before anything else; ``c`` and others read."""
+"""Histories told in short, for the checker in memory and for the one on Spark. Each of PLANTED is wrong in one way that
+a checker must notice; each of HARMLESS looks so, and is not.
+
+``t-0`` is the partition; ``p`` sends a, b and c before anything else; ``c`` and others read."""
 
 from __future__ import annotations
 
@@ -27,6 +29,10 @@ class Story:
     def acknowledge(self, partition: str = "t-0", **offsets: int) -> None:
         self.add("p", "ok", "send", [[partition, record, offset] for record, offset in offsets.items()])
 
+    def send_without_acks(self, *records: str) -> None:
+        """acks=0: nobody answers, so nobody knows what came of them."""
+        self.add("p", "info", "send", [["t-0", record] for record in records])
+
     def assign(self, partition: str = "t-0", process: str = "c", start: int | None = None) -> None:
         self.add(process, "ok", "assign", [partition if start is None else [partition, start]])
 
@@ -50,7 +56,7 @@ class Story:
 
 
 class Planted(NamedTuple):
-    """``rule`` is what the history breaks, or the outcome of one that breaks none."""
+    """``rule`` is what the history breaks, or the outcome of one that breaks none: "kept" of a harmless one."""
 
     rule: str
     plant: Callable[[Story], None]
@@ -69,6 +75,7 @@ class Planted(NamedTuple):
 
 
 PLANTED: list[Planted] = []
+HARMLESS: list[Planted] = []
 
 
 def plants(rule: str) -> Callable[[Callable[[Story], None]], Callable[[Story], None]]:
@@ -77,6 +84,35 @@ def plants(rule: str) -> Callable[[Callable[[Story], None]], Callable[[Story], N
         return plant
 
     return register
+
+
+def harmless(plant: Callable[[Story], None]) -> Callable[[Story], None]:
+    HARMLESS.append(Planted("kept", plant))
+    return plant
+
+
+# -- no anomaly --------------------------------------------------------------------------------------------------------
+
+
+@harmless
+def sent_without_acks_some_of_it_is_there(story: Story) -> None:
+    story.acknowledge(a=0)
+    story.send_without_acks("b", "c")
+    story.read_to_the_end(("a", 0), ("c", 1))
+
+
+@harmless
+def sent_without_acks_nothing_of_it_is_there(story: Story) -> None:
+    story.acknowledge(a=0)
+    story.send_without_acks("b", "c")
+    story.read_to_the_end(("a", 0))
+
+
+@harmless
+def acknowledged_without_a_place(story: Story) -> None:
+    story.acknowledge(a=-1, b=-1, c=5)
+    story.acknowledge(a=-1)
+    story.read_to_the_end(("a", 3), ("b", 4), ("c", 5))
 
 
 # -- lost, though somebody saw it once ---------------------------------------------------------------------------------
@@ -161,6 +197,14 @@ def of_unknown_outcome_seen_once_and_gone(story: Story) -> None:
 
 
 @plants("dirty_read")
+def sent_without_acks_seen_once_and_gone(story: Story) -> None:
+    story.acknowledge(a=0)
+    story.send_without_acks("b", "c")
+    story.read(("a", 0), ("b", 1))
+    story.read_to_the_end(("a", 0))
+
+
+@plants("dirty_read")
 def of_unknown_outcome_and_seen_by_one_of_two_readers(story: Story) -> None:
     story.acknowledge(a=0, c=2)
     story.read_to_the_end(("a", 0), ("b", 1), ("c", 2), process="one")
@@ -206,6 +250,12 @@ def nothing_was_acknowledged(story: Story) -> None:
 
 
 @plants("nothing proved")
+def everything_was_sent_without_acks(story: Story) -> None:
+    story.send_without_acks("a", "b", "c")
+    story.read_to_the_end(("a", 0), ("b", 1), ("c", 2))
+
+
+@plants("nothing proved")
 def nothing_is_left_after_retention(story: Story) -> None:
     story.acknowledge(a=0)
     story.log_start(1)
@@ -238,6 +288,12 @@ def acknowledged_at_two_offsets(story: Story) -> None:
 def acknowledged_without_a_place_and_read_at_two(story: Story) -> None:
     story.acknowledge(a=-1)
     story.read(("a", 0), ("a", 1))
+
+
+@plants("duplicate")
+def sent_without_acks_and_read_at_two(story: Story) -> None:
+    story.send_without_acks("b", "c")
+    story.read(("b", 0), ("b", 1))
 
 
 @plants("reordered")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from ledger_planted import PLANTED, Planted, Story
+from ledger_planted import HARMLESS, PLANTED, Planted, Story
 from ledger_random import MUTATIONS, Tale, honest
 from pyspark.sql import DataFrame, SparkSession
 from typer.testing import CliRunner
@@ -152,10 +152,10 @@ def by_polls(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> J
     rng = random.Random(1)
     events = {f"chance-{n}": numbered(at(f"chance-{n}", story(rng))) for n in range(PARTITIONS)}
     events |= {f"wrong-{n}": wrong(n)[0].events(f"wrong-{n}") for n in range(PARTITIONS)}
-    for number, planted in enumerate(PLANTED):
-        events[f"planted{number}-0"] = [
-            event._replace(value=_moved(event.value, f"planted{number}")) for event in planted.events()
-        ]
+    for topic, histories in (("planted", PLANTED), ("harmless", HARMLESS)):
+        for number, planted in enumerate(histories):
+            moved = [event._replace(value=_moved(event.value, f"{topic}{number}")) for event in planted.events()]
+            events[f"{topic}{number}-0"] = moved
     return judge(spark, tmp_path_factory.mktemp("polls") / "history.jsonl", events)
 
 
@@ -217,6 +217,15 @@ def test_planted_violations_are_caught_as_in_memory(by_polls: Judged, number: in
     assert planted.rule in (found.outcome, *found.broken)
     assert not found.ok
     assert_same(AuditVerdict((found,)), {name: [event for event in by_polls.events[name] if name in str(event.value)]})
+
+
+@pytest.mark.parametrize(("number", "planted"), list(enumerate(HARMLESS)), ids=[planted.name for planted in HARMLESS])
+def test_what_is_no_anomaly_is_kept_as_in_memory(by_polls: Judged, number: int, planted: Planted) -> None:
+    """Row 19 of issue 11: acks=0, and acknowledgements without a place."""
+    name = f"harmless{number}-0"
+    found = by_polls.verdicts[name]
+    assert (found.outcome, found.ok) == (planted.rule, True)
+    assert_same(AuditVerdict((found,)), {name: by_polls.events[name]})
 
 
 def test_one_wrong_thing_in_an_honest_history_is_caught_as_in_memory(by_polls: Judged) -> None:
