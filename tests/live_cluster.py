@@ -108,10 +108,10 @@ def unhandled_exceptions(cluster: LocalCluster) -> Iterator[str]:
                 yield f"node {node_id}: " + "\n".join(lines[max(0, number - 3) : number + 30])
 
 
-def turn_max_ms() -> int:
-    """TURN_MAX_MS; more where, or when, the machine is slower than the one that it was set on."""
+def turn_max_ms(at_most: float = TURN_MAX_MS) -> int:
+    """So much CPU time; more where, or when, the machine is slower than the one that TURN_MAX_MS was set on."""
     slowness = median(_work_ms() for _ in range(7)) / REFERENCE_WORK_MS
-    return round(TURN_MAX_MS * max(1.0, slowness))
+    return round(at_most * max(1.0, slowness))
 
 
 def _work_ms() -> float:
