@@ -4,7 +4,8 @@
 ``disk``             the port to a file system, and the operating system behind it
 ``scan``             batch headers, and checked batches, of a segment file in order
 ``index``            the sparse offset and time indexes; ``batch_index``: both of a segment, and what gets an entry
-``segment``          one ``.log`` file: appending, finding a batch; ``tail``: where its newest batches begin
+``segment``          one ``.log`` file: appending, finding a batch; ``tail``: where its newest batches begin;
+                     ``segment_names``: of its files; ``segment_cache``: which closed ones keep something in memory
 ``segments``         the ordered segments of a log; ``segment_list``: the same on disk, to miss what is lost
 ``epochs``           the leader-epoch cache (rows E1, E2)
 ``producer_state``   what each producer wrote last, open transactions; ``snapshots``: the same on disk
@@ -24,9 +25,10 @@
 ``recovery``         a partition directory -> loaded segments and state; ``leftovers``: what was under way;
                      ``damage``: torn tail or corruption; ``closed``: do believed segments end as they did;
                      ``impostors``: what has a name that it has no right to; ``aside``: it is kept under another;
-                     ``presence``: are the files still there
-``log_dir``          one log directory: lock, identity, its logs; ``clean_shutdown``: the mark of an orderly stop;
-                     ``found``: what a start finds in one; ``new_log``: making a log in one
+                     ``presence``: are the files still there; ``last_stop``: how the last process ended
+``log_dir``          one log directory: its lock and logs; ``identity``: whose it is; ``clean_shutdown``: the mark of
+                     an orderly stop; ``found``: what a start finds in one; ``new_log``: making a log in one;
+                     ``trash``: what is removed later
 ``log_store``        all logs of a node, in one or several directories
 ``moving``           a log on its way to another directory; ``future_logs``: the copies in one, on their way;
                      ``directory_names``: what they are called

@@ -28,7 +28,8 @@ from minikafka.records.control import EndTxnMarker
 from minikafka.storage.errors import IllegalLogState
 from minikafka.storage.follower import checked_batches
 from minikafka.storage.index import MAX_RELATIVE_OFFSET
-from minikafka.storage.segment import LOG_SUFFIX, StagedBatch
+from minikafka.storage.segment import StagedBatch
+from minikafka.storage.segment_names import LOG_SUFFIX
 from minikafka.storage.snapshots import marker_in, replay
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from minikafka.model import NO_EPOCH, NO_TIMESTAMP
 from minikafka.records.batch import LOG_OVERHEAD, Buffer
 from minikafka.storage.disk import File
+from minikafka.storage.errors import BadBatchError
 from minikafka.storage.index import (
     MAX_RELATIVE_OFFSET,
     OFFSET_ENTRY_BYTES,
@@ -67,6 +68,23 @@ class BatchIndex:
             expected = header.next_offset
             index.note(header.last_offset, position, header.batch_length + LOG_OVERHEAD, header.max_timestamp)
         return index
+
+    @classmethod
+    def rebuild_before(
+        cls, offset: int, base_offset: int, interval_bytes: int, file: File, log_size: int, next_offset: int
+    ) -> tuple[BatchIndex, int, int, BadBatchError | None]:
+        """The same of the batches that end before ``offset``: index, position and offset of the end, any damage."""
+        index, end_offset = cls(base_offset, interval_bytes), base_offset
+        try:
+            for position, header in scan_headers(file, 0, log_size):
+                check_place(position, header, end_offset, next_offset)
+                if header.last_offset >= offset:
+                    return index, position, min(offset, header.base_offset), None
+                index.note(header.last_offset, position, header.batch_length + LOG_OVERHEAD, header.max_timestamp)
+                end_offset = header.next_offset
+        except BadBatchError as error:
+            return index, error.position, end_offset, error
+        return index, log_size, offset, None
 
     def note(self, last_offset: int, position: int, size: int, max_timestamp: int) -> None:
         """A batch of ``size`` bytes at ``position``."""

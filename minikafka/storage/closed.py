@@ -16,14 +16,10 @@ from minikafka.storage.damage import DamageFound
 from minikafka.storage.disk import Disk, File
 from minikafka.storage.errors import BadBatchError, is_passing
 from minikafka.storage.index import MAX_RELATIVE_OFFSET, OFFSET_ENTRY_BYTES
-from minikafka.storage.scan import check_place, scan_headers
-from minikafka.storage.segment import (
-    LOG_SUFFIX,
-    OFFSET_INDEX_SUFFIX,
-    WALK_CHUNK_BYTES,
-    Segment,
-)
+from minikafka.storage.scan import WALK_CHUNK_BYTES, check_place, scan_headers
+from minikafka.storage.segment import Segment
 from minikafka.storage.segment_list import SegmentList
+from minikafka.storage.segment_names import LOG_SUFFIX, OFFSET_INDEX_SUFFIX
 
 _LOST: Final = "the list of segments is missing"
 _OFFSET_ENTRY: Final = struct.Struct(">ii")

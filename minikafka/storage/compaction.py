@@ -29,8 +29,10 @@ from minikafka.storage.index import MAX_RELATIVE_OFFSET
 from minikafka.storage.key_map import KeyMap
 from minikafka.storage.leftovers import CLEANED_SUFFIX, SWAP_SUFFIX
 from minikafka.storage.scan import BATCH_CHUNK_BYTES, scan_batches
-from minikafka.storage.segment import LOG_SUFFIX, SUFFIXES, Segment, SegmentCache, StagedBatch
+from minikafka.storage.segment import Segment, StagedBatch
+from minikafka.storage.segment_cache import SegmentCache
 from minikafka.storage.segment_list import Removal
+from minikafka.storage.segment_names import LOG_SUFFIX, SUFFIXES
 
 if TYPE_CHECKING:
     from minikafka.storage.log import Log

@@ -14,8 +14,9 @@ from minikafka.storage.damage import write_refetch_mark
 from minikafka.storage.errors import BadBatchError, Corruption, is_passing
 from minikafka.storage.producer_state import ProducerEntry, ProducerState
 from minikafka.storage.rewinding import Rewound, rewound
-from minikafka.storage.segment import DELETED_SUFFIX, LOG_SUFFIX, SUFFIXES, Segment
+from minikafka.storage.segment import Segment
 from minikafka.storage.segment_list import Removal
+from minikafka.storage.segment_names import DELETED_SUFFIX, LOG_SUFFIX, SUFFIXES
 from minikafka.storage.segments import Segments
 
 if TYPE_CHECKING:

@@ -26,7 +26,8 @@ from minikafka.storage.cut_job import EVERYTHING, CutJob
 from minikafka.storage.errors import BadBatchError, is_passing
 from minikafka.storage.producer_state import ProducerState
 from minikafka.storage.retention import DeletionJob
-from minikafka.storage.segment import Segment, SegmentCache
+from minikafka.storage.segment import Segment
+from minikafka.storage.segment_cache import SegmentCache
 
 if TYPE_CHECKING:
     from minikafka.storage.log import Log

@@ -20,7 +20,7 @@ from minikafka.storage.disk import Disk, File
 from minikafka.storage.errors import Corruption
 from minikafka.storage.meta import PARTITION_METADATA_FILE
 from minikafka.storage.scan import BATCH_CHUNK_BYTES
-from minikafka.storage.segment import LOG_SUFFIX, MAX_OFFSET, file_name
+from minikafka.storage.segment_names import LOG_SUFFIX, MAX_OFFSET, file_name
 from minikafka.storage.small_file import read_small_file
 
 REFETCH_FILE = "needs-refetch"

@@ -17,7 +17,7 @@ from minikafka.storage.errors import BadBatchError
 from minikafka.storage.index import OffsetEntry, OffsetIndex, TimeEntry, TimeIndex
 from minikafka.storage.producer_state import ProducerEntry
 from minikafka.storage.scan import scan_headers
-from minikafka.storage.segment import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from minikafka.storage.segment_names import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from minikafka.storage.snapshots import decode_snapshot
 
 

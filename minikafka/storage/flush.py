@@ -18,8 +18,9 @@ from minikafka.model import NO_TIMESTAMP
 from minikafka.storage.disk import Disk, File
 from minikafka.storage.durable_end import DurableEnd
 from minikafka.storage.errors import StorageFailure, is_passing
-from minikafka.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX, Segment
+from minikafka.storage.segment import Segment
 from minikafka.storage.segment_list import Listing
+from minikafka.storage.segment_names import INDEX_SUFFIXES, LOG_SUFFIX
 
 if TYPE_CHECKING:
     from minikafka.storage.log import Log

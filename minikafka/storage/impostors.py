@@ -12,7 +12,8 @@ from typing import Final
 from minikafka.storage.aside import CORRUPT_SUFFIX, set_aside
 from minikafka.storage.closed import end_of
 from minikafka.storage.disk import Disk
-from minikafka.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX, SNAPSHOT_SUFFIX, Segment, file_name, offset_in
+from minikafka.storage.segment import Segment
+from minikafka.storage.segment_names import INDEX_SUFFIXES, LOG_SUFFIX, SNAPSHOT_SUFFIX, file_name, offset_in
 
 NAMED_BY_OFFSET: Final = (LOG_SUFFIX, *INDEX_SUFFIXES, SNAPSHOT_SUFFIX)
 

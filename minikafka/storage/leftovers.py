@@ -12,8 +12,8 @@ from minikafka.storage.aside import set_aside
 from minikafka.storage.disk import Disk
 from minikafka.storage.errors import BadBatchError, is_passing
 from minikafka.storage.scan import scan_headers
-from minikafka.storage.segment import DELETED_SUFFIX, INDEX_SUFFIXES, LOG_SUFFIX, SUFFIXES, file_name, offset_in
 from minikafka.storage.segment_list import UNKNOWN_SIZE, SegmentList
+from minikafka.storage.segment_names import DELETED_SUFFIX, INDEX_SUFFIXES, LOG_SUFFIX, SUFFIXES, file_name, offset_in
 
 CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"

@@ -44,11 +44,14 @@ from minikafka.storage.durable_end import DurableEnd
 from minikafka.storage.epochs import EpochEntry
 from minikafka.storage.errors import BadBatchError, Corruption, IllegalLogState, StorageFailure, is_missing, is_passing
 from minikafka.storage.flush import Flusher, FlushJob
+from minikafka.storage.last_stop import LastStop
 from minikafka.storage.log_ends import NOT_NOTED, Noted, UnknownEnd
 from minikafka.storage.read_jobs import ReadJob
 from minikafka.storage.reading import Reader
-from minikafka.storage.recovery import LastStop, LoadedLog, load_log
-from minikafka.storage.segment import LOG_SUFFIX, Segment, SegmentCache
+from minikafka.storage.recovery import LoadedLog, load_log
+from minikafka.storage.segment import Segment
+from minikafka.storage.segment_cache import SegmentCache
+from minikafka.storage.segment_names import LOG_SUFFIX
 from minikafka.storage.slice import LogSlice
 from minikafka.storage.snapshots import SnapshotFiles
 from minikafka.storage.timestamps import TimestampedOffset

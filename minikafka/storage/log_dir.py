@@ -9,11 +9,9 @@ cannot even be opened is offline from the start.
 
 from __future__ import annotations
 
-import errno
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from os.path import dirname
 from uuid import UUID
 
 from minikafka.model import CLUSTER_METADATA_TOPIC, NO_EPOCH, ZERO_TOPIC_ID, TopicPartition
@@ -33,27 +31,21 @@ from minikafka.storage.disk import Disk, DiskSpace, Lock
 from minikafka.storage.errors import PassingFailure, StorageFailure, is_passing
 from minikafka.storage.found import find_directories
 from minikafka.storage.future_logs import FutureLogs
+from minikafka.storage.identity import forget_replacement, identify, mark_as_ours
 from minikafka.storage.log import Log, LogHooks
 from minikafka.storage.log_ends import LOG_ENDS_FILE, LogEnds, LogKey, Noted, read_log_ends
 from minikafka.storage.meta import (
-    META_FILE,
-    META_REMEDY,
     PARTITION_METADATA_FILE,
     REPLACED_FILE,
-    DamagedMetaError,
     DirectoryMeta,
     MetaError,
-    VanishedDirectoryError,
-    read_meta,
     read_topic_id,
-    write_meta,
     write_topic_id,
 )
 from minikafka.storage.new_log import NewLog
 from minikafka.storage.registration_file import REGISTRATION_FILE, Registration, read_registration
-from minikafka.storage.segment import SegmentCache
+from minikafka.storage.segment_cache import SegmentCache
 
-_NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EINVAL, errno.ENOTSUP)  # in there this process made nothing
 LOCK_FILE = ".lock"
 _FILES = (REPLACED_FILE, LOG_ENDS_FILE, REGISTRATION_FILE, CLEAN_SHUTDOWN_FILE, *CHECKPOINT_FILES)
 
@@ -101,50 +93,24 @@ class LogDir:
     # -- starting ---------------------------------------------------------------------------------------------------
 
     def check_identity(self, cluster_id: str | None, node_id: int) -> None:
-        """Refuse another node's or cluster's directory. ``meta`` is None for one that is nobody's yet."""
-        meta = read_meta(self._disk, self.path)
-        if meta is None:
-            self._check_is_new()
-            return
-        if meta.node_id != node_id:
-            raise MetaError(f"the log directory {self.path} belongs to node {meta.node_id}, not to node {node_id}")
-        if cluster_id is not None and meta.cluster_id != cluster_id:
-            raise MetaError(f"the log directory {self.path} belongs to cluster {meta.cluster_id}, not to {cluster_id}")
-        self._own(meta)
+        """Refuse another node's or cluster's directory (MetaError). ``meta`` is None for one that is nobody's yet."""
+        meta = identify(self._disk, self.path, cluster_id, node_id)
+        if meta is not None:
+            self._own(meta)
 
     def take_possession(self, meta: DirectoryMeta, vanished_id: UUID | None) -> None:
         """Mark a new directory as this node's. ``vanished_id``: of the log directory that was at this path before.
 
-        VanishedDirectoryError for an empty mount point: what is written to it is hidden by the file system when that
-        is mounted again. Whoever did replace the disk says so with an empty file.
+        VanishedDirectoryError for an empty mount point, where nobody says that the disk was replaced.
         """
-        if vanished_id is not None and not self._disk.exists(f"{self.path}/{REPLACED_FILE}"):
-            raise VanishedDirectoryError(self.path, vanished_id)
-        self._sync_names()
-        write_meta(self._disk, self.path, meta)
+        mark_as_ours(self._disk, self.path, meta, vanished_id)
         self._own(meta)
 
     def _own(self, meta: DirectoryMeta) -> None:
         self.meta = meta
         set_directories_aside(self._disk, self.path, _FILES)
-        self._disk.unlink(f"{self.path}/{REPLACED_FILE}")
+        forget_replacement(self._disk, self.path)
         self.registration = read_registration(self._disk, self.path)
-
-    def _check_is_new(self) -> None:
-        """Logs in a directory that does not say whose it is may be another node's."""
-        if self._disk.exists(f"{self.path}/{REGISTRATION_FILE}"):
-            raise DamagedMetaError(f"{self.path}/{META_FILE} is missing, but the directory was in use; {META_REMEDY}")
-
-    def _sync_names(self) -> None:
-        """Make the new directory's own name durable, and those above it, which may be as new."""
-        path, above = self.path, dirname(self.path)
-        while above != path:
-            try:
-                self._disk.fsync_dir(above)
-            except OSError as error:
-                if error.errno not in _NOT_OURS:
-                    raise
-            path, above = above, dirname(above)
 
     def load(self, config_for: ConfigFor, boot_id: str | None = None) -> None:
         """Open every log in the directory. ``boot_id``: see :mod:`minikafka.storage.registration_file`."""
@@ -515,12 +481,3 @@ class LogDir:
         for log in self._all_logs():
             log.go_offline(StorageFailure(f"{self.path} was abandoned"))
         self._unlock()
-
-
-def remove_trash(disk: Disk, paths: Sequence[str]) -> None:
-    """Remove what :meth:`LogDir.take_trash` gave; may run in a thread."""
-    for path in paths:
-        if disk.is_dir(path):
-            disk.remove_tree(path)
-        else:
-            disk.unlink(path)

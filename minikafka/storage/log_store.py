@@ -14,12 +14,13 @@ from minikafka.storage.directory_checkpoints import CheckpointJob
 from minikafka.storage.disk import Disk
 from minikafka.storage.errors import PassingFailure, StorageFailure, is_passing
 from minikafka.storage.log import Log
-from minikafka.storage.log_dir import ConfigFor, LogDir, remove_trash
+from minikafka.storage.log_dir import ConfigFor, LogDir
 from minikafka.storage.log_ends import LogKey
 from minikafka.storage.meta import META_REMEDY, DamagedMetaError, DirectoryMeta
 from minikafka.storage.moving import ReplicaMove
 from minikafka.storage.new_log import NewLog
 from minikafka.storage.presence import PresenceLook
+from minikafka.storage.trash import remove_trash
 
 
 def _ignore_failure(_directory: LogDir, _failure: StorageFailure) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from minikafka.storage.disk import Disk
 from minikafka.storage.errors import is_missing
 from minikafka.storage.log import Log
-from minikafka.storage.segment import LOG_SUFFIX, Segment
+from minikafka.storage.segment import Segment
+from minikafka.storage.segment_names import LOG_SUFFIX
 
 
 class PresenceLook:

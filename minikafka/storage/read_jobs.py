@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.storage.errors import BadBatchError
-from minikafka.storage.segment import Segment, SegmentCache
+from minikafka.storage.segment import Segment
+from minikafka.storage.segment_cache import SegmentCache
 
 if TYPE_CHECKING:
     from minikafka.storage.log import Log

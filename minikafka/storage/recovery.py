@@ -51,12 +51,14 @@ from minikafka.storage.epochs import LeaderEpochCache
 from minikafka.storage.errors import BadBatchError, Corruption
 from minikafka.storage.impostors import drop_stray_segments, rename_impostors
 from minikafka.storage.index import MAX_RELATIVE_OFFSET
+from minikafka.storage.last_stop import LastStop
 from minikafka.storage.leftovers import log_files, remove_leftovers
-from minikafka.storage.log_ends import Noted
 from minikafka.storage.producer_state import ProducerState
 from minikafka.storage.scan import in_place, scan_batches, scan_headers
-from minikafka.storage.segment import LOG_SUFFIX, MAX_OFFSET, SUFFIXES, Segment, SegmentCache, file_name
+from minikafka.storage.segment import Segment
+from minikafka.storage.segment_cache import SegmentCache
 from minikafka.storage.segment_list import SegmentList
+from minikafka.storage.segment_names import LOG_SUFFIX, MAX_OFFSET, SUFFIXES, file_name
 from minikafka.storage.segments import Segments
 from minikafka.storage.snapshots import SnapshotFiles
 
@@ -75,31 +77,6 @@ class LoadedLog(NamedTuple):
     was_torn: bool  # see damage.TORN_FILE
     is_believed: bool  # nothing was made anew: the files are as an orderly stop left them
     segment_list: SegmentList
-
-
-class LastStop(NamedTuple):
-    """How the last process ended, and what the checkpoints say of the log. Offsets that make no sense are harmless."""
-
-    log_start_offset: int | None = 0
-    """None where it was recorded and cannot be read: records that were deleted may come back."""
-    recovery_point: int = 0
-    high_watermark: int = 0
-    noted: Noted | None = None
-    """How far the log reached when the last process ended, and where it began; None where that is not known."""
-    is_clean: bool = False
-    """It stopped orderly: nothing needs to be verified."""
-    was_killed: bool = False
-    """It did not, but the machine has run on since. Neither: the machine may have lost power."""
-
-    @property
-    def noted_end(self) -> int | None:
-        """The log reached that far, see :mod:`.log_ends`."""
-        return None if self.noted is None else self.noted.end_offset
-
-    @property
-    def keeps_writes(self) -> bool:
-        """What was written is there, unless it was damaged."""
-        return self.is_clean or self.was_killed
 
 
 class _EpochsContradictedError(Exception):

@@ -24,6 +24,8 @@ from minikafka.storage.index import MAX_RELATIVE_OFFSET
 
 HEADER_CHUNK_BYTES = 64 * 1024
 BATCH_CHUNK_BYTES = 1024 * 1024
+WALK_CHUNK_BYTES = 8 * 1024
+"""For a walk from an index entry, which ends soon."""
 
 
 def scan_headers(
@@ -70,6 +72,29 @@ def check_place(position: int, header: BatchHeader, expected: int, end_offset: i
     """A batch begins at ``expected`` or behind, and ends by ``end_offset``. No checksum covers its base offset."""
     if header.base_offset < expected or header.next_offset > end_offset:
         raise BadBatchError(position, f"offset {header.base_offset}, which is not between {expected} and {end_offset}")
+
+
+def check_behind(file: File, position: int, size: int, expected: int) -> None:
+    """BadBatchError when the batch at ``position`` begins before ``expected``: an offset in front of it went up.
+
+    That batch is looked at for this only. ``size``: where the file ends, and maybe no batch follows.
+    """
+    try:
+        _position, behind = next(scan_headers(file, position, size, HEADER_SIZE), (position, None))
+    except BadBatchError:
+        return  # what is wrong there says nothing of what lies before
+    if behind is not None and behind.base_offset < expected:
+        raise BadBatchError(position, f"offset {behind.base_offset} comes again after {expected - 1}")
+
+
+def boundary_before(file: File, begin: int, size: int, limit: int, *, min_one_batch: bool) -> int:
+    """The last end of a batch up to ``limit``, walking from ``begin``; there, or behind the first batch, if none is."""
+    end = begin
+    for position, header in scan_headers(file, begin, size, WALK_CHUNK_BYTES):
+        end = position + header.batch_length + LOG_OVERHEAD
+        if end > limit:
+            return end if position == begin and min_one_batch else position
+    return end
 
 
 def in_place(

@@ -11,8 +11,6 @@ base offset of the one behind it.
 
 from __future__ import annotations
 
-import re
-from collections import OrderedDict
 from collections.abc import Sequence
 from copy import copy, deepcopy
 
@@ -22,60 +20,32 @@ from minikafka.storage.batch_index import BatchIndex
 from minikafka.storage.disk import Disk, File
 from minikafka.storage.errors import BadBatchError, is_passing
 from minikafka.storage.index import DamagedIndexError, TimeEntry
-from minikafka.storage.scan import check_place, scan_batches, scan_headers
+from minikafka.storage.scan import (
+    WALK_CHUNK_BYTES,
+    boundary_before,
+    check_behind,
+    check_place,
+    scan_batches,
+    scan_headers,
+)
+from minikafka.storage.segment_cache import SegmentCache
+from minikafka.storage.segment_names import (
+    DELETED_SUFFIX,
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    SUFFIXES,
+    TIME_INDEX_SUFFIX,
+    file_name,
+)
 from minikafka.storage.tail import Tail
 
-LOG_SUFFIX = ".log"
-OFFSET_INDEX_SUFFIX = ".index"
-TIME_INDEX_SUFFIX = ".timeindex"
-INDEX_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
-SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, LOG_SUFFIX)  # renamed in this order: the log decides what exists
-SNAPSHOT_SUFFIX = ".snapshot"  # of producers, named by an offset as segments are
-DELETED_SUFFIX = ".deleted"
-
-WALK_CHUNK_BYTES = 8 * 1024
-
-MAX_OFFSET = 2**63 - 1
-_OFFSET = re.compile("[0-9]{20}")
-
 StagedBatch = tuple[int, int, int]  # last offset, size in bytes, max timestamp (ms)
-
-
-def file_name(offset: int) -> str:
-    """How Kafka spells an offset in a file name: 20 digits."""
-    return f"{offset:020d}"
-
-
-def offset_in(name: str, suffix: str) -> int | None:
-    """The offset that a file of that suffix is named by; None for a name that no offset has."""
-    stem = name.removesuffix(suffix)
-    offset = int(stem) if stem != name and _OFFSET.fullmatch(stem) else None
-    return offset if offset is not None and offset <= MAX_OFFSET else None
 
 
 def _union(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
     """Both ranges if they touch, else the other."""
     touch = other[0] <= one[1] and one[0] <= other[1]
     return (min(one[0], other[0]), max(one[1], other[1])) if touch else other
-
-
-class SegmentCache:
-    """Which closed segments keep a descriptor and indexes: the ones read most recently."""
-
-    def __init__(self, capacity: int = 256) -> None:
-        self._capacity = capacity
-        self._segments: OrderedDict[Segment, None] = OrderedDict()
-
-    def touch(self, segment: Segment) -> None:
-        """The segment is being read; another one may lose its place."""
-        self._segments[segment] = None
-        self._segments.move_to_end(segment)
-        if len(self._segments) > self._capacity:
-            self._segments.popitem(last=False)[0].cool()
-
-    def forget(self, segment: Segment) -> None:
-        """The segment is active again, or gone."""
-        self._segments.pop(segment, None)
 
 
 class Segment:
@@ -378,7 +348,10 @@ class Segment:
         try:
             found = self._walk_to(offset, offset - 1)
         except (BadBatchError, DamagedIndexError):
-            return self._scan_to(offset)
+            self._index, position, end_offset, damage = BatchIndex.rebuild_before(
+                offset, self.base_offset, self._index_interval_bytes, self.file, self.size, self.next_offset
+            )
+            return position, end_offset, damage
         return (self.size, offset, None) if found is None else (found[0], min(offset, found[1].base_offset), None)
 
     def floor(self, offset: int) -> int:
@@ -415,17 +388,8 @@ class Segment:
         for position, header, _batch in scan_batches(self.file, begin, end):
             check_place(position, header, expected, self.next_offset)
             expected = header.next_offset
-        self._check_behind(end, expected)
+        check_behind(self.file, end, self.size, expected)
         self._verified = _union(self._verified, (begin, end))
-
-    def _check_behind(self, position: int, expected: int) -> None:
-        """An offset that went up is noticed by the batch behind it, which is looked at for that only."""
-        try:
-            _position, behind = next(scan_headers(self.file, position, self.size, HEADER_SIZE), (position, None))
-        except BadBatchError:
-            return  # what is wrong there says nothing of what lies before
-        if behind is not None and behind.base_offset < expected:
-            raise BadBatchError(position, f"offset {behind.base_offset} comes again after {expected - 1}")
 
     def has_in_tail(self, offset: int) -> bool:
         """True when ``offset`` is among the newest batches of an active segment, or behind them."""
@@ -458,7 +422,7 @@ class Segment:
             end = position + header.batch_length + LOG_OVERHEAD
             if end >= found[0] + max_bytes:
                 break
-        self._check_behind(end, expected)
+        check_behind(self.file, end, self.size, expected)
         self._verified = _union(self._verified, (begin, end))
         return True
 
@@ -479,21 +443,6 @@ class Segment:
                 return position, header
         return None
 
-    def _scan_to(self, offset: int) -> tuple[int, int, BadBatchError | None]:
-        """As :meth:`boundary`, from the beginning, with a new index of what lies before."""
-        index = self._index = BatchIndex(self.base_offset, self._index_interval_bytes)
-        end_offset = self.base_offset
-        try:
-            for position, header in scan_headers(self.file, 0, self.size):
-                check_place(position, header, end_offset, self.next_offset)
-                if header.last_offset >= offset:
-                    return position, min(offset, header.base_offset), None
-                index.note(header.last_offset, position, header.batch_length + LOG_OVERHEAD, header.max_timestamp)
-                end_offset = header.next_offset
-        except BadBatchError as error:
-            return error.position, end_offset, error
-        return self.size, offset, None
-
     def _boundary(self, begin: int, limit: int, min_one_batch: bool) -> int:
         """The last known batch boundary in ``(begin, limit]``, else the end of the first batch or ``begin``."""
         tail = self._tail
@@ -502,15 +451,9 @@ class Segment:
             known = tail.boundary_at_or_before(limit)
             return known if known > begin else first_end if min_one_batch else begin
         known = self.index.offsets.boundary_at_or_before(limit)
-        return known if known > begin else self._walk_to_boundary(begin, limit, min_one_batch)
-
-    def _walk_to_boundary(self, begin: int, limit: int, min_one_batch: bool) -> int:
-        end = begin
-        for position, header in scan_headers(self.file, begin, self.size, WALK_CHUNK_BYTES):
-            end = position + header.batch_length + LOG_OVERHEAD
-            if end > limit:
-                return end if position == begin and min_one_batch else position
-        return end
+        if known > begin:
+            return known
+        return boundary_before(self.file, begin, self.size, limit, min_one_batch=min_one_batch)
 
     # -- indexes ----------------------------------------------------------------------------------------------------
 

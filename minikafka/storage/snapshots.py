@@ -24,7 +24,8 @@ from minikafka.records.read import iter_records
 from minikafka.storage.disk import Disk
 from minikafka.storage.producer_state import ProducedBatch, ProducerEntry, ProducerState
 from minikafka.storage.scan import scan_headers
-from minikafka.storage.segment import SNAPSHOT_SUFFIX, Segment, file_name, offset_in
+from minikafka.storage.segment import Segment
+from minikafka.storage.segment_names import SNAPSHOT_SUFFIX, file_name, offset_in
 from minikafka.storage.segments import Segments
 from minikafka.storage.small_file import UnreadableFileError, read_small_file
 

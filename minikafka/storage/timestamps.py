@@ -12,8 +12,8 @@ from minikafka.errors import KafkaError
 from minikafka.model import NO_TIMESTAMP
 from minikafka.records.batch import LOG_OVERHEAD, TIMESTAMP_TYPE_FLAG, BatchHeader
 from minikafka.records.read import iter_records
-from minikafka.storage.scan import scan_headers
-from minikafka.storage.segment import WALK_CHUNK_BYTES, Segment
+from minikafka.storage.scan import WALK_CHUNK_BYTES, scan_headers
+from minikafka.storage.segment import Segment
 
 BYTES_MAX: Final = 16 * 1024**2
 """Of records that come out of one batch."""

@@ -13,8 +13,8 @@ from minikafka.records.batch import iter_batches, parse_header
 from minikafka.storage.log import Log
 from minikafka.storage.log_store import LogStore
 from minikafka.storage.registration import Registrations
-from minikafka.storage.segment import MAX_OFFSET
 from minikafka.storage.segment_list import SEGMENTS_FILE
+from minikafka.storage.segment_names import MAX_OFFSET
 from minikafka.testing.disk import MountedDisk, SimulatedDisk
 from minikafka.testing.disk.damage import damage, plant
 

@@ -14,7 +14,7 @@ from minikafka.broker.drivers.metadata_log import MetadataLog
 from minikafka.broker.drivers.metadata_snapshots import decode_snapshot
 from minikafka.records.batch import iter_batches
 from minikafka.records.control import control_type
-from minikafka.storage import log_dir, recovery, snapshots
+from minikafka.storage import log_dir, recovery, segment, snapshots
 from minikafka.storage.appending import Appender
 from minikafka.storage.compaction import CompactionJob
 from minikafka.storage.directory_checkpoints import DirectoryCheckpoints
@@ -30,8 +30,9 @@ from minikafka.storage.producer_state import ProducerState
 from minikafka.storage.recovery import _Loader
 from minikafka.storage.registration import Registrations
 from minikafka.storage.scan import check_place
-from minikafka.storage.segment import MAX_OFFSET, Segment
+from minikafka.storage.segment import Segment
 from minikafka.storage.segment_list import Removal, SegmentList
+from minikafka.storage.segment_names import MAX_OFFSET
 from minikafka.storage.segments import Segments
 from minikafka.storage.tail import Tail
 from minikafka.testing.disk import MountedDisk
@@ -324,8 +325,8 @@ def an_offset_is_believed_until_the_next_one_is_lower(batches: Any, base_offset:
         base_offset = header.next_offset
 
 
-@SUITE.replaces(Segment, "_check_behind", seed=58)
-def a_batch_is_read_without_a_look_at_the_next(segment: Segment, position: int, expected: int) -> None:
+@SUITE.replaces(segment, "check_behind", seed=58)
+def a_batch_is_read_without_a_look_at_the_next(_file: Any, _position: int, _size: int, _expected: int) -> None:
     """A batch whose offset went up is served in the place of the one behind it."""
 
 

@@ -13,7 +13,7 @@ from minikafka.storage.directory_names import parse_directory_name
 from minikafka.storage.disk import Disk
 from minikafka.storage.leftovers import log_files
 from minikafka.storage.meta import META_FILE, MetaError, read_meta
-from minikafka.storage.segment import LOG_SUFFIX, file_name
+from minikafka.storage.segment_names import LOG_SUFFIX, file_name
 
 DEPTH_MAX: Final = 3  # a cluster's directory holds its nodes', and these their log directories
 

@@ -10,7 +10,9 @@ from storage_batches import NOW_MS, OpenLog, append, batch, headers_in, values_i
 from minikafka.records.batch import parse_header
 from minikafka.storage.disk import Disk, OsDisk
 from minikafka.storage.errors import BadBatchError
-from minikafka.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX, Segment, SegmentCache
+from minikafka.storage.segment import Segment
+from minikafka.storage.segment_cache import SegmentCache
+from minikafka.storage.segment_names import INDEX_SUFFIXES, LOG_SUFFIX
 from minikafka.storage.tail import CAPACITY, Tail
 from minikafka.testing.disk import SimulatedDisk
 

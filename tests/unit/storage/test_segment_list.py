@@ -12,7 +12,8 @@ from minikafka.records.batch import iter_batches
 from minikafka.storage.config import LogConfig
 from minikafka.storage.disk import OsDisk
 from minikafka.storage.log import Log
-from minikafka.storage.segment import Segment, SegmentCache
+from minikafka.storage.segment import Segment
+from minikafka.storage.segment_cache import SegmentCache
 from minikafka.storage.segment_list import SEGMENTS_FILE, UNKNOWN_SIZE, SegmentList
 from minikafka.storage.segments import Segments
 

@@ -1,0 +1,69 @@
+"""Whose a log directory is: this node's, another's, or nobody's yet, and then it may be an unmounted one."""
+
+from __future__ import annotations
+
+import errno
+from os.path import dirname
+from uuid import UUID
+
+from minikafka.storage.disk import Disk
+from minikafka.storage.meta import (
+    META_FILE,
+    META_REMEDY,
+    REPLACED_FILE,
+    DamagedMetaError,
+    DirectoryMeta,
+    MetaError,
+    VanishedDirectoryError,
+    read_meta,
+    write_meta,
+)
+from minikafka.storage.registration_file import REGISTRATION_FILE
+
+_NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EINVAL, errno.ENOTSUP)  # in there this process made nothing
+
+
+def identify(disk: Disk, path: str, cluster_id: str | None, node_id: int) -> DirectoryMeta | None:
+    """Whose the directory is; None: nobody's. MetaError: another node's or cluster's, or nobody can tell.
+
+    ``cluster_id`` None accepts any.
+    """
+    meta = read_meta(disk, path)
+    if meta is None:
+        if disk.exists(f"{path}/{REGISTRATION_FILE}"):  # its logs may be another node's
+            raise DamagedMetaError(f"{path}/{META_FILE} is missing, but the directory was in use; {META_REMEDY}")
+        return None
+    if meta.node_id != node_id:
+        raise MetaError(f"the log directory {path} belongs to node {meta.node_id}, not to node {node_id}")
+    if cluster_id is not None and meta.cluster_id != cluster_id:
+        raise MetaError(f"the log directory {path} belongs to cluster {meta.cluster_id}, not to {cluster_id}")
+    return meta
+
+
+def mark_as_ours(disk: Disk, path: str, meta: DirectoryMeta, vanished_id: UUID | None) -> None:
+    """Mark a directory that is nobody's, durably. ``vanished_id``: of the one that was there, and is nowhere now.
+
+    VanishedDirectoryError for an empty mount point: what is written to it is hidden by the file system when that is
+    mounted again. Whoever did replace the disk says so with an empty file.
+    """
+    if vanished_id is not None and not disk.exists(f"{path}/{REPLACED_FILE}"):
+        raise VanishedDirectoryError(path, vanished_id)
+    _sync_names(disk, path)
+    write_meta(disk, path, meta)
+
+
+def forget_replacement(disk: Disk, path: str) -> None:
+    """The disk that was said to be replaced is marked."""
+    disk.unlink(f"{path}/{REPLACED_FILE}")
+
+
+def _sync_names(disk: Disk, path: str) -> None:
+    """Make the new directory's own name durable, and those above it, which may be as new."""
+    above = dirname(path)
+    while above != path:
+        try:
+            disk.fsync_dir(above)
+        except OSError as error:
+            if error.errno not in _NOT_OURS:
+                raise
+        path, above = above, dirname(above)
