@@ -7,7 +7,6 @@ makes its ``try_complete`` succeed, or its time-out comes. States and transition
             --try_complete_else_watch--> waiting --check_and_complete---> completed
                                                  --force_complete-------> completed
                                                  --time-out-------------> completed, then on_expiration
-                                                 --cancel_for_key-------> created again, and its caller's concern
                                                  --cancel---------------> created again, and forgotten
 
 Invariants:
@@ -100,10 +99,6 @@ class Purgatory(Generic[K]):
         """Entries in all watch lists: an operation counts once for each of its keys."""
         return sum(map(len, self._watchers.values()))
 
-    def watched_by(self, key: K) -> int:
-        """Operations that wait for ``key``."""
-        return len(self._watchers.get(key, ()))
-
     def try_complete_else_watch(self, operation: DelayedOperation, keys: Iterable[K], now_ms: int) -> bool:
         """Complete ``operation`` now if it can be (True), else let it wait for ``keys`` until its time-out (False)."""
         assert operation._purgatory is None, "the operation waits already"
@@ -145,13 +140,6 @@ class Purgatory(Generic[K]):
             self._is_checking = False
         raise_all(errors)
         return completed
-
-    def cancel_for_key(self, key: K) -> list[DelayedOperation]:
-        """Take what waits for ``key`` out of the purgatory, uncompleted; it is the caller's to answer."""
-        operations = list(self._watchers.get(key, ()))
-        for operation in operations:
-            self._release(operation)
-        return operations
 
     def advance(self, now_ms: int) -> int:
         """:meth:`TimingWheel.expire_due`, which expires what is due in every purgatory that shares the wheel."""

@@ -16,7 +16,6 @@ from minikafka.wire.schema import Buffer
 
 FRAME_SIZE_MAX: Final = 100 * 1024 * 1024
 PREFIX_SIZE: Final = 4
-INCOMPLETE: Final = -1
 
 _read_size = Struct(">i").unpack_from
 _HTTP_STARTS: Final = (b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI", b"CONN", b"PATC", b"PRI ", b"HTTP")
@@ -24,20 +23,6 @@ _HTTP_STARTS: Final = (b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI", b"C
 
 class FrameError(WireError):
     """A size prefix that is negative or too large: this is not the protocol that is spoken here."""
-
-
-def frame_end(buf: Buffer | mmap.mmap, start: int, filled: int, size_max: int = FRAME_SIZE_MAX) -> int:
-    """Where the frame whose size prefix is at `start` ends, or INCOMPLETE when it ends beyond `filled`.
-
-    Raises FrameError as soon as the prefix is there and is wrong.
-    """
-    if filled - start < PREFIX_SIZE:
-        return INCOMPLETE
-    (size,) = _read_size(buf, start)
-    if not 0 <= size <= size_max:
-        raise FrameError(explain_prefix(bytes(buf[start : start + PREFIX_SIZE]), size_max))
-    end: int = start + PREFIX_SIZE + size
-    return end if end <= filled else INCOMPLETE
 
 
 def explain_prefix(prefix: bytes, size_max: int) -> str:

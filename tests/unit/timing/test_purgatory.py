@@ -116,8 +116,7 @@ def test_an_operation_waits_for_all_of_its_keys_and_leaves_all_at_once(purgatory
     assert purgatory.check_and_complete("x") == 0
     operation.may_complete = True
     assert purgatory.check_and_complete("b") == 1
-    assert (purgatory.delayed, purgatory.watched, purgatory.watched_by("b")) == (1, 1, 1)
-    assert purgatory.watched_by("a") == 0
+    assert (purgatory.delayed, purgatory.watched) == (1, 1)
     assert not other.is_completed
     assert other.tries == 2
 
@@ -134,12 +133,12 @@ def test_checks_are_in_the_order_of_waiting(purgatory: Purgatory[str]) -> None:
 
 
 @pytest.mark.spec("D2")
-def test_cancel_hands_uncompleted_operations_back(purgatory: Purgatory[str]) -> None:
+def test_a_cancelled_operation_leaves_uncompleted(purgatory: Purgatory[str]) -> None:
     first = watch(purgatory, Operation(50), "a", "b")
     second = watch(purgatory, Operation(50), "a")
     third = watch(purgatory, Operation(50), "b")
-    assert purgatory.cancel_for_key("a") == [first, second]
-    assert purgatory.cancel_for_key("a") == []
+    for operation in (first, second, first):
+        operation.cancel()
     assert (purgatory.delayed, purgatory.watched) == (1, 1)
     assert purgatory.advance(100) == 1
     assert (first.calls, second.calls, third.calls) == ([], [], ["complete", "expiration"])
@@ -256,7 +255,7 @@ class TestReentrancy:
         first.may_complete = True
         assert purgatory.check_and_complete("a") == 1
         assert successor.tries == 1
-        assert purgatory.watched_by("a") == 1
+        assert purgatory.watched == 1
 
     def test_a_new_operation_is_woken_by_an_event_during_the_same_check(self, purgatory: Purgatory[str]) -> None:
         successor = Operation()
@@ -275,7 +274,7 @@ class TestReentrancy:
     def test_completion_completes_or_cancels_the_next_in_line(self, purgatory: Purgatory[str]) -> None:
         first, second, third = (watch(purgatory, Operation(), "a") for _ in range(3))
         third_only = watch(purgatory, Operation(), "b")
-        first.when_complete = lambda: (second.force_complete(), purgatory.cancel_for_key("a"))
+        first.when_complete = lambda: (second.force_complete(), third.cancel())
         first.may_complete = second.may_complete = third.may_complete = True
         assert purgatory.check_and_complete("a") == 1
         assert second.calls == ["complete"]
@@ -356,11 +355,10 @@ class PurgatoryAgainstTwin(RuleBasedStateMachine):
         assert self.purgatory.check_and_complete(key) == len(done)
         assert all(entry[0].calls == ["complete"] for entry in done)
 
-    @rule(key=st.sampled_from(KEYS))
-    def cancel(self, key: str) -> None:
-        cancelled = [entry for entry in self.twin if key in entry[1]]
-        self.twin = [entry for entry in self.twin if entry not in cancelled]
-        assert self.purgatory.cancel_for_key(key) == [entry[0] for entry in cancelled]
+    @rule(operation=operations)
+    def cancel(self, operation: Operation) -> None:
+        operation.cancel()
+        self.twin = [entry for entry in self.twin if entry[0] is not operation]
 
     @rule(step=st.integers(0, 200))
     def advance(self, step: int) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minikafka.wire.framing import INCOMPLETE, PREFIX_SIZE, FrameError, ReceiveBuffer, frame_end
+from minikafka.wire.framing import PREFIX_SIZE, FrameError, ReceiveBuffer
 
 pieces = st.lists(st.binary(max_size=300), max_size=20)
 
@@ -54,10 +54,13 @@ def test_wrong_prefixes_are_explained(prefix: bytes, complaint: str) -> None:
 
 
 def test_a_frame_of_the_largest_size_is_allowed() -> None:
-    assert frame_end(b"\0\0\0\x08" + bytes(8), 0, 12, size_max=8) == 12
-    assert frame_end(b"\0\0\0\x08" + bytes(7), 0, 11, size_max=8) == INCOMPLETE
+    buffer = ReceiveBuffer(size_max=8)
+    buffer.feed(b"\0\0\0\x08" + bytes(7))
+    assert buffer.next_frame() is None
+    buffer.feed(b"\0\0\0\0\x09")
+    assert buffer.next_frame() == bytes(8)
     with pytest.raises(FrameError):
-        frame_end(b"\0\0\0\x09", 0, 4, size_max=8)
+        buffer.next_frame()
 
 
 def test_an_announced_size_allocates_nothing() -> None:
