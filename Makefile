@@ -38,8 +38,9 @@ schedules: $(DEV)  ## sweep N random schedules of the pure protocol machines fro
 
 check: lint types test  ## what CI runs: lint, types, import contracts, tests
 
-sim: $(DEV)  ## simulate a cluster under faults (SEED=7 replays one and prints its trace, SEEDS=1000 sweeps)
-	@$(BIN)/python tests/sim/sim_main.py $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),20)) $(ARGS)
+sim: $(DEV)  ## simulate a cluster under faults (SEED=7 replays one, SEEDS=1000 sweeps, VOTER=1 damages each byte of a voter)
+	@$(BIN)/python tests/sim/sim_main.py $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),$(if $(VOTER),1,20))) \
+		$(if $(VOTER),--voter $(VOTER)) $(ARGS)
 
 up:  ## start the three-node compose cluster on 127.0.0.1:19092-19094
 	@docker compose up --build --detach --wait

@@ -11,12 +11,14 @@ import time
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 from sim_faults import EXTRA, WEIGHTS
 from sim_scenario import DURATION_S, Report, simulate
+from sim_voter import sweep_voter
 
 PROGRESS = 25
 
@@ -32,8 +34,11 @@ def main() -> int:
     parser.add_argument("--without", action="append", default=[], choices=sorted(WEIGHTS), help="leave this fault out")
     parser.add_argument("--with", dest="extra", action="append", default=[], choices=sorted(EXTRA), help="and this one")
     parser.add_argument("--only", action="append", default=[], choices=sorted(WEIGHTS | EXTRA), help="and no others")
+    parser.add_argument("--voter", type=int, metavar="STRIDE", help="damage every STRIDEth byte of a voter's files")
     options = parser.parse_args()
     gc.disable()
+    if options.voter is not None:
+        return _sweep_voter(range(options.first, options.first + options.seeds), options.jobs, options.voter)
     without, extra = options.without, options.extra
     if options.only:
         without, extra = [name for name in WEIGHTS | EXTRA if name not in options.only], options.only
@@ -81,6 +86,23 @@ def _sweep(seeds: range, jobs: int, how: _Sweep) -> int:
     print("faults: " + ", ".join(f"{name} {count}" for name, count in sorted(totals.items())))
     if failed:
         print("failed: " + " ".join(str(report.seed) for report in sorted(failed, key=lambda report: report.seed)))
+    return 1 if failed else 0
+
+
+def _sweep_voter(seeds: range, jobs: int, stride: int) -> int:
+    cases: Counter[str] = Counter()
+    failed, cpu_s, for_a_person = 0, 0.0, 0
+    with multiprocessing.get_context("fork").Pool(jobs, maxtasksperchild=1) as pool:
+        for report in pool.imap_unordered(partial(sweep_voter, stride=stride), seeds):
+            cases.update(report.cases)
+            cpu_s += report.cpu_s
+            for_a_person += report.for_a_person
+            if report.violation:
+                failed += 1
+                print(f"seed {report.seed}: {report.violation}", flush=True)
+    for kind, count in sorted(cases.items()):
+        print(f"{count:7} {kind}")
+    print(f"{cases.total()} cases, {for_a_person} of them for a person, {cpu_s:.0f} CPU s: {failed} seeds failed")
     return 1 if failed else 0
 
 
