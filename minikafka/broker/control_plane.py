@@ -11,7 +11,9 @@ from minikafka.broker.drivers.controller import ControllerDriver
 from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.drivers.lifecycle import Lifecycle
 from minikafka.broker.drivers.metadata import Metadata
-from minikafka.broker.drivers.metadata_log import MetadataLog, batch_spans, mark_missing
+from minikafka.broker.drivers.metadata_batches import batch_spans
+from minikafka.broker.drivers.metadata_log import MetadataLog
+from minikafka.broker.drivers.metadata_recovery import mark_missing
 from minikafka.broker.drivers.raft import RaftDriver
 from minikafka.broker.liveness import Liveness
 from minikafka.broker.ports import Ports

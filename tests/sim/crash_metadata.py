@@ -10,7 +10,8 @@ from uuid import UUID
 
 from crash_batches import NOW_MS
 
-from minikafka.broker.drivers.metadata_log import QUORUM_STATE, MetadataLog
+from minikafka.broker.drivers.metadata_log import MetadataLog
+from minikafka.broker.drivers.metadata_recovery import QUORUM_STATE
 from minikafka.broker.drivers.metadata_snapshots import encode_snapshot
 from minikafka.model import CLUSTER_METADATA_TOPIC, CLUSTER_METADATA_TOPIC_ID, OffsetAndEpoch, TopicPartition
 from minikafka.raft import ElectionState

@@ -9,8 +9,9 @@ from typing import Any
 from crash_scenarios import explore_any
 from planted.registry import Suite
 
-from minikafka.broker.drivers import metadata_log, metadata_snapshots
+from minikafka.broker.drivers import metadata_recovery, metadata_snapshots
 from minikafka.broker.drivers.metadata_log import MetadataLog
+from minikafka.broker.drivers.metadata_recovery import MetadataRecovery
 from minikafka.broker.drivers.metadata_snapshots import decode_snapshot
 from minikafka.records.batch import iter_batches
 from minikafka.records.control import control_type
@@ -395,7 +396,7 @@ def a_snapshot_is_what_its_name_says(patch: Any) -> None:
     patch.setattr(metadata_snapshots, "_check_control", lambda record, *_: control_type(record))
 
 
-@SUITE.replaces(MetadataLog, "_has_lost_durable_end", seed=46)
+@SUITE.replaces(MetadataRecovery, "_has_lost_durable_end", seed=46)
 def a_durable_end_that_is_gone_was_never_noted(_files: Any, _durable_end: Any, *, has_registered: bool) -> bool:
     """With it goes the end of the log, between two batches, and the node votes without it."""
     return False
@@ -404,4 +405,4 @@ def a_durable_end_that_is_gone_was_never_noted(_files: Any, _durable_end: Any, *
 @SUITE.plants(seed=14)
 def a_vote_is_believed_as_it_is_read(patch: Any) -> None:
     """Another digit is another epoch: the node votes again where it has voted, or waits for one that never comes."""
-    patch.setattr(metadata_log, "without_checksum", lambda data: data.splitlines()[0])
+    patch.setattr(metadata_recovery, "without_checksum", lambda data: data.splitlines()[0])

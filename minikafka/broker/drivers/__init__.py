@@ -1,6 +1,8 @@
 """The thin asyncio around the pure machines: each driver feeds one of them and does what it says.
 
 - ``raft``, ``metadata_log``      the metadata quorum and its files
+- ``metadata_batches``            what its batches are to the quorum, and to who applies them
+- ``metadata_recovery``           what a start finds of its files, and may believe
 - ``metadata_snapshots``          its snapshots, and how their files show that they are whole
 - ``commits``                     when committed records are applied, and who is told
 - ``metadata``                    committed records as images and deltas, in portions

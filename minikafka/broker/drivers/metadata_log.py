@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import structlog
 
+from minikafka.broker.drivers.metadata_batches import CommittedBatch, batch_spans
+from minikafka.broker.drivers.metadata_recovery import NEW_MARK, QUORUM_STATE, REPAIR_MARK, MetadataRecovery
 from minikafka.broker.drivers.metadata_snapshots import (
     DamagedSnapshotError,
     MetadataSnapshots,
@@ -21,29 +23,20 @@ from minikafka.broker.drivers.metadata_snapshots import (
 from minikafka.broker.threads import RunInThread
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import NO_EPOCH, OffsetAndEpoch
-from minikafka.raft import BatchSpan, ElectionState, EpochEntry, LogSummary, Snapshot
+from minikafka.raft import BatchSpan, ElectionState, LogSummary, Snapshot
 from minikafka.raft import effects as do
-from minikafka.records.batch import BatchHeader, crc_is_valid, iter_batches, parse_header
+from minikafka.records.batch import iter_batches, parse_header
 from minikafka.records.build import build_batch
 from minikafka.records.control import build_leader_change
-from minikafka.records.read import iter_records
 from minikafka.records.record import Record
 from minikafka.storage.aside import replace_file
-from minikafka.storage.checkpoints import with_checksum, without_checksum
-from minikafka.storage.damage import REFETCH_FILE
+from minikafka.storage.checkpoints import with_checksum
 from minikafka.storage.disk import Disk
-from minikafka.storage.durable_end import DURABLE_END_FILE, DurableEnd
-from minikafka.storage.errors import BadBatchError, Corruption, StorageFailure, is_passing
+from minikafka.storage.errors import BadBatchError, StorageFailure, is_passing
 from minikafka.storage.log import Log
-from minikafka.storage.small_file import UnreadableFileError, read_small_file
 
 log = structlog.get_logger(__name__)
 
-QUORUM_STATE: Final = "quorum-state"
-REPAIR_MARK: Final = "repair-in-progress"
-NEW_MARK: Final = "new-voter"
-"""Nothing was here when this node first started: its vote counts only beside those of all others until its log is whole
-(decision 0013)."""
 APPLIED_BYTES: Final = 1 << 18
 """Read at once for who applies what is committed."""
 
@@ -54,21 +47,6 @@ class DamagedMetadataLogError(StorageFailure):
     The node must not go on as a voter, nor serve what it cannot read. When it starts again it cuts its log where the
     damage begins, does not vote, and has the leader of the quorum repair it.
     """
-
-
-class CommittedBatch(NamedTuple):
-    """What is atomic: the records of one command, or none in a control batch."""
-
-    next_offset: int
-    leader_epoch: int
-    values: Sequence[bytes]
-
-    @classmethod
-    def of(cls, data: bytes, position: int, header: BatchHeader) -> CommittedBatch:
-        """The batch at ``position``. A record of metadata always has a value."""
-        records = () if header.is_control else iter_records(data, position, header)
-        values = [record.value for record in records if record.value is not None]
-        return cls(header.next_offset, header.leader_epoch, values)
 
 
 class MetadataLog:
@@ -99,107 +77,12 @@ class MetadataLog:
     def recover(
         self, *, is_alone: bool = False, is_voter: bool = True, has_registered: bool = False
     ) -> tuple[LogSummary, ElectionState, bool]:
-        """What the machine starts from, and whether this node must not vote until its log is repaired.
-
-        ``is_alone``: it is the only voter, and nobody can repair its log; StorageFailure, with what to do, when it is
-        damaged. ``has_registered``: a node that used the log directories was a member of the cluster.
-        """
-        election = self._read_election()
-        self._snapshots.put_damaged_aside()
-        damage = self._log.corruption
-        if self._log.durable_end is not None:
-            if self._has_lost_durable_end(self._log.durable_end, has_registered=has_registered):
-                self._mark_for_repair(f"nothing tells how far it was synced ({DURABLE_END_FILE})")
-            self._log.durable_end.begin()
-        self._log.flush()  # the name of the directory too: a vote in a directory that is lost was not given
-        if is_alone:
-            self._check_alone(damage)
-        if damage is not None:
-            log.error("the metadata log is damaged; it is fetched again from there on", why=str(damage))
-            self._log.truncate_to(damage.offset)
-            self._mark_for_repair(str(damage))
-        summary = self._summary()
-        if summary is None:
-            if is_alone:
-                raise self._beyond_repair("its snapshots and its log contradict each other")
-            self._mark_for_repair("its snapshots and its log contradict each other")
-            self._log.truncate_fully_and_start_at(0)
-            summary = LogSummary()
-        if summary.log_end_offset > 0 and (election is None or election.epoch < summary.last_epoch):
-            if is_alone:  # nobody else was promised anything
-                election = ElectionState(summary.last_epoch)
-            else:
-                self._mark_for_repair(f"its votes are not known ({QUORUM_STATE})")
-        must_repair = self._disk.exists(self._path(REPAIR_MARK))
-        if is_voter and not is_alone:
-            is_blank = summary.log_end_offset == 0 and election is None and not must_repair
-            self.is_new = self._note_new(is_blank=is_blank)
-        if must_repair:
-            log.error(
-                "this node does not vote until the quorum's leader has repaired its metadata log",
-                directory=self._directory,
-                remedy="if most voters say so, none can be elected: see 'No controller' in docs/operations.md",
-            )
-        return summary, election or ElectionState(), must_repair
-
-    def _has_lost_durable_end(self, durable_end: DurableEnd, *, has_registered: bool) -> bool:
-        """It is noted from a start on that finds nothing, before the first record and the first vote."""
-        is_used = self._log.log_end_offset > 0 or self._disk.exists(self._path(QUORUM_STATE))
-        return not durable_end.is_known and (is_used or has_registered or bool(self._snapshots.found()))
-
-    def _mark_for_repair(self, why: str) -> None:
-        """Durable, before anything that tells of the damage goes."""
-        if not self._disk.exists(self._path(REPAIR_MARK)):
-            log.error("the metadata log must be repaired", directory=self._directory, why=why)
-            self._disk.write_atomic(self._path(REPAIR_MARK), f"{why}\n".encode())
-
-    def _note_new(self, *, is_blank: bool) -> bool:
-        if is_blank and not self._disk.exists(self._path(NEW_MARK)):
-            self._disk.write_atomic(self._path(NEW_MARK), b"")
-        return self._disk.exists(self._path(NEW_MARK))
-
-    def _check_alone(self, damage: Corruption | None) -> None:
-        if damage is not None:
-            raise self._beyond_repair(str(damage))
-        if self._disk.exists(self._path(REPAIR_MARK)):
-            try:
-                why = read_small_file(self._disk, self._path(REPAIR_MARK)).decode(errors="replace").strip()
-            except UnreadableFileError as error:
-                why = str(error)
-            raise self._beyond_repair(f"{why or 'it was found damaged before'} ({REPAIR_MARK})")
-
-    def _beyond_repair(self, why: str) -> StorageFailure:
-        return StorageFailure(
-            f"the metadata log of the only voter is damaged, and no other voter can repair it: {why}. Restore "
-            f"{self._directory} from a backup. Or remove the files {REFETCH_FILE} and {REPAIR_MARK} in it, and start "
-            "the node again: it goes on with what is left, and later changes of topics and settings are lost"
-        )
-
-    def _summary(self) -> LogSummary | None:
-        """What log and snapshots are together; None when they contradict each other."""
-        snapshots = self._snapshots.found()
-        if snapshots:
-            offset, epoch = snapshots[-1].snapshot_id
-            end, start = self._log.log_end_offset, self._log.log_start_offset
-            if end < offset or (start < offset and self._log.epoch_for_offset(offset - 1) != epoch):
-                self._log.truncate_fully_and_start_at(offset)
-        epochs = [EpochEntry(entry.epoch, entry.start_offset) for entry in self._log.epoch_entries]
-        try:
-            return LogSummary.recovered(self._log.log_end_offset, epochs, self._log.log_start_offset, snapshots)
-        except ValueError as error:
-            log.error("the metadata log makes no sense; all of it is fetched again", why=str(error))
-            return None
-
-    def _read_election(self) -> ElectionState | None:
-        """What this node promised; None when that is not known (any more)."""
-        path = self._path(QUORUM_STATE)
-        try:
-            return ElectionState.from_quorum_state(json.loads(without_checksum(read_small_file(self._disk, path))))
-        except FileNotFoundError:
-            return None
-        except (ValueError, AttributeError, RecursionError) as error:
-            log.error("quorum-state cannot be read", path=path, why=str(error))
-            return None
+        """What the machine starts from, and whether this node must not vote until its log is repaired (see
+        :meth:`.MetadataRecovery.recover`)."""
+        recovery = MetadataRecovery(self._directory, self._log, self._disk, self._snapshots)
+        found = recovery.recover(is_alone=is_alone, is_voter=is_voter, has_registered=has_registered)
+        self.is_new = recovery.is_new
+        return found
 
     # -- the log ----------------------------------------------------------------------------------------------------
 
@@ -427,26 +310,3 @@ def _is_about_files(error: KafkaError | OSError) -> bool:
             return False
         return not (isinstance(error.__cause__, OSError) and is_passing(error.__cause__))
     return not is_passing(error)
-
-
-def mark_missing(disk: Disk, directory: str) -> None:
-    """There was a metadata log in ``directory``: one made anew does not vote before it was repaired. Durable."""
-    disk.mkdir(directory)
-    disk.write_atomic(f"{directory}/{REPAIR_MARK}", b"it is missing\n")
-
-
-def batch_spans(data: bytes) -> list[BatchSpan]:
-    """Check fetched batches and say where they belong; ValueError when they are damaged or incomplete."""
-    spans, end = [], 0
-    view = memoryview(data)
-    try:
-        for position, header in iter_batches(view):
-            if not crc_is_valid(view, position, header):
-                raise ValueError(f"the batch at offset {header.base_offset} has a wrong checksum")
-            spans.append(BatchSpan(header.base_offset, header.last_offset, header.leader_epoch))
-            end = position + header.size_in_bytes
-    except KafkaError as error:
-        raise ValueError(error.message) from error
-    if end != len(data):
-        raise ValueError(f"{len(data) - end} bytes behind the last whole batch")
-    return spans

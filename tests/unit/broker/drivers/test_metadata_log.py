@@ -10,13 +10,9 @@ import pytest
 from broker_client import NOW_MS
 from broker_node import HastyDisk
 
-from minikafka.broker.drivers.metadata_log import (
-    QUORUM_STATE,
-    REPAIR_MARK,
-    DamagedMetadataLogError,
-    MetadataLog,
-    batch_spans,
-)
+from minikafka.broker.drivers.metadata_batches import batch_spans
+from minikafka.broker.drivers.metadata_log import DamagedMetadataLogError, MetadataLog
+from minikafka.broker.drivers.metadata_recovery import QUORUM_STATE, REPAIR_MARK, MetadataRecovery
 from minikafka.broker.drivers.metadata_snapshots import decode_snapshot
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import CLUSTER_METADATA_TOPIC, OffsetAndEpoch, TopicPartition
@@ -74,6 +70,11 @@ class Files:
 def files(tmp_path: Path) -> Files:
     (tmp_path / "log").mkdir()
     return Files(tmp_path / "log")
+
+
+def recovery_of(files: Files) -> MetadataRecovery:
+    metadata_log = files.open()
+    return MetadataRecovery(str(files.directory), metadata_log._log, files.disk, metadata_log._snapshots)
 
 
 def append(metadata_log: MetadataLog, *values: bytes, epoch: int = 1) -> None:
@@ -582,7 +583,7 @@ async def test_no_digit_of_a_vote_may_change(files: Files) -> None:
     for at in range(len(content)):
         for bit in range(8):
             path.write_bytes(content[:at] + bytes([content[at] ^ 1 << bit]) + content[at + 1 :])
-            assert files.open()._read_election() is None
+            assert recovery_of(files)._read_election() is None
 
 
 async def test_a_vote_without_a_checksum_is_read_if_it_may_be_one(files: Files) -> None:

@@ -22,7 +22,7 @@ from broker_node import (
 )
 
 from minikafka.broker.drivers import metadata as metadata_module
-from minikafka.broker.drivers.metadata_log import QUORUM_STATE, REPAIR_MARK
+from minikafka.broker.drivers.metadata_recovery import QUORUM_STATE, REPAIR_MARK
 from minikafka.broker.drivers.raft import METHOD
 from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode, KafkaError

@@ -1,0 +1,43 @@
+"""Batches of the metadata log: as the quorum appends and sends them, and as they are applied."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from minikafka.errors import KafkaError
+from minikafka.raft import BatchSpan
+from minikafka.records.batch import BatchHeader, crc_is_valid, iter_batches
+from minikafka.records.read import iter_records
+
+
+class CommittedBatch(NamedTuple):
+    """What is atomic: the records of one command, or none in a control batch."""
+
+    next_offset: int
+    leader_epoch: int
+    values: Sequence[bytes]
+
+    @classmethod
+    def of(cls, data: bytes, position: int, header: BatchHeader) -> CommittedBatch:
+        """The batch at ``position``. A record of metadata always has a value."""
+        records = () if header.is_control else iter_records(data, position, header)
+        values = [record.value for record in records if record.value is not None]
+        return cls(header.next_offset, header.leader_epoch, values)
+
+
+def batch_spans(data: bytes) -> list[BatchSpan]:
+    """Check fetched batches and say where they belong; ValueError when they are damaged or incomplete."""
+    spans, end = [], 0
+    view = memoryview(data)
+    try:
+        for position, header in iter_batches(view):
+            if not crc_is_valid(view, position, header):
+                raise ValueError(f"the batch at offset {header.base_offset} has a wrong checksum")
+            spans.append(BatchSpan(header.base_offset, header.last_offset, header.leader_epoch))
+            end = position + header.size_in_bytes
+    except KafkaError as error:
+        raise ValueError(error.message) from error
+    if end != len(data):
+        raise ValueError(f"{len(data) - end} bytes behind the last whole batch")
+    return spans
