@@ -15,13 +15,17 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+import structlog
+
 from minikafka.broker.clock import Clock
 from minikafka.broker.partition import Partition
 from minikafka.broker.threads import FIRST_PAUSE_S, LAST_PAUSE_S, RunInThread, run_job
 from minikafka.net.tasks import TaskOwner
 from minikafka.replication.replica_effects import Cut, Restart
-from minikafka.storage.errors import StorageFailure
+from minikafka.storage.errors import PassingFailure, StorageFailure
 from minikafka.storage.log import CutJob, FlushJob, Log
+
+logger = structlog.get_logger(__name__)
 
 
 class JobEvents(Protocol):
@@ -155,6 +159,9 @@ class LogJobs:
                     self.events.on_storage_failed(partition, failure)
                     if not partition.log.has_lost_files:
                         return
+                except PassingFailure as shortage:  # to the end: the node stops
+                    logger.warning("a log is left alone", partition=str(partition.topic_partition), why=str(shortage))
+                    return
                 await asyncio.sleep(0)
         finally:
             del self._queues[partition]
@@ -178,7 +185,7 @@ class LogJobs:
             job = log.prepare_flush()
             await self._run_job(job)
             log.complete_flush(job, wall_ms=self._clock.wall_ms())
-        except StorageFailure:
+        except (StorageFailure, PassingFailure):
             queue.waiters += waiters
             raise
         for waiter in waiters:
@@ -223,7 +230,7 @@ class LogJobs:
         while True:
             try:
                 self.events.remake(partition)
-            except StorageFailure:
+            except (StorageFailure, PassingFailure):
                 if partition.replica.is_offline or self._is_closed:
                     raise
                 await asyncio.sleep(pause_s)

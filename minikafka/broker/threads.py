@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Protocol, TypeVar
 
+from minikafka.storage.errors import PassingFailure, is_passing
+
 T = TypeVar("T")
 
 RunInThread = Callable[[Callable[[], Any]], Awaitable[Any]]
@@ -44,6 +46,21 @@ async def run_job(run_in_thread: RunInThread, job: Job, is_given_up: Callable[[]
         await asyncio.sleep(pause_s)
         pause_s = min(2 * pause_s, LAST_PAUSE_S)
         await run_in_thread(job.run)
+
+
+async def patiently(act: Callable[[], Awaitable[T]]) -> T:
+    """Do what can be done again, in growing pauses, while the process or the machine is short of something."""
+    pause_s = FIRST_PAUSE_S
+    while True:
+        try:
+            return await act()
+        except PassingFailure:
+            pass
+        except OSError as error:
+            if not is_passing(error):
+                raise
+        await asyncio.sleep(pause_s)
+        pause_s = min(2 * pause_s, LAST_PAUSE_S)
 
 
 class Pool(ThreadPoolExecutor):

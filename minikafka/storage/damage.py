@@ -135,12 +135,10 @@ def remove_torn_mark(disk: Disk, directory: str) -> None:
     disk.unlink(f"{directory}/{TORN_FILE}")
 
 
-def mark_unidentified(disk: Disk, directory: str) -> Corruption:
-    """The log does not say of which topic it is: whatever it holds may be another topic's. Record that durably."""
+def unidentified(directory: str) -> Corruption:
+    """The log does not say of which topic it is: whatever it holds may be another topic's."""
     path = f"{directory}/{PARTITION_METADATA_FILE}"
-    damage = Corruption(path, 0, 0, "the topic id of the log cannot be read", None)
-    write_refetch_mark(disk, directory, damage)
-    return damage
+    return Corruption(path, 0, 0, "the topic id of the log cannot be read", None)
 
 
 def write_refetch_mark(disk: Disk, directory: str, corruption: Corruption) -> None:

@@ -63,6 +63,14 @@ class SlotFile(Protocol):
         ...
 
 
+class NamesFile(Protocol):
+    """An open directory, for whoever must not be short of a descriptor once its names have changed."""
+
+    def fsync(self) -> None:
+        """As :meth:`Disk.fsync_dir`."""
+        ...
+
+
 class Lock(Protocol):
     """A held lock on a directory."""
 
@@ -92,6 +100,10 @@ class Disk(Protocol):
 
     def fsync_path(self, path: str) -> None: ...
     def fsync_dir(self, path: str) -> None: ...
+    def open_names(self, path: str) -> NamesFile:
+        """Open a directory; closed with its last holder."""
+        ...
+
     def rename(self, source: str, target: str) -> None:
         """Rename, replacing a file at ``target``."""
         ...
@@ -200,6 +212,21 @@ class OsSlotFile:
         os.close(self._fd)
 
 
+class OsNamesFile:
+    """A descriptor of a directory."""
+
+    __slots__ = ("_fd",)
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def fsync(self) -> None:
+        os.fsync(self._fd)
+
+    def __del__(self) -> None:
+        os.close(self._fd)
+
+
 class OsLock:
     """An exclusive ``flock``, which goes with the process that holds it."""
 
@@ -253,6 +280,9 @@ class OsDisk:
 
     def fsync_dir(self, path: str) -> None:
         self.fsync_path(path or ".")
+
+    def open_names(self, path: str) -> NamesFile:
+        return OsNamesFile(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
 
     def rename(self, source: str, target: str) -> None:
         os.replace(source, target)

@@ -34,8 +34,18 @@ class StorageFailure(KafkaError):  # noqa: N818
         self.remedy = remedy
 
 
-class PassingFailure(StorageFailure):
+class PassingFailure(KafkaError):  # noqa: N818
     """The process or the machine is short of something: nothing went offline, and the same may be tried later."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)
+
+
+def failure_of(what: str, error: OSError) -> StorageFailure | PassingFailure:
+    """What a refusal of the disk to do ``what`` is: its failure, or a shortage, which is none."""
+    if is_passing(error):
+        return PassingFailure(f"could not {what}: {error}; try again")
+    return StorageFailure(f"could not {what}: {error}")
 
 
 class IllegalLogState(Exception):  # noqa: N818

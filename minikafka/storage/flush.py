@@ -170,12 +170,15 @@ class Flusher:
         return self._prepare(syncs_names=self._has_new_names)
 
     def complete_flush(self, job: FlushJob, *, wall_ms: int = NO_TIMESTAMP) -> None:
-        """A job has run: move ``recovery_point``. StorageFailure, and offline, if it failed."""
+        """A job has run: move ``recovery_point``. StorageFailure, and offline, if it failed.
+
+        PassingFailure where it must be repeated: it, or another one.
+        """
         log = self._log
         assert job.is_done
         if log.is_replaced:
             return  # everything of it was durable in the log that took its place
-        with log.guard("flush"):
+        with log.guard("flush", is_repeatable=job.must_repeat):
             if job.error is not None:
                 raise job.error
         self._synced_names_version = max(self._synced_names_version, job.names_version)
@@ -200,9 +203,9 @@ class Flusher:
             raise StorageFailure(f"{log.topic_partition} is being cut: a restart recovers it")
         active = log.segments.active
         if self._has_changed and active.size:
-            with log.guard("close"):
-                self.close_segment(active)
+            with log.guard("close", is_repeatable=True):
                 log.snapshots.take(log.producers, log.log_end_offset)
+            self.close_segment(active)
             log.recovery_point = min(log.recovery_point, active.base_offset)
         return self._prepare(syncs_names=self._has_changed)
 

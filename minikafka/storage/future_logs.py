@@ -58,7 +58,7 @@ class FutureLogs(dict[TopicPartition, FutureLog]):
         """
         path, directory = self._path(where, unique), self._directory
         topic_id = self.topic_id_of(where, unique)
-        with directory.final(f"open the future log of {where} in {directory.path}"):
+        with directory.final(f"open the future log of {where} in {directory.path}", is_repeatable=True):
             if is_complete:
                 log = directory.open_complete_copy(where, topic_id, config, path)
             else:

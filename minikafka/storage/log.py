@@ -42,7 +42,16 @@ from minikafka.storage.damage import remove_refetch_mark, write_refetch_mark
 from minikafka.storage.disk import Disk
 from minikafka.storage.durable_end import DurableEnd
 from minikafka.storage.epochs import EpochEntry
-from minikafka.storage.errors import BadBatchError, Corruption, IllegalLogState, StorageFailure, is_missing, is_passing
+from minikafka.storage.errors import (
+    BadBatchError,
+    Corruption,
+    IllegalLogState,
+    PassingFailure,
+    StorageFailure,
+    failure_of,
+    is_missing,
+    is_passing,
+)
 from minikafka.storage.flush import Flusher, FlushJob
 from minikafka.storage.last_stop import LastStop
 from minikafka.storage.log_ends import NOT_NOTED, Noted, UnknownEnd
@@ -406,16 +415,16 @@ class Log:
     def guard(self, what: str, *, is_repeatable: bool = False) -> Iterator[None]:
         """Around everything that changes files: an OSError inside takes the log offline.
 
-        Not when the process is merely short of something, and what is inside can be done again: a retriable error.
+        Not when the process is merely short of something, and what is inside can be done again: a PassingFailure.
         """
         if self.failure is not None:
             raise self.failure
         try:
             yield
         except OSError as error:
-            if is_repeatable and is_passing(error):
-                message = f"could not {what} the log of {self.topic_partition}: {error}; try again"
-                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, message) from error
+            failure = failure_of(f"{what} the log of {self.topic_partition}", error)
+            if is_repeatable and isinstance(failure, PassingFailure):
+                raise failure from error
             self.fail(what, error)
 
     # -- damage -----------------------------------------------------------------------------------------------------

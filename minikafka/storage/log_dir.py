@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from functools import partial
 from uuid import UUID
 
+import structlog
+
 from minikafka.model import CLUSTER_METADATA_TOPIC, NO_EPOCH, ZERO_TOPIC_ID, TopicPartition
 from minikafka.storage.aside import set_directories_aside
 from minikafka.storage.checkpoints import CHECKPOINT_FILES
@@ -24,11 +26,11 @@ from minikafka.storage.clean_shutdown import (
     write_clean_shutdown,
 )
 from minikafka.storage.config import LogConfig
-from minikafka.storage.damage import mark_unidentified, write_refetch_mark
+from minikafka.storage.damage import unidentified, write_refetch_mark
 from minikafka.storage.directory_checkpoints import CheckpointJob, DirectoryCheckpoints
 from minikafka.storage.directory_names import deleted_directory_name, stray_directory_name
-from minikafka.storage.disk import Disk, DiskSpace, Lock
-from minikafka.storage.errors import PassingFailure, StorageFailure, is_passing
+from minikafka.storage.disk import Disk, DiskSpace, Lock, NamesFile
+from minikafka.storage.errors import Corruption, PassingFailure, StorageFailure, failure_of, is_passing
 from minikafka.storage.found import find_directories
 from minikafka.storage.future_logs import FutureLogs
 from minikafka.storage.identity import forget_replacement, identify, mark_as_ours
@@ -45,6 +47,8 @@ from minikafka.storage.meta import (
 from minikafka.storage.new_log import NewLog
 from minikafka.storage.registration_file import REGISTRATION_FILE, Registration, read_registration
 from minikafka.storage.segment_cache import SegmentCache
+
+logger = structlog.get_logger(__name__)
 
 LOCK_FILE = ".lock"
 _FILES = (REPLACED_FILE, LOG_ENDS_FILE, REGISTRATION_FILE, CLEAN_SHUTDOWN_FILE, *CHECKPOINT_FILES)
@@ -88,7 +92,9 @@ class LogDir:
                 f"another process uses the log directory {path}; stop it or give this node its own log.dirs"
             ) from error
         except OSError as error:
-            self.fail(StorageFailure(f"could not open the log directory {path}: {error}"))
+            failure = self.refused(f"open the log directory {path}", error)
+            if isinstance(failure, PassingFailure):
+                raise failure from error
 
     # -- starting ---------------------------------------------------------------------------------------------------
 
@@ -159,7 +165,8 @@ class LogDir:
             return
         is_named = topic_id != ZERO_TOPIC_ID or where.topic == CLUSTER_METADATA_TOPIC
         if not is_named and log.log_end_offset > 0:  # a power cut leaves new logs without a name and without records
-            log.corruption = mark_unidentified(self._disk, directory)
+            log.corruption = unidentified(directory)
+            write_refetch_mark(self._disk, directory, log.corruption)
         log.first_dirty_offset = min(recorded.first_dirty.get(where, 0), log.log_end_offset)
         log.flusher.take_along(f"{directory}/{PARTITION_METADATA_FILE}")
         self.logs[where] = log
@@ -244,35 +251,58 @@ class LogDir:
         log = self.logs[job.where] = self._complete_log(job)
         return log
 
-    def make_log(self, where: TopicPartition, topic_id: UUID, config: LogConfig, directory: str) -> Log:
-        """A new, empty log in a directory of that name."""
-        job = self._prepare_log(where, topic_id, config, directory)
+    def make_log(
+        self,
+        where: TopicPartition,
+        topic_id: UUID,
+        config: LogConfig,
+        directory: str,
+        damage: Corruption | None = None,
+    ) -> Log:
+        """A new, empty log in a directory of that name. ``damage``: it is to be fetched, and is marked from the first.
+
+        StorageFailure, PassingFailure when it could not be made.
+        """
+        job = self._prepare_log(where, topic_id, config, directory, damage)
         job.run()
         return self._complete_log(job)
 
-    def _prepare_log(self, where: TopicPartition, topic_id: UUID, config: LogConfig, directory: str) -> NewLog:
+    def _prepare_log(
+        self,
+        where: TopicPartition,
+        topic_id: UUID,
+        config: LogConfig,
+        directory: str,
+        damage: Corruption | None = None,
+    ) -> NewLog:
         if self.failure is not None:
             raise self.failure
         forget = self._checkpoints.prepare_forget(where, self.logs)
-        return NewLog(self, where, directory, partial(self._make_files, forget, where, topic_id, config, directory))
+        make = partial(self._make_files, forget, where, topic_id, config, directory, damage)
+        return NewLog(self, where, directory, make)
 
     def _make_files(
-        self, forget: Callable[[], None], where: TopicPartition, topic_id: UUID, config: LogConfig, directory: str
+        self,
+        forget: Callable[[], None],
+        where: TopicPartition,
+        topic_id: UUID,
+        config: LogConfig,
+        directory: str,
+        damage: Corruption | None,
     ) -> Log:
         """In any thread: nothing of the directory's is touched."""
         forget()
         self._disk.mkdir(directory)
+        if damage is not None:  # first: a log with a topic id and without a mark is whole
+            write_refetch_mark(self._disk, directory, damage)
         write_topic_id(self._disk, directory, topic_id)
-        return self.open_log(
-            where, config, topic_id=topic_id, is_clean=False, directory=directory, cache=SegmentCache()
-        )
+        log = self.open_log(where, config, topic_id=topic_id, is_clean=False, directory=directory, cache=SegmentCache())
+        log.corruption = damage
+        return log
 
     def _complete_log(self, job: NewLog) -> Log:
         if job.error is not None:
-            why = f"could not create the log of {job.where} in {self.path}: {job.error}"
-            if is_passing(job.error):
-                raise PassingFailure(why) from job.error
-            self.fail(StorageFailure(why))
+            raise self.refused(f"create the log of {job.where} in {self.path}", job.error) from job.error
         if self.failure is not None:
             raise self.failure
         assert job.log is not None
@@ -282,20 +312,22 @@ class LogDir:
         return job.log
 
     def remake(self, where: TopicPartition, unique: UUID) -> Log:
-        """Begin a log anew that lost its files. It is damaged until it was fetched again. StorageFailure if refused."""
+        """Begin a log anew that lost its files. It is damaged until it was fetched again. StorageFailure if refused.
+
+        PassingFailure: again, some time later. A start meanwhile finds a log that is damaged, or misses it.
+        """
         lost = self.logs.pop(where)
         assert lost.corruption is not None
-        lost.leave(StorageFailure(f"the files of {where} are gone"))
+        failure = StorageFailure(f"the files of {where} are gone")
+        lost.go_offline(failure)
         try:
             self.throw_away(lost.directory, where, unique)
-            log = self.make_log(where, lost.topic_id, lost.config, lost.directory)
-            self.logs[where] = log
-            log.corruption = lost.corruption
-            with log.guard("mark"):
-                write_refetch_mark(self._disk, log.directory, lost.corruption)
-        except StorageFailure:
-            self.logs.setdefault(where, lost)
+            log = self.make_log(where, lost.topic_id, lost.config, lost.directory, lost.corruption)
+        except (StorageFailure, PassingFailure):
+            self.logs[where] = lost
             raise
+        lost.leave(failure)
+        self.logs[where] = log
         return log
 
     def delete(self, where: TopicPartition, unique: UUID) -> None:
@@ -305,7 +337,10 @@ class LogDir:
         self.throw_away(log.directory, where, unique)
 
     def identify(self, where: TopicPartition, topic_id: UUID) -> None:
-        """Give a log its topic id back; durable with its next flush. It stays damaged until it was fetched again."""
+        """Give a log its topic id back; durable with its next flush. It stays damaged until it was fetched again.
+
+        For want of something it is not written down: the next start finds the log as this one did.
+        """
         log = self.logs[where]
         log.topic_id = topic_id
         self.ends.add(log)
@@ -313,10 +348,12 @@ class LogDir:
         log.flusher.take_along(path)
         try:
             if log.log_end_offset > 0:
-                log.corruption = mark_unidentified(self._disk, log.directory)
+                log.corruption = unidentified(log.directory)
+                write_refetch_mark(self._disk, log.directory, log.corruption)
             write_topic_id(self._disk, log.directory, topic_id)
         except OSError as error:
-            self.fail(StorageFailure(f"could not write {path}: {error}"))
+            if isinstance(failure := self.refused(f"write {path}", error), PassingFailure):
+                logger.warning("log identified in memory only", path=path, why=str(failure), effect="until a restart")
 
     def set_aside(self, where: TopicPartition, unique: UUID) -> str | None:
         """Take what has the log's name out of service, files and all: renamed as a stray. Its path; None: offline."""
@@ -347,6 +384,13 @@ class LogDir:
             return False
         return True
 
+    def refused(self, what: str, error: OSError) -> StorageFailure | PassingFailure:
+        """The disk refused to do ``what``: offline, unless the process is merely short of something. What to raise."""
+        failure = failure_of(what, error)
+        if isinstance(failure, StorageFailure):
+            self.fail(failure)
+        return failure
+
     def fail(self, failure: StorageFailure) -> None:
         """Something under the directory could not be written: all of it goes offline."""
         if self.failure is not None:
@@ -367,13 +411,16 @@ class LogDir:
 
     # -- moves to another directory ------------------------------------------------------------------------------------
 
-    def retire(self, where: TopicPartition, unique: UUID) -> str:
-        """A log's future is complete: durably rename the log out of the way. What to remove in the end."""
+    def retire(self, where: TopicPartition, unique: UUID, names: NamesFile) -> str:
+        """A log's future is complete: durably rename the log out of the way. What to remove in the end.
+
+        ``names`` were opened before, as for :meth:`adopt`: nothing on the way may fail for want of a descriptor.
+        """
         log = self.logs[where]
         target = f"{self.path}/{deleted_directory_name(where, unique)}"
         with self.final(f"move {where} out of {self.path}"):
             self._disk.rename(log.directory, target)
-            self._disk.fsync_dir(self.path)
+            names.fsync()
         del self.logs[where]
         log.is_replaced = True
         log.leave(StorageFailure(f"{where} moved to another directory"))
@@ -396,12 +443,12 @@ class LogDir:
         self._trash += self._found_deleted
         self._found_deleted = []
 
-    def adopt(self, where: TopicPartition, high_watermark: int) -> Log:
+    def adopt(self, where: TopicPartition, high_watermark: int, names: NamesFile) -> Log:
         """The log that its future here was to replace is retired: the future becomes the log."""
         log, _unique = self.futures[where]
         with self.final(f"move {where} into {self.path}"):
             self._disk.rename(log.directory, self.directory_of(where))
-            self._disk.fsync_dir(self.path)
+            names.fsync()
         del self.futures[where]
         log.relocate(self.directory_of(where))
         self.logs[where] = log
@@ -413,16 +460,26 @@ class LogDir:
         self._trash.append(path)
 
     @contextmanager
-    def final(self, what: str) -> Iterator[None]:
-        """Around changes of names: the directory is offline when one fails."""
+    def final(self, what: str, *, is_repeatable: bool = False) -> Iterator[None]:
+        """Around changes of names: the directory is offline when one fails.
+
+        Not for want of something, where what is inside can be done again: PassingFailure.
+        """
         if self.failure is not None:
             raise self.failure
         try:
             yield
         except OSError as error:
-            failure = StorageFailure(f"could not {what}: {error}")
-            self.fail(failure)
+            failure = failure_of(what, error)
+            if not is_repeatable or isinstance(failure, StorageFailure):
+                failure = StorageFailure(f"could not {what}: {error}")
+                self.fail(failure)
             raise failure from error
+
+    def open_names(self) -> NamesFile:
+        """What a change of names needs to be made durable. StorageFailure, PassingFailure."""
+        with self.final(f"open the log directory {self.path}", is_repeatable=True):
+            return self._disk.open_names(self.path)
 
     # -- checkpoints ------------------------------------------------------------------------------------------------
 
@@ -448,23 +505,32 @@ class LogDir:
 
     def complete_checkpoints(self, job: CheckpointJob) -> None:
         """Go offline if the job failed, unless the process was merely short of something: the next one will do."""
-        if job.error is not None and not is_passing(job.error):
-            self.fail(StorageFailure(f"could not write checkpoints in {self.path}: {job.error}"))
+        if job.error is not None:
+            self.refused(f"write checkpoints in {self.path}", job.error)
 
     # -- stopping ---------------------------------------------------------------------------------------------------
 
     def close(self, high_watermarks: Mapping[TopicPartition, int], broker_epoch: int) -> None:
-        """An orderly stop. A directory that is, or now goes, offline is left to be recovered."""
+        """An orderly stop. A directory that is, or now goes, offline is left to be recovered; so for a shortage."""
         try:
             if self.failure is None:
                 self._close_logs()
                 self.write_checkpoints(high_watermarks)
             if self.failure is None and not any(log.has_lost_files for log in self._all_logs()):
                 write_clean_shutdown(self._disk, self.path, broker_epoch)
-        except (StorageFailure, OSError) as error:
-            self.fail(error if isinstance(error, StorageFailure) else StorageFailure(str(error)))
+        except StorageFailure as failure:
+            self.fail(failure)
+        except PassingFailure as shortage:
+            self._leave_unclean(shortage)
+        except OSError as error:
+            refusal = self.refused(f"mark {self.path} as stopped in order", error)
+            if isinstance(refusal, PassingFailure):
+                self._leave_unclean(refusal)
         finally:
             self._unlock()
+
+    def _leave_unclean(self, shortage: PassingFailure) -> None:
+        logger.warning("not stopped in order", path=self.path, why=str(shortage), effect="the next start recovers")
 
     def _unlock(self) -> None:
         if self._lock is not None:

@@ -41,7 +41,7 @@ import structlog
 from minikafka.model import ZERO_TOPIC_ID
 from minikafka.storage.aside import TEMPORARY_SUFFIX
 from minikafka.storage.disk import Disk, SlotFile
-from minikafka.storage.errors import StorageFailure
+from minikafka.storage.errors import StorageFailure, is_passing
 from minikafka.storage.small_file import UnreadableFileError, read_small_file
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ class LogEnds:
         self._lost: dict[LogKey, int] = {}  # positions of the slots of logs with records that a start did not find
 
     def begin(self, boot_id: str | None, logs: Iterable[Log], before: Mapping[LogKey, Noted]) -> None:
-        """Make the file anew, with the logs that a start found. OSError: the old one cannot go.
+        """Make the file anew, with the logs that a start found. OSError: the old one cannot go, or for a shortage.
 
         ``before``: what the old one tells.
         """
@@ -194,6 +194,8 @@ class LogEnds:
             self._disk.rename(self._path + TEMPORARY_SUFFIX, self._path)
             self._file = self._disk.open_slots(self._path)
         except OSError as error:
+            if is_passing(error):
+                raise  # what it tells is worth another start
             self.discard(error)
             return
         self._size = len(content)

@@ -279,6 +279,7 @@ class LogStore:
 
     def complete_move(self, move: ReplicaMove, high_watermark: int) -> Log:
         """Let a future log that has caught up take the log's place; the new log. StorageFailure: a directory failed.
+        PassingFailure: nothing is decided, and it may be tried again.
 
         Durable, step by step: the copy is whole; the old directory is named as deleted, which decides; the copy gets
         the log's name. Blocks for as long as the disks take.
@@ -288,8 +289,9 @@ class LogStore:
         assert source is not None
         assert target is not None
         move.seal()
-        trash = source.retire(where, target.futures[where].unique)
-        log = target.adopt(where, high_watermark)
+        source_names, target_names = source.open_names(), target.open_names()
+        trash = source.retire(where, target.futures[where].unique, source_names)
+        log = target.adopt(where, high_watermark, target_names)
         source.discard_later(trash)
         return log
 
@@ -330,7 +332,8 @@ class LogStore:
         current = self.get(where)
         if current is None and source is not None:
             log = directory.futures.resume(where, unique, config_for(where), is_complete=True)
-            directory.adopt(where, min(source.high_watermarks.get(where, 0), log.log_end_offset))
+            high_watermark = min(source.high_watermarks.get(where, 0), log.log_end_offset)
+            directory.adopt(where, high_watermark, directory.open_names())
         elif current is None and len(self.online) < len(self.directories):
             return  # what it is a copy of may be in a directory that is offline
         elif current is None or not self._is_copy(directory, where, unique, current):

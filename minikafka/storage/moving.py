@@ -94,7 +94,10 @@ class ReplicaMove:
         future.maybe_increment_log_start_offset(self.current.log_start_offset)
 
     def seal(self) -> None:
-        """The copy is complete: take over what is not in the records, and make all of it durable."""
+        """The copy is complete: take over what is not in the records, and make all of it durable. Repeatable.
+
+        StorageFailure where the disk refuses, PassingFailure for want of something.
+        """
         current, future = self.current, self.future
         assert self.is_caught_up
         assert self._generation == current.generation
@@ -102,6 +105,6 @@ class ReplicaMove:
         for entry in current.epoch_entries:
             future.epochs.assign(entry.epoch, entry.start_offset)
         future.producers = current.producers
-        with future.guard("seal"):
+        with future.guard("seal", is_repeatable=True):
             future.snapshots.take(future.producers, future.log_end_offset)
         future.flush()

@@ -11,6 +11,7 @@ from sim_scenario import Report, simulate
 
 from minikafka.replication.leader import LeaderState
 from minikafka.replication.local_replica import LocalReplica
+from minikafka.storage import errors
 from minikafka.storage.log_dir import LogDir
 from minikafka.storage.producer_state import ProducerState
 
@@ -39,6 +40,7 @@ POWER = suite_of("power", "whole clusters that lose power", "power loss", "power
 OLDER_COPIES = suite_of("older copies", "whole clusters in which logs are put back from older copies", "older copies")
 DISKS = suite_of("disks", "whole clusters whose disks fail at an operation", "disk fails at operation")
 FAILOVERS = suite_of("failovers", "whole clusters whose leaders die", "kill leader", "pause", "cut one way")
+SHORTAGES = suite_of("shortages", "whole clusters short of descriptors", "no descriptors", "kill leader")
 
 
 @POWER.plants(seed=7)
@@ -87,3 +89,12 @@ def the_first_that_is_heard_decides(replica: LocalReplica, replica_id: int, _las
 @DISKS.replaces(LogDir, "fail", seed=0)
 def a_directory_that_failed_counts_as_working(_directory: LogDir, _failure: Any) -> None:
     """Its logs refuse whatever they are asked; nobody is told, and nobody else leads."""
+
+
+# -- shortages --------------------------------------------------------------------------------------------------------
+
+
+@SHORTAGES.plants()
+def a_process_without_descriptors_has_a_broken_disk(patch: Any) -> None:
+    """Where nothing can be opened the log directory is offline (row 7)."""
+    patch.setattr(errors, "is_passing", lambda _error: False)

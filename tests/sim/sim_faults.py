@@ -42,6 +42,7 @@ WEIGHTS: Final = {
     "power loss after a failover": 1,
     "media": 2,
     "bad sectors": 1,
+    "no descriptors": 1,
 }
 """How often each fault comes, relative to the others."""
 EXTRA: Final = {
@@ -52,7 +53,6 @@ EXTRA: Final = {
     "damage beyond the promise": 2,
     "slow disk": 2,
     "slow disks": 1,
-    "no descriptors": 1,
     "no names": 1,
 }
 """Those that come only where they are asked for."""

@@ -20,7 +20,7 @@ from minikafka.broker.replicas import Replicas
 from minikafka.broker.threads import RunInThread
 from minikafka.model import TopicPartition
 from minikafka.net.tasks import TaskOwner
-from minikafka.storage.errors import StorageFailure
+from minikafka.storage.errors import PassingFailure, StorageFailure
 from minikafka.storage.log_store import LogStore
 from minikafka.storage.new_log import NewLog
 
@@ -154,7 +154,7 @@ class DueReplicas:
             await self._run_in_thread(partial(_run_all, new))
         for where, job in jobs.items():
             if job is not None:
-                with suppress(StorageFailure):  # in which case it is tried again, and said
+                with suppress(StorageFailure, PassingFailure):  # in which case it is tried again, and said
                     self._store.complete_create(job)
             self._teller.tell(where)
 

@@ -20,7 +20,7 @@ from minikafka.broker.drivers.metadata_snapshots import (
     decode_snapshot,
     encode_snapshot,
 )
-from minikafka.broker.threads import RunInThread
+from minikafka.broker.threads import RunInThread, patiently, run_job
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import NO_EPOCH, OffsetAndEpoch
 from minikafka.raft import BatchSpan, ElectionState, LogSummary, Snapshot
@@ -114,16 +114,16 @@ class MetadataLog:
         self._log.commit()
 
     async def flush(self) -> None:
-        """Make everything appended so far durable. Raises OSError; it is not tried again."""
+        """Make everything appended so far durable. StorageFailure; it is not tried again, but for want of something."""
         job = self._log.prepare_flush()
-        await self._run_in_thread(job.run)
+        await run_job(self._run_in_thread, job)
         self._log.complete_flush(job)
 
     async def truncate_to(self, offset: int) -> None:
         """Drop records at and above ``offset``, durably."""
         job = self._log.prepare_truncation(offset)
         if job is not None:
-            await self._run_in_thread(job.run)
+            await run_job(self._run_in_thread, job)
             self._log.complete_cut(job)
         await self.flush()
 
@@ -276,9 +276,9 @@ class MetadataLog:
                 f"the snapshot {snapshot_id.offset} that came from the quorum's leader is damaged: {error}. The node "
                 "starts again, and asks for it once more"
             ) from error
-        await self._run_in_thread(lambda: self._snapshots.store(snapshot_id, data))
+        await patiently(lambda: self._run_in_thread(lambda: self._snapshots.store(snapshot_id, data)))
         job = self._log.prepare_restart(snapshot_id.offset)
-        await self._run_in_thread(job.run)
+        await run_job(self._run_in_thread, job)
         self._log.complete_cut(job)
         await self.flush()
         return values
@@ -288,7 +288,8 @@ class MetadataLog:
     async def persist_election(self, state: ElectionState) -> None:
         """Replace ``quorum-state``, durably."""
         data = with_checksum(json.dumps(state.to_quorum_state()).encode() + b"\n")
-        await self._run_in_thread(lambda: replace_file(self._disk, self._path(QUORUM_STATE), data))
+        path = self._path(QUORUM_STATE)
+        await patiently(lambda: self._run_in_thread(lambda: replace_file(self._disk, path, data)))
 
     async def remove_repair_mark(self) -> None:
         """The damaged log, or that of a new voter, is whole."""

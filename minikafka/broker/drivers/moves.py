@@ -23,7 +23,7 @@ from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.topic_names import check_topic_name
 from minikafka.model import INTERNAL_TOPICS, TopicPartition
 from minikafka.replication.replica_condition import Condition
-from minikafka.storage.errors import IllegalLogState, StorageFailure
+from minikafka.storage.errors import IllegalLogState, PassingFailure, StorageFailure
 from minikafka.storage.log import Log
 from minikafka.storage.log_dir import LogDir
 from minikafka.storage.log_store import LogStore
@@ -36,6 +36,7 @@ CHUNK_BYTES: Final = 1 << 20
 LAST_STEP_BYTES: Final = 1 << 20
 """So much may be left to copy when the loop is blocked for it."""
 IDLE_PAUSE_S: Final = 0.02
+SHORTAGE_PAUSE_S: Final = 1.0
 WISHES_MAX: Final = 10_000
 
 
@@ -141,6 +142,10 @@ class DirectoryMoves:
             if move.bytes_left <= min(LAST_STEP_BYTES, self._rate()):
                 return await self._maybe_complete(move, partition)
             return await self._copy(move)
+        except PassingFailure as failure:
+            log.warning("a move waits", partition=str(where), why=str(failure))
+            await asyncio.sleep(SHORTAGE_PAUSE_S)
+            return 0
         except (KafkaError, IllegalLogState, OSError) as error:
             log.error("a move is given up", partition=str(where), why=str(error))
             if not move.current.is_offline:  # else a start decides, by what became durable

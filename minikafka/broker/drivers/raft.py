@@ -17,6 +17,7 @@ import structlog
 from minikafka.broker.clock import Clock
 from minikafka.broker.drivers.commits import Commits, StateMachine
 from minikafka.broker.drivers.metadata_log import MetadataLog
+from minikafka.broker.threads import patiently
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import OffsetAndEpoch
 from minikafka.net.channel import ChannelClosedError
@@ -234,7 +235,7 @@ class RaftDriver:
                     self._forget_unflushed()
                     await self._log.truncate_to(offset)
             case do.AdvanceLogStart(offset):
-                await self._log.advance_log_start(offset)
+                await patiently(lambda: self._log.advance_log_start(offset))
             case do.WriteSnapshot():
                 self._log.write_snapshot_part(effect)
             case do.InstallSnapshot(snapshot_id):
@@ -242,7 +243,7 @@ class RaftDriver:
                     self._forget_unflushed()
                     self._commits.install(await self._log.install_snapshot(snapshot_id), snapshot_id)
             case do.RepairCompleted():
-                await self._log.remove_repair_mark()
+                await patiently(self._log.remove_repair_mark)
             case _:
                 self._note_leadership(effect)
 

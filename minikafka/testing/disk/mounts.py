@@ -31,6 +31,17 @@ class MountedLock:
         self._disk.platter.free_lock(self)
 
 
+class MountedNames:
+    """An open directory."""
+
+    def __init__(self, disk: MountedDisk, path: str) -> None:
+        self._disk = disk
+        self._path = path
+
+    def fsync(self) -> None:
+        self._disk.sync_names(self._path)
+
+
 class MountedDisk:
     """The disk of one process: a :class:`minikafka.storage.disk.Disk`."""
 
@@ -113,6 +124,15 @@ class MountedDisk:
             self.open_read(path).fsync()
 
     def fsync_dir(self, path: str) -> None:
+        self.open_names(path).fsync()
+
+    def open_names(self, path: str) -> MountedNames:
+        self.announce_read("open", path)
+        self.platter.directory(path)
+        return MountedNames(self, path)
+
+    def sync_names(self, path: str) -> None:
+        """What a sync of an open directory does."""
         directory = self.platter.directory(path)
         covered = directory.changes
         try:
@@ -176,7 +196,7 @@ class MountedDisk:
         directory.change(name, None)
 
     def listdir(self, path: str) -> list[str]:
-        self.check_alive()
+        self.announce_read("open", path)
         return sorted(self.platter.directory(path).entries)
 
     def exists(self, path: str) -> bool:

@@ -73,6 +73,15 @@ def test_write_atomic_replaces_and_leaves_no_temporary_file(disk: OsDisk, tmp_pa
     assert disk.listdir(str(tmp_path)) == ["f"]
 
 
+def test_names_are_synced_without_another_descriptor(
+    disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = disk.open_names(str(tmp_path))
+    monkeypatch.setattr(os, "open", lambda *_: pytest.fail("there is none left"))
+    disk.rename(str(tmp_path), str(tmp_path) + "-moved")
+    names.fsync()
+
+
 def test_a_dropped_file_gives_its_descriptor_back(disk: OsDisk, tmp_path: Path) -> None:
     file = disk.open_append(str(tmp_path / "f"))
     fd = file.fileno()

@@ -13,6 +13,7 @@ from broker_node import (
     CLUSTER_ID,
     PATIENCE_S,
     Cluster,
+    HastyDisk,
     SlowDisk,
     create_topic,
     eventually,
@@ -30,6 +31,7 @@ from minikafka.metadata.controller.commands import CreateTopics, NewTopic
 from minikafka.model import OffsetAndEpoch
 from minikafka.net.control import ControlServer
 from minikafka.raft.messages import EndQuorumEpochRequest, FetchRequest, FetchResponse, VoteResponse
+from minikafka.records.batch import Buffer
 
 StartNode = Callable[..., Awaitable[Node]]
 
@@ -129,6 +131,25 @@ async def test_votes_and_metadata_are_durable_while_every_other_thread_is_busy(n
     finally:
         gate.set()
     await in_time(asyncio.gather(*jobs))
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+async def test_a_vote_waits_for_a_descriptor(node: Node, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """Row 7 of issue 11: the node stopped, for its vote could not be written."""
+    raft, write, refused = node.control_plane.raft, HastyDisk._write, []
+
+    def refuse(disk: HastyDisk, path: str, data: Buffer, *, durable: bool) -> None:
+        if QUORUM_STATE in path and len(refused) < 2:
+            refused.append(path)
+            raise OSError(number, os.strerror(number), path)
+        write(disk, path, data, durable=durable)
+
+    monkeypatch.setattr(HastyDisk, "_write", refuse)
+    epoch = raft.machine.epoch
+    raft.step_down()
+    await eventually(lambda: raft.machine.epoch > epoch and node.control_plane.controller.is_active, "an election")
+    assert len(refused) == 2
+    assert node.failure is None
 
 
 async def test_a_process_short_of_descriptors_has_no_damaged_log(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,240 @@
+"""Row 7 of issue 11: a process without a descriptor left, at whatever step, never takes a disk for broken.
+
+Each act is tried with no descriptor left from the first, the second, ... on that it asks for. Either it is done, or it
+raises, or keeps for later, what the same act completes when descriptors are there again.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from itertools import count
+from typing import Final
+from uuid import UUID
+
+import pytest
+from storage_batches import append, read_all
+
+from minikafka.model import ZERO_TOPIC_ID, TopicPartition
+from minikafka.storage.config import LogConfig
+from minikafka.storage.disk import Disk
+from minikafka.storage.errors import PassingFailure, is_passing
+from minikafka.storage.log import Log
+from minikafka.storage.log_store import LogStore
+from minikafka.storage.registration import Registrations
+from minikafka.testing.disk import SimulatedDisk
+from minikafka.testing.disk.operations import Operation
+
+pytestmark = pytest.mark.spec("P6")
+
+WHERE: Final = TopicPartition("orders", 0)
+NEW: Final = TopicPartition("new", 0)
+TOPIC_ID: Final = UUID(int=7)
+OTHER_ID: Final = UUID(int=8)
+CONFIG: Final = LogConfig(segment_bytes=400, index_interval_bytes=100, retention_bytes=500)
+STEPS_MAX: Final = 200
+
+
+class Descriptors:
+    """``left``: how many there are still; None: enough."""
+
+    def __init__(self) -> None:
+        self.left: int | None = None
+        self.number = errno.EMFILE
+        self.was_short = False
+
+    def __call__(self, operation: Operation) -> None:
+        if operation.kind != "open" or self.left is None:
+            return
+        if not self.left:
+            self.was_short = True
+            raise OSError(self.number, os.strerror(self.number), operation.path)
+        self.left -= 1
+
+
+def open_store(disk: Disk) -> LogStore:
+    uuids = count(100)
+    return LogStore.open(
+        disk,
+        ["/one", "/two"],
+        node_id=1,
+        cluster_id="c",
+        new_uuid=lambda: UUID(int=next(uuids)),
+        boot_id="boot",
+        config_for=lambda _where: CONFIG,
+    )
+
+
+def filled(disk: Disk) -> LogStore:
+    store = open_store(disk)
+    log = store.create(WHERE, TOPIC_ID, CONFIG, store.directories[0])
+    for number in range(20):
+        append(log, b"%d" % number * 20)
+    return store
+
+
+def the_log(store: LogStore) -> Log:
+    log = store.get(WHERE)
+    assert log is not None
+    return log
+
+
+Act = Callable[[], object]
+Check = Callable[[LogStore], None]
+
+
+def flush(_disk: Disk, store: LogStore) -> tuple[Act, Check]:
+    log = the_log(store)
+
+    def check(store: LogStore) -> None:
+        assert the_log(store).recovery_point == log.log_end_offset
+
+    return log.flush, check
+
+
+def roll(_disk: Disk, store: LogStore) -> tuple[Act, Check]:
+    segments = len(the_log(store).segments)
+
+    def check(store: LogStore) -> None:
+        assert len(the_log(store).segments) == segments + 1
+
+    return lambda: None if len(the_log(store).segments) > segments else the_log(store).roll(), check
+
+
+def retention(_disk: Disk, store: LogStore) -> tuple[Act, Check]:
+    def check(store: LogStore) -> None:
+        assert the_log(store).log_start_offset > 0
+
+    return lambda: the_log(store).delete_old_segments(the_log(store).log_end_offset, 0), check
+
+
+def checkpoints(_disk: Disk, store: LogStore) -> tuple[Act, Check]:
+    def check(store: LogStore) -> None:
+        assert store.directories[0].high_watermarks == {WHERE: 20}
+
+    return lambda: store.write_checkpoints({WHERE: 20}), check
+
+
+def create(_disk: Disk, store: LogStore) -> tuple[Act, Check]:
+    def check(store: LogStore) -> None:
+        assert (log := store.get(NEW)) is not None
+        assert append(log, b"x").base_offset == 0
+
+    return lambda: store.get(NEW) or store.create(NEW, OTHER_ID, CONFIG), check
+
+
+def remake(disk: Disk, store: LogStore) -> tuple[Act, Check]:
+    disk.remove_tree(the_log(store).directory)
+    look = store.prepare_look()
+    look.run()
+    look.complete()
+    lost = the_log(store)
+    assert lost.corruption is not None
+
+    def check(store: LogStore) -> None:
+        log = the_log(store)
+        assert (log.log_end_offset, log.corruption) == (0, lost.corruption)
+        store.abandon()
+        again = open_store(disk)
+        assert the_log(again).corruption is not None, "a restart does not forget it"
+        assert Registrations(disk, again, "boot").whole_replicas() == {}
+        again.abandon()
+
+    return lambda: store.remake(WHERE) if the_log(store) is lost else None, check
+
+
+def identify(_disk: Disk, store: LogStore) -> tuple[Act, Check]:
+    the_log(store).topic_id = ZERO_TOPIC_ID
+
+    def check(store: LogStore) -> None:
+        log = the_log(store)
+        assert log.topic_id == TOPIC_ID
+        assert log.corruption is not None, "it was another topic's, for all that is known"
+
+    return lambda: store.identify(WHERE, TOPIC_ID), check
+
+
+def move(_disk: Disk, store: LogStore) -> tuple[Act, Check]:
+    whole = read_all(the_log(store))
+    move = store.begin_move(WHERE, store.directories[1])
+    move.reconcile()
+    while found := move.next_slice(1 << 20):
+        move.append(found.read())
+
+    def check(store: LogStore) -> None:
+        assert store.directory_of(WHERE) is store.directories[1]
+        assert read_all(the_log(store)) == whole
+
+    def act() -> None:
+        if store.future_directory_of(WHERE) is not None:
+            store.complete_move(move, 20)
+
+    return act, check
+
+
+def damage(_disk: Disk, store: LogStore) -> tuple[Act, Check]:
+    log = the_log(store)
+
+    def check(store: LogStore) -> None:
+        assert the_log(store).corruption is not None
+
+    return lambda: log.mark_damaged(log.segments[0], OSError(errno.EIO, "bad sector")), check
+
+
+ACTS: Final = [flush, roll, retention, checkpoints, create, remake, identify, move, damage]
+
+
+@pytest.mark.parametrize("prepare", ACTS)
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+def test_no_act_takes_a_shortage_for_a_broken_disk(
+    prepare: Callable[[Disk, LogStore], tuple[Act, Check]], number: int
+) -> None:
+    for left in range(STEPS_MAX):
+        descriptors = Descriptors()
+        disk = SimulatedDisk().mount(before_read=descriptors)
+        store = filled(disk)
+        act, check = prepare(disk, store)
+        descriptors.left, descriptors.number = left, number
+        try:
+            act()
+        except PassingFailure:
+            assert descriptors.was_short
+        assert [one.failure for one in store.directories] == [None, None], left
+        descriptors.left = None
+        act()
+        check(store)
+        if not descriptors.was_short:
+            assert left > 0, "it needs some"
+            return
+    raise AssertionError("it never had enough")
+
+
+def test_a_start_and_a_stop_for_want_of_a_descriptor_spoil_nothing() -> None:
+    """A start says so and does not begin; after such a stop the next start recovers."""
+    for left in range(STEPS_MAX):
+        descriptors = Descriptors()
+        disk = SimulatedDisk().mount(before_read=descriptors)
+        store = filled(disk)
+        Registrations(disk, store, "boot").write(41)
+        whole = read_all(the_log(store))
+        descriptors.left = left
+        store.close({WHERE: 20}, broker_epoch=41)
+        assert [one.failure for one in store.directories] == [None, None], left
+        was_short = descriptors.was_short
+        descriptors.left, descriptors.was_short = left, False
+        try:
+            store = open_store(disk)
+        except (PassingFailure, OSError) as error:
+            if isinstance(error, OSError) and not is_passing(error):
+                raise
+            descriptors.left = None
+            store = open_store(disk)
+        descriptors.left = None
+        assert [one.failure for one in store.directories] == [None, None], left
+        assert read_all(the_log(store)) == whole
+        assert Registrations(disk, store, "boot").whole_replicas() == {TOPIC_ID: (0,)}
+        store.abandon()
+        if not was_short and not descriptors.was_short:
+            return
+    raise AssertionError("it never had enough")
