@@ -76,8 +76,15 @@ def run_node(path: str | None, overrides: Iterable[str], *, log_level: str = "in
             os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
         return status
     except (MetaError, KafkaError, OSError) as error:
-        log.critical("cannot run", why=one_line(error))
+        log.critical("cannot run", why=_why(error))
         return 1
+
+
+def _why(error: MetaError | KafkaError | OSError) -> str:
+    """One line for people. Errors of our own say all of it in their message, without the names of classes."""
+    if isinstance(error, OSError):
+        return one_line(error)
+    return (error.message if isinstance(error, KafkaError) else str(error)).replace("\n", " | ")
 
 
 async def _run(config: BrokerConfig, secret: bytes) -> int:

@@ -156,5 +156,11 @@ def test_an_only_voter_whose_metadata_log_has_a_flipped_bit_says_what_to_do(star
         (line,) = [line for line in said.splitlines() if "[critical" in line]
         for part in ("only voter is damaged", f"Restore {directory} from a backup", "needs-refetch", "start the node"):
             assert part in line
+        assert "StorageFailure" not in line, "it is for people"
     (aside,) = directory.glob("*.corrupt")
     assert path.read_bytes() + aside.read_bytes() == data, "nothing is thrown away"
+    for name in ("needs-refetch", "repair-in-progress"):  # as it says
+        (directory / name).unlink(missing_ok=True)
+    cluster.start(PATIENCE_S)
+    with Wire(cluster.layout.client_port(1)) as wire:
+        wire.create_topic("after", [[1]])
