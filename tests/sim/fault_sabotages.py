@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from planted.registry import Suite
@@ -9,6 +10,8 @@ from sim_faults import EXTRA, WEIGHTS
 from sim_invariants import InvariantViolatedError
 from sim_scenario import Report, simulate
 
+from minikafka.groups.shard import Shard
+from minikafka.model import TopicPartition
 from minikafka.replication.leader import LeaderState
 from minikafka.replication.local_replica import LocalReplica
 from minikafka.storage import errors
@@ -19,12 +22,13 @@ DURATION_S = 10.0
 PAUSE_S = 1.0
 
 
-def suite_of(name: str, what: str, *faults: str) -> Suite:
+def suite_of(name: str, what: str, *faults: str, scenes: Collection[str] = ()) -> Suite:
     """Whole clusters to which nothing but these faults happens, and often."""
     without = [each for each in WEIGHTS | EXTRA if each not in faults]
 
     def simulated(seed: int, *, tracing: bool = False) -> Report:
-        return simulate(seed, DURATION_S, without=without, extra=faults, mean_pause_s=PAUSE_S, tracing=tracing)
+        how = {"without": without, "extra": faults, "scenes": scenes}
+        return simulate(seed, DURATION_S, **how, mean_pause_s=PAUSE_S, tracing=tracing)
 
     def run(seed: int) -> None:
         if not (report := simulated(seed)).ok:
@@ -37,6 +41,12 @@ def suite_of(name: str, what: str, *faults: str) -> Suite:
 
 
 POWER = suite_of("power", "whole clusters that lose power", "power loss", "power loss after a failover")
+OFFSETS = suite_of(
+    "offsets",
+    "whole clusters whose leaders die, and a group that stores offsets",
+    "kill leader",
+    scenes=("committed offsets",),
+)
 OLDER_COPIES = suite_of("older copies", "whole clusters in which logs are put back from older copies", "older copies")
 DISKS = suite_of("disks", "whole clusters whose disks fail at an operation", "disk fails at operation")
 FAILOVERS = suite_of("failovers", "whole clusters whose leaders die", "kill leader", "pause", "cut one way")
@@ -66,6 +76,22 @@ def the_high_watermark_is_the_log_end(leader: LeaderState, now_ms: int) -> bool:
 @FAILOVERS.replaces(ProducerState, "check", seed=1)
 def duplicates_are_not_recognised(manager: ProducerState, header: Any) -> None:
     """A batch that is sent again is written again."""
+
+
+# -- committed offsets ------------------------------------------------------------------------------------------------
+
+
+@OFFSETS.plants(seed=1)
+def a_new_coordinator_takes_the_oldest_commits(patch: Any) -> None:
+    """A shard that is loaded keeps the first offset that was stored for a partition."""
+    replay = Shard._replay_offset
+
+    def replay_first(shard: Shard, group: Any, record: Any, wall_now_ms: int | None) -> None:
+        is_loading = wall_now_ms is not None
+        if not is_loading or TopicPartition(record.key.topic, record.key.partition) not in group.offsets:
+            replay(shard, group, record, wall_now_ms)
+
+    patch.setattr(Shard, "_replay_offset", replay_first)
 
 
 # -- older copies -----------------------------------------------------------------------------------------------------

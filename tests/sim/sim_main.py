@@ -17,7 +17,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 from sim_faults import EXTRA, WEIGHTS
-from sim_scenario import DURATION_S, Report, simulate
+from sim_scenario import DURATION_S, SCENES, Report, simulate
 from sim_voter import sweep_voter
 
 PROGRESS = 25
@@ -33,6 +33,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes of a sweep")
     parser.add_argument("--without", action="append", default=[], choices=sorted(WEIGHTS), help="leave this fault out")
     parser.add_argument("--with", dest="extra", action="append", default=[], choices=sorted(EXTRA), help="and this one")
+    parser.add_argument("--scene", action="append", default=[], choices=SCENES, help="let clients do this besides")
     parser.add_argument("--only", action="append", default=[], choices=sorted(WEIGHTS | EXTRA), help="and no others")
     parser.add_argument("--voter", type=int, metavar="STRIDE", help="damage every STRIDEth byte of a voter's files")
     options = parser.parse_args()
@@ -42,7 +43,7 @@ def main() -> int:
     without, extra = options.without, options.extra
     if options.only:
         without, extra = [name for name in WEIGHTS | EXTRA if name not in options.only], options.only
-    how = _Sweep(options.duration, without, extra)
+    how = _Sweep(options.duration, without, extra, options.scene)
     if options.seed is not None:
         return _replay(options.seed, how)
     return _sweep(range(options.first, options.first + options.seeds), options.jobs, how)
@@ -111,9 +112,11 @@ class _Sweep:
     duration_s: float
     without: Collection[str]
     extra: Collection[str]
+    scenes: Collection[str]
 
     def __call__(self, seed: int, *, tracing: bool = False) -> Report:
-        return simulate(seed, self.duration_s, without=self.without, extra=self.extra, tracing=tracing)
+        how = {"without": self.without, "extra": self.extra, "scenes": self.scenes}
+        return simulate(seed, self.duration_s, **how, tracing=tracing)
 
 
 def _line(report: Report) -> str:

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import structlog
 from sim_cluster import SimulatedCluster
+from sim_commits import Bookmarks
 from sim_faults import Faults
 from sim_invariants import Invariants, InvariantViolatedError
 from sim_watchdog import EndlessTurnError, no_endless_turn
@@ -29,6 +30,8 @@ from minikafka.testing.loop import Simulator
 DURATION_S: Final = 60.0
 HEALING_S: Final = 120.0
 MIN_ACKNOWLEDGED_PER_S: Final = 0.3
+SCENES: Final = ("committed offsets",)
+"""What clients do besides, where it is asked for."""
 EXCUSES: Final = ("no space left on device", "disk failure", "__cluster_metadata-0 cannot be read")
 """Why a node may stop. One that reads damage in its metadata log stops, and mends it when it starts again."""
 
@@ -80,12 +83,13 @@ def simulate(
     *,
     without: Collection[str] = frozenset(),
     extra: Collection[str] = frozenset(),
+    scenes: Collection[str] = frozenset(),
     mean_pause_s: float = 3.0,
     tracing: bool = False,
 ) -> Report:
     """Run one seed. ``without``: faults that are left out; ``extra``: those that only come where they are asked for.
 
-    ``mean_pause_s``: from one fault to the next.
+    ``scenes``: of :data:`SCENES`. ``mean_pause_s``: from one fault to the next.
     """
     report = Report(seed)
     began = time.process_time()
@@ -119,7 +123,8 @@ def simulate(
     workload.is_judged = lambda partition: not faults.beyond.holds(partition)
     with logs_to(say) as failures, kernel.installed(), no_endless_turn(simulator):
         try:
-            _drive(simulator, cluster, workload, faults, invariants, topic_settings, duration_s)
+            bookmarks = Bookmarks(cluster, workload) if "committed offsets" in scenes else None
+            _drive(simulator, cluster, workload, faults, invariants, topic_settings, duration_s, bookmarks)
             if failures:
                 raise InvariantViolatedError(failures[0])
             report.verdict = faults.beyond.judge(workload.history.events)
@@ -145,6 +150,7 @@ def _drive(
     invariants: Invariants,
     topic_settings: dict[str, dict[str, str]],
     duration_s: float,
+    bookmarks: Bookmarks | None,
 ) -> None:
     cluster.start()
     admin = workload.process("admin")
@@ -154,6 +160,7 @@ def _drive(
     consumers = [workload.process(f"client-{n}") for n in (3, 4, 5)]
     reading = [consumers[0].spawn(workload.consume(consumers[0].host))]
     reading += [process.spawn(workload.share(process.host)) for process in consumers[1:]]
+    keeping = [] if bookmarks is None else [workload.process("keeper").spawn(bookmarks.run())]
     changing = [admin.spawn(workload.churn("churn")), admin.spawn(workload.move("move"))]
     breaking = workload.process("faults").spawn(faults.run())
     simulator.run(simulator.now + duration_s)
@@ -167,8 +174,12 @@ def _drive(
     for task in sending:
         simulator.run_until_done(task, HEALING_S)
     wait_for(simulator, lambda: not workload.unshared(), "the group to read everything that was acknowledged")
-    for task in reading:
+    for task in (*reading, *keeping):
         task.cancel()
+    if bookmarks is not None:
+        bookmarks.check()
+        simulator.run_until_done(workload.process("looker").spawn(bookmarks.look()), HEALING_S)
+        bookmarks.check()
     simulator.run_until_done(workload.process("reader").spawn(workload.read_back()), HEALING_S)
     _heal(simulator, cluster)
     simulator.run(simulator.now + 2.0)
