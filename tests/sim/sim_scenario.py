@@ -32,8 +32,13 @@ HEALING_S: Final = 120.0
 MIN_ACKNOWLEDGED_PER_S: Final = 0.3
 SCENES: Final = ("committed offsets",)
 """What clients do besides, where it is asked for."""
-EXCUSES: Final = ("no space left on device", "disk failure", "__cluster_metadata-0 cannot be read")
-"""Why a node may stop. One that reads damage in its metadata log stops, and mends it when it starts again."""
+EXCUSES: Final = (
+    "no space left on device",
+    "disk failure",
+    "__cluster_metadata-0 cannot be read",
+    "No such file or directory: '/a/__cluster_metadata-0/",
+)
+"""Why a node may stop. One that reads damage in its metadata log stops, or finds none, and mends it at its next start."""
 
 
 @dataclass
