@@ -14,7 +14,7 @@ from minikafka.groups.shard import Shard
 from minikafka.model import TopicPartition
 from minikafka.replication.leader import LeaderState
 from minikafka.replication.local_replica import LocalReplica
-from minikafka.storage import errors
+from minikafka.storage import aside, errors, log_dir
 from minikafka.storage.log_dir import LogDir
 from minikafka.storage.producer_state import ProducerState
 
@@ -48,6 +48,7 @@ OFFSETS = suite_of(
     scenes=("committed offsets",),
 )
 OLDER_COPIES = suite_of("older copies", "whole clusters in which logs are put back from older copies", "older copies")
+ODD_FILES = suite_of("odd files", "whole clusters whose files are older, or directories", "odd files")
 DISKS = suite_of("disks", "whole clusters whose disks fail at an operation", "disk fails at operation")
 FAILOVERS = suite_of("failovers", "whole clusters whose leaders die", "kill leader", "pause", "cut one way")
 SHORTAGES = suite_of("shortages", "whole clusters short of descriptors", "no descriptors", "kill leader")
@@ -103,13 +104,20 @@ def leaders_believe_their_own_log(_replica: LocalReplica, _high_watermark: int, 
     return False
 
 
-@OLDER_COPIES.replaces(LocalReplica, "refuses_ahead", seed=6)
+@OLDER_COPIES.replaces(LocalReplica, "refuses_ahead")
 def the_first_that_is_heard_decides(replica: LocalReplica, replica_id: int, _last_fetched_epoch: int) -> bool:
     """A follower out of the ISR is cut to a leader that lost its tail, before those that are complete were heard."""
     return replica.is_complete(replica_id)
 
 
-# -- disks ------------------------------------------------------------------------------------------------------------
+# -- files and disks --------------------------------------------------------------------------------------------------
+
+
+@ODD_FILES.plants(seed=0)
+def directories_in_the_place_of_files_stay(patch: Any) -> None:
+    """A directory that has the name of a file is not put aside."""
+    patch.setattr(log_dir, "set_directories_aside", lambda *_: None)
+    patch.setattr(aside, "_clear", lambda *_: None)
 
 
 @DISKS.replaces(LogDir, "fail", seed=0)

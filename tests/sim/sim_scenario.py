@@ -38,7 +38,7 @@ EXCUSES: Final = (
     "__cluster_metadata-0 cannot be read",
     "No such file or directory: '/a/__cluster_metadata-0/",
 )
-"""Why a node may stop. One that reads damage in its metadata log stops, or finds none, and mends it at its next start."""
+"""Why a node may stop. One whose metadata log is damaged or gone stops, and mends it when it starts again."""
 
 
 @dataclass
