@@ -203,14 +203,16 @@ class Replicas:
         if outcome.proposal is not None:
             self.carry_out(partition, (do.Propose(outcome.proposal),))
 
-    def on_follower_ahead(
+    def check_follower(
         self, partition: Partition, replica_id: int, high_watermark: int, last_fetched_epoch: int, now_ms: int
     ) -> None:
-        """A follower knows as committed what this leader does not have.
+        """Row R26: does a follower that fetches know as committed what this leader does not have?
 
         Raises KafkaError(KAFKA_STORAGE_ERROR) when the log here is the damaged one, or may be: nobody is cut to it.
         """
         replica = partition.replica
+        if not replica.is_behind(high_watermark, last_fetched_epoch):
+            return
         self.carry_out(partition, replica.on_follower_ahead(replica_id, high_watermark, last_fetched_epoch, now_ms))
         if replica.refuses_ahead(replica_id, last_fetched_epoch):
             raise KafkaError(
@@ -218,6 +220,16 @@ class Replicas:
                 f"the leader of {partition.topic_partition} lacks records below {high_watermark},"
                 f" the high watermark of broker {replica_id}",
             )
+
+    def on_records_sent(self, partition: Partition, replica_id: int, fetch_offset: int, size_in_bytes: int) -> None:
+        """A follower is being sent records."""
+        effects = partition.replica.on_records_sent(replica_id, fetch_offset, size_in_bytes)
+        if effects:
+            self.carry_out(partition, effects)
+
+    def on_sample_consumed(self, partition: Partition, fetch_offset: int, size_in_bytes: int) -> None:
+        """A consumer is being sent these, one answer of many: have them verified."""
+        self.carry_out(partition, partition.replica.on_sample_consumed(fetch_offset, size_in_bytes))
 
     def commit_staged(self) -> None:
         """Write everything staged, partition by partition, and let high watermarks follow."""

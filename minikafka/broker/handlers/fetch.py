@@ -350,8 +350,7 @@ class _ConsumerFetch(_Fetch):
     def _on_read(self, partition: Partition, fetch_offset: int, found: LogSlice, data: PartitionData) -> None:
         partition.reads += 1
         if not partition.reads % READS_PER_SAMPLE:
-            sample = partition.replica.on_sample_consumed(fetch_offset, min(found.size, SAMPLE_BYTES))
-            self._node.replicas.carry_out(partition, sample)
+            self._node.replicas.on_sample_consumed(partition, fetch_offset, min(found.size, SAMPLE_BYTES))
 
 
 class _FollowerFetch(_Fetch):
@@ -395,10 +394,9 @@ class _FollowerFetch(_Fetch):
             asked = cached.asked
             try:
                 partition = self._partition(cached)
-                if partition.replica.is_behind(asked.high_watermark, asked.last_fetched_epoch):
-                    replicas.on_follower_ahead(
-                        partition, self._replica_id, asked.high_watermark, asked.last_fetched_epoch, now_ms
-                    )
+                replicas.check_follower(
+                    partition, self._replica_id, asked.high_watermark, asked.last_fetched_epoch, now_ms
+                )
                 if partition.diverging_epoch(asked.fetch_offset, asked.last_fetched_epoch) is not None:
                     continue
                 replicas.on_follower_fetch(
@@ -419,9 +417,7 @@ class _FollowerFetch(_Fetch):
         partition = replicas.get(where)
         if partition is None:
             return
-        effects = partition.replica.on_records_sent(self._replica_id, fetch_offset, size)
-        if effects:
-            replicas.carry_out(partition, effects)
+        replicas.on_records_sent(partition, self._replica_id, fetch_offset, size)
         if quotas.as_leader.is_limited:
             quotas.on_sent(partition, size)
 
