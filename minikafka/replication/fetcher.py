@@ -5,7 +5,8 @@ again until it has the driver wait, or an answer is awaited::
 
     while True:
         effects = fetcher.next(now_ms)
-        for effect in effects: carry it out     # after Append: on_appended / on_append_failed;
+        for effect in effects: carry it out     # after Append: on_appended / on_append_failed /
+                                                # on_append_put_off;
                                                 # once a TruncateTo or RestartAt is done: on_cut, sooner or later;
                                                 # if it is not begun: on_cut_put_off
         answer of a sent request: effects = on_fetch_response | on_epoch_end_offsets | on_list_offsets(...), carried out
@@ -311,6 +312,18 @@ class ReplicaFetcher:
             state.failures = 0
             self._states.enqueue(state)
             self._states.session.move_to_end(where)
+
+    def on_append_put_off(
+        self, where: TopicPartition, log_end_offset: int, last_epoch: int, now_ms: int
+    ) -> list[Effect]:
+        """This node is short of something: the log has the records up to ``log_end_offset``, and the rest is fetched
+        again after a back-off."""
+        state = self._states.get(where)
+        if state is None:
+            return []
+        state.fetch_offset = log_end_offset
+        state.last_fetched_epoch = last_epoch
+        return [self._states.delay(state, ErrorCode.KAFKA_STORAGE_ERROR, now_ms)]
 
     def on_append_failed(self, where: TopicPartition, error: ErrorCode, now_ms: int) -> list[Effect]:
         """The records of an :class:`Append` are not in the log: fetch damaged ones again, give up on the rest (R12)."""

@@ -59,6 +59,10 @@ class RecordJob:
         """True when it ran into a limit of the process or the machine: run it again, some time later."""
         return bool(self._parts)
 
+    def left(self) -> list[LogDir]:
+        """Directories in which it is to be repeated."""
+        return [directory for directory, _act in self._parts]
+
     def run(self) -> None:
         """Durable on return, but in directories that refused. Nothing is raised."""
         while self._parts:
@@ -97,6 +101,9 @@ class Registrations:
         self._written: Registration | None = None  # by this process
         self._version = 0  # of that
         self._files = {one: SmallFile(disk, f"{one.path}/{REGISTRATION_FILE}") for one in store.directories}
+        self._names = {
+            one: one.open_names() for one in store.online
+        }  # a claim must go also where nothing can be opened
         self._paths_before: Mapping[str, UUID] = {}
         self._behind: list[LogDir] = []  # of an older registration than others
         self.recorded_broker_epoch = NO_EPOCH
@@ -182,11 +189,21 @@ class Registrations:
         # The directories stay, also one that failed meanwhile: it must be missed at the next start.
         return RecordJob(self._record(self._written._replace(synced=self._sorted_topics())))
 
-    def claim(self, synced_topics: frozenset[UUID]) -> None:
-        """The same, here and now."""
+    def claim(self, synced_topics: frozenset[UUID]) -> RecordJob:
+        """The same, here and now. Where the returned job must be repeated, nothing at all is claimed until it is.
+
+        A process that is killed meanwhile is followed by one that claims nothing.
+        """
         job = self.prepare_claim(synced_topics)
         job.run()
-        self.complete(job)
+        if not job.must_repeat:
+            self.complete(job)
+        for directory in job.left():
+            try:
+                self._files[directory].withdraw(self._version, self._names[directory])
+            except OSError as error:
+                directory.fail(StorageFailure(f"could not remove {REGISTRATION_FILE} in {directory.path}: {error}"))
+        return job
 
     def complete(self, job: RecordJob) -> None:
         """It has run. A directory that refused goes offline; so do all where it was short of something to the end."""

@@ -13,7 +13,7 @@ from threading import Lock
 from typing import Final
 
 from minikafka.storage.aside import TEMPORARY_SUFFIX, take_place
-from minikafka.storage.disk import Disk
+from minikafka.storage.disk import Disk, NamesFile
 from minikafka.storage.errors import is_passing
 
 
@@ -76,6 +76,13 @@ class SmallFile:
             self._named_version = REMOVED
             self._disk.unlink(self.path)
         self._disk.fsync_dir(dirname(self.path))
+
+    def withdraw(self, version: int, names: NamesFile) -> None:
+        """Until ``version`` takes its place there is no file, durably; older ones never do. It takes no descriptor."""
+        with self._renaming:
+            self._named_version = version - 1
+            self._disk.unlink(self.path)
+        names.fsync()
 
     def _take_place(self, temporary: str, version: int) -> bool:
         with self._renaming:

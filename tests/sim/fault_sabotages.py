@@ -10,8 +10,10 @@ from sim_faults import EXTRA, WEIGHTS
 from sim_invariants import InvariantViolatedError
 from sim_scenario import Report, simulate
 
+from minikafka.errors import ErrorCode
 from minikafka.groups.shard import Shard
 from minikafka.model import TopicPartition
+from minikafka.replication.fetcher import ReplicaFetcher
 from minikafka.replication.leader import LeaderState
 from minikafka.replication.local_replica import LocalReplica
 from minikafka.storage import aside, errors, log_dir
@@ -132,3 +134,11 @@ def a_directory_that_failed_counts_as_working(_directory: LogDir, _failure: Any)
 def a_process_without_descriptors_has_a_broken_disk(patch: Any) -> None:
     """Where nothing can be opened the log directory is offline (row 7)."""
     patch.setattr(errors, "is_passing", lambda _error: False)
+
+
+@SHORTAGES.replaces(ReplicaFetcher, "on_append_put_off")
+def followers_without_descriptors_give_up(
+    fetcher: ReplicaFetcher, where: Any, _log_end_offset: int, _last_epoch: int, now_ms: int
+) -> Any:
+    """A follower that cannot open its next segment follows that leader no more."""
+    return fetcher.on_append_failed(where, ErrorCode.KAFKA_STORAGE_ERROR, now_ms)

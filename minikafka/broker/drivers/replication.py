@@ -30,6 +30,7 @@ from minikafka.replication import effects as do
 from minikafka.replication.fetch_state import FollowedPartition
 from minikafka.replication.fetcher import FetcherSettings, ReplicaFetcher
 from minikafka.replication.local_replica import Effects, LocalReplica
+from minikafka.storage.errors import PassingFailure
 from minikafka.storage.log import IllegalLogState, StorageFailure
 from minikafka.wire.errors import WireError
 from minikafka.wire.messages.fetch import FetchResponse
@@ -257,6 +258,10 @@ class _Fetcher:
         except StorageFailure as failure:
             self._replicas.on_storage_failed(partition, failure)
             return []
+        except PassingFailure as shortage:
+            log.warning("following is put off", partition=str(where), why=str(shortage))
+            log_ = partition.log
+            return self._machine.on_append_put_off(where, log_.log_end_offset, log_.latest_epoch, self._now())
         except KafkaError as error:
             return self._machine.on_append_failed(where, error.code, self._now())
         except (

@@ -13,6 +13,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from uuid import UUID
 
+import structlog
+
 from minikafka.broker.log_jobs import LogJobs
 from minikafka.broker.replicas import Replicas
 from minikafka.broker.threads import RunInThread, run_job
@@ -21,7 +23,9 @@ from minikafka.metadata.delta import MetadataDelta
 from minikafka.metadata.image import MetadataImage
 from minikafka.metadata.records import ConfigResourceType
 from minikafka.storage.errors import StorageFailure
-from minikafka.storage.registration import Registrations
+from minikafka.storage.registration import RecordJob, Registrations
+
+log = structlog.get_logger(__name__)
 
 FLUSH_MESSAGES = TopicConfig.flush_messages.name
 
@@ -45,6 +49,7 @@ class SyncedTopics:
         self._run_in_thread = run_in_thread
         self._wanted: frozenset[UUID] = frozenset()
         self._has_begun = False
+        self._due: RecordJob | None = None  # for want of a descriptor nothing is claimed until it has run
         self._changed = asyncio.Event()
 
     def begin(self, image: MetadataImage) -> None:
@@ -68,13 +73,15 @@ class SyncedTopics:
         synced = {topic.topic_id for topic in topics if _is_synced(image, topic.name)}
         given_up = {topic.topic_id for topic in topics} - synced
         self._wanted = (self._wanted - given_up) | synced
-        self._registrations.claim(self._registrations.synced_topics - given_up)
+        job = self._registrations.claim(self._registrations.synced_topics - given_up)
+        self._due = job if job.must_repeat else self._due
         self._changed.set()
 
     async def run(self) -> None:
         """Sync and claim, for ever; from when the replicas here have their settings."""
         while True:
             await self._changed.wait()
+            await self._record_due()
             await self._wait_all_told()
             self._changed.clear()
             try:
@@ -83,6 +90,14 @@ class SyncedTopics:
             except OSError:
                 self._changed.set()
                 raise
+
+    async def _record_due(self) -> None:
+        while (job := self._due) is not None:
+            log.warning("registration withdrawn", effect="nothing is claimed after a kill until it is written again")
+            await run_job(self._run_in_thread, job)
+            self._registrations.complete(job)
+            if self._due is job:
+                self._due = None
 
     async def _claim(self, topics: frozenset[UUID]) -> None:
         job = self._registrations.prepare_claim(topics)

@@ -571,6 +571,18 @@ def test_damaged_records_are_fetched_again():
     assert effects == [Backoff(A, ErrorCode.CORRUPT_MESSAGE, FIRST_BACKOFF_MS)]
 
 
+@pytest.mark.spec("R8", "R12")
+def test_a_shortage_here_puts_following_off():
+    """Row 7 of issue 11: a follower that could not open its next segment followed that leader no more."""
+    follower = fetching(a=empty())
+    effects = follower.fetcher.on_append_put_off(A, 2, 3, 0)
+    assert effects == [Backoff(A, ErrorCode.KAFKA_STORAGE_ERROR, FIRST_BACKOFF_MS)]
+    state = follower.fetcher.state(A)
+    assert state is not None
+    assert (state.fetch_offset, state.last_fetched_epoch) == (2, 3), "what is in the log is not fetched again"
+    assert follower.fetcher.on_append_put_off(B, 2, 3, 0) == []
+
+
 @pytest.mark.spec("R12")
 def test_a_storage_error_gives_the_partition_up_until_the_next_epoch():
     follower = fetching(a=empty(), b=empty())

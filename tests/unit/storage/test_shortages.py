@@ -17,12 +17,14 @@ import pytest
 from storage_batches import append, read_all
 
 from minikafka.model import ZERO_TOPIC_ID, TopicPartition
+from minikafka.records.batch import iter_batches
 from minikafka.storage.config import LogConfig
 from minikafka.storage.disk import Disk
 from minikafka.storage.errors import PassingFailure, is_passing
 from minikafka.storage.log import Log
 from minikafka.storage.log_store import LogStore
-from minikafka.storage.registration import Registrations
+from minikafka.storage.registration import RecordJob, Registrations
+from minikafka.storage.registration_file import Registration, read_registration
 from minikafka.testing.disk import SimulatedDisk
 from minikafka.testing.disk.operations import Operation
 
@@ -155,6 +157,31 @@ def identify(_disk: Disk, store: LogStore) -> tuple[Act, Check]:
     return lambda: store.identify(WHERE, TOPIC_ID), check
 
 
+def give_up_a_claim(disk: Disk, store: LogStore) -> tuple[Act, Check]:
+    """Roles follow the setting at once: from the first try on no start may find the claim."""
+    registrations = Registrations(disk, store, "boot")
+    registrations.write(41)
+    registrations.claim(frozenset((TOPIC_ID,)))
+    jobs: list[RecordJob] = []
+
+    def found() -> list[Registration | None]:
+        return [read_registration(disk, one.path) for one in store.directories]
+
+    def act() -> None:
+        if not jobs:
+            jobs.append(registrations.claim(frozenset()))
+        elif jobs[0].must_repeat:
+            descriptors_are_back = [None if one is None else one.synced for one in found()]
+            assert (TOPIC_ID,) not in descriptors_are_back
+            jobs[0].run()
+            registrations.complete(jobs[0])
+
+    def check(store: LogStore) -> None:
+        assert [one and (one.broker_epoch, one.synced) for one in found()] == [(41, ()), (41, ())]
+
+    return act, check
+
+
 def move(_disk: Disk, store: LogStore) -> tuple[Act, Check]:
     whole = read_all(the_log(store))
     move = store.begin_move(WHERE, store.directories[1])
@@ -173,6 +200,26 @@ def move(_disk: Disk, store: LogStore) -> tuple[Act, Check]:
     return act, check
 
 
+def follow(_disk: Disk, store: LogStore) -> tuple[Act, Check]:
+    """Batches that take several segments; what is in the log when a segment cannot be opened stays."""
+    leader = filled(SimulatedDisk().mount())
+    append(the_log(leader), b"to follow" * 20)
+    for number in range(10):
+        append(the_log(leader), b"%d" % number * 50)
+    whole = read_all(the_log(leader))
+
+    def act() -> None:
+        end = the_log(store).log_end_offset
+        rest = next((at for at, header in iter_batches(whole) if header.base_offset >= end), len(whole))
+        if rest < len(whole):
+            the_log(store).append_as_follower(memoryview(bytearray(whole[rest:])))
+
+    def check(store: LogStore) -> None:
+        assert read_all(the_log(store)) == whole
+
+    return act, check
+
+
 def damage(_disk: Disk, store: LogStore) -> tuple[Act, Check]:
     log = the_log(store)
 
@@ -182,7 +229,7 @@ def damage(_disk: Disk, store: LogStore) -> tuple[Act, Check]:
     return lambda: log.mark_damaged(log.segments[0], OSError(errno.EIO, "bad sector")), check
 
 
-ACTS: Final = [flush, roll, retention, checkpoints, create, remake, identify, move, damage]
+ACTS: Final = [flush, roll, retention, checkpoints, create, remake, identify, give_up_a_claim, move, follow, damage]
 
 
 @pytest.mark.parametrize("prepare", ACTS)

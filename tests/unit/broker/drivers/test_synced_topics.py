@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
 import pytest
-from broker_node import create_topic, eventually
+from broker_node import HastyDisk, create_topic, eventually
 
 from minikafka.broker.drivers.synced_topics import SyncedTopics
 from minikafka.broker.node import Node
@@ -15,7 +16,9 @@ from minikafka.metadata.controller.commands import (
     ConfigOperation,
     IncrementalAlterConfigs,
 )
+from minikafka.records.batch import Buffer
 from minikafka.storage.registration import RecordJob, Registrations
+from minikafka.storage.registration_file import REGISTRATION_FILE, read_registration
 
 Dial = Any
 
@@ -89,3 +92,27 @@ async def test_a_log_that_cannot_be_synced_is_not_claimed(node: Node) -> None:
     synced_topics: SyncedTopics = node.data_plane.synced_topics
     log.close()
     assert await synced_topics._synced(frozenset({log.topic_id})) == frozenset()
+
+
+@pytest.mark.spec("P2", "P6")
+async def test_a_claim_is_given_up_for_want_of_a_descriptor_too(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Row 7 of issue 11: the node stopped. Now nothing is claimed until the file can be written again."""
+    where = await create_topic(node, "orders", flush_messages=1)
+    log = node.store.get(where)
+    assert log is not None
+    await eventually(lambda: log.topic_id in claimed(node), "the topic to be claimed")
+    path, write, is_short = node.store.directories[0].path, HastyDisk._write, True
+
+    def refuse(disk: HastyDisk, path: str, data: Buffer, *, durable: bool) -> None:
+        if REGISTRATION_FILE in path and is_short:
+            raise OSError(errno.EMFILE, "too many open files", path)
+        write(disk, path, data, durable=durable)
+
+    monkeypatch.setattr(HastyDisk, "_write", refuse)
+    await set_flush_messages(node, "orders", "1000")
+    await eventually(lambda: log.config.flush_messages == 1000, "the setting")
+    assert read_registration(HastyDisk(), path) is None
+    is_short = False
+    await eventually(lambda: read_registration(HastyDisk(), path) is not None, "the registration")
+    assert read_registration(HastyDisk(), path).synced == ()  # type: ignore[union-attr]
+    assert node.failure is None
