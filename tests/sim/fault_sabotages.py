@@ -130,13 +130,13 @@ def a_directory_that_failed_counts_as_working(_directory: LogDir, _failure: Any)
 # -- shortages --------------------------------------------------------------------------------------------------------
 
 
-@SHORTAGES.plants()
+@SHORTAGES.plants(seed=5)
 def a_process_without_descriptors_has_a_broken_disk(patch: Any) -> None:
     """Where nothing can be opened the log directory is offline (row 7)."""
     patch.setattr(errors, "is_passing", lambda _error: False)
 
 
-@SHORTAGES.replaces(ReplicaFetcher, "on_append_put_off")
+@SHORTAGES.replaces(ReplicaFetcher, "on_append_put_off", seed=16)
 def followers_without_descriptors_give_up(
     fetcher: ReplicaFetcher, where: Any, _log_end_offset: int, _last_epoch: int, now_ms: int
 ) -> Any:

@@ -95,7 +95,7 @@ def writes_may_end_anywhere(patch: Any) -> None:
     patch.setattr(Segment, "append", as_expected)
 
 
-@SECTORS.plants()
+@SECTORS.plants(seed=2)
 def unreadable_files_fail_their_directory(patch: Any) -> None:
     """A small file that the disk does not read takes its log directory offline, at each start again."""
     patch.setattr(small_file, "is_passing", lambda _error: True)

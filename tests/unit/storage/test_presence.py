@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from uuid import UUID
 
@@ -13,10 +14,14 @@ from storage_batches import NOW_MS, append, values_in
 
 from minikafka.model import TopicPartition
 from minikafka.storage.config import LogConfig
-from minikafka.storage.disk import OsDisk
+from minikafka.storage.disk import Disk, OsDisk
 from minikafka.storage.errors import StorageFailure
 from minikafka.storage.log import Log
 from minikafka.storage.log_store import LogStore
+from minikafka.storage.registration import Registrations
+from minikafka.testing.disk import SimulatedDisk
+from minikafka.testing.disk.operations import Operation
+from minikafka.testing.killed import Killed
 
 HERE, OTHER = TopicPartition("here", 0), TopicPartition("other", 0)
 TOPIC_ID = UUID(int=5)
@@ -26,6 +31,25 @@ CONFIG = LogConfig(segment_bytes=300)
 def opened(directory: Path) -> LogStore:
     uuids = iter(range(10, 1000))
     return LogStore.open(OsDisk(), [str(directory)], node_id=1, cluster_id="c", new_uuid=lambda: UUID(int=next(uuids)))
+
+
+class Kill:
+    """Strikes before that step."""
+
+    steps_left: int | None = None
+
+    def __call__(self, _operation: Operation) -> None:
+        if self.steps_left is not None:
+            self.steps_left -= 1
+            if not self.steps_left:
+                raise Killed
+
+
+def simulated(disk: Disk) -> LogStore:
+    uuids = count(10)
+    return LogStore.open(
+        disk, ["/data"], node_id=1, cluster_id="c", new_uuid=lambda: UUID(int=next(uuids)), boot_id="boot"
+    )
 
 
 @pytest.fixture
@@ -169,6 +193,34 @@ def test_it_is_made_anew_and_stays_damaged(store: LogStore, tmp_path: Path, take
     assert log_of(again).corruption is not None, "a restart does not forget it"
     assert log_of(again, OTHER).corruption is None
     again.abandon()
+
+
+def test_a_kill_while_it_is_made_anew_leaves_no_whole_log() -> None:
+    """At whatever step: the next process neither claims it nor takes it for one that was never there."""
+    for step in count(1):
+        platter, kill = SimulatedDisk(), Kill()
+        disk = platter.mount(kill)
+        store = simulated(disk)
+        Registrations(disk, store, "boot").write(1)
+        log = store.create(HERE, TOPIC_ID, CONFIG)
+        append(log, b"acknowledged")
+        store.write_checkpoints({HERE: 1})
+        disk.remove_tree(log.directory)
+        looked(store)
+        kill.steps_left = step
+        try:
+            store.remake(HERE)
+        except Killed:
+            pass
+        else:
+            return
+        platter.kill()
+        disk = platter.mount()
+        store = simulated(disk)
+        assert Registrations(disk, store, "boot").whole_replicas() == {}, step
+        found = store.get(HERE)
+        assert found is None or found.corruption is not None or found.topic_id != TOPIC_ID, step
+        assert found is not None or store.is_missing(HERE, TOPIC_ID), step
 
 
 def test_what_is_deleted_may_be_gone_already(store: LogStore) -> None:
