@@ -73,6 +73,7 @@ class Node:
         self.clock = clock
         self.failure: BaseException | None = None
         self.stopped = asyncio.Event()
+        self._unforgotten: dict[LogDir, None] = {}  # directories that failed and may still have their registration
         self._is_made = False
         self.identity = Identity(cluster_id, config.node_id, secret, nonce)
         self.tasks = TaskOwner(f"node-{config.node_id}", self._on_task_failure)
@@ -207,6 +208,8 @@ class Node:
             self.store.close(high_watermarks, broker_epoch=control.registrations.previous_broker_epoch)
         else:
             self.store.abandon()
+        while self._unforgotten:  # also those that failed just now, when no task could be started for them
+            control.registrations.forget(self._unforgotten.popitem()[0])
         self.threads.close()
         log.info("stopped")
 
@@ -246,16 +249,18 @@ class Node:
         """The directory is offline and nothing in it was acknowledged since; the other replicas take over."""
         remedy = {"remedy": failure.remedy} if failure.remedy else {}
         log.error("log directory offline", path=directory.path, why=str(failure), **remedy)
+        self._unforgotten[directory] = None
         # Not now: this may be in the middle of an append or while the node is being made.
         self._loop.call_soon(self._lose_directory, directory)
 
     def _lose_directory(self, directory: LogDir) -> None:
         """The others go on (KIP-858), unless there is none or the metadata log was in it."""
         failure = directory.failure
-        if not self._is_made or failure is None:
-            return  # it cannot be made, and says why
+        if not self._is_made or failure is None or self.tasks.is_closed:
+            return  # it cannot be made, and says why; or it stops, which forgets them all
         if METADATA_PARTITION in directory.logs or not self.store.online:
             self.control_plane.registrations.forget(directory)  # nobody is served any more
+            del self._unforgotten[directory]
             self._on_fatal(failure)
             return
         self.tasks.start(self._forget_directory(directory), f"forget-{directory.path}")
@@ -264,17 +269,13 @@ class Node:
 
     async def _forget_directory(self, directory: LogDir) -> None:
         """In threads: a broken disk may take long to say so."""
-        registrations, done = self.control_plane.registrations, False
-        try:
-            for_it = registrations.prepare_forget(directory)
-            await run_job(self.threads.upkeep, for_it)
-            for_others = registrations.complete_forget(for_it)
-            await run_job(self.threads.sync, for_others)
-            registrations.complete(for_others)
-            done = True
-        finally:
-            if not done:  # the node stops meanwhile
-                registrations.forget(directory)
+        registrations = self.control_plane.registrations
+        for_it = registrations.prepare_forget(directory)
+        await run_job(self.threads.upkeep, for_it)
+        for_others = registrations.complete_forget(for_it)
+        await run_job(self.threads.sync, for_others)
+        registrations.complete(for_others)
+        del self._unforgotten[directory]
 
     def _on_fatal(self, error: BaseException) -> None:
         """Nothing good can come of going on: the process ends, and the cluster heals around it."""

@@ -21,6 +21,7 @@ from minikafka.records.batch import Buffer
 from minikafka.replication.replica_condition import Condition
 from minikafka.storage.errors import StorageFailure
 from minikafka.storage.log_dir import LogDir
+from minikafka.storage.registration import ANYTHING_LOST
 from minikafka.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
@@ -486,3 +487,31 @@ async def test_files_that_go_during_a_cut_make_the_replica_a_damaged_one(cluster
     await eventually(lambda: 2 in led(leader, ORDERS).leader.isr, "it to be in sync")  # type: ignore[union-attr]
     assert files(partition.log.directory) == whole
     assert node.failure is None
+
+
+@pytest.mark.spec("P2", "R12")
+@pytest.mark.parametrize("moment", ["closing tasks", "closing the store"])
+async def test_a_directory_that_fails_while_the_node_stops_loses_its_registration(
+    start_node: StartNode, tmp_path: Path, moment: str
+) -> None:
+    """No task can be started for it any more; the next start claimed its replicas as whole."""
+    disk = FailingDisk()
+    node = await start_node(log_dirs=two(tmp_path), disk=disk, boot_id="boot")
+    await create_topic(node, "orders", 4)
+    assert (tmp_path / "two/registration").exists()
+
+    async def fail_when_cancelled() -> None:
+        try:
+            await node.stopped.wait()
+        finally:
+            node.store.directories[1].fail(StorageFailure("EIO"))
+
+    if moment == "closing tasks":
+        node.tasks.start(fail_when_cancelled(), "fails")
+    else:
+        disk.refuse("fsync", str(tmp_path / "two"), errno.EIO)
+    await node.stop()
+    assert [directory.failure is None for directory in node.store.directories] == [True, False]
+    assert not (tmp_path / "two/registration").exists()
+    node = await start_node(log_dirs=two(tmp_path), boot_id="boot", wait=False)
+    assert node.control_plane.registrations.previous_broker_epoch == ANYTHING_LOST
