@@ -18,7 +18,7 @@ acknowledged and lost. (A new leader's high watermark may still be an old one an
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from minikafka.errors import ErrorCode
 from minikafka.model import NO_EPOCH, OffsetAndEpoch
@@ -27,10 +27,7 @@ from minikafka.raft.download import SnapshotDownload
 from minikafka.raft.effects import AppendFetched, InstallSnapshot, TruncateTo
 from minikafka.raft.log import CommittedDataLostError
 from minikafka.raft.messages import EndQuorumEpochRequest, FetchRequest, FetchResponse, FetchSnapshotResponse, Response
-from minikafka.raft.role import Role, ToCandidate, ToProspective, ToUnattached, Transition
-
-UNKNOWN_MS: Final = -(1 << 62)
-"""Before any reading of a clock."""
+from minikafka.raft.role import UNKNOWN_MS, Role, ToCandidate, ToProspective, ToUnattached, Transition
 
 
 class Follower(Role):
@@ -46,7 +43,7 @@ class Follower(Role):
         self._has_fetched = False  # a leader from which nothing was ever fetched earns no protection (KIP-996)
         self._leader_gone = False
         self._leader_high_watermark = 0
-        self.known_until_ms = UNKNOWN_MS  # all that was committed by then is in the log, and known as committed
+        self.known_until_ms = UNKNOWN_MS  # all that was committed by then, up to this epoch, is known as committed
         self._request_id: int | None = None
         self._is_sign_of_life = False  # what was asked for last
         self._sign_at_ms = now_ms
@@ -180,7 +177,7 @@ class Follower(Role):
             self._back_off(now_ms)
             return
         self._leader_high_watermark = response.high_watermark
-        if response.high_watermark <= core.log.log_end_offset:
+        if self._is_of_this_epoch(response.high_watermark):
             self.known_until_ms = self._sent_at_ms
         risen = core.advance_high_watermark(min(core.log.log_end_offset, response.high_watermark))
         self._maybe_complete_repair()
@@ -230,9 +227,14 @@ class Follower(Role):
     def _maybe_complete_repair(self) -> None:
         core = self.core
         reached = self._leader_high_watermark
-        whole = 0 < reached <= core.log.flushed_offset and core.log.epoch_before(reached) == core.epoch
+        whole = reached <= core.log.flushed_offset and self._is_of_this_epoch(reached)
         if (core.vote_disabled or core.is_new) and whole:
             core.complete_repair(self.leader)
+
+    def _is_of_this_epoch(self, high_watermark: int) -> bool:
+        """We have all below it, and the leader reached it in its own epoch: nothing else was committed before."""
+        log = self.core.log
+        return 0 < high_watermark <= log.log_end_offset and log.epoch_before(high_watermark) == self.core.epoch
 
     # Snapshots
 

@@ -34,7 +34,7 @@ from minikafka.raft.messages import (
     FetchSnapshotResponse,
 )
 from minikafka.raft.progress import ParkedFetch, ReplicaProgress, ReplicaState
-from minikafka.raft.role import Role, ToResigned, Transition
+from minikafka.raft.role import UNKNOWN_MS, Role, ToResigned, Transition
 from minikafka.raft.voters import majority_value
 
 
@@ -99,7 +99,12 @@ class Leader(Role):
         return times[self.core.voters.majority - 2]
 
     def known_until_ms(self, now_ms: int) -> int:
-        """Nobody else had committed anything by then; what is committed here is known at once."""
+        """Nobody else had committed anything by then; what is committed here is known at once.
+
+        What a former leader committed is known once a record of this epoch is committed.
+        """
+        if self.core.high_watermark <= self.epoch_start_offset:
+            return UNKNOWN_MS
         return self._heard_ms() if self._voters else now_ms
 
     def _tell_voters(self, now_ms: int) -> None:

@@ -10,7 +10,7 @@ from minikafka.model import OffsetAndEpoch
 from minikafka.raft.config import RaftConfig
 from minikafka.raft.core import BatchSpans, Core, Rng
 from minikafka.raft.effects import AdvanceLogStart, Effect
-from minikafka.raft.follower import UNKNOWN_MS, Follower
+from minikafka.raft.follower import Follower
 from minikafka.raft.leader import Leader
 from minikafka.raft.log import LogSummary, Snapshot
 from minikafka.raft.messages import (
@@ -27,7 +27,7 @@ from minikafka.raft.messages import (
 )
 from minikafka.raft.progress import QuorumInfo
 from minikafka.raft.quorum import QuorumState
-from minikafka.raft.role import ToUnattached
+from minikafka.raft.role import UNKNOWN_MS, ToUnattached
 from minikafka.raft.state import ElectionState
 from minikafka.raft.voters import VoterSet
 
@@ -104,7 +104,9 @@ class RaftNode:
     def known_until_ms(self, now_ms: int) -> int:
         """All metadata that was committed by then is below :attr:`high_watermark`; :data:`UNKNOWN_MS` if not known.
 
-        A process that was stopped for a while knows less than it seems to, until its next fetch is answered.
+        A process that was stopped for a while knows less than it seems to, until its next fetch is answered. What a
+        later epoch committed, of which this node has not heard, does not count. A new leader's high watermark may be
+        an old one: nothing is known before it is of the leader's own epoch.
         """
         role = self._quorum.role
         if isinstance(role, Leader):

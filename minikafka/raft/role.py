@@ -7,7 +7,7 @@ node that neither leads nor waits for anything.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from minikafka.errors import ErrorCode
 from minikafka.raft.core import Core
@@ -15,6 +15,9 @@ from minikafka.raft.messages import EndQuorumEpochRequest, FetchRequest, FetchSn
 
 if TYPE_CHECKING:
     from minikafka.raft.poll import Poll
+
+UNKNOWN_MS: Final = -(1 << 62)
+"""Before any reading of a clock."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,6 @@ from minikafka.net.control import ControlLink
 from minikafka.net.tasks import TaskOwner
 from minikafka.raft import ElectionState, RaftNode, Snapshot, message_from_wire
 from minikafka.raft import effects as do
-from minikafka.raft.follower import UNKNOWN_MS
 from minikafka.raft.messages import (
     REQUESTS,
     RESPONSES,
@@ -34,6 +33,7 @@ from minikafka.raft.messages import (
     VoteRequest,
     sender_of,
 )
+from minikafka.raft.role import UNKNOWN_MS
 from minikafka.storage.errors import StorageFailure, is_passing
 
 log = structlog.get_logger(__name__)

@@ -6,6 +6,7 @@ log matching           records with equal (offset, epoch) are equal, and so are 
 commit by majority     what a leader declares committed is on the disks of a majority, and no two commits differ
 leader completeness    every committed record is in the log of every later leader
 state machine safety   every node applies the same records
+known until            a node that claims to know what was committed by some time does, up to its own epoch
 monotonicity           epochs never fall, on disk or in memory; a high watermark never falls in a node's life
 durability             a fetch claims no more than the sender's disk holds, in the epoch it holds; a leader's disk
                        holds its own vote
@@ -42,6 +43,7 @@ class CheckedSimulation(Simulation):
         self.leader_of: dict[int, int] = {}
         self.votes: dict[tuple[int, int], int] = {}  # (voter, epoch) -> candidate
         self.committed: list[Record] = []
+        self.committed_in: list[tuple[int, int]] = []  # of each record, when and in which leader's epoch it was
         self.before: dict[tuple[int, int], tuple[int, int]] = {}  # (offset, epoch) -> (value, epoch before)
         self.epochs = dict.fromkeys(self.nodes, 0)
         self.high_watermarks = dict.fromkeys(self.nodes, 0)
@@ -66,6 +68,17 @@ class CheckedSimulation(Simulation):
                 self._check_leader(node, effect.epoch)
             elif kind is fx.HighWatermark:
                 self._check_high_watermark(node, effect.offset)
+        self._check_known(node)
+
+    def _check_known(self, node: Node) -> None:
+        """What was committed at that very moment may have been so before or after."""
+        machine = node.machine
+        assert machine is not None
+        offset, known_ms = machine.high_watermark, machine.known_until_ms(self.now_ms)
+        if offset < len(self.committed_in):
+            at_ms, epoch = self.committed_in[offset]
+            knows = at_ms >= known_ms or epoch > machine.epoch
+            check(knows, "known until", f"{node.node_id} knows all until {known_ms}, not {offset} of {at_ms}")
 
     def _check_high_watermark(self, node: Node, offset: int) -> None:
         assert node.machine is not None
@@ -97,7 +110,9 @@ class CheckedSimulation(Simulation):
         if offset <= known:
             return
         records = node.disk.read(max(known, node.disk.start_offset), offset)
+        assert node.machine is not None
         self.committed += records
+        self.committed_in += [(self.now_ms, node.machine.epoch)] * len(records)
         check(len(self.committed) == offset, "commit by majority", f"leader {node.node_id} lacks what it commits")
         holders = [n for n in self.voters.ids if self._on_disk(self.nodes[n], offset, records[-1][0])]
         enough = len(holders) + len(self.impaired) >= self.voters.majority

@@ -222,6 +222,28 @@ def a_follower_takes_answers_to_any_request(
     return None
 
 
+# What is known
+
+
+@SUITE.plants()
+def a_follower_believes_an_old_high_watermark(patch: MonkeyPatch) -> None:
+    """It claims to know all that was committed, as soon as it has what a new leader knows as committed."""
+    append = Follower._append
+
+    def rashly(follower: Follower, response: Any, now_ms: int) -> None:
+        append(follower, response, now_ms)
+        if response.high_watermark <= follower.core.log.log_end_offset:
+            follower.known_until_ms = follower._sent_at_ms
+
+    patch.setattr(Follower, "_append", rashly)
+
+
+@SUITE.replaces(Leader, "known_until_ms")
+def a_new_leader_claims_to_know_all(leader: Leader, now_ms: int) -> int:
+    """It does before a record of its own epoch is committed."""
+    return leader._heard_ms() if leader._voters else now_ms
+
+
 # Disruption
 
 

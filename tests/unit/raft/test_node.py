@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from raft_simulation import RECORD, batch_spans, encode_records
+from raft_simulation import RECORD, batch_spans, encode_records, leader_change
 
 import minikafka.raft.effects as fx
 from minikafka.errors import ErrorCode, KafkaError
@@ -21,7 +21,6 @@ from minikafka.raft import (
     Snapshot,
     VoterSet,
 )
-from minikafka.raft.follower import UNKNOWN_MS
 from minikafka.raft.messages import (
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
@@ -37,6 +36,7 @@ from minikafka.raft.messages import (
     VoteResponse,
 )
 from minikafka.raft.node import EPOCH_STEP_MAX
+from minikafka.raft.role import UNKNOWN_MS
 
 VOTERS = VoterSet.parse("1@a:1,2@b:2,3@c:3")
 NONE = ErrorCode.NONE
@@ -132,8 +132,33 @@ def test_metadata_is_known_until_a_fetch_that_brought_everything_was_sent() -> N
     effects = machine.on_response(2, sent.request_id, FetchResponse(NONE, 3, 2, 7), 1000)
     assert machine.known_until_ms(1000) == UNKNOWN_MS, "there is more up to offset 7"
     (sent,) = of_type(effects, fx.Send)
-    machine.on_response(2, sent.request_id, FetchResponse(NONE, 3, 2, 0), 1500)
+    records = encode_records(0, [(3, leader_change(2))])
+    machine.on_response(2, sent.request_id, FetchResponse(NONE, 3, 2, 1, records=records), 1500)
     assert machine.known_until_ms(9000) == 1000, "it was asked then"
+
+
+def test_a_follower_of_a_new_leader_does_not_know_what_the_former_one_committed() -> None:
+    machine, sent = follower()
+    records = encode_records(0, [(2, 7), (3, leader_change(2))])
+    effects = machine.on_response(2, sent.request_id, FetchResponse(NONE, 3, 2, 0, records=records), 1000)
+    assert machine.known_until_ms(1000) == UNKNOWN_MS, "it may have committed the first record"
+    effects = machine.on_flushed(of_type(effects, fx.AppendFetched)[0].end, 1100)
+    (sent,) = of_type(effects, fx.Send)
+    effects = machine.on_response(2, sent.request_id, FetchResponse(NONE, 3, 2, 1), 1200)
+    assert machine.known_until_ms(1200) == UNKNOWN_MS, "and this is the high watermark of then"
+    (sent,) = of_type(effects + machine.tick(1300), fx.Send)
+    machine.on_response(2, sent.request_id, FetchResponse(NONE, 3, 2, 2), 1500)
+    assert machine.known_until_ms(9000) == 1200, "by its own record the leader committed all before it"
+
+
+def test_a_new_leader_does_not_know_what_the_former_one_committed() -> None:
+    machine = node()
+    (change,) = of_type(win(machine), fx.AppendLeaderChange)
+    assert machine.known_until_ms(1000) == UNKNOWN_MS
+    machine.on_flushed(change.end, 1100)
+    assert machine.known_until_ms(1100) == UNKNOWN_MS, "no majority has it"
+    machine.on_request("c", fetch(2, machine.log.end), 1200)
+    assert machine.known_until_ms(9000) == 1200
 
 
 def test_a_leader_knows_what_is_committed_until_a_majority_fetched_last() -> None:
@@ -148,6 +173,7 @@ def test_a_leader_knows_what_is_committed_until_a_majority_fetched_last() -> Non
 def test_a_single_voter_knows_all() -> None:
     machine = node(voters=VoterSet.parse("1@a:1"))
     assert machine.role == "leader"
+    machine.on_flushed(machine.log.end, 60)
     assert machine.known_until_ms(70) == 70
 
 
