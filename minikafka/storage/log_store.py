@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from os.path import abspath
 from typing import NamedTuple
 from uuid import UUID
 
@@ -109,15 +110,15 @@ class LogStore:
             if directory.meta is None:
                 meta = DirectoryMeta(cluster_id, node_id, self._new_uuid())
                 with _identifying(directory):
-                    directory.take_possession(meta, vanished.get(directory.path))
+                    directory.take_possession(meta, vanished.get(abspath(directory.path)))
 
     def _vanished_directories(self) -> Mapping[str, UUID]:
-        """Paths that held log directories when the node last registered, which are at no path now."""
+        """Absolute paths that held log directories when the node last registered, which are at no path now."""
         found = [one.registration for one in self.online if one.registration is not None]
         newest = max(found, default=None, key=lambda one: one.broker_epoch)
         here = {one.meta.directory_id for one in self.directories if one.meta is not None}
         paths = {} if newest is None else newest.paths
-        return {path: directory_id for path, directory_id in paths.items() if directory_id not in here}
+        return {abspath(path): directory_id for path, directory_id in paths.items() if directory_id not in here}
 
     @property
     def online(self) -> list[LogDir]:

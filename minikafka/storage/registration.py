@@ -17,7 +17,9 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
+from os.path import abspath
 from typing import Final
 from uuid import UUID
 
@@ -25,7 +27,7 @@ import structlog
 
 from minikafka.model import CLUSTER_METADATA_TOPIC, NO_EPOCH, ZERO_TOPIC_ID
 from minikafka.storage.damage import remove_torn_mark
-from minikafka.storage.disk import Disk
+from minikafka.storage.disk import Disk, NamesFile
 from minikafka.storage.errors import StorageFailure, is_passing
 from minikafka.storage.log import Log
 from minikafka.storage.log_dir import LogDir
@@ -101,9 +103,7 @@ class Registrations:
         self._written: Registration | None = None  # by this process
         self._version = 0  # of that
         self._files = {one: SmallFile(disk, f"{one.path}/{REGISTRATION_FILE}") for one in store.directories}
-        self._names = {
-            one: one.open_names() for one in store.online
-        }  # a claim must go also where nothing can be opened
+        self._names = _names_of(store.online)
         self._paths_before: Mapping[str, UUID] = {}
         self._behind: list[LogDir] = []  # of an older registration than others
         self.recorded_broker_epoch = NO_EPOCH
@@ -116,7 +116,7 @@ class Registrations:
         if newest is None:
             return ANYTHING_LOST
         self.recorded_broker_epoch = newest.broker_epoch
-        self._paths_before = newest.paths
+        self._paths_before = {abspath(path): directory_id for path, directory_id in newest.paths.items()}
         self._behind = [one for one in self._store.online if _is_behind(found[_id_of(one)], newest)]
         for directory in self._behind:
             log.warning("log directory is of an older registration", path=directory.path, effect="nothing is claimed")
@@ -154,8 +154,7 @@ class Registrations:
     def prepare_write(self, broker_epoch: int) -> RecordJob:
         """The controller has registered this process: what to ``run`` in a thread before it acts as registered."""
         online = self.online_directories()
-        paths = self._paths(online)
-        parts = self._record(Registration(broker_epoch, self._boot_id, online, self._sorted_topics(), paths))
+        parts = self._record(Registration(broker_epoch, self._boot_id, online, self._sorted_topics(), self._paths()))
         for directory in self._store.online:
             for log_ in directory.logs.values():
                 if log_.was_torn:
@@ -206,17 +205,19 @@ class Registrations:
         return job
 
     def complete(self, job: RecordJob) -> None:
-        """It has run. A directory that refused goes offline; so do all where it was short of something to the end."""
+        """It has run, to the end or as far as it got before the node stops. A directory that refused goes offline."""
         for directory, error in job.refused():
             directory.fail(StorageFailure(f"could not write {REGISTRATION_FILE} in {directory.path}: {error}"))
 
-    def _paths(self, online: tuple[UUID, ...]) -> dict[str, UUID]:
-        """Of all directories. One that is offline stays known by what was recorded before."""
-        paths = {one.path: _id_of(one) for one in self._store.online}
-        for one in self._store.directories:
-            before = self._paths_before.get(one.path)
-            if before is not None and before not in online:
-                paths.setdefault(one.path, before)
+    def _paths(self) -> dict[str, UUID]:
+        """Of all directories, also of one that failed; what was not read stays known by what was recorded before."""
+        directories = self._store.directories
+        paths = {abspath(one.path): one.meta.directory_id for one in directories if one.meta is not None}
+        here = set(paths.values())
+        for path in (abspath(one.path) for one in directories):
+            before = self._paths_before.get(path)
+            if before is not None and before not in here:
+                paths.setdefault(path, before)
         return paths
 
     def _sorted_topics(self) -> tuple[UUID, ...]:
@@ -265,6 +266,15 @@ class Registrations:
         """Ids of those that failed since the start."""
         directories = self._store.directories
         return tuple(one.meta.directory_id for one in directories if one.meta is not None and one.failure is not None)
+
+
+def _names_of(directories: Iterable[LogDir]) -> dict[LogDir, NamesFile]:
+    """Held open: a claim must go also where nothing can be opened. A directory that refuses goes offline."""
+    names = {}
+    for directory in directories:
+        with suppress(StorageFailure):  # it is offline, and says why
+            names[directory] = directory.open_names()
+    return names
 
 
 def _is_behind(found: Registration | None, newest: Registration) -> bool:

@@ -30,7 +30,7 @@ class Registration(NamedTuple):
     """Who wrote last, and in which directories; ``boot_id`` is None where the machine does not tell.
 
     Of the topics ``synced`` the logs hold nothing that counts before it is synced: a power cut takes nothing of them.
-    ``paths`` are those of all log directories that the node had, also of directories that were offline.
+    ``paths`` are those of all log directories that the node had, absolute, also of directories that were offline.
     """
 
     broker_epoch: int

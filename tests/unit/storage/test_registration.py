@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from minikafka.model import TopicPartition
 from minikafka.storage.config import LogConfig
 from minikafka.storage.damage import Corruption
-from minikafka.storage.disk import OsDisk
+from minikafka.storage.disk import NamesFile, OsDisk
 from minikafka.storage.errors import StorageFailure
 from minikafka.storage.log_store import LogStore
 from minikafka.storage.meta import REPLACED_FILE
@@ -373,3 +373,65 @@ def test_what_the_directories_name_is_told_whatever_was_lost(machine: Machine) -
     machine.boot_id = "boot-2"
     registrations = machine.start()
     assert (registrations.previous_broker_epoch, registrations.recorded_broker_epoch) == (-1, 41)
+
+
+@pytest.mark.spec("P5", "R12")
+def test_a_directory_that_failed_is_remembered_when_the_node_registers_again(tmp_path: Path) -> None:
+    """The process lives on and registers under another epoch; then the file system of that directory is not mounted."""
+    machine = Machine(tmp_path, directories=2)
+    registrations = machine.start()
+    registrations.write(41)
+    failed = machine.store.directories[1]
+    failed.fail(StorageFailure("EIO"))
+    registrations.forget(failed)
+    registrations.write(52)
+    found = read_registration(DISK, machine.paths[0])
+    assert found is not None
+    assert list(found.paths) == machine.paths
+    machine.kill()
+    machine.unmount(1)
+    assert len(machine.start().online_directories()) == 1
+
+
+@pytest.mark.spec("P5", "R12")
+@pytest.mark.parametrize(("first", "then"), [("", "/"), ("/", ""), ("", "relative"), ("relative", "")])
+def test_a_directory_is_missed_however_its_path_is_spelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str, then: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    machine = Machine(tmp_path, directories=2)
+    path = machine.paths[1]
+    machine.paths[1] = "d1" if first == "relative" else path + first
+    machine.start().write(41)
+    machine.kill()
+    machine.paths[1] = path
+    machine.unmount(1)
+    machine.paths[1] = "d1" if then == "relative" else path + then
+    registrations = machine.start()
+    assert len(registrations.online_directories()) == 1
+    registrations.write(42)
+    machine.kill()
+    machine.paths[1] = path
+    assert len(machine.start().online_directories()) == 1, "it is remembered under the spelling of the last start, too"
+
+
+@pytest.mark.spec("P6", "R12")
+def test_a_directory_whose_names_cannot_be_opened_costs_itself_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = Machine(tmp_path, directories=2)
+    machine.start().write(41)
+    machine.kill()
+    open_names = OsDisk.open_names
+
+    def refuse(disk: OsDisk, path: str) -> NamesFile:
+        if path == machine.paths[1]:
+            raise OSError(errno.EIO, "as if a read had failed", path)
+        return open_names(disk, path)
+
+    monkeypatch.setattr(OsDisk, "open_names", refuse)
+    registrations = machine.start()
+    assert [directory.failure is None for directory in machine.store.directories] == [True, False]
+    assert registrations.previous_broker_epoch == ANYTHING_LOST
+    registrations.write(42)
+    assert not registrations.claim(frozenset({UUID(int=7)})).must_repeat
