@@ -201,6 +201,7 @@ class Flusher:
         log.commit()
         if log.is_cutting:
             raise StorageFailure(f"{log.topic_partition} is being cut: a restart recovers it")
+        log.write_due_mark()
         active = log.segments.active
         if self._has_changed and active.size:
             with log.guard("close", is_repeatable=True):

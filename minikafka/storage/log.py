@@ -124,6 +124,7 @@ class Log:
         self.log_end_offset = loaded.segments.active.next_offset
         self.recovery_point = loaded.recovery_point
         self.corruption: Corruption | None = loaded.corruption
+        self._is_mark_due = False  # the process was short of something: a restart would forget the damage
         self.was_torn = loaded.was_torn  # after a kill its last write was not whole: it is not claimed, this once
         self.durable_end = DurableEnd(disk, directory) if config.notes_durable_end else None
         if self.durable_end is not None:
@@ -444,12 +445,18 @@ class Log:
 
     def mark_damaged(self, segment: Segment, error: BadBatchError | OSError) -> None:
         """The replica must be fetched again from the segment on; a restart does not forget it."""
-        if self.corruption is not None and self.corruption.offset <= segment.base_offset:
-            return  # it is to be fetched again from there on
-        position = error.position if isinstance(error, BadBatchError) else 0
-        self.corruption = Corruption(segment.path(LOG_SUFFIX), position, segment.base_offset, str(error), None)
-        with self.guard("mark", is_repeatable=True):
-            write_refetch_mark(self.disk, self.directory, self.corruption)
+        if self.corruption is None or segment.base_offset < self.corruption.offset:
+            position = error.position if isinstance(error, BadBatchError) else 0
+            self.corruption = Corruption(segment.path(LOG_SUFFIX), position, segment.base_offset, str(error), None)
+            self._is_mark_due = True
+        self.write_due_mark()
+
+    def write_due_mark(self) -> None:
+        """Where nothing could be written it is tried again, at the latest when the log is closed. PassingFailure."""
+        if self._is_mark_due and self.corruption is not None:
+            with self.guard("mark", is_repeatable=True):
+                write_refetch_mark(self.disk, self.directory, self.corruption)
+            self._is_mark_due = False
 
     def refetched(self) -> None:
         """The damaged part was cut off and fetched again from the leader: the replica counts again."""
@@ -458,3 +465,4 @@ class Log:
         with self.guard("unmark", is_repeatable=True):
             remove_refetch_mark(self.disk, self.directory)
         self.corruption = None
+        self._is_mark_due = False

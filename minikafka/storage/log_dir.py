@@ -539,8 +539,14 @@ class LogDir:
     def _close_logs(self) -> None:
         jobs = [(log, log.prepare_close()) for log in self._all_logs() if not log.has_lost_files]
         self._disk.run_all([job.run for _log, job in jobs])
+        shortages: list[PassingFailure] = []
         for log, job in jobs:
-            log.complete_close(job)
+            try:
+                log.complete_close(job)
+            except PassingFailure as shortage:
+                shortages.append(shortage)  # the disk may have failed another log
+        if shortages:
+            raise shortages[0]
 
     def abandon(self) -> None:
         """Stop as a crash would: nothing is written."""

@@ -48,6 +48,7 @@ class SyncedTopics:
         self._wait_all_told = wait_all_told
         self._run_in_thread = run_in_thread
         self._wanted: frozenset[UUID] = frozenset()
+        self._syncing: frozenset[UUID] = frozenset()  # none of them was given up since the sync began
         self._has_begun = False
         self._due: RecordJob | None = None  # for want of a descriptor nothing is claimed until it has run
         self._changed = asyncio.Event()
@@ -73,6 +74,7 @@ class SyncedTopics:
         synced = {topic.topic_id for topic in topics if _is_synced(image, topic.name)}
         given_up = {topic.topic_id for topic in topics} - synced
         self._wanted = (self._wanted - given_up) | synced
+        self._syncing -= given_up
         job = self._registrations.claim(self._registrations.synced_topics - given_up)
         self._due = job if job.must_repeat else self._due
         self._changed.set()
@@ -105,8 +107,11 @@ class SyncedTopics:
         self._registrations.complete(job)
 
     async def _synced(self, topics: frozenset[UUID]) -> frozenset[UUID]:
-        """Those of ``topics`` whose logs could be synced."""
-        failed = set()
+        """Those of ``topics`` whose logs could be synced, but for one that was given up meanwhile, though wanted again.
+
+        Its first logs may have been synced before that, and records appended that count unsynced.
+        """
+        self._syncing, failed = topics, set()
         for partition in list(self._replicas):
             topic_id = partition.log.topic_id
             if topic_id in topics:
@@ -114,7 +119,7 @@ class SyncedTopics:
                     await self._jobs.sync(partition)
                 except StorageFailure:
                     failed.add(topic_id)
-        return topics - failed
+        return self._syncing - failed
 
 
 def _is_synced(image: MetadataImage, topic: str) -> bool:

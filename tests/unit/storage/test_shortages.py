@@ -220,11 +220,15 @@ def follow(_disk: Disk, store: LogStore) -> tuple[Act, Check]:
     return act, check
 
 
-def damage(_disk: Disk, store: LogStore) -> tuple[Act, Check]:
+def damage(disk: Disk, store: LogStore) -> tuple[Act, Check]:
     log = the_log(store)
 
     def check(store: LogStore) -> None:
         assert the_log(store).corruption is not None
+        store.abandon()
+        again = open_store(disk)
+        assert the_log(again).corruption is not None, "a restart does not forget it"
+        again.abandon()
 
     return lambda: log.mark_damaged(log.segments[0], OSError(errno.EIO, "bad sector")), check
 
@@ -285,3 +289,35 @@ def test_a_start_and_a_stop_for_want_of_a_descriptor_spoil_nothing() -> None:
         if not was_short and not descriptors.was_short:
             return
     raise AssertionError("it never had enough")
+
+
+def test_damage_that_could_not_be_marked_is_marked_by_an_orderly_stop() -> None:
+    descriptors = Descriptors()
+    disk = SimulatedDisk().mount(before_read=descriptors)
+    store = filled(disk)
+    log = the_log(store)
+    descriptors.left = 0
+    with pytest.raises(PassingFailure):
+        log.mark_damaged(log.segments[0], OSError(errno.EIO, "bad sector"))
+    descriptors.left = None
+    store.close({}, broker_epoch=41)
+    assert the_log(open_store(disk)).corruption is not None
+
+
+def test_a_shortage_at_a_stop_does_not_hide_that_the_disk_failed_another_log() -> None:
+    """Where it hides it, the directory keeps its registration, and the next start claims it as whole."""
+    is_stopping = False
+
+    def refuse(operation: Operation) -> None:
+        if not is_stopping or operation.kind != "fsync":
+            return
+        if operation.path.startswith("/one/orders-0") and operation.path.endswith(".index"):
+            raise OSError(errno.ENOMEM, "out of memory", operation.path)
+        if operation.path.startswith("/one/new-0"):
+            raise OSError(errno.EIO, "the disk failed", operation.path)
+
+    store = filled(SimulatedDisk().mount(before=refuse))
+    append(store.create(NEW, OTHER_ID, CONFIG, store.directories[0]), b"x")
+    is_stopping = True
+    store.close({}, broker_epoch=41)
+    assert [directory.failure is None for directory in store.directories] == [False, True]

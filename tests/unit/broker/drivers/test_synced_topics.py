@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 from typing import Any
 
@@ -10,12 +11,14 @@ from broker_node import HastyDisk, create_topic, eventually
 
 from minikafka.broker.drivers.synced_topics import SyncedTopics
 from minikafka.broker.node import Node
+from minikafka.broker.partition import Partition
 from minikafka.metadata.controller.commands import (
     AlterConfigOp,
     ConfigAlteration,
     ConfigOperation,
     IncrementalAlterConfigs,
 )
+from minikafka.model import TopicPartition
 from minikafka.records.batch import Buffer
 from minikafka.storage.registration import RecordJob, Registrations
 from minikafka.storage.registration_file import REGISTRATION_FILE, read_registration
@@ -116,3 +119,29 @@ async def test_a_claim_is_given_up_for_want_of_a_descriptor_too(node: Node, monk
     await eventually(lambda: read_registration(HastyDisk(), path) is not None, "the registration")
     assert read_registration(HastyDisk(), path).synced == ()  # type: ignore[union-attr]
     assert node.failure is None
+
+
+@pytest.mark.spec("P2")
+async def test_a_topic_that_is_given_up_while_it_is_synced_must_be_synced_anew(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The setting goes and comes back while the second partition syncs: the first may have unsynced records since."""
+    where = await create_topic(node, "orders", 2)
+    log = node.store.get(where)
+    assert log is not None
+    synced_topics: SyncedTopics = node.data_plane.synced_topics
+    await set_flush_messages(node, "orders", "1")
+    await eventually(lambda: log.topic_id in claimed(node), "the topic to be claimed")
+    synced: list[TopicPartition] = []
+
+    async def sync(partition: Partition) -> None:
+        synced.append(partition.topic_partition)
+        if len(synced) == 2:
+            await set_flush_messages(node, "orders", "1000")
+            await set_flush_messages(node, "orders", "1")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(synced_topics._jobs, "sync", sync)
+        patch.setattr(synced_topics, "_changed", asyncio.Event())  # the task of the node waits meanwhile
+        assert await synced_topics._synced(frozenset({log.topic_id})) == frozenset()
+    assert len(synced) == 2
