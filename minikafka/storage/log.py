@@ -124,7 +124,7 @@ class Log:
         self.log_end_offset = loaded.segments.active.next_offset
         self.recovery_point = loaded.recovery_point
         self.corruption: Corruption | None = loaded.corruption
-        self._is_mark_due = False  # the process was short of something: a restart would forget the damage
+        self._is_mark_due = False  # the process was short of something: the mark on the disk says otherwise
         self.was_torn = loaded.was_torn  # after a kill its last write was not whole: it is not claimed, this once
         self.durable_end = DurableEnd(disk, directory) if config.notes_durable_end else None
         if self.durable_end is not None:
@@ -452,17 +452,24 @@ class Log:
         self.write_due_mark()
 
     def write_due_mark(self) -> None:
-        """Where nothing could be written it is tried again, at the latest when the log is closed. PassingFailure."""
-        if self._is_mark_due and self.corruption is not None:
-            with self.guard("mark", is_repeatable=True):
+        """Or remove it. Where it could not be done it is tried again, at the latest when the log is closed.
+
+        PassingFailure, StorageFailure.
+        """
+        if not self._is_mark_due:
+            return
+        with self.guard("mark" if self.corruption else "unmark", is_repeatable=True):
+            if self.corruption is not None:
                 write_refetch_mark(self.disk, self.directory, self.corruption)
-            self._is_mark_due = False
+            else:
+                remove_refetch_mark(self.disk, self.directory)
+        self._is_mark_due = False
 
     def refetched(self) -> None:
-        """The damaged part was cut off and fetched again from the leader: the replica counts again."""
-        if self.corruption is None:
-            return  # it was missing as a whole: there is no mark
-        with self.guard("unmark", is_repeatable=True):
-            remove_refetch_mark(self.disk, self.directory)
-        self.corruption = None
-        self._is_mark_due = False
+        """The damaged part was cut off and fetched again from the leader: the replica counts again.
+
+        PassingFailure: it does, but is marked still.
+        """
+        if self.corruption is not None:  # else it was missing as a whole: there is no mark
+            self.corruption, self._is_mark_due = None, True
+        self.write_due_mark()

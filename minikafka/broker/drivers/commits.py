@@ -14,12 +14,15 @@ import structlog
 
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import OffsetAndEpoch
-from minikafka.storage.errors import StorageFailure, is_passing
 
 log = structlog.get_logger(__name__)
 
 PAUSE_S: Final = 0.1
 """Before a log that could not be read, for want of descriptors for example, is read again."""
+
+
+class UnreadableYetError(Exception):
+    """The log cannot be read for want of something, and nothing came of the attempt: the same may be tried again."""
 
 
 class StateMachine(Protocol):
@@ -39,7 +42,7 @@ class StateMachine(Protocol):
         ...
 
     def apply_portion(self) -> bool:
-        """Go on applying; False when nothing is left to apply."""
+        """Go on applying; False when nothing is left to apply. UnreadableYetError: to be called again."""
         ...
 
 
@@ -82,13 +85,14 @@ class Commits:
                 await asyncio.sleep(PAUSE_S)
 
     def _is_left(self) -> bool:
-        """Apply a portion; True when there is more."""
+        """Apply a portion; True when there is more.
+
+        Whatever is raised where it was applied goes on: to apply it again would not reach who has not heard of it.
+        """
         self._is_short = False
         try:
             return self._state.apply_portion()
-        except (KafkaError, OSError) as error:
-            if not _is_of_want(error):
-                raise
+        except UnreadableYetError as error:
             log.warning("the metadata log cannot be read; it is tried again", why=str(error))
             self._is_short = True
             return True
@@ -120,10 +124,3 @@ class Commits:
         for _, committed in proposals:
             if not committed.done():
                 committed.set_exception(KafkaError(ErrorCode.NOT_CONTROLLER, message))
-
-
-def _is_of_want(error: KafkaError | OSError) -> bool:
-    """Whether it says nothing about the log: the process is short of something."""
-    if isinstance(error, OSError):
-        return is_passing(error)
-    return error.retriable and not isinstance(error, StorageFailure)

@@ -11,18 +11,22 @@ and the loop does everything else between two of them. Small batches make a delt
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Final
 
 import structlog
 
+from minikafka.broker.drivers.commits import UnreadableYetError
+from minikafka.broker.drivers.metadata_batches import CommittedBatch
 from minikafka.broker.drivers.metadata_log import MetadataLog
+from minikafka.errors import KafkaError
 from minikafka.metadata.delta import ImageBuilder, MetadataDelta, differences
 from minikafka.metadata.image import EMPTY_IMAGE, MetadataImage
 from minikafka.metadata.records import decode_record, encode_record
 from minikafka.metadata.snapshot import snapshot_records
 from minikafka.model import OffsetAndEpoch
 from minikafka.raft import Snapshot
+from minikafka.storage.errors import StorageFailure, is_passing
 
 log = structlog.get_logger(__name__)
 
@@ -78,8 +82,8 @@ class Metadata:
     def apply_portion(self) -> bool:
         """Go on applying; False when nothing is left to apply.
 
-        Raises DamagedMetadataLogError; another KafkaError or OSError while the log cannot be read: the next call tries
-        it again.
+        Raises DamagedMetadataLogError; UnreadableYetError while the log cannot be read: the next call tries it again.
+        Whatever a subscriber raises, the others have not heard of the delta, and never will.
         """
         steps, before = self._steps or self._apply(), self._applied_offset
         self._steps = None
@@ -95,7 +99,7 @@ class Metadata:
         """Whole batches, until they are a portion or all is applied."""
         builder, records = ImageBuilder(self.image), 0
         end = OffsetAndEpoch(self._applied_offset, self.image.epoch)
-        for batch in self._log.batches(self._applied_offset, self._high_watermark):
+        for batch in self._batches():
             for value in batch.values:
                 builder.replay(decode_record(value))
                 records += 1
@@ -107,6 +111,14 @@ class Metadata:
             delta = yield from builder.finish(end._replace(offset=end.offset - 1))
             self._applied_offset = end.offset
             self._publish(delta)
+
+    def _batches(self) -> Iterator[CommittedBatch]:
+        try:
+            yield from self._log.batches(self._applied_offset, self._high_watermark)
+        except (KafkaError, OSError) as error:
+            if not _is_of_want(error):
+                raise
+            raise UnreadableYetError(str(error)) from error
 
     def _replace(self, values: Sequence[bytes], snapshot_id: OffsetAndEpoch) -> Steps:
         builder = ImageBuilder(EMPTY_IMAGE)
@@ -161,3 +173,10 @@ class Metadata:
             if self._snapshot_offset == offset:  # or another was installed meanwhile
                 self._snapshot_offset = before
             raise
+
+
+def _is_of_want(error: KafkaError | OSError) -> bool:
+    """Whether it says nothing about the log: the process is short of something."""
+    if isinstance(error, OSError):
+        return is_passing(error)
+    return error.retriable and not isinstance(error, StorageFailure)

@@ -24,7 +24,7 @@ from minikafka.model import NO_NODE, TopicPartition
 from minikafka.replication import replica_effects as do
 from minikafka.replication.isr import IsrProposal
 from minikafka.replication.replica_facts import CommittedPartition
-from minikafka.storage.errors import Corruption, StorageFailure
+from minikafka.storage.errors import Corruption, PassingFailure, StorageFailure
 from minikafka.storage.log import Log
 from minikafka.storage.log_store import LogStore
 
@@ -135,9 +135,10 @@ class ReplicaDriver:
         log.error("replica damaged", partition=str(where), offset=corruption.offset, why=str(corruption))
 
     def check_lagging(self) -> None:
-        """Row R19, for all that lead here."""
+        """Row R19, for all that lead here; and marks of damage that could not be written or removed before."""
         now_ms = self._clock.monotonic_ms()
         for partition in self._replicas:
+            self._try_to_mark(partition, partition.log.write_due_mark)
             self.carry_out(partition, partition.replica.check_lagging(now_ms))
 
     # -- effects ----------------------------------------------------------------------------------------------------
@@ -209,9 +210,18 @@ class ReplicaDriver:
     def _mark_whole(self, partition: Partition) -> None:
         where = partition.topic_partition
         self._damage.pop(where, None)
+        if self._try_to_mark(partition, partition.log.refetched):
+            log.info("the log is whole again", partition=str(where))
+
+    def _try_to_mark(self, partition: Partition, act: Callable[[], None]) -> bool:
+        """Whether it was done. For want of something it is not, and is tried again."""
         try:
-            partition.log.refetched()
+            act()
         except StorageFailure as failure:
             self.on_storage_failed(partition, failure)
-            return
-        log.info("the log is whole again", partition=str(where))
+        except PassingFailure as shortage:
+            where = str(partition.topic_partition)
+            log.warning("mark of damage put off", partition=where, why=str(shortage))
+        else:
+            return True
+        return False

@@ -19,6 +19,7 @@ from storage_batches import append, read_all
 from minikafka.model import ZERO_TOPIC_ID, TopicPartition
 from minikafka.records.batch import iter_batches
 from minikafka.storage.config import LogConfig
+from minikafka.storage.damage import REFETCH_FILE, read_refetch_mark
 from minikafka.storage.disk import Disk
 from minikafka.storage.errors import PassingFailure, is_passing
 from minikafka.storage.log import Log
@@ -233,7 +234,31 @@ def damage(disk: Disk, store: LogStore) -> tuple[Act, Check]:
     return lambda: log.mark_damaged(log.segments[0], OSError(errno.EIO, "bad sector")), check
 
 
-ACTS: Final = [flush, roll, retention, checkpoints, create, remake, identify, give_up_a_claim, move, follow, damage]
+def mend(disk: Disk, store: LogStore) -> tuple[Act, Check]:
+    log = the_log(store)
+    log.mark_damaged(log.segments[0], OSError(errno.EIO, "bad sector"))
+
+    def check(store: LogStore) -> None:
+        assert the_log(store).corruption is None
+        assert not disk.exists(f"{log.directory}/{REFETCH_FILE}")
+
+    return log.refetched, check
+
+
+ACTS: Final = [
+    flush,
+    roll,
+    retention,
+    checkpoints,
+    create,
+    remake,
+    identify,
+    give_up_a_claim,
+    move,
+    follow,
+    damage,
+    mend,
+]
 
 
 @pytest.mark.parametrize("prepare", ACTS)
@@ -321,3 +346,19 @@ def test_a_shortage_at_a_stop_does_not_hide_that_the_disk_failed_another_log() -
     is_stopping = True
     store.close({}, broker_epoch=41)
     assert [directory.failure is None for directory in store.directories] == [False, True]
+
+
+def test_a_log_that_is_damaged_anew_while_it_is_marked_still_keeps_its_mark() -> None:
+    descriptors = Descriptors()
+    disk = SimulatedDisk().mount(before_read=descriptors)
+    log = the_log(filled(disk))
+    log.mark_damaged(log.segments[-1], OSError(errno.EIO, "bad sector"))
+    descriptors.left = 0
+    with pytest.raises(PassingFailure):
+        log.refetched()
+    descriptors.left = None
+    assert log.corruption is None
+    log.mark_damaged(log.segments[-1], OSError(errno.EIO, "bad sector"))
+    marked = read_refetch_mark(disk, log.directory)
+    assert marked is not None
+    assert marked.offset == log.segments[-1].base_offset

@@ -8,9 +8,10 @@ import pytest
 from broker_node import eventually, turns
 
 from minikafka.broker.drivers import commits as commits_module
-from minikafka.broker.drivers.commits import Commits
+from minikafka.broker.drivers.commits import Commits, UnreadableYetError
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import OffsetAndEpoch
+from minikafka.storage.errors import PassingFailure
 
 
 class Slow:
@@ -98,20 +99,30 @@ async def test_what_cannot_be_read_for_want_of_something_is_read_again(
     commits: Commits, state: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(commits_module, "PAUSE_S", 0.0)
-    state.error = OSError(errno.EMFILE, "too many open files")
+    state.error = UnreadableYetError("too many open files")
     commits.commit(3)
-    state.error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no descriptor; try again")
     await turns(10)
     state.error = None
     await eventually(lambda: state.applied_offset == 3, "the records")
 
 
-async def test_any_other_failure_is_not_survived(state: Slow) -> None:
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.EIO, "input/output error"),
+        OSError(errno.EMFILE, "too many open files"),
+        PassingFailure("could not unmark the log of orders-0: too many open files"),
+    ],
+    ids=["disk", "descriptors", "subscriber"],
+)
+async def test_any_other_failure_is_not_survived(state: Slow, error: Exception) -> None:
     commits = Commits(state)
     commits.install([], OffsetAndEpoch(7, 1))
-    state.error = OSError(errno.EIO, "input/output error")
-    with pytest.raises(OSError, match="input/output"):
+    state.error = error
+    with pytest.raises(type(error)):
         await commits.run()
+    with pytest.raises(type(error)):
+        Commits(state).commit(8)
 
 
 async def test_a_lost_leadership_leaves_proposals_unknown(commits: Commits) -> None:

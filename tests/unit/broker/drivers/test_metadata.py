@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,16 @@ from broker_client import NOW_MS
 from broker_node import HastyDisk, in_time, turns
 
 from minikafka.broker.drivers import metadata as metadata_module
+from minikafka.broker.drivers.commits import UnreadableYetError
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.drivers.metadata_log import MetadataLog
+from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.delta import MetadataDelta
 from minikafka.metadata.records import PartitionRecord, Record, TopicRecord, encode_record
 from minikafka.model import CLUSTER_METADATA_TOPIC, OffsetAndEpoch, TopicPartition
 from minikafka.raft import effects as do
 from minikafka.storage.config import NEVER, UNLIMITED, LogConfig
+from minikafka.storage.errors import PassingFailure
 from minikafka.storage.log import Log
 
 
@@ -251,3 +255,37 @@ async def test_no_snapshot_is_taken_while_another_is_being_loaded(
     quorum.metadata.install([encode_record(record) for record in topics(100, 60)], OffsetAndEpoch(90, 3))
     assert quorum.metadata.apply_portion()
     assert await quorum.metadata.maybe_snapshot(90) is None
+
+
+@pytest.mark.parametrize(
+    "shortage",
+    [OSError(errno.EMFILE, "too many open files"), KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no descriptor")],
+    ids=["disk", "log"],
+)
+async def test_a_log_that_cannot_be_read_for_want_of_something_is_read_again(
+    quorum: Quorum, monkeypatch: pytest.MonkeyPatch, shortage: Exception
+) -> None:
+    end = quorum.append(*topic("a"))
+    quorum.metadata.commit(end)
+    with monkeypatch.context() as patch:
+        patch.setattr(quorum.files, "read", raising(shortage))
+        with pytest.raises(UnreadableYetError):
+            quorum.metadata.apply_portion()
+    assert not quorum.metadata.apply_portion()
+    assert (quorum.topics, len(quorum.deltas)) == (["a"], 1)
+
+
+async def test_what_a_subscriber_is_short_of_is_not_taken_for_an_unreadable_log(quorum: Quorum) -> None:
+    """The others did not hear of the delta: to go on would leave them behind for good."""
+    shortage = PassingFailure("could not unmark the log of a-0: too many open files")
+    quorum.metadata.subscribe(raising(shortage))
+    quorum.metadata.commit(quorum.append(*topic("a")))
+    with pytest.raises(PassingFailure):
+        quorum.metadata.apply_portion()
+
+
+def raising(error: Exception) -> Any:
+    def refuse(*_arguments: object) -> None:
+        raise error
+
+    return refuse

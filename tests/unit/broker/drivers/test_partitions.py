@@ -13,6 +13,7 @@ import pytest
 from broker_client import Client, values_in
 from broker_node import Cluster, FailingDisk, create_topic, eventually, in_time, led, make_node
 
+import minikafka.storage.log as log_module
 from minikafka.broker.drivers.due import AT_ONCE, OPENED_AT_ONCE
 from minikafka.broker.drivers.partitions import PartitionRoles
 from minikafka.broker.drivers.strays import Strays
@@ -28,6 +29,7 @@ from minikafka.metadata.delta import MetadataDelta, apply_records
 from minikafka.metadata.image import EMPTY_IMAGE, MetadataImage
 from minikafka.metadata.records import PartitionChangeRecord
 from minikafka.model import OffsetAndEpoch, TopicPartition
+from minikafka.storage.damage import REFETCH_FILE
 
 Dial = Callable[..., Awaitable[Client]]
 StartNode = Callable[..., Awaitable[Node]]
@@ -229,6 +231,39 @@ async def test_damage_is_fetched_again_and_forgotten(cluster: Cluster, dial: Dia
     await eventually(lambda: partition.log.corruption is None, "the damage to be forgotten")
     whole = (cluster._directory / "node-1" / "orders-0" / "00000000000000000000.log").read_bytes()
     assert b"".join(each.read_bytes() for each in sorted(directory.glob("*.log"))) == whole
+
+
+async def test_a_mark_that_cannot_be_removed_for_want_of_something_is_removed_later(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever else hears of metadata hears of all of it meanwhile."""
+    await cluster.start()
+    await cluster.ready()
+    await create_topic(cluster.controller, "orders", replicas=[[1, 2, 3]])
+    node = cluster.nodes[1]
+    await eventually(lambda: _leads(node), "the leader")
+    heard: list[int] = []
+    node.metadata.subscribe(lambda delta: heard.append(delta.after.offset))
+    refused: list[str] = []
+
+    def refuse(_disk: object, directory: str) -> None:
+        refused.append(directory)
+        raise OSError(errno.EMFILE, "too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(log_module, "remove_refetch_mark", refuse)
+        partition = node.replicas.get(ORDERS)
+        assert partition is not None
+        partition.log.mark_damaged(partition.log.segments[0], OSError(errno.EIO, "input/output error"))
+        await eventually(lambda: refused, "it to be whole")
+        mark = Path(refused[0]) / REFETCH_FILE
+        assert partition.log.corruption is None, "it counts"
+        assert mark.exists(), "but a start would fetch it again"
+        assert node.failure is None
+    await eventually(lambda: not mark.exists(), "the mark to be removed")
+    assert partition.log.corruption is None
+    await eventually(lambda: set(node.image.partition(ORDERS).isr) == {1, 2, 3}, "everybody in the ISR")
+    assert heard[-1] == node.image.offset
 
 
 class Gate:
