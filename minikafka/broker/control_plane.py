@@ -106,6 +106,8 @@ def _open_metadata_log(ports: Ports, store: LogStore) -> MetadataLog:
         failures = [directory.failure for directory in store.directories if directory.failure is not None]
         if failures:
             raise StorageFailure(f"the metadata log may be in a log directory that is offline: {failures[0].message}")
+        if _is_alone(ports):
+            _refuse_unusable(store)
         store.set_unusable_aside(METADATA_PARTITION)
         if store.has_registered or METADATA_PARTITION in store.missing():
             mark_missing(ports.disk, first.directory_of(METADATA_PARTITION))
@@ -116,8 +118,24 @@ def _open_metadata_log(ports: Ports, store: LogStore) -> MetadataLog:
     return MetadataLog(log.directory, log, ports.disk, threads.metadata, threads.upkeep, ports.clock.wall_ms)
 
 
+def _refuse_unusable(store: LogStore) -> None:
+    """StorageFailure where the only voter's log is there and cannot be opened. It stays in place."""
+    why = store.unusable().get(METADATA_PARTITION)
+    if why is not None:
+        raise StorageFailure(
+            f"the metadata log of the only voter cannot be opened, and no other voter can repair it: {why}. It was "
+            "left as it is: mend the disk, copy the log directory to another one, or restore it from a backup, then "
+            "start this node again",
+            remedy="",
+        )
+
+
+def _is_alone(ports: Ports) -> bool:
+    return set(ports.config.voters) == {ports.config.node_id}
+
+
 def _raft_node(ports: Ports, metadata_log: MetadataLog, *, has_registered: bool) -> RaftNode:
-    is_alone = set(ports.config.voters) == {ports.config.node_id}
+    is_alone = _is_alone(ports)
     is_voter = ports.config.node_id in ports.config.voters
     summary, election, must_repair = metadata_log.recover(
         is_alone=is_alone, is_voter=is_voter, has_registered=has_registered

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -13,6 +14,8 @@ from broker_node import (
     SECRET,
     Cluster,
     FailingDisk,
+    HastyDisk,
+    HastyFile,
     create_topic,
     eventually,
     listener_of,
@@ -25,7 +28,9 @@ from minikafka.broker import node as node_module
 from minikafka.broker.drivers import metadata as metadata_module
 from minikafka.broker.node import MetaError, Node
 from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import CLUSTER_METADATA_TOPIC
 from minikafka.net import listener
+from minikafka.storage.disk import File
 from minikafka.storage.errors import StorageFailure
 from minikafka.wire.messages.metadata import MetadataRequest
 
@@ -288,3 +293,40 @@ async def test_a_metadata_log_that_is_missing_is_not_made_anew_as_if_nothing_had
     of_several = make_node(tmp_path / "data", controller_quorum_voters=voters, cluster_secret=SECRET.decode())
     assert of_several.control_plane.raft.machine.vote_disabled
     await of_several.stop()
+
+
+class BadSector(HastyFile):
+    """Nothing of it can be read."""
+
+    def pread(self, size: int, position: int) -> bytes:
+        raise OSError(errno.EIO, "as at a bad sector")
+
+
+class BadMetadataDisk(HastyDisk):
+    """The metadata log's segments cannot be read."""
+
+    def open_read(self, path: str) -> File:
+        return BadSector(os.open(path, os.O_RDONLY)) if self._is_bad(path) else super().open_read(path)
+
+    def open_append(self, path: str) -> File:
+        return BadSector(os.open(path, os.O_RDWR)) if self._is_bad(path) else super().open_append(path)
+
+    def _is_bad(self, path: str) -> bool:
+        return CLUSTER_METADATA_TOPIC in path and path.endswith(".log") and os.path.exists(path)
+
+
+@pytest.mark.spec("P5")
+async def test_a_metadata_log_of_an_only_voter_that_cannot_be_opened_stays_in_place(
+    start_node: StartNode, tmp_path: Path
+) -> None:
+    """It was renamed as a stray before the node refused to start, and the next start knew of a missing log only."""
+    node = await start_node()
+    await create_topic(node, "orders")
+    node._on_fatal(RuntimeError("killed by the test"))
+    await node.stop()
+    for _start in range(2):
+        with pytest.raises(StorageFailure, match=r"cannot be opened, and no other voter.*bad sector.*left as"):
+            make_node(tmp_path / "data", disk=BadMetadataDisk())
+        assert [path.name for path in (tmp_path / "data").glob("__cluster_metadata*")] == ["__cluster_metadata-0"]
+    node = await start_node()
+    assert node.image.topic("orders"), "the sector can be read again"
