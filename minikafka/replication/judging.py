@@ -34,13 +34,12 @@ class Verdict(NamedTuple):
 
 
 _NOTHING = Verdict(Finding.NOTHING)
-_UNKNOWN = Verdict(Finding.UNKNOWN)
 
 
 class Judge:
     """See the module. One for each local replica."""
 
-    __slots__ = ("_condition", "_local_id", "_lost_up_to", "_short_since_ms", "_surroundings")
+    __slots__ = ("_condition", "_local_id", "_lost_up_to", "_short_since_ms", "_surroundings", "_waited_in")
 
     def __init__(self, local_id: int, condition: ReplicaCondition, surroundings: Surroundings) -> None:
         self._local_id = local_id
@@ -48,6 +47,7 @@ class Judge:
         self._surroundings = surroundings
         self._lost_up_to = 0  # the loss of what lies below was said
         self._short_since_ms: int | None = None  # the leader's log began behind the local one
+        self._waited_in = NO_EPOCH  # the leader epoch in which it was said that a follower waits
 
     def on_new_leader(self) -> None:
         """Another leader, or a new epoch: what the former one had says nothing any more."""
@@ -83,8 +83,8 @@ class Judge:
             return self._damaged(end, do.Saying.LEADER_FALLS_SHORT, high_watermark)
         if committed.is_void(replica_id, last_fetched_epoch) or high_watermark <= self._lost_up_to:
             return _NOTHING
-        if self.refuses(leader, replica_id, last_fetched_epoch, committed):
-            return _UNKNOWN
+        if unheard := leader.unheard(committed.complete - {self._local_id}):
+            return self._waits(leader.leader_epoch, end, high_watermark, unheard)
         self._lost_up_to = high_watermark
         return Verdict(Finding.NOTHING, (do.Say(do.Saying.LOSS_BY_LEADING, end, high_watermark),))
 
@@ -98,8 +98,9 @@ class Judge:
         """
         if replica_id in committed.complete:
             return True
-        others = committed.complete - {self._local_id}
-        return not committed.is_void(replica_id, last_fetched_epoch) and not leader.has_heard(others)
+        if committed.is_void(replica_id, last_fetched_epoch):
+            return False
+        return bool(leader.unheard(committed.complete - {self._local_id}))
 
     def of_cut(self, offset: int, high_watermark: int, latest_epoch: int, committed: CommittedPartition) -> Verdict:
         """A follower's log, which ends in ``latest_epoch``, leaves the leader's at ``offset``.
@@ -128,8 +129,15 @@ class Judge:
         since_ms = now_ms if since_ms is None else since_ms
         if now_ms - since_ms < patience_ms and not self._surroundings.knows_metadata_of(since_ms):
             self._short_since_ms = since_ms
-            return _UNKNOWN
+            return Verdict(Finding.UNKNOWN)
         return self._damaged(end, do.Saying.FOLLOWER_FALLS_SHORT, leader_start)
+
+    def _waits(self, leader_epoch: int, end: int, high_watermark: int, unheard: tuple[int, ...]) -> Verdict:
+        """Once in a leader epoch it is said for whom: one that is gone for good is waited for until somebody acts."""
+        if leader_epoch == self._waited_in:
+            return Verdict(Finding.UNKNOWN)
+        self._waited_in = leader_epoch
+        return Verdict(Finding.UNKNOWN, (do.Say(do.Saying.FOLLOWER_WAITS, end, high_watermark, unheard),))
 
     def _damaged(self, offset: int, what: do.Saying, expected: int) -> Verdict:
         self._condition.on_damage(offset)

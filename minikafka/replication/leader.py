@@ -200,9 +200,12 @@ class LeaderState:
         self.high_watermark = high_watermark
         return True
 
-    def has_heard(self, replica_ids: Iterable[int]) -> bool:
-        """Each of those replicas has fetched in this epoch."""
-        return all(self._progress[each].log_end_offset != NO_OFFSET for each in replica_ids if each in self._progress)
+    def unheard(self, replica_ids: Iterable[int]) -> tuple[int, ...]:
+        """Those of them, in order, that are replicas and have not fetched in this epoch."""
+        progress = self._progress
+        return tuple(
+            each for each in sorted(replica_ids) if each in progress and progress[each].log_end_offset == NO_OFFSET
+        )
 
     def check_enough_in_sync(self) -> None:
         """Before an acks=all append: KafkaError(NOT_ENOUGH_REPLICAS) when the ISR is too small (row R23)."""

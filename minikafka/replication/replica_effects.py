@@ -125,16 +125,21 @@ class Saying(Enum):
     LEADER_FALLS_SHORT = (
         "the log ended below the high watermark of a complete replica when this node began to lead: its tail is missing"
     )
+    FOLLOWER_WAITS = "a replica knows more as committed than this leader has: it waits for complete replicas"
     EPOCHS_BEYOND_METADATA = "the log has later leader epochs than the cluster's metadata: damage from there on"
 
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """Put it into the node's log, with two numbers: where (an offset, or an epoch), and what it should have been."""
+    """Put it into the node's log, with two numbers: where (an offset, or an epoch), and what it should have been.
+
+    ``unheard``: replicas that are waited for.
+    """
 
     what: Saying
     at: int
     expected: int
+    unheard: tuple[int, ...] = ()
 
 
 ReplicaEffect: TypeAlias = (

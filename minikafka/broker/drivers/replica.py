@@ -182,6 +182,8 @@ class ReplicaDriver:
                     self._losses.note(where, f"{what.value}; to offset {at}, high watermark {expected}")
                 case do.Say(do.Saying.LOSS_BY_DAMAGE | do.Saying.LOSS_BY_LEADING as what, at, expected):
                     self._losses.note(where, f"{what.value}; from offset {at} on, high watermark {expected}")
+                case do.Say(do.Saying.FOLLOWER_WAITS as what, at, expected, unheard):
+                    log.warning(what.value, partition=str(where), at=at, expected=expected, unheard=[*unheard])
                 case do.Say(what, at, expected):
                     log.error(what.value, partition=str(where), at=at, expected=expected)
 

@@ -8,6 +8,7 @@ from planted.registry import Suite
 from minikafka.replication import replica_effects as do
 from minikafka.replication.epochs import truncation_offset
 from minikafka.replication.fetcher import ReplicaFetcher
+from minikafka.replication.judging import Judge
 from minikafka.replication.leader import LeaderState
 from minikafka.replication.local_replica import LocalReplica
 
@@ -25,6 +26,12 @@ def a_follower_believes_its_leader(self, offset, _now_ms):
 def a_leader_believes_its_own_log(_self, _high_watermark, _last_fetched_epoch):
     """One that lost its tail has the whole ISR cut to it, as it once had."""
     return False
+
+
+@SUITE.replaces(Judge, "refuses", seed=224)
+def who_knows_more_waits_for_ever(_judge, _leader, replica_id, last_fetched_epoch, committed):
+    """A follower out of the ISR is kept waiting when all who are complete were heard long since."""
+    return replica_id in committed.complete or not committed.is_void(replica_id, last_fetched_epoch)
 
 
 @SUITE.replaces(ReplicaFetcher, "_cut_to_common", seed=181)

@@ -249,7 +249,8 @@ class Scenario:
         return [" ".join([type(effect).__name__, *map(self.field, self.values_of(effect))]) for effect in effects]
 
     def values_of(self, effect):
-        return [(field.name, getattr(effect, field.name)) for field in fields(effect)]
+        named = [(field.name, getattr(effect, field.name)) for field in fields(effect)]
+        return [(name, value) for name, value in named if (name, value) != ("unheard", ())]
 
     def field(self, named):
         name, value = named
@@ -260,6 +261,8 @@ class Scenario:
                 return value.name
             case "directory_id", _:
                 return DIRECTORY_OF[value]
+            case "unheard", _:
+                return "unheard=" + ",".join(NAME_OF[node_id] for node_id in value)
             case (("leader_id" | "replica_id"), _):
                 return f"{name}={NAME_OF[value]}"
         return f"{name}={value}"

@@ -39,6 +39,7 @@ def test_schedules_reach_what_they_are_for():
         "says: the leader's log differs below the high watermark",
         "says: the log ended below the high watermark of a complete replica",
         "says: leading with less than a returning replica knows as committed",
+        "says: a replica knows more as committed than this leader has: it waits for complete replicas",
         "is whole again",
     )
     for event in events:

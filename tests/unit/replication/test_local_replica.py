@@ -403,8 +403,10 @@ def test_a_follower_that_knows_more_waits_until_every_complete_replica_was_heard
     """The one that was not heard may have what is missing, and would count no more once the other is in sync."""
     rig = Rig()
     rig.told(isr=(ME, THIRD) if place == "isr" else (ME,), elr=() if place == "isr" else (THIRD,))
-    assert rig.replica.on_follower_ahead(OTHER, 8, 1, 0) == [], "no loss is said"
+    waits = do.Say(do.Saying.FOLLOWER_WAITS, 5, 8, unheard=(THIRD,))
+    assert rig.replica.on_follower_ahead(OTHER, 8, 1, 0) == [waits], "no loss is said"
     assert rig.replica.refuses_ahead(OTHER, 1)
+    assert rig.replica.on_follower_ahead(OTHER, 8, 1, 0) == [], "that was said"
     rig.replica.on_follower_fetch(THIRD, 1, 5, 0, 0)
     assert not rig.replica.refuses_ahead(OTHER, 1), "it knows of no more than the leader has"
     assert rig.replica.on_follower_ahead(OTHER, 8, 1, 0) == [do.Say(do.Saying.LOSS_BY_LEADING, 5, 8)]

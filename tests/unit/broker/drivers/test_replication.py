@@ -607,6 +607,16 @@ async def test_a_leader_that_lost_its_tail_has_nobody_cut_to_it(cluster: Cluster
     assert values(short) == values(followers[0]) == values(followers[1]) == [b"a", b"b"]
 
 
+@pytest.mark.spec("R26")
+async def test_whom_a_follower_waits_for_is_said(cluster: Cluster) -> None:
+    leader = await started(cluster, 1, 2)
+    with capture_logs() as said:
+        waits = replica_effects.Say(replica_effects.Saying.FOLLOWER_WAITS, 5, 8, (3,))
+        leader.data_plane.driver.carry_out(led(leader, ORDERS), [waits])
+    (line,) = [line for line in said if line["event"] == replica_effects.Saying.FOLLOWER_WAITS.value]
+    assert (line["log_level"], line["unheard"], line["partition"]) == ("warning", [3], str(ORDERS))
+
+
 def events(said: list[MutableMapping[str, Any]], *levels: str) -> list[str]:
     return [line["event"] for line in said if not levels or line["log_level"] in levels]
 

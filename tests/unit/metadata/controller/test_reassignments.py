@@ -143,6 +143,32 @@ def test_as_many_replicas_as_the_minimum_keep_the_records(five: Any, target: tup
     assert set(five.partition().isr) == {1, 2}
 
 
+@pytest.fixture
+def short(five: Any) -> Any:
+    """Broker 3 is dead for good, and in the ELR; 2 left the ISR before, and cannot come back (row R26)."""
+    five.alter("t", min_insync_replicas="2")
+    five.fence(2)
+    five.fence(3)
+    five.heartbeat(2)
+    assert (five.partition().isr, five.partition().elr) == ((1,), (3,))
+    return five
+
+
+@pytest.mark.spec("R26")
+def test_another_broker_in_the_place_of_a_dead_one_ends_the_wait_for_it(short: Any) -> None:
+    assert short.reassign((1, 2)).error is ErrorCode.NONE
+    assert short.partition().elr == (3,), "it is let go only when 2 is in sync, and 2 waits for it"
+    assert short.reassign((1, 2, 4)).error is ErrorCode.NONE
+    assert short.propose((1, 4)).error is ErrorCode.NONE
+    assert (set(short.partition().isr), short.partition().elr) == ({1, 4}, ())
+
+
+@pytest.mark.spec("R26")
+def test_a_lower_minimum_ends_the_wait_for_a_dead_broker(short: Any) -> None:
+    short.alter("t", min_insync_replicas="1")
+    assert (short.partition().isr, short.partition().elr) == ((1,), ())
+
+
 @pytest.mark.spec("A3")
 def test_fewer_replicas_and_another_order_need_nobody_to_catch_up(five: Any) -> None:
     five.reassign((3, 2, 1))
