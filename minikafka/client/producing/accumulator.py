@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from minikafka.client.producing.sequences import Sequences, Stamp
-from minikafka.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, Compression, TopicPartition
+from minikafka.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, ZERO_TOPIC_ID, Compression, TopicPartition
 from minikafka.records.batch import parse_header, write_header
 from minikafka.records.build import BatchBuilder, upper_bound_size
 from minikafka.records.record import Header
@@ -43,6 +43,7 @@ class Batch(Generic[Token]):
         "stamp",
         "timestamps",
         "tokens",
+        "topic_id",
         "where",
     )
 
@@ -56,6 +57,7 @@ class Batch(Generic[Token]):
         self.timestamps: list[int] = []
         self.stamp: Stamp | None = None
         self.attempts = 0
+        self.topic_id = ZERO_TOPIC_ID  # of the topic that it was sent to first
         self.buffered_bytes = 0  # what it counts for in the buffer, before compression
         self.not_before_ms = 0
         self.failure = ""  # of the last attempt, in words

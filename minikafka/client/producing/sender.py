@@ -190,6 +190,9 @@ class Sender:
     # -- one request ------------------------------------------------------------------------------------------------
 
     async def _send(self, leader: int, batches: list[Batch[Delivery]]) -> None:
+        batches = [batch for batch in batches if self._is_of_same_topic(batch)]
+        if not batches:
+            return
         cluster = self._connections.cluster
         leader_epochs = {batch.where: cluster.leader_epoch_of(batch.where) for batch in batches}
         try:
@@ -204,6 +207,20 @@ class Sender:
             self._settle(batch, answers.get(batch.where, missing), leader_epochs[batch.where])
         self._work.set()
         self._on_progress()
+
+    def _is_of_same_topic(self, batch: Batch[Delivery]) -> bool:
+        """False, and the batch has failed, when the topic it was sent to first is deleted, and another has its name."""
+        topic_id = self._connections.cluster.topic_id_of(batch.where.topic)
+        if batch.topic_id == ZERO_TOPIC_ID:
+            batch.topic_id = topic_id
+        elif topic_id not in (batch.topic_id, ZERO_TOPIC_ID):
+            message = f"topic {batch.where.topic!r} was deleted and created anew; {batch.failure or 'nothing was sent'}"
+            self._accumulator.give_up(batch)
+            _fail(batch, KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, message))
+            self._work.set()
+            self._on_progress()
+            return False
+        return True
 
     async def _exchange(
         self, leader: int, batches: list[Batch[Delivery]]

@@ -341,8 +341,9 @@ class ScriptedCluster:
             for topic in answer.responses:
                 topic.topic_id = self.topic_ids.get(topic.topic, topic.topic_id)
         if isinstance(answer, ProduceResponse):
+            asked = {topic.name: topic.topic_id for topic in request.topic_data}
             for written in answer.responses:
-                written.topic_id = self.topic_ids.get(written.name, written.topic_id)
+                written.topic_id = asked.get(written.name, written.topic_id)
         return encode_response(key, version, header.correlation_id, encode(answer, version))
 
     def _name_topics(self, request: FetchRequest | ProduceRequest) -> None:

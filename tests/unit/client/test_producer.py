@@ -28,7 +28,7 @@ from minikafka.records.record import Record
 from minikafka.wire.api import ApiKey
 from minikafka.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from minikafka.wire.messages.metadata import MetadataRequest
-from minikafka.wire.messages.produce import ProduceRequest
+from minikafka.wire.messages.produce import ProduceRequest, ProduceResponse
 
 
 def batches(cluster: ScriptedCluster, index: int | None = None) -> list[BatchHeader]:
@@ -489,6 +489,24 @@ async def test_a_partition_that_was_added_is_found(cluster: ScriptedCluster) -> 
         await producer.send_and_wait("t", b"a", partition=0)
         cluster.partitions[TopicPartition("t", 2)] = ScriptedPartition(leader=1)
         assert (await producer.send_and_wait("t", b"a", partition=2)).partition == 2
+
+
+async def test_what_was_sent_to_a_topic_is_not_sent_to_the_next_one_of_its_name(cluster: ScriptedCluster) -> None:
+    old_id = cluster.topic_ids["t"]
+
+    def refuse(node_id: int, request: ProduceRequest) -> ProduceResponse | None:
+        if request.topic_data[0].topic_id != old_id:
+            return None
+        if cluster.topic_ids["t"] == old_id:
+            cluster.create_topic("t", leaders=[1, 2])
+        return produce_answer(request, ErrorCode.UNKNOWN_TOPIC_ID)
+
+    cluster.on(ApiKey.PRODUCE, refuse)
+    async with Producer(cluster.servers) as producer:
+        with pytest.raises(KafkaError, match="deleted and created anew") as refused:
+            await producer.send_and_wait("t", b"old", partition=0)
+        assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_ID
+        assert (await producer.send_and_wait("t", b"new", partition=0)).offset == 0
 
 
 async def test_a_topic_that_does_not_exist(cluster: ScriptedCluster) -> None:
