@@ -142,6 +142,6 @@ async def test_a_topic_that_is_given_up_while_it_is_synced_must_be_synced_anew(
 
     with monkeypatch.context() as patch:
         patch.setattr(synced_topics._jobs, "sync", sync)
-        patch.setattr(synced_topics, "_changed", asyncio.Event())  # the task of the node waits meanwhile
+        patch.setattr(synced_topics, "_wait_all_told", asyncio.Event().wait)  # the task of the node waits from there on
         assert await synced_topics._synced(frozenset({log.topic_id})) == frozenset()
     assert len(synced) == 2
