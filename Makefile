@@ -30,8 +30,8 @@ test: $(DEV) $(CLASSES)  ## run every test, three at a time (ARGS='-k fetch' nar
 hostile: $(DEV)  ## attack a node with a million changed frames at its decoders and 50,000 through sockets
 	@HOSTILE_DECODED=$(or $(DECODED),1000000) HOSTILE_SENT=$(or $(SENT),50000) $(BIN)/pytest tests/hostile $(ARGS)
 
-planted: $(DEV)  ## plant bugs one by one, show which suite catches each and how soon (SUITE='raft groups' narrows it)
-	@$(BIN)/python tests/planted $(SUITE)
+planted: $(DEV)  ## plant bugs one by one, show which suite catches each and how soon (SUITE='raft groups' narrows it, PIN=1 finds quick seeds)
+	@$(if $(PIN),PIN=$(PIN) )$(BIN)/python tests/planted $(SUITE)
 
 schedules: $(DEV)  ## sweep N random schedules of the pure protocol machines from SEED on (N=1 prints the one)
 	@SEED=$(or $(SEED),0) $(BIN)/python tests/planted/schedules.py $(or $(N),10000) $(SUITE)

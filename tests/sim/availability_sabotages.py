@@ -26,25 +26,25 @@ SUITE = Suite(
 )
 
 
-@SUITE.plants(seed=11)
+@SUITE.plants()
 def a_name_that_is_not_resolved_for_a_moment_is_a_node_that_is_gone(patch: Any) -> None:
     """A resolver that fails (EAI_AGAIN) lets a new controller fence everybody."""
     patch.setattr(probe, "NO_SUCH_NAME", probe.NO_SUCH_NAME | {socket.EAI_AGAIN})
 
 
-@SUITE.plants(seed=1)
+@SUITE.plants()
 def upkeep_holds_the_loop_up(patch: Any) -> None:
     """Checkpoints and whatever else is upkeep are written on the loop: heartbeats and fetches wait for slow disks."""
     patch.setattr(Threads, "upkeep", _on_the_loop)
 
 
-@SUITE.plants(seed=2)
+@SUITE.plants()
 def the_metadata_log_holds_the_loop_up(patch: Any) -> None:
     """Votes and the metadata log are synced on the loop."""
     patch.setattr(Threads, "metadata", _on_the_loop)
 
 
-@SUITE.plants(seed=2)
+@SUITE.plants()
 def elections_do_not_wait_for_the_vote(patch: Any) -> None:
     """The clock of an election runs while the vote is written: on a slow disk none ever ends."""
     begin = Candidate.__init__

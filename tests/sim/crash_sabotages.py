@@ -63,7 +63,7 @@ def the_recovery_point_moves_before_the_data_is_synced(job: FlushJob) -> None:
     job.is_done = True
 
 
-@SUITE.replaces(Segment, "truncate", seed=18)
+@SUITE.replaces(Segment, "truncate")
 def a_truncation_is_not_synced(segment: Segment, position: int, end_offset: int) -> None:
     """Records are appended where a power cut may bring back the old ones."""
     assert segment._file is not None
@@ -79,7 +79,7 @@ def a_truncation_is_not_synced(segment: Segment, position: int, end_offset: int)
 _prepare_flush = Flusher.prepare_flush
 
 
-@SUITE.replaces(Flusher, "prepare_flush", seed=49)
+@SUITE.replaces(Flusher, "prepare_flush")
 def the_name_of_a_segment_counts_as_synced_when_a_flush_begins(flusher: Flusher) -> FlushJob:
     """A flush that began later, and ends sooner, vouches for a segment whose name is not durable."""
     job = _prepare_flush(flusher)
@@ -87,7 +87,7 @@ def the_name_of_a_segment_counts_as_synced_when_a_flush_begins(flusher: Flusher)
     return job
 
 
-@SUITE.replaces(DirectoryCheckpoints, "prepare_cut", seed=18)
+@SUITE.replaces(DirectoryCheckpoints, "prepare_cut")
 def a_cut_does_not_lower_the_recorded_high_watermark(
     checkpoints: DirectoryCheckpoints, where: Any, floor: int
 ) -> Callable[[], None]:
@@ -97,12 +97,12 @@ def a_cut_does_not_lower_the_recorded_high_watermark(
     return checkpoints._store
 
 
-@SUITE.replaces(LogDir, "_settle", seed=4)
+@SUITE.replaces(LogDir, "_settle")
 def what_a_killed_process_left_is_not_synced(directory: LogDir) -> None:
     """A start builds on what it sees, which a power cut may still take back."""
 
 
-@SUITE.replaces(Log, "lower_recorded", seed=66)
+@SUITE.replaces(Log, "lower_recorded")
 def the_bounds_do_not_fall_before_a_cut(log: Log, *_bounds: int) -> Callable[[], None]:
     """After a crash, what was cut off still passes for durable."""
     return lambda: None
@@ -118,12 +118,12 @@ def recovery_trusts_the_files(loader: _Loader) -> None:
     loader._activate_believed()
 
 
-@SUITE.replaces(log_dir, "remove_clean_shutdown", seed=22)
+@SUITE.replaces(log_dir, "remove_clean_shutdown")
 def the_mark_of_an_orderly_stop_stays(disk: Any, directory: str) -> None:
     """A crash after a later start is taken for an orderly stop."""
 
 
-@SUITE.replaces(DirectoryCheckpoints, "prepare_forget", seed=103)
+@SUITE.replaces(DirectoryCheckpoints, "prepare_forget")
 def a_topic_inherits_the_checkpoints_of_its_name(
     checkpoints: DirectoryCheckpoints, where: Any, logs: Any
 ) -> Callable[[], None]:
@@ -131,13 +131,13 @@ def a_topic_inherits_the_checkpoints_of_its_name(
     return lambda: None
 
 
-@SUITE.replaces(LeaderEpochCache, "prepare_store", seed=88)
+@SUITE.replaces(LeaderEpochCache, "prepare_store")
 def epochs_are_not_stored(epochs: LeaderEpochCache, disk: Any, directory: str) -> Callable[[], None]:
     """Leader epochs below the recovery point are forgotten by a restart."""
     return lambda: None
 
 
-@SUITE.replaces(snapshots, "decode_snapshot", seed=1)
+@SUITE.replaces(snapshots, "decode_snapshot")
 def a_torn_producer_snapshot_is_believed(data: bytes) -> ProducerState:
     """Of a snapshot whose checksum is wrong, what can be read is taken."""
     state = ProducerState()
@@ -150,7 +150,7 @@ def a_torn_producer_snapshot_is_believed(data: bytes) -> ProducerState:
 _check_gap = _Loader._check_gap
 
 
-@SUITE.replaces(_Loader, "_check_gap", seed=88)
+@SUITE.replaces(_Loader, "_check_gap")
 def any_gap_of_a_compacted_log_is_the_cleaners(loader: _Loader, at: int) -> Any:
     """The lost end of a segment is not noticed where segments may have gaps."""
     if not loader.config.is_compacted:
@@ -164,13 +164,13 @@ def any_gap_of_a_compacted_log_is_the_cleaners(loader: _Loader, at: int) -> Any:
 _publish = CompactionJob.publish
 
 
-@SUITE.replaces(CompactionJob, "publish", seed=40)
+@SUITE.replaces(CompactionJob, "publish")
 def old_segments_go_before_the_new_ones_have_their_names(job: CompactionJob) -> None:
     """A crash in the middle of a swap leaves neither."""
     job.store_bounds()
 
 
-@SUITE.replaces(CompactionJob, "publish", seed=40)
+@SUITE.replaces(CompactionJob, "publish")
 def recovery_looks_at_what_was_compacted(job: CompactionJob) -> None:
     """The recovery point on disk is below the new segments, whose gaps recovery takes for losses."""
     job.store_bounds = lambda: None
@@ -180,7 +180,7 @@ def recovery_looks_at_what_was_compacted(job: CompactionJob) -> None:
 # The list of segments
 
 
-@SUITE.replaces(SegmentList, "take_off", seed=2)
+@SUITE.replaces(SegmentList, "take_off")
 def segments_go_while_they_are_listed(segment_list: SegmentList, bases: Any, shrinking: Any = ()) -> Removal:
     """What retention, a cut or the cleaner took looks lost after a crash."""
     return Removal(frozenset(), frozenset(), lambda: None)
@@ -189,7 +189,7 @@ def segments_go_while_they_are_listed(segment_list: SegmentList, bases: Any, shr
 _take_off = SegmentList.take_off
 
 
-@SUITE.replaces(SegmentList, "take_off", seed=85)
+@SUITE.replaces(SegmentList, "take_off")
 def a_first_segment_goes_before_there_is_a_list(segment_list: SegmentList, bases: Any, shrinking: Any = ()) -> Removal:
     """What retention took of a log that had one segment looks lost after a crash: its epochs begin lower."""
     if segment_list._noted is not None:
@@ -200,13 +200,13 @@ def a_first_segment_goes_before_there_is_a_list(segment_list: SegmentList, bases
     return removal
 
 
-@SUITE.replaces(SegmentList, "take_off", seed=11)
+@SUITE.replaces(SegmentList, "take_off")
 def segments_shrink_while_their_size_is_listed(segment_list: SegmentList, bases: Any, shrinking: Any = ()) -> Removal:
     """What a cut or the cleaner left of a segment looks damaged after a crash."""
     return _take_off(segment_list, bases)
 
 
-@SUITE.replaces(SegmentList, "_rows", seed=6)
+@SUITE.replaces(SegmentList, "_rows")
 def a_flush_lists_again_what_is_to_go(segment_list: SegmentList, segments: Segments) -> dict[int, int]:
     """What retention or the cleaner takes looks lost after a crash, when a flush came between."""
     return {segment.base_offset: segment.size for segment in segments.closed} | {segments.active.base_offset: -1}
@@ -215,19 +215,19 @@ def a_flush_lists_again_what_is_to_go(segment_list: SegmentList, segments: Segme
 _run_flush = FlushJob.run
 
 
-@SUITE.replaces(FlushJob, "run", seed=0)
+@SUITE.replaces(FlushJob, "run")
 def segments_are_listed_before_their_names_are_durable(job: FlushJob) -> None:
     """A power cut takes a segment that was promised to nobody, and it looks lost."""
     job.listing.store()
     _run_flush(job)
 
 
-@SUITE.replaces(recovery, "check_unlisted", seed=58)
+@SUITE.replaces(recovery, "check_unlisted")
 def a_log_without_a_list_may_begin_anywhere(*_arguments: Any) -> None:
     """A first segment that is lost right after the first roll is not missed: the log seems to begin later."""
 
 
-@SUITE.replaces(_Loader, "_may_begin_by", seed=58)
+@SUITE.replaces(_Loader, "_may_begin_by")
 def an_empty_file_is_a_log_that_begins_there(loader: _Loader) -> int:
     """A foreign file in the place of all others is the log, which seems to have expired up to there."""
     return MAX_OFFSET
@@ -236,13 +236,13 @@ def an_empty_file_is_a_log_that_begins_there(loader: _Loader) -> int:
 # Registrations
 
 
-@SUITE.plants(seed=9)
+@SUITE.plants()
 def any_orderly_stop_vouches_for_the_records(patch: Any) -> None:
     """A broker that lost records and then stopped orderly continues its registration, and stays in sync."""
     patch.setattr(LogStore, "clean_shutdown_broker_epoch", AnyEpoch())
 
 
-@SUITE.replaces(Registrations, "write", seed=10)
+@SUITE.replaces(Registrations, "write")
 def a_registration_is_not_durable(registrations: Registrations, broker_epoch: int) -> None:
     """A process serves before its registration is recorded, and is not continued when it is killed."""
 
@@ -260,7 +260,7 @@ class AnyEpoch:
 # Moves between directories
 
 
-@SUITE.replaces(ReplicaMove, "seal", seed=11)
+@SUITE.replaces(ReplicaMove, "seal")
 def a_copy_takes_the_place_of_the_log_before_it_is_durable(move: ReplicaMove) -> None:
     """The log is retired when its copy is complete, not when the copy is synced."""
     move.future.epochs.clear()
@@ -271,12 +271,12 @@ def a_copy_takes_the_place_of_the_log_before_it_is_durable(move: ReplicaMove) ->
 # The ends of logs
 
 
-@SUITE.replaces(EndSlot, "note", seed=138)
+@SUITE.replaces(EndSlot, "note")
 def the_end_of_a_log_is_not_noted(slot: EndSlot, end_offset: int) -> None:
     """A log that lost its last records after a kill passes for whole."""
 
 
-@SUITE.replaces(Log, "lower_recorded", seed=42)
+@SUITE.replaces(Log, "lower_recorded")
 def the_noted_end_does_not_fall_before_a_cut(log: Log, floor: int, _end_floor: int, _start: int) -> Callable[[], None]:
     """A log that is whole is missed what was cut off on purpose."""
     return log._hooks.lower_recorded(floor)
@@ -285,24 +285,24 @@ def the_noted_end_does_not_fall_before_a_cut(log: Log, floor: int, _end_floor: i
 _commit = Appender.commit
 
 
-@SUITE.replaces(Appender, "commit", seed=10)
+@SUITE.replaces(Appender, "commit")
 def the_end_of_a_log_is_noted_before_it_is_there(appender: Appender) -> None:
     """A log that is whole is missed what a kill kept from being written."""
     appender._log.end_slot.note(appender._next_offset)
     _commit(appender)
 
 
-@SUITE.replaces(recovery, "check_start", seed=154)
+@SUITE.replaces(recovery, "check_start")
 def a_log_may_begin_behind_its_noted_beginning(*_arguments: Any) -> None:
     """The list lags behind, and the first segment is lost: the log seems to begin later."""
 
 
-@SUITE.replaces(EndSlot, "note_start", seed=10)
+@SUITE.replaces(EndSlot, "note_start")
 def the_noted_beginning_stays_where_files_go(slot: EndSlot, base_offset: int) -> None:
     """A log that is whole is missed what retention took, or what it dropped to begin where its leader does."""
 
 
-@SUITE.replaces(LogEnds, "has_lost", seed=90)
+@SUITE.replaces(LogEnds, "has_lost")
 def a_log_is_missing_only_where_a_checkpoint_has_it(ends: LogEnds, key: LogKey) -> bool:
     """A replica whose directory is lost before the first checkpoint is made anew as if it had never been there."""
     return False
@@ -311,13 +311,13 @@ def a_log_is_missing_only_where_a_checkpoint_has_it(ends: LogEnds, key: LogKey) 
 # Offsets, which no checksum covers
 
 
-@SUITE.replaces(_Loader, "_known_end", seed=58)
+@SUITE.replaces(_Loader, "_known_end")
 def the_last_batch_may_lie_behind_the_end_of_the_log(loader: _Loader, at: int) -> int | None:
     """The offset of the last batch went up: a hole that looks like the cleaner's."""
     return loader.segments[at + 1].base_offset if at + 1 < len(loader.segments) else None
 
 
-@SUITE.replaces(recovery, "in_place", seed=58)
+@SUITE.replaces(recovery, "in_place")
 def an_offset_is_believed_until_the_next_one_is_lower(batches: Any, base_offset: int, known_end: Any) -> Any:
     """Of two batches that cannot both be right the second is blamed, and what the first one says stays."""
     for position, header, _batch in batches:
@@ -326,7 +326,7 @@ def an_offset_is_believed_until_the_next_one_is_lower(batches: Any, base_offset:
         base_offset = header.next_offset
 
 
-@SUITE.replaces(segment, "check_behind", seed=58)
+@SUITE.replaces(segment, "check_behind")
 def a_batch_is_read_without_a_look_at_the_next(_file: Any, _position: int, _size: int, _expected: int) -> None:
     """A batch whose offset went up is served in the place of the one behind it."""
 
@@ -334,14 +334,14 @@ def a_batch_is_read_without_a_look_at_the_next(_file: Any, _position: int, _size
 # The quorum's files
 
 
-@SUITE.replaces(MetadataLog, "persist_election", listed="vote not persisted", seed=13)
+@SUITE.replaces(MetadataLog, "persist_election", listed="vote not persisted")
 async def a_vote_is_written_but_not_synced(files: MetadataLog, state: Any) -> None:
     """A node that lost power votes twice in an epoch."""
     data = repr(state.to_quorum_state()).replace("'", '"').encode()
     files._disk.write_bytes(files._path("quorum-state"), data)
 
 
-@SUITE.replaces(MetadataLog, "install_snapshot", seed=31)
+@SUITE.replaces(MetadataLog, "install_snapshot")
 async def the_log_goes_before_the_snapshot_is_durable(files: MetadataLog, snapshot_id: Any) -> list[bytes]:
     """A crash between the two leaves neither the records nor the snapshot."""
     data = bytes(files._part)
@@ -351,13 +351,13 @@ async def the_log_goes_before_the_snapshot_is_durable(files: MetadataLog, snapsh
     return decode_snapshot(data, snapshot_id)
 
 
-@SUITE.replaces(_Loader, "_must_reach", seed=78)
+@SUITE.replaces(_Loader, "_must_reach")
 def any_damage_to_the_quorums_log_is_a_torn_tail(loader: _Loader) -> int:
     """What was synced, and acknowledged, is cut as if it had not been: the node votes without it."""
     return 0
 
 
-@SUITE.replaces(DurableEnd, "note", seed=14)
+@SUITE.replaces(DurableEnd, "note")
 def the_durable_end_is_noted_before_it_is_synced(durable_end: DurableEnd, offset: int) -> None:
     """A power cut takes the note back, and what went bad below it is cut as if it had never been promised."""
     if durable_end._offset is None or offset > durable_end._offset:
@@ -365,22 +365,22 @@ def the_durable_end_is_noted_before_it_is_synced(durable_end: DurableEnd, offset
         durable_end._offset = offset
 
 
-@SUITE.replaces(DurableEnd, "lower", seed=12)
+@SUITE.replaces(DurableEnd, "lower")
 def the_durable_end_does_not_fall_with_the_log(durable_end: DurableEnd, offset: int) -> None:
     """Records that take the place of those that were cut pass for durable before they are."""
 
 
-@SUITE.replaces(MetadataLog, "flush", seed=12)
+@SUITE.replaces(MetadataLog, "flush")
 async def records_count_as_synced_when_they_are_written(files: MetadataLog) -> None:
     """A node claims records of the quorum that a power cut takes from it."""
 
 
-@SUITE.replaces(_Loader, "_check_place", seed=78)
+@SUITE.replaces(_Loader, "_check_place")
 def a_batch_is_where_and_of_when_it_says(*_arguments: Any) -> None:
     """One bit of a batch's offset makes a gap, one of its epoch makes the log the most complete of all."""
 
 
-@SUITE.plants(seed=398)
+@SUITE.plants()
 def a_snapshot_may_end_anywhere(patch: Any) -> None:
     """A snapshot that was emptied, or cut between two batches, passes for a whole one: topics are gone."""
 
@@ -390,19 +390,19 @@ def a_snapshot_may_end_anywhere(patch: Any) -> None:
     patch.setattr(metadata_snapshots, "check_snapshot", check)
 
 
-@SUITE.plants(seed=334)
+@SUITE.plants()
 def a_snapshot_is_what_its_name_says(patch: Any) -> None:
     """An older snapshot under the name of a later one takes the place of the log."""
     patch.setattr(metadata_snapshots, "_check_control", lambda record, *_: control_type(record))
 
 
-@SUITE.replaces(MetadataRecovery, "_has_lost_durable_end", seed=46)
+@SUITE.replaces(MetadataRecovery, "_has_lost_durable_end")
 def a_durable_end_that_is_gone_was_never_noted(_files: Any, _durable_end: Any, *, has_registered: bool) -> bool:
     """With it goes the end of the log, between two batches, and the node votes without it."""
     return False
 
 
-@SUITE.plants(seed=14)
+@SUITE.plants()
 def a_vote_is_believed_as_it_is_read(patch: Any) -> None:
     """Another digit is another epoch: the node votes again where it has voted, or waits for one that never comes."""
     patch.setattr(metadata_recovery, "without_checksum", lambda data: data.splitlines()[0])

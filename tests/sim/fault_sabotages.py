@@ -56,19 +56,19 @@ FAILOVERS = suite_of("failovers", "whole clusters whose leaders die", "kill lead
 SHORTAGES = suite_of("shortages", "whole clusters short of descriptors", "no descriptors", "kill leader")
 
 
-@POWER.plants(seed=7)
+@POWER.plants()
 def flush_messages_is_ignored(patch: Any) -> None:
     """What should be synced before it is acknowledged is not."""
     patch.setattr(LocalReplica, "is_sync_due", property(lambda replica: False))
 
 
-@FAILOVERS.plants(listed="sequence state lost on failover", seed=5)
+@FAILOVERS.plants(listed="sequence state lost on failover")
 def followers_do_not_count_sequences(patch: Any) -> None:
     """A replica that becomes leader knows no producer's batches."""
     patch.setattr("minikafka.storage.appending.replay", lambda *_: None)
 
 
-@FAILOVERS.replaces(LeaderState, "maybe_advance_high_watermark", seed=2)
+@FAILOVERS.replaces(LeaderState, "maybe_advance_high_watermark")
 def the_high_watermark_is_the_log_end(leader: LeaderState, now_ms: int) -> bool:
     """The leader waits for nobody."""
     moved = leader.high_watermark < leader.log_end_offset
@@ -76,7 +76,7 @@ def the_high_watermark_is_the_log_end(leader: LeaderState, now_ms: int) -> bool:
     return moved
 
 
-@FAILOVERS.replaces(ProducerState, "check", seed=1)
+@FAILOVERS.replaces(ProducerState, "check")
 def duplicates_are_not_recognised(manager: ProducerState, header: Any) -> None:
     """A batch that is sent again is written again."""
 
@@ -84,7 +84,7 @@ def duplicates_are_not_recognised(manager: ProducerState, header: Any) -> None:
 # -- committed offsets ------------------------------------------------------------------------------------------------
 
 
-@OFFSETS.plants(seed=1)
+@OFFSETS.plants()
 def a_new_coordinator_takes_the_oldest_commits(patch: Any) -> None:
     """A shard that is loaded keeps the first offset that was stored for a partition."""
     replay = Shard._replay_offset
@@ -100,7 +100,7 @@ def a_new_coordinator_takes_the_oldest_commits(patch: Any) -> None:
 # -- older copies -----------------------------------------------------------------------------------------------------
 
 
-@OLDER_COPIES.replaces(LocalReplica, "is_behind", seed=2)
+@OLDER_COPIES.replaces(LocalReplica, "is_behind")
 def leaders_believe_their_own_log(_replica: LocalReplica, _high_watermark: int, _last_fetched_epoch: int) -> bool:
     """A leader whose log was put back from an older copy has the others cut to it."""
     return False
@@ -115,14 +115,14 @@ def the_first_that_is_heard_decides(replica: LocalReplica, replica_id: int, _las
 # -- files and disks --------------------------------------------------------------------------------------------------
 
 
-@ODD_FILES.plants(seed=0)
+@ODD_FILES.plants()
 def directories_in_the_place_of_files_stay(patch: Any) -> None:
     """A directory that has the name of a file is not put aside."""
     patch.setattr(log_dir, "set_directories_aside", lambda *_: None)
     patch.setattr(aside, "_clear", lambda *_: None)
 
 
-@DISKS.replaces(LogDir, "fail", seed=0)
+@DISKS.replaces(LogDir, "fail")
 def a_directory_that_failed_counts_as_working(_directory: LogDir, _failure: Any) -> None:
     """Its logs refuse whatever they are asked; nobody is told, and nobody else leads."""
 
@@ -130,13 +130,13 @@ def a_directory_that_failed_counts_as_working(_directory: LogDir, _failure: Any)
 # -- shortages --------------------------------------------------------------------------------------------------------
 
 
-@SHORTAGES.plants(seed=5)
+@SHORTAGES.plants()
 def a_process_without_descriptors_has_a_broken_disk(patch: Any) -> None:
     """Where nothing can be opened the log directory is offline (row 7)."""
     patch.setattr(errors, "is_passing", lambda _error: False)
 
 
-@SHORTAGES.replaces(ReplicaFetcher, "on_append_put_off", seed=16)
+@SHORTAGES.replaces(ReplicaFetcher, "on_append_put_off")
 def followers_without_descriptors_give_up(
     fetcher: ReplicaFetcher, where: Any, _log_end_offset: int, _last_epoch: int, now_ms: int
 ) -> Any:

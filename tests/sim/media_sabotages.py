@@ -20,7 +20,7 @@ MEDIA = suite_of("media", "whole clusters whose disks go bad", "media")
 SECTORS = suite_of("sectors", "whole clusters whose disks have bad sectors", "bad sectors")
 
 
-@MEDIA.plants(seed=8)
+@MEDIA.plants()
 def a_registration_is_believed_whatever_it_lacks(patch: Any) -> None:
     """A log that is missing, or that does not say whose it is, stays in ISR and ELR, and leads empty (row 1)."""
     lost = brokers._lost
@@ -44,7 +44,7 @@ def damaged_replicas_are_claimed(patch: Any) -> None:
     patch.setattr(Registrations, "whole_replicas", whole)
 
 
-@MEDIA.plants(seed=20)
+@MEDIA.plants()
 def a_log_may_end_anywhere_after_a_kill(patch: Any) -> None:
     """Neither the checkpointed high watermark nor anything else says how far a log went (row 2)."""
     patch.setattr(recovery._Loader, "_must_reach", lambda loader: loader.recovery_point)
@@ -69,7 +69,7 @@ def leaders_believe_what_they_wrote(patch: Any) -> None:
     patch.setattr(LeaderState, "on_records_sent", lambda *_: False)
 
 
-@MEDIA.plants(seed=12)
+@MEDIA.plants()
 def missing_files_fail_their_directory(patch: Any) -> None:
     """One partition's files are gone, and the node stops."""
 
@@ -83,7 +83,7 @@ def missing_files_fail_their_directory(patch: Any) -> None:
     patch.setattr(PresenceLook, "complete", lambda look: None)
 
 
-@MEDIA.plants(seed=21)
+@MEDIA.plants()
 def writes_may_end_anywhere(patch: Any) -> None:
     """A file that was cut under a running node goes on behind the cut, with a gap that looks like compaction's."""
     append = Segment.append
@@ -95,7 +95,7 @@ def writes_may_end_anywhere(patch: Any) -> None:
     patch.setattr(Segment, "append", as_expected)
 
 
-@SECTORS.plants(seed=2)
+@SECTORS.plants()
 def unreadable_files_fail_their_directory(patch: Any) -> None:
     """A small file that the disk does not read takes its log directory offline, at each start again."""
     patch.setattr(small_file, "is_passing", lambda _error: True)

@@ -112,7 +112,7 @@ async def the_metadata_log_is_not_synced(log: MetadataLog) -> None:
 # Roles
 
 
-@SUITE.plants(seed=0)
+@SUITE.plants()
 def roles_are_taken_up_before_registration(patch: Any) -> None:
     """A restarted node leads what its old incarnation led (see docs/decisions/0004)."""
     patch.setattr(PartitionRoles, "has_begun", property(lambda roles: True))

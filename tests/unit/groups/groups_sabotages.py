@@ -35,7 +35,7 @@ _sound_on_member_timer = membership.on_member_timer
 _sound_prepare = rebalance.prepare_rebalance
 
 
-@SUITE.replaces(membership, "heartbeat", seed=32)
+@SUITE.replaces(membership, "heartbeat")
 def stale_generation_may_heartbeat(shard: Shard, request: Any, token: Any) -> None:
     """The generation of the group is taken for that of the member."""
     group = shard.groups.get(request.group_id)
@@ -47,7 +47,7 @@ def stale_generation_may_heartbeat(shard: Shard, request: Any, token: Any) -> No
 _sound_park = syncing._park
 
 
-@SUITE.replaces(syncing, "_park", listed="two owners of one group member", seed=87)
+@SUITE.replaces(syncing, "_park", listed="two owners of one group member")
 def second_assignment_counts(shard: Shard, group: Group, *rest: Any) -> None:
     """The leader's repeated SyncGroup writes another assignment."""
     group.assignment_in_flight = False
@@ -69,7 +69,7 @@ def assignment_before_commit(shard: Shard, group: Group, member: Any, request: A
             syncing._answer(shard, group, group.members[member_id], waiting)
 
 
-@SUITE.replaces(syncing, "_assignment_written", seed=227)
+@SUITE.replaces(syncing, "_assignment_written")
 def assignment_of_another_generation(shard: Shard, group: Group, generation_id: int, error: ErrorCode) -> None:
     """A record that was committed late is applied to the generation of now."""
     if error is ErrorCode.NONE and group.is_in(GroupState.COMPLETING_REBALANCE) and group.persisted is not None:
@@ -144,7 +144,7 @@ def session_timer_not_set_again(shard: Shard, group: Group, member_id: str) -> N
         _sound_on_member_timer(shard, group, member_id)
 
 
-@SUITE.replaces(rebalance, "prepare_rebalance", seed=89)
+@SUITE.replaces(rebalance, "prepare_rebalance")
 def phase_without_end(shard: Shard, group: Group) -> None:
     """A rebalance waits for a member that is gone as long as its session lasts, or for ever."""
     _sound_prepare(shard, group)
@@ -170,7 +170,7 @@ def leader_answered_last(group: Group, waiting: Iterable[str]) -> list[str]:
     return list(waiting)
 
 
-@SUITE.replaces(membership, "_pending_shrank", seed=118)
+@SUITE.replaces(membership, "_pending_shrank")
 def generation_ends_with_an_unused_id(shard: Shard, group: Group) -> None:
     """A client that asked for an id and went away counts as a member that left."""
     membership._membership_shrank(shard, group)
@@ -191,7 +191,7 @@ def topics_told_by_name_only(shard: Shard, topic: str, value: Any) -> bool:
 _sound_of_deleted_topics = deletion._of_deleted_topics
 
 
-@SUITE.replaces(deletion, "_of_deleted_topics", seed=284)
+@SUITE.replaces(deletion, "_of_deleted_topics")
 def tombstone_behind_a_newer_commit(shard: Shard, group: Group, in_flight: Any) -> Any:
     """An offset of a deleted topic is removed although the next topic of its name has a commit on its way."""
     return _sound_of_deleted_topics(shard, group, {})

@@ -126,7 +126,8 @@ class CheckedSimulation(Simulation):
         disk = node.disk
         if disk.flushed_offset < offset:
             return False
-        return disk.start_offset >= offset or disk.read(offset - 1, offset)[0][0] == epoch
+        held = disk.read(offset - 1, offset)  # nothing where a damaged log has lost what it had
+        return disk.start_offset >= offset or (bool(held) and held[0][0] == epoch)
 
     # The driver has acted (``looks``, below)
 

@@ -75,7 +75,7 @@ def the_clock_of_an_election_starts_before_the_vote_is_durable(patch: MonkeyPatc
     patch.setattr(Round, "__init__", with_clock)
 
 
-@SUITE.plants(seed=3051)
+@SUITE.plants()
 def a_voter_does_not_wait_until_its_vote_is_durable(patch: MonkeyPatch) -> None:
     """The voter's own clock runs while it writes its vote: it stands before its candidate can have won."""
     begin = Unattached.__init__
@@ -95,7 +95,7 @@ def a_vote_that_comes_late_is_lost(candidate: Candidate) -> Transition:
     return ToProspective()
 
 
-@SUITE.replaces(RaftNode, "_grants", seed=36)
+@SUITE.replaces(RaftNode, "_grants")
 def a_voter_agrees_to_an_election_while_it_writes_its_vote(node: RaftNode, request: VoteRequest, now_ms: int) -> bool:
     """Each new election makes the one under way worthless, before it can end."""
     core, role = node._core, node._quorum.role
@@ -118,7 +118,7 @@ def any_log_earns_a_vote(node: RaftNode, last: OffsetAndEpoch) -> bool:
     return True
 
 
-@SUITE.replaces(RaftNode, "_is_up_to_date", seed=208)
+@SUITE.replaces(RaftNode, "_is_up_to_date")
 def logs_are_compared_by_length(node: RaftNode, last: OffsetAndEpoch) -> bool:
     """A longer log earns a vote, although its last record is of an older epoch."""
     return last.offset >= node.log.log_end_offset
@@ -152,7 +152,7 @@ def a_voter_with_an_empty_disk_votes_as_others_do(core: Core, *, is_candidate_bl
     return False
 
 
-@SUITE.replaces(Follower, "_maybe_complete_repair", seed=22382)
+@SUITE.replaces(Follower, "_maybe_complete_repair")
 def repair_ends_at_a_new_leaders_old_high_watermark(follower: Follower) -> None:
     """A damaged log is taken for whole at a high watermark from before the leader's own epoch."""
     core = follower.core
@@ -163,7 +163,7 @@ def repair_ends_at_a_new_leaders_old_high_watermark(follower: Follower) -> None:
 # Commits
 
 
-@SUITE.replaces(Leader, "_maybe_commit", seed=14691)
+@SUITE.replaces(Leader, "_maybe_commit")
 def former_epochs_are_committed_by_counting(leader: Leader, now_ms: int) -> None:
     """A record of a former epoch is committed because a majority has it (figure 8 of the Raft paper)."""
     if leader.core.advance_high_watermark(leader._majority_offset()):

@@ -15,26 +15,26 @@ from minikafka.replication.local_replica import LocalReplica
 SUITE = Suite("judging", "who is cut when a log lost its tail or has false epochs", run, 20_000, trace=trace_of)
 
 
-@SUITE.replaces(LocalReplica, "truncate", seed=86)
+@SUITE.replaces(LocalReplica, "truncate")
 def a_follower_believes_its_leader(self, offset, _now_ms):
     """It is cut below its high watermark at once, as it once was, while it is in the ISR."""
     say = [do.Say(do.Saying.LOSS_BY_TRUNCATION, offset, self.high_watermark)]
     return [*(say if offset < self.high_watermark else []), self._begin(do.Cut(offset))]
 
 
-@SUITE.replaces(LocalReplica, "is_behind", seed=262)
+@SUITE.replaces(LocalReplica, "is_behind")
 def a_leader_believes_its_own_log(_self, _high_watermark, _last_fetched_epoch):
     """One that lost its tail has the whole ISR cut to it, as it once had."""
     return False
 
 
-@SUITE.replaces(Judge, "refuses", seed=224)
+@SUITE.replaces(Judge, "refuses")
 def who_knows_more_waits_for_ever(_judge, _leader, replica_id, last_fetched_epoch, committed):
     """A follower out of the ISR is kept waiting when all who are complete were heard long since."""
     return replica_id in committed.complete or not committed.is_void(replica_id, last_fetched_epoch)
 
 
-@SUITE.replaces(ReplicaFetcher, "_cut_to_common", seed=181)
+@SUITE.replaces(ReplicaFetcher, "_cut_to_common")
 def a_look_up_alone_cuts(self, state, end):
     """The leader is not told what the follower knows, before the follower is cut."""
     truncation = truncation_offset(state.asked_epoch, end, state.log)
@@ -43,7 +43,7 @@ def a_look_up_alone_cuts(self, state, end):
     return [self._cut(state, truncation.offset)]
 
 
-@SUITE.plants(seed=10381)
+@SUITE.plants()
 def replicas_join_before_the_isr_was_heard(monkeypatch):
     """Two short replicas take each other into the ISR and elect each other, while a whole one is never heard."""
     maybe_expand = LeaderState.maybe_expand

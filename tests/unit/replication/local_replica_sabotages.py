@@ -13,7 +13,7 @@ from minikafka.replication.replica_condition import Condition, ReplicaCondition
 SUITE = Suite("local replica", "roles, cuts, syncs, damage and moves of local replicas", run, 50_000, trace=trace_of)
 
 
-@SUITE.plants(seed=309)
+@SUITE.plants()
 def a_new_leader_counts_what_is_not_synced(monkeypatch):
     """With flush.messages=1 its high watermark begins at its unsynced end, as it once did."""
     lead = LocalReplica._lead
@@ -34,7 +34,7 @@ def what_is_written_counts_before_it_is_synced(monkeypatch):
     monkeypatch.setattr(LocalReplica, "_counted_end", lambda self: self.log.log_end_offset)
 
 
-@SUITE.plants(seed=2706)
+@SUITE.plants()
 def damage_is_cut_before_the_controller_knows(monkeypatch):
     """A damaged replica believes what it knows of the ISR, as it once did: it may have been let in meanwhile."""
 
@@ -44,7 +44,7 @@ def damage_is_cut_before_the_controller_knows(monkeypatch):
     monkeypatch.setattr(ReplicaCondition, "must_refetch", at_once)
 
 
-@SUITE.plants(seed=4581)
+@SUITE.plants()
 def a_replica_begins_anew_in_the_same_leader_epoch(monkeypatch):
     """A fetch that it sent before it was cut may let it join the ISR."""
     change_record = partition_change.change_record
@@ -75,7 +75,7 @@ def damage_does_not_outlive_its_process(monkeypatch):
     monkeypatch.setattr(LocalReplicaCluster, "local_replica", whole)
 
 
-@SUITE.plants(seed=3489)
+@SUITE.plants()
 def roles_change_while_the_log_is_cut(monkeypatch):
     """Metadata that comes during a cut is acted on at once."""
 

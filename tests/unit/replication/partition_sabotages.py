@@ -14,7 +14,7 @@ SUITE = Suite(
 )
 
 
-@SUITE.plants(seed=653)
+@SUITE.plants()
 def removal_keeps_the_leader_epoch(monkeypatch):
     """A replica that is removed and added again may fetch meanwhile from a log that it is about to delete."""
     change_record = partition_change.change_record
@@ -29,7 +29,7 @@ def removal_keeps_the_leader_epoch(monkeypatch):
     monkeypatch.setattr(partitions, "change_record", with_the_old_leader)
 
 
-@SUITE.plants(seed=122293)
+@SUITE.plants()
 def a_replica_is_dropped_before_enough_others_have_its_records(monkeypatch):
     """A reassignment that is replaced or cancelled leaves the ISR below the minimum, with what was committed above."""
     monkeypatch.setattr(reassignments, "_check_copies", lambda *_: None)
@@ -105,14 +105,14 @@ def proposals_are_not_checked(monkeypatch):
     monkeypatch.setattr(partitions, "_check_proposal", lambda *_: None)
 
 
-@SUITE.plants(seed=2224)
+@SUITE.plants()
 def other_incarnations_join_the_isr(monkeypatch):
     """A broker that has been restarted, or is fenced, joins the ISR for what its former process had."""
     monkeypatch.setattr(partitions, "_ineligible", lambda *_: None)
     monkeypatch.setattr(PartitionCluster, "is_eligible", lambda *_: True)
 
 
-@SUITE.plants(seed=80)
+@SUITE.plants()
 def a_new_process_acts_on_metadata_of_the_old(monkeypatch):
     """A restarted broker leads what it led before it has seen its own registration."""
     start = PartitionCluster.start

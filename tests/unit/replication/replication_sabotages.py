@@ -57,7 +57,7 @@ def look_up_one_epoch_only(monkeypatch):
     monkeypatch.setattr(epochs, "diverging_epoch", lambda *_: None)
 
 
-@SUITE.plants(seed=143)
+@SUITE.plants()
 def cut_to_the_high_watermark_when_the_epoch_is_unknown(monkeypatch):
     """A follower whose epoch the leader does not know cuts to its high watermark."""
     forget_epoch_starts(monkeypatch)
@@ -70,7 +70,7 @@ def cut_to_the_high_watermark_when_the_epoch_is_unknown(monkeypatch):
     monkeypatch.setattr(fetcher, "truncation_offset", as_kafka_does)
 
 
-@SUITE.plants(listed="epoch cache lost on restart", seed=378)
+@SUITE.plants(listed="epoch cache lost on restart")
 def lose_the_epoch_cache_on_restart(monkeypatch):
     """A restarted replica does not know where the epochs of its log begin."""
     start = Cluster.start
@@ -82,7 +82,7 @@ def lose_the_epoch_cache_on_restart(monkeypatch):
     monkeypatch.setattr(Cluster, "start", forgetful)
 
 
-@SUITE.plants(listed="unfenced fetch", seed=3619)
+@SUITE.plants(listed="unfenced fetch")
 def serve_unfenced_fetches(monkeypatch):
     """A leader serves followers of other epochs, and counts what they claim."""
     monkeypatch.setattr(epochs, "check_leader_epoch", lambda *_: None)
@@ -161,7 +161,7 @@ def forget_a_proposal_that_got_no_answer(monkeypatch):
     monkeypatch.setattr(isr.InSyncReplicas, "on_refused", forget)
 
 
-@SUITE.plants(seed=370)
+@SUITE.plants()
 def believe_a_refusal_after_no_answer(monkeypatch):
     """A refusal settles a proposal of which another copy is still on its way."""
 
@@ -181,7 +181,7 @@ def accept_stale_proposals(monkeypatch):
     monkeypatch.setattr(Controller, "checks_partition_epoch", False)
 
 
-@SUITE.plants(seed=838)
+@SUITE.plants()
 def believe_fetches_of_dead_incarnations(monkeypatch):
     """A fetch of a broker's former life counts for its present one (before KIP-903)."""
     monkeypatch.setattr(Controller, "checks_broker_epoch", False)

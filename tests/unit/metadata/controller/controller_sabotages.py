@@ -29,7 +29,7 @@ def stale_proposals_accepted(*_: Any) -> None:
     """ISR proposals are not checked against the state of the partition."""
 
 
-@SUITE.replaces(partitions_module, "_ineligible", seed=208)
+@SUITE.replaces(partitions_module, "_ineligible")
 def anybody_joins_the_isr(*_: Any) -> None:
     """A broker that is fenced, or another incarnation, joins the ISR."""
 
@@ -78,7 +78,7 @@ def fencing_leaves_partitions_alone(*_: Any, **__: Any) -> None:
     """A fenced broker stays leader and in the ISR."""
 
 
-@SUITE.plants(seed=343)
+@SUITE.plants()
 def nobody_is_eligible(patch: MonkeyPatch) -> None:
     """Who leaves the ISR does not become eligible, the last member neither."""
     original = rule.settled
@@ -91,7 +91,7 @@ def eligible_for_ever(patch: MonkeyPatch) -> None:
     patch.setattr(rule, "min_isr_of", lambda *_: 99)
 
 
-@SUITE.replaces(rule, "_present", seed=64)
+@SUITE.replaces(rule, "_present")
 def eligibility_goes_for_the_sake_of_the_dead(isr: tuple[int, ...], around: Any) -> tuple[int, ...]:
     """Brokers leave the ISR for those that a new controller merely presumes to be there."""
     return tuple(member for member in isr if around.standing(member) is not Standing.UNAVAILABLE)
@@ -125,7 +125,7 @@ def every_kill_is_a_power_cut(*_: Any) -> bool:
     return False
 
 
-@SUITE.replaces(brokers_module, "_continues", seed=36)
+@SUITE.replaces(brokers_module, "_continues")
 def a_registration_that_was_not_written_down_is_held_against_it(
     existing: BrokerImage | None, previous_broker_epoch: int
 ) -> bool:
@@ -133,7 +133,7 @@ def a_registration_that_was_not_written_down_is_held_against_it(
     return existing is not None and previous_broker_epoch == existing.broker_epoch
 
 
-@SUITE.replaces(brokers_module, "_continues", seed=566)
+@SUITE.replaces(brokers_module, "_continues")
 def older_copies_are_believed(existing: BrokerImage | None, previous_broker_epoch: int) -> bool:
     """Disks that hold what they held in an earlier life of the broker count as they did then."""
     return existing is not None and previous_broker_epoch >= 0
@@ -146,7 +146,7 @@ def damaged_logs_are_believed(patch: MonkeyPatch) -> None:
     patch.setattr(brokers_module, "_lost", lambda command, **how: original(replace(command, whole=None), **how))
 
 
-@SUITE.replaces(brokers_module, "fail_directories", seed=68)
+@SUITE.replaces(brokers_module, "fail_directories")
 def failed_directories_are_ignored(_state: Any, broker: BrokerImage, _failed: Any) -> BrokerImage:
     """A replica whose directory failed leads on."""
     return broker
@@ -160,7 +160,7 @@ def a_lowered_minimum_leaves_the_eligible(*_: Any) -> None:
     """Replicas stay eligible when a lower min.insync.replicas lets records be committed without them."""
 
 
-@SUITE.plants(seed=23)
+@SUITE.plants()
 def complete_before_the_target_is_in_sync(patch: MonkeyPatch) -> None:
     """A reassignment is completed as soon as one replica of the target is in sync."""
 
