@@ -6,6 +6,7 @@ from typing import Any
 
 from planted.registry import Suite
 from pytest import MonkeyPatch  # noqa: PT013
+from raft_scenarios import SCENARIOS, play
 from raft_schedules import run_schedule, run_stability, trace_of
 
 import minikafka.raft.core as core_module
@@ -28,6 +29,8 @@ from minikafka.raft.voters import majority_value
 VIOLATIONS = (AssertionError, CommittedDataLostError, ValueError)  # invariants, and what the machine itself refuses
 SUITE = Suite("raft", "the metadata quorum's machine", run_schedule, 50_000, VIOLATIONS, trace_of)
 STABILITY = Suite("raft stability", "the same, with one node that comes and goes", run_stability, 500, VIOLATIONS)
+SCENES = Suite("raft scenarios", "the same, by what it said when it was right", play, len(SCENARIOS), VIOLATIONS)
+"""For what random schedules meet once in a hundred thousand."""
 
 
 # Votes and epochs
@@ -152,7 +155,7 @@ def a_voter_with_an_empty_disk_votes_as_others_do(core: Core, *, is_candidate_bl
     return False
 
 
-@SUITE.replaces(Follower, "_maybe_complete_repair")
+@SCENES.replaces(Follower, "_maybe_complete_repair")
 def repair_ends_at_a_new_leaders_old_high_watermark(follower: Follower) -> None:
     """A damaged log is taken for whole at a high watermark from before the leader's own epoch."""
     core = follower.core
@@ -163,7 +166,7 @@ def repair_ends_at_a_new_leaders_old_high_watermark(follower: Follower) -> None:
 # Commits
 
 
-@SUITE.replaces(Leader, "_maybe_commit")
+@SCENES.replaces(Leader, "_maybe_commit")
 def former_epochs_are_committed_by_counting(leader: Leader, now_ms: int) -> None:
     """A record of a former epoch is committed because a majority has it (figure 8 of the Raft paper)."""
     if leader.core.advance_high_watermark(leader._majority_offset()):

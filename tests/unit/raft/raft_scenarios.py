@@ -31,6 +31,7 @@ state / logs / wire        who is what / the logs on disk / the packets on their
 from __future__ import annotations
 
 from dataclasses import fields
+from pathlib import Path
 
 from raft_invariants import CheckedSimulation
 from raft_simulation import Node, Packet, Record, decode_records
@@ -39,6 +40,15 @@ import minikafka.raft.effects as fx
 from minikafka.model import OffsetAndEpoch
 from minikafka.raft import RaftConfig
 from minikafka.raft.messages import Message, VoteRequest
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "raft"
+SCENARIOS = sorted(path.stem for path in GOLDEN.glob("*.txt"))
+
+
+def play(number: int) -> None:
+    """That scenario must go as written."""
+    text = (GOLDEN / f"{SCENARIOS[number]}.txt").read_text()
+    assert run_scenario(text) == text, f"{SCENARIOS[number]} goes another way"
 
 
 def run_scenario(text: str) -> str:

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
 import raft_simulation
-from raft_scenarios import run_scenario
-
-GOLDEN = Path(__file__).parents[2] / "golden" / "raft"
-SCENARIOS = sorted(path.stem for path in GOLDEN.glob("*.txt"))
+from raft_scenarios import GOLDEN, SCENARIOS, run_scenario
 
 
 @pytest.mark.spec("C1")
