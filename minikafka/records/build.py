@@ -159,6 +159,29 @@ def build_batch(
     return builder.build()
 
 
+def empty_batch(base_offset: int, end_offset: int, leader_epoch: int) -> bytes:
+    """A batch without a record that spans the offsets up to ``end_offset``, as compaction may leave one."""
+    assert base_offset < end_offset, "it spans an offset at least"
+    header = BatchHeader(
+        base_offset=base_offset,
+        batch_length=0,
+        leader_epoch=leader_epoch,
+        magic=MAGIC,
+        crc=0,
+        attributes=0,
+        last_offset_delta=end_offset - base_offset - 1,
+        base_timestamp=NO_TIMESTAMP,
+        max_timestamp=NO_TIMESTAMP,
+        producer_id=NO_PRODUCER_ID,
+        producer_epoch=NO_PRODUCER_EPOCH,
+        base_sequence=NO_SEQUENCE,
+        record_count=0,
+    )
+    batch = bytearray(HEADER_SIZE)
+    write_header(batch, header)
+    return bytes(batch)
+
+
 def rebuild_batch(
     header: BatchHeader, body: bytes, kept: Iterable[KeyedRecord], *, delete_horizon_ms: int | None = None
 ) -> bytearray:

@@ -7,13 +7,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import NO_EPOCH
+from minikafka.records.batch import HEADER_SIZE
+from minikafka.records.build import empty_batch
 from minikafka.storage import timestamps
 from minikafka.storage.config import UNLIMITED
 from minikafka.storage.epochs import LeaderEpochCache
 from minikafka.storage.errors import BadBatchError
+from minikafka.storage.index import MAX_RELATIVE_OFFSET
 from minikafka.storage.read_jobs import ReadJob
 from minikafka.storage.segment import Segment
-from minikafka.storage.slice import LogSlice
+from minikafka.storage.slice import GapSlice, LogSlice
 from minikafka.storage.timestamps import TimestampedOffset
 from minikafka.storage.verifying import verify_again
 
@@ -43,7 +47,8 @@ class Reader:
 
         They end at or before ``max_offset`` (default: the log's end) and within ``max_bytes``, except that the first
         batch comes even if larger when ``min_one_batch``. The slice may be empty. The first batch may begin before
-        ``start_offset``. OFFSET_OUT_OF_RANGE outside of ``[log_start_offset, log_end_offset]``;
+        ``start_offset``. Where compaction left none up to ``max_offset``, an empty one comes that spans the gap
+        (docs/decisions/0019). OFFSET_OUT_OF_RANGE outside of ``[log_start_offset, log_end_offset]``;
         KAFKA_STORAGE_ERROR, with ``corruption`` set, where the file is damaged.
         """
         log = self._log
@@ -58,12 +63,14 @@ class Reader:
             )
         limit = end_offset if max_offset is None or max_offset > end_offset else max_offset
         active = log.segments.active
-        found = None
-        if start_offset < limit:
-            if start_offset >= active.base_offset:
-                found = self._read_segment(active, start_offset, max_bytes, limit, min_one_batch)
-            else:
-                found = self._read_closed(start_offset, max_bytes, limit, min_one_batch)
+        if start_offset >= limit:
+            return LogSlice(active.file, 0, 0)
+        if start_offset >= active.base_offset:
+            found = self._read_segment(active, start_offset, max_bytes, limit, min_one_batch)
+        else:
+            found = self._read_closed(start_offset, max_bytes, limit, min_one_batch)
+        if found is None and (min_one_batch or max_bytes >= HEADER_SIZE):
+            return self._gap(start_offset, limit)
         return found or LogSlice(active.file, 0, 0)
 
     def end_of(self, start_offset: int, found: LogSlice) -> int:
@@ -72,6 +79,8 @@ class Reader:
         A base offset may go wrong on the disk, and no checksum covers it. Where compaction left a gap behind them, this
         may be the end of the gap.
         """
+        if isinstance(found, GapSlice):
+            return found.end_offset
         segments, end = self._log.segments, found.position + found.size
         if start_offset >= segments.active.base_offset:
             return segments.active.end_before(end)
@@ -200,6 +209,18 @@ class Reader:
                 segment.touch()
                 return found
         return None
+
+    def _gap(self, start_offset: int, limit: int) -> GapSlice:
+        """An empty batch from ``start_offset`` to ``limit``, or to where the leader epoch ends that the gap begins in.
+
+        So whoever takes it over has the epochs of this log.
+        """
+        log = self._log
+        epoch = log.epoch_for_offset(start_offset)
+        end_offset = min(limit, start_offset + MAX_RELATIVE_OFFSET)
+        if epoch != NO_EPOCH:
+            end_offset = min(end_offset, log.end_offset_for_epoch(epoch).offset)
+        return GapSlice(empty_batch(start_offset, end_offset, epoch), end_offset)
 
     def _read_segment(
         self, segment: Segment, start_offset: int, max_bytes: int, limit: int, min_one_batch: bool

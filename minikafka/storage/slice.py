@@ -1,6 +1,8 @@
-"""A region of a segment file that holds whole batches, ready for sendfile."""
+"""What a log is read as: a region of a segment file that holds whole batches, ready for sendfile."""
 
 from __future__ import annotations
+
+from typing import Final
 
 from minikafka.storage.disk import File
 
@@ -12,8 +14,8 @@ class LogSlice:
 
     __slots__ = ("_file", "position", "size")
 
-    def __init__(self, file: File, position: int, size: int) -> None:
-        self._file: File | None = file
+    def __init__(self, file: File | None, position: int, size: int) -> None:
+        self._file = file
         self.position = position
         self.size = size
 
@@ -37,3 +39,18 @@ class LogSlice:
     def release(self) -> None:
         """Let go of the file; the last holder of a deleted segment frees its disk space."""
         self._file = None
+
+
+class GapSlice(LogSlice):
+    """A batch in memory, for the offsets up to ``end_offset`` of which compaction left none on the disk."""
+
+    __slots__ = ("_batch", "end_offset")
+
+    def __init__(self, batch: bytes, end_offset: int) -> None:
+        super().__init__(None, 0, len(batch))
+        self._batch: Final = batch
+        self.end_offset: Final = end_offset
+
+    def read(self) -> bytes:
+        """The batch."""
+        return self._batch

@@ -48,14 +48,12 @@ class Producers:
         return build_batch(records, producer_id=producer, producer_epoch=0, base_sequence=sequence)
 
 
-def read_all(log: Log, *, is_compacted: bool = False) -> bytes:
-    """All batches of a log, segment after segment. A compacted one may hold none up to its end."""
+def read_all(log: Log) -> bytes:
+    """All batches of a log, segment after segment."""
     parts, offset = [], log.log_start_offset
     while offset < log.log_end_offset:
         data = log.read(offset, 1 << 30).read()
-        assert data or is_compacted, "every offset between the start and the end of a log can be read"
-        if not data:
-            break
+        assert data, "every offset between the start and the end of a log can be read"
         parts.append(data)
         offset = headers(data)[-1].next_offset
     return b"".join(parts)

@@ -112,7 +112,7 @@ class CompactedLife:
                 assert log.epoch_for_offset(start) == epoch, "epochs begin where they did, whatever is left of them"
         assert log.corruption is None or log.corruption.offset >= must_end, "what was promised is not taken for damaged"
         assert log.corruption is None or "a segment is missing" not in log.corruption.why, "no crash takes a segment"
-        check_producers(log, headers(read_all(log, is_compacted=True)))
+        check_producers(log, headers(read_all(log)))
 
     # -- work ---------------------------------------------------------------------------------------------------------
 
@@ -203,7 +203,7 @@ class CompactedLife:
 
 def puts_in(log: Log) -> tuple[Put, ...]:
     """Every record of a log."""
-    data = read_all(log, is_compacted=True)
+    data = read_all(log)
     return tuple(
         Put(record.offset, record.key, record.value)
         for position, header in iter_batches(data)

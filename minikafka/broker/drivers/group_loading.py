@@ -43,8 +43,6 @@ async def replay_log(
         region = log.read(offset, LOAD_CHUNK_BYTES)
         data: bytes = await read(region.read)
         region.release()
-        if not data:
-            return partition.log.log_end_offset  # compaction left nothing from here on
         chunk_offset = offset
         for position, header in iter_batches(data):
             for record in () if header.is_control else iter_records(data, position, header):

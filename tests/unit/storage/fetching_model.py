@@ -1,10 +1,13 @@
 """Random schedules of a follower that fetches from a leader's log under which one batch goes bad on the disk.
 
+Every second log is compacted, and may end in a gap.
+
 Both logs are real, and so is what passes between them: whole batches, and where the leader knows that they end. The
 leader wrote all of it; it rolls, forgets its newest batches, is opened again. Then a bit flips in one batch: in what
 its checksum covers, in the checksum, in its base offset. The invariants:
 
-* the follower holds what was written, batch by batch and without a hole, whatever it was sent;
+* the follower holds what was written, batch by batch and without a hole but the cleaner's, whatever it was sent;
+* it gets to the leader's end, in leader epochs that do not diverge from the leader's;
 * where it cannot go on, the leader finds that its own log is damaged.
 """
 
@@ -13,20 +16,23 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from storage_batches import batch, headers_in, stage
+from storage_batches import NOW_MS, batch, headers_in, stage
 from storage_machine import Machine
 
 from minikafka.errors import KafkaError
 from minikafka.model import TopicPartition
-from minikafka.records.batch import HEADER_SIZE
+from minikafka.records.batch import HEADER_SIZE, iter_batches
 from minikafka.storage.config import LogConfig
 from minikafka.storage.errors import IllegalLogState
 from minikafka.storage.log import Log
+from minikafka.storage.segment_names import LOG_SUFFIX
 
 STEPS: Final = 60
 WHERE: Final = TopicPartition("orders", 0)
 EPOCHS_AT: Final = range(12, 16)
 """The leader epoch of a batch: a follower cannot tell a wrong one from another that the log has."""
+OFFSETS: Final = range(8)
+"""The base offset of a batch."""
 REPEATS: Final = 2
 """After so many refusals the leader looks for itself."""
 
@@ -40,7 +46,10 @@ class Schedule:
 
     def __init__(self, seed: int) -> None:
         self.rng = Random(seed)
+        self.is_compacted = seed % 2 == 1
         self.config = LogConfig(
+            cleanup_policy=frozenset({"compact" if self.is_compacted else "delete"}),
+            min_cleanable_dirty_ratio=0.0,
             segment_bytes=self.rng.choice((500, 1000, 1 << 20)),
             index_interval_bytes=self.rng.choice((1, 150, 1000)),
         )
@@ -48,7 +57,6 @@ class Schedule:
         self.leader = self._opened(self.machine, 0)
         self.follower = self._opened(Machine(), 0)
         self.written: dict[int, bytes] = {}
-        self.ends: set[int] = {0}
         self.epoch = 0
         self.is_damaged = False
         self.refusals = 0
@@ -58,6 +66,8 @@ class Schedule:
 
     def run(self) -> None:
         actions = [self.append] * 6 + [self.fetch] * 4 + [self.reopen, self.begin_epoch, self.damage]
+        if self.is_compacted:
+            actions += [self.clean, self.begin_epoch]
         for _ in range(STEPS):
             if self.leader.corruption is not None:
                 return  # another replica leads from now on
@@ -67,11 +77,34 @@ class Schedule:
 
     def append(self) -> None:
         values = [self.rng.randbytes(self.rng.choice((1, 60))) for _ in range(self.rng.choice((1, 1, 2, 5)))]
-        data = batch(*values)
+        keys = tuple(self.rng.choice((None, None, None, b"a")) for _ in values) if self.is_compacted else ()
+        data = batch(*values, keys=keys)
         appended = stage(self.leader, data, leader_epoch=self.epoch)
         self.leader.commit()
         self.written[appended.base_offset] = bytes(data)
-        self.ends.add(appended.last_offset + 1)
+
+    def clean(self) -> None:
+        """One pass of the cleaner, often up to the log's end; records without a key go."""
+        if self.is_damaged:
+            return
+        if self.rng.random() < 0.7:
+            self.leader.roll()
+        self.leader.flush()
+        job = self.leader.plan_compaction(self.leader.log_end_offset, NOW_MS)
+        if job is None:
+            return
+        while not job.step():
+            pass
+        if not self.leader.prepare_swap(job):
+            raise ViolationError("the cleaner stops at what nobody damaged")
+        job.publish()
+        self.leader.complete_compaction(job)
+        files = [self.machine.disk.read_bytes(segment.path(LOG_SUFFIX)) for segment in self.leader.segments]
+        self.written = {
+            header.base_offset: data[at : at + header.size_in_bytes]
+            for data in files
+            for at, header in iter_batches(data)
+        }
 
     def begin_epoch(self) -> None:
         self.epoch += 1
@@ -96,6 +129,8 @@ class Schedule:
             if self.rng.random() < 0.7
             else self.rng.choice([*range(EPOCHS_AT.start), *range(EPOCHS_AT.stop, HEADER_SIZE)])
         )
+        if self.is_compacted and at in OFFSETS:
+            at = OFFSETS.stop  # in front of a gap an offset may rise unnoticed (docs/decisions/0018)
         node = self.machine.platter.inode(segment.path(".log"))
         content = bytearray(node.content)
         content[found[0] + at] ^= 1 << self.rng.randrange(8)
@@ -124,7 +159,10 @@ class Schedule:
             self._refused(offset, found.size)
         else:
             self.refusals = 0
+            if not sent:
+                raise ViolationError(f"the follower is sent nothing at {offset}, where the log does not end")
             self._check_taken(offset)
+            self._check_epochs()
 
     def _refused(self, offset: int, size: int) -> None:
         self.refusals += 1
@@ -147,9 +185,21 @@ class Schedule:
     def _check_taken(self, offset: int) -> None:
         while offset < self.follower.log_end_offset:
             taken = self.follower.read(offset, 1).read()
-            if self.written.get(offset) != taken:
+            header = headers_in(taken)[-1]
+            is_written = self.written.get(header.base_offset) == taken
+            gap_end = header.base_offset if is_written else header.next_offset
+            if not is_written and (header.record_count or not self.is_compacted):
                 raise ViolationError(f"the follower holds a batch at {offset} that was not written there")
-            offset = headers_in(taken)[-1].next_offset
+            if any(offset <= base < gap_end for base in self.written):
+                raise ViolationError(f"the follower has a gap from {offset} to {gap_end}, and the leader has none")
+            offset = header.next_offset
+
+    def _check_epochs(self) -> None:
+        """Its next fetch names its last epoch."""
+        epoch, end = self.follower.latest_epoch, self.follower.log_end_offset
+        of_leader = self.leader.end_offset_for_epoch(epoch)
+        if of_leader.epoch < epoch or of_leader.offset < end:
+            raise ViolationError(f"the follower ends at {end} in epoch {epoch}; at the leader that ends at {of_leader}")
 
 
 def run(seed: int) -> None:

@@ -7,9 +7,11 @@ from typing import Any
 from fetching_model import run
 from planted.registry import Suite
 
+from minikafka.records.build import empty_batch
 from minikafka.storage import verifying
 from minikafka.storage.reading import Reader
 from minikafka.storage.segment import Segment
+from minikafka.storage.slice import GapSlice, LogSlice
 
 SUITE = Suite("fetching", "a follower of a leader under which a batch goes bad", run, 5_000)
 
@@ -26,6 +28,19 @@ def the_newest_batches_alone_are_known(segment: Any, position: int) -> int:
     """Where a slice ends is known of what the active segment remembers only."""
     known = -1 if segment._tail is None else segment._tail.end_before(position)
     return known if known >= 0 else segment.next_offset
+
+
+@SUITE.replaces(Reader, "_gap")
+def a_gap_at_the_end_is_answered_with_nothing(reader: Any, _start_offset: int, _limit: int) -> LogSlice:
+    """A follower stands for ever where the last batch ends that compaction left."""
+    return LogSlice(reader._log.segments.active.file, 0, 0)
+
+
+@SUITE.replaces(Reader, "_gap")
+def the_empty_batch_is_of_the_epoch_before_the_gap(reader: Any, start_offset: int, limit: int) -> GapSlice:
+    """It spans leader epochs that the leader has, and the follower diverges at once."""
+    epoch = reader._log.epoch_for_offset(start_offset)
+    return GapSlice(empty_batch(start_offset, limit, epoch), limit)
 
 
 @SUITE.plants()

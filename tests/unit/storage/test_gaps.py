@@ -6,13 +6,15 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from storage_batches import NOW_MS, all_values, append, batch, stage
+from storage_batches import NOW_MS, all_values, append, batch, headers_in, read_all, stage
 
+from minikafka.errors import KafkaError
 from minikafka.model import TopicPartition
 from minikafka.storage.config import LogConfig
 from minikafka.storage.disk import OsDisk
 from minikafka.storage.log import Log
 from minikafka.storage.log_ends import Noted
+from minikafka.storage.moving import ReplicaMove
 from minikafka.storage.segment_list import SEGMENTS_FILE
 
 SEGMENT_BYTES = 600
@@ -28,14 +30,7 @@ def log(disk: OsDisk, directory: str) -> Log:
         key = b"once %d" % at if at % 4 == 0 else b"again"
         stage(log, batch(b"%d" % at * 10, keys=(key,)), leader_epoch=at // 20)
         log.commit()
-    log.flush()
-    job = log.plan_compaction(log.log_end_offset, NOW_MS)
-    assert job is not None
-    while not job.step():
-        pass
-    assert log.prepare_swap(job)
-    job.publish()
-    assert log.complete_compaction(job)
+    clean(log)
     log.config = DELETE
     for at in range(9):
         append(log, b"later %d" % at * 10, leader_epoch=3)
@@ -44,6 +39,30 @@ def log(disk: OsDisk, directory: str) -> Log:
     assert any(bases & set(gap[1:]) for gap in gaps), "a segment ends in a gap"
     assert any(gap[0] in bases for gap in gaps), "one begins with a gap"
     assert any(not bases & set(gap) for gap in gaps), "one has a gap inside"
+    return log
+
+
+def clean(log: Log) -> None:
+    log.flush()
+    job = log.plan_compaction(log.log_end_offset, NOW_MS)
+    assert job is not None
+    while not job.step():
+        pass
+    assert log.prepare_swap(job)
+    job.publish()
+    assert log.complete_compaction(job)
+
+
+@pytest.fixture
+def emptied(disk: OsDisk, directory: str) -> Log:
+    """Nothing is behind offset 2 any more, up to the log's end at 8: records without a key, of three leader epochs."""
+    log = Log.open(disk, directory, TopicPartition("orders", 0), COMPACT, is_clean=True)
+    for at in range(8):
+        stage(log, batch(b"%d" % at, keys=(b"key" if at < 3 else None,)), leader_epoch=at // 3)
+        log.commit()
+    log.roll()
+    clean(log)
+    assert [header.base_offset for header in headers_in(Path(log.segments[0].path(".log")).read_bytes())] == [2]
     return log
 
 
@@ -59,6 +78,7 @@ def fetched(leader: Log, directory: Path, size: int) -> Log:
     log = Log.open(OsDisk(), str(directory), leader.topic_partition, DELETE, is_clean=True)
     while log.log_end_offset < leader.log_end_offset:
         found = leader.read(log.log_end_offset, size)
+        assert found.size, "a follower gets on"
         end_offset = leader.end_of(log.log_end_offset, found)
         log.append_as_follower(memoryview(bytearray(found.read())), end_offset=end_offset)
     return log
@@ -110,3 +130,64 @@ def test_a_follower_that_began_with_nothing_has_the_same_gaps_and_recovers_them(
         again = opened(follower, was_killed=True, recovery_point=recovery_point, noted=Noted(69, 0), high_watermark=69)
         assert again.corruption is None
         assert (all_values(again), again.epoch_entries, again.log_end_offset) == (expected, epochs, 69)
+
+
+@pytest.mark.spec("R11")
+@pytest.mark.spec("R13")
+@pytest.mark.parametrize("size", [1, 1 << 20])
+def test_a_follower_of_a_log_that_ends_in_a_gap_gets_to_its_end(emptied: Log, tmp_path: Path, size: int) -> None:
+    """It ended where the last batch does, below the high watermark, and was never in sync again."""
+    follower = fetched(emptied, tmp_path / "follower-0", size)
+    assert (follower.log_end_offset, follower.epoch_entries[1:]) == (8, emptied.epoch_entries[1:])
+    assert all_values(follower) == all_values(emptied) == {2: b"2"}
+    for offset in range(9):
+        epoch = follower.epoch_for_offset(offset)
+        assert follower.end_offset_for_epoch(epoch) == emptied.end_offset_for_epoch(epoch)
+    again = opened(follower, was_killed=True, noted=Noted(8, 0), high_watermark=8)
+    assert again.corruption is None
+    assert (again.log_end_offset, all_values(again)) == (8, {2: b"2"})
+
+
+@pytest.mark.spec("R15")
+def test_whoever_reads_on_in_a_gap_gets_as_far_as_it_may(emptied: Log) -> None:
+    """An empty batch for each leader epoch, up to the limit of the read."""
+    spans = [(header.base_offset, header.next_offset, header.leader_epoch) for header in headers_in(read_all(emptied))]
+    assert spans == [(2, 3, 0), (3, 6, 1), (6, 8, 2)]
+    found = emptied.read(4, 1 << 20, max_offset=5)
+    assert (headers_in(found.read())[0].next_offset, emptied.end_of(4, found)) == (5, 5)
+    assert emptied.read(4, 1, max_offset=4).size == 0
+    assert emptied.read(4, 60, min_one_batch=False).size == 0
+    assert emptied.read(4, 61, min_one_batch=False).size == 61
+    append(emptied, b"and on", leader_epoch=2)
+    assert headers_in(emptied.read(4, 1).read())[0].base_offset == 8
+
+
+@pytest.mark.spec("P5")
+def test_the_end_of_a_segment_that_somebody_cut_is_no_gap(emptied: Log) -> None:
+    segment = emptied.segments[0]
+    with Path(segment.path(".log")).open("r+b") as file:
+        file.truncate(0)
+    with pytest.raises(KafkaError):
+        emptied.read(2, 1)
+    assert emptied.corruption is not None
+
+
+@pytest.mark.spec("A5")
+def test_a_copy_of_a_log_that_ends_in_a_gap_is_complete(emptied: Log, disk: OsDisk, tmp_path: Path) -> None:
+    copy = Log.open(disk, str(tmp_path / "orders-0.copy"), emptied.topic_partition, COMPACT)
+    move = ReplicaMove(emptied, copy)
+    for _ in range(4):
+        move.reconcile()
+        move.append(move.next_slice(1 << 20).read())
+    assert move.is_caught_up
+    move.seal()
+    assert (all_values(copy), copy.epoch_entries) == ({2: b"2"}, emptied.epoch_entries)
+
+
+@pytest.mark.spec("P1")
+@pytest.mark.parametrize("was_killed", [True, False], ids=["killed", "power cut"])
+def test_a_log_that_ends_in_a_gap_is_recovered_whole(emptied: Log, was_killed: bool) -> None:
+    noted = Noted(8, 0) if was_killed else None
+    again = opened(emptied, was_killed=was_killed, recovery_point=8, noted=noted, high_watermark=8)
+    assert again.corruption is None
+    assert (again.log_end_offset, read_all(again)) == (8, read_all(emptied))

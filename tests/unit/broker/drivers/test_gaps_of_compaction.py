@@ -67,6 +67,35 @@ async def test_a_reassignment_and_a_recovery_take_the_gaps(
     assert not [line for line in logs if line["event"] in bad]
 
 
+@pytest.mark.spec("R13")
+@pytest.mark.spec("A2")
+async def test_a_log_that_ends_in_a_gap_has_new_replicas_and_consumers_at_its_end(
+    cluster: Cluster, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """New replicas ended where the last batch does, in front of the gap, and the reassignment hung for ever.
+
+    The fetches of whoever stood there were answered at once with nothing, again and again.
+    """
+    monkeypatch.setattr(maintenance, "COMPACTION_CHECK_INTERVAL_S", 0.005)
+    monkeypatch.setattr(maintenance, "FLUSH_CHECK_INTERVAL_S", 0.005)
+    await cluster.start()
+    await cluster.ready()
+    first = cluster.nodes[1]
+    await create_topic(first, "table", replicas=[[1]], min_cleanable_dirty_ratio=0.01)
+    client = await dial(first)
+    for number in range(12):
+        await client.produce("table", b"%d" % number, keys=(b"key" if number == 3 else None,))
+    log = led(first, TABLE).log
+    log.roll()
+    await set_policy(first, "compact")
+    await eventually(lambda: log.first_dirty_offset == 12, "the compaction")
+    data = await client.fetch("table", 4, min_bytes=1 << 20, max_wait_ms=60_000)
+    assert [(header.record_count, header.next_offset) for _, header in iter_batches(data.records)] == [(0, 12)]
+    await reassign(first, 2, 3)
+    await eventually(lambda: first.image.partition(TABLE).replicas == (2, 3), "the reassignment to end")  # type: ignore[union-attr]
+    assert offsets(await whole(cluster.nodes[2])) == offsets(await whole(cluster.nodes[3])) == [3, 4]
+
+
 async def set_policy(node: Node, policy: str) -> None:
     operation = ConfigOperation("cleanup.policy", AlterConfigOp.SET, policy)
     alteration = ConfigAlteration(ConfigResourceType.TOPIC, "table", (operation,))
