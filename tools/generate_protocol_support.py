@@ -27,7 +27,9 @@ What clients may ask on the CLIENT listener. Written by `tools/generate_protocol
 
 FOOT = """
 Brokers ask each other for Fetch, ListOffsets and OffsetForLeaderEpoch on the REPLICATION listener, after SaslHandshake
-and SaslAuthenticate with the cluster's secret; followers' fetches are refused elsewhere.
+and SaslAuthenticate with the cluster's secret; followers' fetches are refused elsewhere. Answers to followers say
+where their records end, in a tagged field of ours
+([0018](decisions/0018-a-leader-tells-followers-where-an-answer-ends.md)).
 
 Not served, and therefore not announced: transactions (AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, TxnOffsetCommit),
 ACLs, quotas, SASL for clients, DeleteRecords, delegation tokens,
