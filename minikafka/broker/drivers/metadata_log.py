@@ -26,9 +26,8 @@ from minikafka.model import NO_EPOCH, OffsetAndEpoch
 from minikafka.raft import BatchSpan, ElectionState, LogSummary, Snapshot
 from minikafka.raft import effects as do
 from minikafka.records.batch import iter_batches, parse_header
-from minikafka.records.build import build_batch
+from minikafka.records.build import BatchBuilder
 from minikafka.records.control import build_leader_change
-from minikafka.records.record import Record
 from minikafka.storage.aside import replace_file
 from minikafka.storage.checkpoints import with_checksum
 from minikafka.storage.disk import Disk
@@ -94,8 +93,10 @@ class MetadataLog:
                 self._log.append_as_follower(memoryview(bytearray(effect.records)))
             case do.Append():
                 now_ms = self._wall_ms()
-                records = [Record(index, now_ms, None, value) for index, value in enumerate(effect.values)]
-                self._append_as_leader(build_batch(records), effect.epoch)
+                builder = BatchBuilder()
+                for value in effect.values:  # 42,000 when a broker fails that has as many replicas
+                    builder.append(None, value, now_ms)
+                self._append_as_leader(builder.build(), effect.epoch)
             case do.AppendLeaderChange():
                 batch = build_leader_change(
                     effect.leader,

@@ -230,6 +230,7 @@ def _stop(state: ControllerState, broker: BrokerImage, session: Session) -> bool
     if not broker.in_controlled_shutdown:
         state.write(BrokerChangeRecord(broker.broker_id, broker.broker_epoch, in_controlled_shutdown=True))
         settle(state, [broker.broker_id])
+        return False  # how far others must have replayed is known when that is done
     if session.shutdown_offset is None:
         session.shutdown_offset = state.image.offset
     others = [other for other in state.image.live_brokers() if not other.in_controlled_shutdown]

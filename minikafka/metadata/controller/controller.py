@@ -15,11 +15,16 @@ Contract with the driver, which owns the quorum and the clock:
 A command is carried out whole before the next: what it checked stays true. It changes nothing but by writing records,
 which are replayed into the image at once, by the same code with which every node replays the log. So a KafkaError that
 fails the command as a whole is raised before anything is written.
+
+One that changes what every partition depends on, a broker's standing above all, looks at 100,000 of them. It does so in
+portions (:meth:`Controller.in_portions`), so that the driver's loop does everything else between two of them, but for
+the next command, which waits. The records are one batch all the same: no node ever acts on a part of them, and a
+controller that is deposed in between has appended nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 
 from minikafka.config import BrokerConfig
@@ -57,6 +62,7 @@ from minikafka.metadata.image import MetadataImage
 from minikafka.metadata.records import METADATA_VERSION, ClusterIdRecord, MetadataVersionRecord, Record
 
 R = TypeVar("R", bound=Response)
+T = TypeVar("T")
 
 _TIMED: Final[dict[type[Command[Any]], Callable[[ControllerState, Any, int], Response]]] = {
     RegisterBroker: brokers.register,
@@ -78,11 +84,31 @@ _UNTIMED: Final[dict[type[Command[Any]], Callable[[ControllerState, Any], Respon
 }
 
 
-class Outcome(NamedTuple, Generic[R]):
+class Outcome(NamedTuple, Generic[T]):
     """Records to append, and the response to give once they are committed."""
 
     records: tuple[Record, ...]
-    response: R
+    response: T
+
+
+Portions = Generator[None, None, Outcome[T]]
+
+
+def _postponed(state: ControllerState) -> Generator[None, None, None]:
+    """Write what the command postponed, with a pause between two portions."""
+    while state.has_postponed:
+        state.write_portion()
+        if state.has_postponed:
+            yield
+
+
+def _whole(portions: Portions[T]) -> Outcome[T]:
+    while True:
+        try:
+            next(portions)
+        except StopIteration as end:
+            outcome: Outcome[T] = end.value
+            return outcome
 
 
 class Controller:
@@ -137,6 +163,8 @@ class Controller:
         if not image.cluster_id:
             state.write(ClusterIdRecord(self._cluster_id))
         configs.share_min_insync_replicas(state)
+        for _ in _postponed(state):
+            pass  # in one turn, once in the life of a cluster
         return state.take_written()
 
     def deactivate(self) -> None:
@@ -145,15 +173,23 @@ class Controller:
 
     def handle(self, command: Command[R], now_ms: int) -> Outcome[R]:
         """Carry a command out. Raises KafkaError when it fails as a whole, NOT_CONTROLLER while not active."""
+        return _whole(self.in_portions(command, now_ms))
+
+    def in_portions(self, command: Command[R], now_ms: int) -> Portions[R]:
+        """As :meth:`handle`, with a pause between two portions. To be gone through before anything else is asked for,
+        or given up for good, after :meth:`deactivate`."""
         state = self._state
         if state is None:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, f"node {self._node_id} is not the active controller")
+        assert not state.has_postponed, f"{type(command).__name__} came before the last command was whole"
         state.sessions.advance(now_ms)
         try:
             response = self._dispatch(state, command, now_ms)
         except KafkaError:
             assert not state.take_written(), f"{type(command).__name__} failed after it wrote records"
+            assert not state.has_postponed, f"{type(command).__name__} failed after it postponed some"
             raise
+        yield from _postponed(state)
         return Outcome(state.take_written(), cast(R, response))
 
     @staticmethod
@@ -163,16 +199,22 @@ class Controller:
 
     def tick(self, now_ms: int) -> tuple[Record, ...]:
         """Time passed: fence brokers whose sessions ended, give leadership back to preferred leaders."""
+        return _whole(self.tick_in_portions(now_ms)).records
+
+    def tick_in_portions(self, now_ms: int) -> Portions[None]:
+        """As :meth:`tick`, with pauses as in :meth:`in_portions`."""
         state = self._state
         if state is None:
-            return ()
+            return Outcome((), None)
+        assert not state.has_postponed, "time passed before the last command was whole"
         state.sessions.advance(now_ms)
         brokers.expire_sessions(state, now_ms)
+        yield from _postponed(state)
         if now_ms >= self._next_rebalance_ms:
             self._next_rebalance_ms = now_ms + self._rebalance_interval_ms
             if self._config.auto_leader_rebalance_enable:
                 elections.rebalance_leaders(state)
-        return state.take_written()
+        return Outcome(state.take_written(), None)
 
     def next_deadline_ms(self) -> int | None:
         """When to tick; None while not active."""

@@ -32,7 +32,6 @@ from minikafka.metadata.image import PartitionImage, TopicImage
 from minikafka.metadata.records import PartitionChangeRecord
 from minikafka.model import NO_EPOCH
 
-FoundPartition = tuple[TopicImage, int, PartitionImage]
 LostOf = Callable[[UUID, int], Collection[int]]
 """Of a topic id and a partition: which replicas may have lost committed records."""
 
@@ -54,34 +53,49 @@ def settle(
 ) -> None:
     """The standing of ``brokers`` changed: give every partition they have a replica of its leader, ISR and ELR.
 
-    ``lost`` tells who may have lost records of a partition; those that are ``gone`` have none left.
+    ``lost`` tells who may have lost records of a partition; those that are ``gone`` have none left. It is done in
+    portions, when the command has decided the rest.
     """
-    changed = frozenset(brokers)
-    affected = (found for found in state.image.partitions() if not changed.isdisjoint(found[2].replicas))
-    _settle_all(state, affected, lost, gone)
+    state.postpone(_settled_of(state, frozenset(brokers), lost, gone))
+
+
+def _settled_of(
+    state: ControllerState, brokers: frozenset[int], lost: LostOf, gone: Collection[int]
+) -> Iterator[Iterable[PartitionChangeRecord]]:
+    for topic, index, partition in state.image.partitions():
+        is_affected = not brokers.isdisjoint(partition.replicas)
+        yield _settled_one(state, topic, index, partition, lost, gone) if is_affected else ()
 
 
 def settle_topics(state: ControllerState, topics: Iterable[TopicImage]) -> None:
-    """What decides over the partitions of these topics changed."""
-    _settle_all(state, ((topic, index, one) for topic in topics for index, one in topic.partitions.items()))
+    """What decides over the partitions of these topics changed. In portions, as :func:`settle`."""
+    state.postpone(_settled_in(state, [topic.topic_id for topic in topics]))
 
 
-def _settle_all(
+def _settled_in(state: ControllerState, topic_ids: Iterable[UUID]) -> Iterator[Iterable[PartitionChangeRecord]]:
+    for topic_id in topic_ids:
+        topic = state.topic_by_id(topic_id)  # as it is by now
+        for index, partition in topic.partitions.items():
+            yield _settled_one(state, topic, index, partition)
+
+
+def _settled_one(
     state: ControllerState,
-    found: Iterable[FoundPartition],
+    topic: TopicImage,
+    index: int,
+    partition: PartitionImage,
     lost: LostOf = nobody,
     gone: Collection[int] = NOBODY,
-) -> None:
-    records: list[PartitionChangeRecord] = []
-    for topic, index, partition in found:
-        around = state.circumstances(topic, partition, lost=lost(topic.topic_id, index), gone=gone)
-        records += change_records(topic, index, partition, partition, around)
-    state.write(*records)
+) -> list[PartitionChangeRecord]:
+    around = state.circumstances(topic, partition, lost=lost(topic.topic_id, index), gone=gone)
+    return list(change_records(topic, index, partition, partition, around))
 
 
-def renew_partition_epochs(state: ControllerState, topics: Iterable[TopicImage]) -> None:
-    """Void what leaders of these topics propose until they have heard of everything that was written up to now."""
-    state.write(*(PartitionChangeRecord(topic.topic_id, index) for topic in topics for index in topic.partitions))
+def renew_partition_epochs(state: ControllerState, topics: Collection[TopicImage]) -> None:
+    """Void what leaders of these topics propose until they have heard of everything that was written up to now. In
+    portions, as :func:`settle`."""
+    where = ((topic.topic_id, index) for topic in topics for index in topic.partitions)
+    state.postpone([PartitionChangeRecord(*one)] for one in where)
 
 
 def change_records(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator
+from itertools import chain, islice
 from typing import Final
 from uuid import UUID
 
@@ -20,6 +22,8 @@ from minikafka.metadata.records import Record
 from minikafka.model import UNASSIGNED_DIRECTORY, OffsetAndEpoch
 
 NO_LIMIT: Final = sys.maxsize
+PORTION: Final = 500
+"""Partitions looked at in one portion: to settle one takes some 20 microseconds."""
 
 
 class ControllerState:
@@ -43,6 +47,7 @@ class ControllerState:
         self.sessions = Sessions(config.broker_session_timeout_ms, now_ms)
         self.static_config = config
         self._written: list[Record] = []
+        self._postponed: deque[Iterator[Iterable[Record]]] = deque()
         self._topic_configs_of = image.configs
         self._topic_configs: dict[str, TopicConfig] = {}
 
@@ -64,6 +69,27 @@ class ControllerState:
         """What was written since the last call, to be appended to the metadata log as one batch."""
         written, self._written = self._written, []
         return tuple(written)
+
+    # -- writing much -----------------------------------------------------------------------------------------------
+
+    @property
+    def has_postponed(self) -> bool:
+        """True while the command that is being carried out is not whole."""
+        return bool(self._postponed)
+
+    def postpone(self, changes: Iterator[Iterable[Record]]) -> None:
+        """Write this when the command has decided the rest: for each partition that is looked at, what changes it.
+
+        There may be 100,000. What is postponed comes in order, each beginning with the image that the one before left.
+        """
+        self._postponed.append(changes)
+
+    def write_portion(self) -> None:
+        """Look at the next partitions."""
+        portion = list(islice(self._postponed[0], PORTION))
+        self.write(*chain.from_iterable(portion))
+        if len(portion) < PORTION:
+            self._postponed.popleft()
 
     # -- reading ----------------------------------------------------------------------------------------------------
 

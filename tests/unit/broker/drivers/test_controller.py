@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from pathlib import Path
 from uuid import UUID
 
@@ -15,16 +15,23 @@ from minikafka.broker.drivers import controller as controller_module
 from minikafka.broker.drivers.controller_client import COMMANDS_MAX, METHOD
 from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode, KafkaError
+from minikafka.metadata.controller import state as state_module
 from minikafka.metadata.controller.commands import (
     AllocateProducerIds,
+    AlterConfigOp,
     BrokerHeartbeat,
+    ConfigAlteration,
+    ConfigOperation,
     CreateTopics,
     FenceBroker,
+    IncrementalAlterConfigs,
     NewTopic,
     RegisterBroker,
     UnregisterBroker,
 )
-from minikafka.model import Endpoint
+from minikafka.metadata.controller.controller import Outcome
+from minikafka.model import Endpoint, TopicPartition
+from minikafka.net.tasks import TaskOwner
 from minikafka.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -184,14 +191,101 @@ async def test_a_periodic_change_that_is_not_taken_is_no_harm(node: Node, monkey
     def refuse(_values: Sequence[bytes]) -> int:
         raise KafkaError(ErrorCode.NOT_CONTROLLER, "this node does not lead the metadata quorum")
 
+    def ticks(_now_ms: int) -> Generator[None, None, Outcome[None]]:
+        yield from ()
+        return Outcome(("a record",), None)  # type: ignore[arg-type]
+
     with monkeypatch.context() as patched:
-        patched.setattr(driver._controller, "tick", lambda _now_ms: ("a record",))
+        patched.setattr(driver._controller, "tick_in_portions", ticks)
         patched.setattr(controller_module, "encode_record", lambda record: record)
         patched.setattr(node.control_plane.raft, "append", refuse)
-        driver._tick()
+        await driver._tick()
         assert not driver.is_active
     await eventually(lambda: driver.is_active, "the next election")
     assert node.failure is None
+
+
+# -- commands that touch every partition ------------------------------------------------------------------------------
+
+
+SETTINGS = (ConfigOperation("min.insync.replicas", AlterConfigOp.SET, "2"),)
+RAISE_MINIMUM = IncrementalAlterConfigs((ConfigAlteration(4, "", SETTINGS),))
+
+
+@pytest.fixture
+async def of_many(node: Node, monkeypatch: pytest.MonkeyPatch) -> Node:
+    """A node with 40 partitions, of which a controller looks at two at a time."""
+    await node.control_plane.controller.handle(CreateTopics((NewTopic("many", 40, 1),)))
+    monkeypatch.setattr(state_module, "PORTION", 2)
+    return node
+
+
+@pytest.mark.parametrize("encoded_at_once", [1, 1_000])
+async def test_the_loop_has_its_turns_between_portions_and_other_commands_wait(
+    of_many: Node, monkeypatch: pytest.MonkeyPatch, encoded_at_once: int
+) -> None:
+    monkeypatch.setattr(controller_module, "ENCODED_AT_ONCE", encoded_at_once)
+    driver, loop = of_many.control_plane.controller, asyncio.get_running_loop()
+    before = of_many.image.partition(TopicPartition("many", 39))
+    assert before is not None
+    altering = loop.create_task(driver.handle(RAISE_MINIMUM))
+    creating = loop.create_task(driver.handle(ORDERS))
+    for _ in range(20):  # its 40 partitions are settled first, and then get a new epoch
+        await asyncio.sleep(0)
+        assert driver._in_line.locked()
+        assert of_many.image.partition(TopicPartition("many", 0)) == before, "nobody sees a part of it"
+        assert driver._controller.image.topic("orders") is None, "one after the other"
+    assert (await in_time(altering)).resources[0].error is ErrorCode.NONE
+    assert (await in_time(creating)).topics[0].error is ErrorCode.NONE
+    epochs = {one.partition_epoch for _, _, one in of_many.image.partitions() if one.partition_epoch}
+    assert epochs == {before.partition_epoch + 1}
+    assert not driver._in_line.locked()
+
+
+async def test_who_asked_may_go_and_the_command_is_carried_out_all_the_same(of_many: Node) -> None:
+    driver, loop = of_many.control_plane.controller, asyncio.get_running_loop()
+    altering = loop.create_task(driver.handle(RAISE_MINIMUM))
+    waiting = loop.create_task(driver.handle(ORDERS))
+    await asyncio.sleep(0)
+    altering.cancel()
+    waiting.cancel()
+    assert (await in_time(driver.handle(CreateTopics((NewTopic("next", 1, 1),))))).topics[0].error is ErrorCode.NONE
+    assert driver.is_active
+    assert of_many.image.partition(TopicPartition("many", 39)).partition_epoch == 1  # type: ignore[union-attr]
+    assert of_many.image.topic("orders") is None, "it had not begun"
+    assert of_many.failure is None
+
+
+async def test_what_leadership_was_lost_over_is_not_appended(of_many: Node) -> None:
+    driver, loop = of_many.control_plane.controller, asyncio.get_running_loop()
+    altering = loop.create_task(driver.handle(RAISE_MINIMUM))
+    await asyncio.sleep(0)
+    assert driver._in_line.locked()
+    of_many.control_plane.raft.step_down()
+    with pytest.raises(KafkaError) as lost:
+        await in_time(altering)
+    assert lost.value.code is ErrorCode.NOT_CONTROLLER
+    await eventually(lambda: driver.is_active, "the next election")
+    assert of_many.image.partition(TopicPartition("many", 39)).partition_epoch == 0  # type: ignore[union-attr]
+    assert (await in_time(driver.handle(ORDERS))).topics[0].error is ErrorCode.NONE
+    assert of_many.failure is None
+
+
+async def test_a_node_stops_in_the_middle_of_a_command(of_many: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver, loop = of_many.control_plane.controller, asyncio.get_running_loop()
+    failures: list[str] = []
+    tasks = TaskOwner("commands", lambda name, _error: failures.append(name))
+    monkeypatch.setattr(driver, "_tasks", tasks)
+    altering = loop.create_task(driver.handle(RAISE_MINIMUM))
+    waiting = loop.create_task(driver.handle(ORDERS))
+    await asyncio.sleep(0)
+    await tasks.close()
+    for each in (altering, waiting, driver.handle(RAISE_MINIMUM)):
+        with pytest.raises(KafkaError) as stopping:
+            await in_time(each)
+        assert stopping.value.code is ErrorCode.NOT_CONTROLLER
+    assert not driver._in_line.locked()
+    assert not failures
 
 
 # -- how it is reached ------------------------------------------------------------------------------------------------

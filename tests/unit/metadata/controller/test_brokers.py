@@ -167,6 +167,7 @@ def test_a_broker_that_was_never_unfenced_may_stop_at_once(cluster: Any) -> None
 def test_shutdown_does_not_wait_for_others_that_stop(cluster: Any) -> None:
     assert not cluster.heartbeat(1, want_shutdown=True).should_shut_down
     assert not cluster.heartbeat(2, want_shutdown=True).should_shut_down
+    assert not cluster.heartbeat(3, want_shutdown=True).should_shut_down, "its partitions are settled after the answer"
     assert cluster.heartbeat(3, want_shutdown=True).should_shut_down
     assert cluster.heartbeat(1, want_shutdown=True).should_shut_down
 

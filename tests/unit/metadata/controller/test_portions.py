@@ -1,0 +1,176 @@
+"""Commands that touch every partition, in portions."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from minikafka.metadata.controller import commands as ask
+from minikafka.metadata.controller.controller import Outcome, Portions
+from minikafka.metadata.controller.state import PORTION, ControllerState
+from minikafka.metadata.image import MetadataImage, PartitionImage, TopicImage
+from minikafka.metadata.records import PartitionChangeRecord, PartitionRecord, Record, TopicRecord
+
+PARTITIONS = 3 * PORTION + 7
+
+
+@dataclass
+class Looked:
+    """How often the controller looked at a partition."""
+
+    count: int = 0
+
+
+@pytest.fixture
+def looked(monkeypatch: pytest.MonkeyPatch) -> Looked:
+    found, partitions = Looked(), MetadataImage.partitions
+
+    def counted(image: MetadataImage) -> Iterator[tuple[TopicImage, int, PartitionImage]]:
+        for one in partitions(image):
+            found.count += 1
+            yield one
+
+    monkeypatch.setattr(MetadataImage, "partitions", counted)
+    return found
+
+
+def fill(cluster: Any) -> None:
+    """Two topics. Each partition is on all brokers, and led by one in turn."""
+    records: list[Record] = []
+    for topic_id in (UUID(int=7), UUID(int=8)):
+        records.append(TopicRecord(f"t{topic_id.int}", topic_id))
+        for index in range(PARTITIONS // 2):
+            replicas = tuple((index + place) % 3 + 1 for place in range(3))
+            records.append(PartitionRecord(topic_id, index, replicas, replicas, replicas[0], 0, 0))
+    cluster.is_encoding = False
+    cluster.controller._state.write(*records)
+    cluster.log(cluster.controller._state.take_written())
+
+
+def gone_through(portions: Portions[Any], check: Callable[[], None]) -> tuple[int, Outcome[Any]]:
+    """How many portions there are, and what comes of them; ``check`` is called after each."""
+    for count in itertools.count(1):
+        try:
+            next(portions)
+        except StopIteration as end:
+            check()
+            return count, end.value
+        check()
+    raise AssertionError
+
+
+def fence(cluster: Any) -> ask.Command[Any]:
+    return ask.FenceBroker(2, cluster.epochs[2])
+
+
+def unfence(cluster: Any) -> ask.Command[Any]:
+    cluster.fence(2)
+    return ask.BrokerHeartbeat(2, cluster.epochs[2], cluster.image.offset)
+
+
+def register(cluster: Any) -> ask.Command[Any]:
+    """After a loss of power: it leaves ISR and ELR of every partition."""
+    cluster.fence(2)
+    return ask.RegisterBroker(2, "cluster", UUID(int=99), {"CLIENT": cluster.image.brokers[2].listeners["CLIENT"]})
+
+
+def unregister(cluster: Any) -> ask.Command[Any]:
+    cluster.fence(2)
+    return ask.UnregisterBroker(2)
+
+
+def fail_directory(cluster: Any) -> ask.Command[Any]:
+    broker = cluster.image.brokers[2]
+    offline = broker.log_dirs[:1]
+    return ask.BrokerHeartbeat(2, broker.broker_epoch, cluster.image.offset, offline_log_dirs=offline)
+
+
+def raise_minimum(_cluster: Any) -> ask.Command[Any]:
+    operations = (ask.ConfigOperation("min.insync.replicas", ask.AlterConfigOp.SET, "2"),)
+    return ask.IncrementalAlterConfigs((ask.ConfigAlteration(4, "", operations),))
+
+
+@pytest.mark.parametrize("begin", [fence, unfence, register, unregister, fail_directory, raise_minimum])
+def test_a_command_looks_at_so_many_partitions_in_a_portion(
+    cluster: Any, looked: Looked, monkeypatch: pytest.MonkeyPatch, begin: Callable[[Any], ask.Command[Any]]
+) -> None:
+    cluster.fence(2)
+    cluster.register(2, log_dirs=(UUID(int=201), UUID(int=202)))
+    cluster.heartbeat(2)
+    fill(cluster)
+    command = begin(cluster)
+    written: list[int] = []
+    write = ControllerState.write
+
+    def counted(state: ControllerState, *records: Record) -> None:
+        written.append(len(records))
+        write(state, *records)
+
+    monkeypatch.setattr(ControllerState, "write", counted)
+
+    def check() -> None:
+        assert looked.count <= PORTION
+        assert sum(written) <= PORTION + 1, "and it writes of no others"
+        looked.count = 0
+        written.clear()
+
+    looked.count = 0
+    count, outcome = gone_through(cluster.controller.in_portions(command, cluster.now_ms), check)
+    assert count >= PARTITIONS // PORTION
+    cluster.log(outcome.records)
+
+
+def test_what_is_done_in_portions_is_what_is_done_at_once(cluster: Any) -> None:
+    fill(cluster)
+    before = cluster.image
+    records = cluster.handle(fence(cluster)).records
+    changed = [(one.topic_id, one.partition) for one in records if isinstance(one, PartitionChangeRecord)]
+    assert sorted(changed) == sorted((topic.topic_id, index) for topic, index, _ in before.partitions())
+    for _topic, index, partition in cluster.image.partitions():
+        assert 2 not in partition.isr
+        assert partition.leader == next(one for one in partition.replicas if one != 2), index
+
+
+def test_sessions_that_end_are_acted_on_in_portions(cluster: Any, looked: Looked) -> None:
+    fill(cluster)
+    cluster.now_ms += 4_500
+
+    def check() -> None:
+        assert looked.count <= PORTION
+        looked.count = 0
+
+    looked.count = 0
+    for _ in range(5):
+        cluster.now_ms += 1_000
+        for broker_id in (1, 3):
+            cluster.heartbeat(broker_id)
+        looked.count = 0
+        _, outcome = gone_through(cluster.controller.tick_in_portions(cluster.now_ms), check)
+        cluster.log(outcome.records)
+    assert cluster.image.brokers[2].fenced
+    assert all(partition.leader != 2 for _, _, partition in cluster.image.partitions())
+
+
+def test_no_command_is_carried_out_before_the_last_is_whole(cluster: Any) -> None:
+    fill(cluster)
+    portions = cluster.controller.in_portions(fence(cluster), cluster.now_ms)
+    next(portions)
+    with pytest.raises(AssertionError, match="came before the last command was whole"):
+        cluster.controller.handle(fence(cluster), cluster.now_ms)
+
+
+def test_a_controller_that_is_deposed_in_between_is_forgotten_with_its_half_command(cluster: Any) -> None:
+    fill(cluster)
+    before = cluster.image
+    next(cluster.controller.in_portions(fence(cluster), cluster.now_ms))
+    cluster.controller.deactivate()
+    cluster.fail_over()
+    assert cluster.image.topics_by_name == before.topics_by_name
+    assert not cluster.image.brokers[2].fenced
+    cluster.fence(2)
+    assert all(partition.leader != 2 for _, _, partition in cluster.image.partitions())
