@@ -40,8 +40,11 @@ its members is known to be there and some may be: the presumed are heard from, o
     =====================================  =================================================================
 
 Reassignment (KIP-455, row A3). Replicas are those of the target, then those to be removed, until every replica of the
-target is in the ISR. The change that brings this about and the one that completes it are two: the answer to a leader's
-proposal tells it of the first alone, so it must learn the new assignment from the metadata before it proposes again.
+target is in the ISR; or every new one is, while none of those to be removed is in ISR or ELR: nothing is gained by
+waiting. Else a dead replica could not be let go while another one, which stays, is out of sync.
+
+The change that brings this about and the one that completes it are two: the answer to a leader's proposal tells it of
+the first alone, so it must learn the new assignment from the metadata before it proposes again.
 
 Invariants, whatever happens:
 
@@ -198,7 +201,7 @@ def reassigned(
 def completed(partition: PartitionImage, around: Circumstances) -> PartitionImage | None:
     """The partition without the replicas to be removed, if its reassignment can be completed now (row A3)."""
     target = partition.target_replicas
-    if not partition.is_reassigning or not set(target) <= set(partition.isr):
+    if not partition.is_reassigning or not _may_complete(partition):
         return None
     wanted = replace(
         partition,
@@ -209,6 +212,15 @@ def completed(partition: PartitionImage, around: Circumstances) -> PartitionImag
     )
     after = settled(partition, wanted, around)
     return after if after.leader != NO_NODE else None
+
+
+def _may_complete(partition: PartitionImage) -> bool:
+    """Nobody is needed who is to be removed."""
+    isr, target = frozenset(partition.isr), frozenset(partition.target_replicas)
+    if target <= isr:
+        return True
+    goes_nobody_complete = isr.union(partition.elr).isdisjoint(partition.removing_replicas)
+    return goes_nobody_complete and isr.issuperset(partition.adding_replicas)
 
 
 def directories_of(directories: Iterable[UUID]) -> tuple[UUID, ...]:

@@ -52,13 +52,17 @@ def check_reassignment(new: PartitionImage, target: tuple[int, ...]) -> None:
 
 
 def check_completion(old: PartitionImage, records: Iterable[Record]) -> None:
-    """Replicas go only when every replica of the target is in sync."""
-    isr = old.isr
+    """Replicas go only when every new one is in sync, and who goes is not needed."""
+    isr, elr = old.isr, old.elr
     for record in records:
         if isinstance(record, PartitionChangeRecord):
             if record.replicas is not None:
-                assert set(record.replicas) <= set(isr), "completed before the target was in sync"
+                assert set(old.adding_replicas) & set(record.replicas) <= set(isr), "completed before the new caught up"
+                going = set(old.replicas) - set(record.replicas)
+                is_free = going.isdisjoint({*isr, *elr})
+                assert set(record.replicas) <= set(isr) or is_free, "completed before the target was in sync"
             isr = isr if record.isr is None else record.isr
+            elr = elr if record.elr is None else record.elr
 
 
 def check_served(cluster: Cluster, old: PartitionImage, new: PartitionImage) -> None:
@@ -79,7 +83,9 @@ def check_served(cluster: Cluster, old: PartitionImage, new: PartitionImage) -> 
     elif not any(standing[member] is Standing.PRESUMED for member in new.isr):
         assert not new.isr, "the dead are in sync"
         assert not any(standing[one] is Standing.AVAILABLE for one in new.elr), "an eligible replica could lead"
-    if new.is_reassigning and set(new.target_replicas) <= set(new.isr):
+    missing = set(new.target_replicas) - set(new.isr)
+    is_free = not {*new.isr, *new.elr} & set(new.removing_replicas) and not missing & set(new.adding_replicas)
+    if new.is_reassigning and (is_free or not missing):
         assert new.leader == NO_NODE or not any(one in new.target_replicas for one in there), "could be completed"
 
 

@@ -174,6 +174,17 @@ def complete_before_the_target_is_in_sync(patch: MonkeyPatch) -> None:
     patch.setattr(partitions_module, "completed", hasty)
 
 
+@SUITE.plants()
+def who_is_eligible_goes_before_the_target_is_in_sync(patch: MonkeyPatch) -> None:
+    """A reassignment that adds nobody is complete at once, whatever the replicas that go are needed for."""
+    original = rule._may_complete
+
+    def hasty(partition: PartitionImage) -> bool:
+        return original(partition) or (not partition.adding_replicas and bool(partition.isr))
+
+    patch.setattr(rule, "_may_complete", hasty)
+
+
 @SUITE.replaces(PartitionImage, "original_replicas")
 def cancelled_to_somewhere_else(partition: PartitionImage) -> tuple[int, ...]:
     """A cancelled reassignment leaves the replicas that it had added."""

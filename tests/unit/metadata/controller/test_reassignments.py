@@ -164,6 +164,49 @@ def test_another_broker_in_the_place_of_a_dead_one_ends_the_wait_for_it(short: A
 
 
 @pytest.mark.spec("R26")
+def test_a_dead_broker_that_is_unregistered_is_waited_for_no_more(short: Any) -> None:
+    assert short.reassign((1, 2)).error is ErrorCode.NONE
+    assert short.partition().is_reassigning, "it may have what was acknowledged, and come back"
+    short.ask(ask.UnregisterBroker(3))
+    partition = short.partition()
+    assert (partition.replicas, partition.isr, partition.elr, partition.is_reassigning) == ((1, 2), (1,), (), False)
+    assert short.propose((1, 2)).error is ErrorCode.NONE
+
+
+@pytest.mark.spec("A3")
+def test_a_dead_replica_that_counts_for_nothing_goes_at_once(five: Any) -> None:
+    five.propose((1, 3))
+    five.fence(3)
+    assert (five.partition().isr, five.partition().elr) == ((1,), ())
+    before = five.partition()
+    assert five.reassign((1, 2)).error is ErrorCode.NONE
+    after = five.partition()
+    assert (after.replicas, after.isr, after.is_reassigning) == ((1, 2), (1,), False), "2 may catch up later"
+    assert after.leader_epoch > before.leader_epoch
+
+
+@pytest.mark.spec("A3")
+def test_who_is_in_sync_goes_only_when_those_that_stay_are(five: Any) -> None:
+    five.propose((1, 3))
+    assert five.reassign((1, 2)).error is ErrorCode.NONE
+    assert five.partition().is_reassigning, "2 is there, and will be in sync soon"
+    five.propose((1, 2, 3))
+    assert (five.partition().replicas, five.partition().isr) == ((1, 2), (1, 2))
+
+
+@pytest.mark.spec("A3")
+def test_a_new_replica_is_waited_for_whoever_is_dead(five: Any) -> None:
+    five.fence(3)
+    assert five.reassign((1, 2, 4)).error is ErrorCode.NONE
+    assert five.partition().is_reassigning
+    five.fence(4)
+    assert five.partition().is_reassigning
+    assert five.reassign(None).error is ErrorCode.NONE
+    assert not five.partition().is_reassigning
+    assert set(five.partition().replicas) == {1, 2, 3}
+
+
+@pytest.mark.spec("R26")
 def test_a_lower_minimum_ends_the_wait_for_a_dead_broker(short: Any) -> None:
     short.alter("t", min_insync_replicas="1")
     assert (short.partition().isr, short.partition().elr) == ((1,), ())
