@@ -235,6 +235,10 @@ def parse_endpoint(address: str, *, port_min: int) -> Endpoint:
     match = re.fullmatch(r"(\[[0-9A-Fa-f:.%]+\]|[^\[\]:/@\s]*):([0-9]{1,5})", address)
     if match is None or not port_min <= int(match[2]) <= 65535:
         raise ValueError(f"host:port with a port from {port_min} to 65535; {address!r} is not")
+    try:
+        match[1].encode("idna")
+    except UnicodeError:
+        raise ValueError(f"a host name with parts of 1 to 63 characters; {match[1]!r} is none") from None
     return Endpoint(match[1].strip("[]") or "0.0.0.0", int(match[2]))
 
 

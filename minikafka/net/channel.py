@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 import re
+import socket
 import struct
 from typing import Final, Protocol, Self, cast
 
@@ -61,7 +62,11 @@ class Channel(asyncio.BufferedProtocol):
         correlation_id_of: CorrelationReader = kafka_correlation_id,
         max_frame_bytes: int = 512 * 1024 * 1024,
     ) -> Self:
-        """Connect. Raises OSError (ConnectionRefusedError, gaierror, ...) or TimeoutError."""
+        """Connect. Raises OSError (ConnectionRefusedError, gaierror, ...) or TimeoutError.
+
+        A host that cannot be a name at all is a name that does not exist: peers and brokers say where they are, and
+        what they say may be anything.
+        """
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(timeout_s):
@@ -72,6 +77,8 @@ class Channel(asyncio.BufferedProtocol):
             if type(error) is not OSError or error.errno is not None:
                 raise
             raise _with_its_number(error) from error
+        except ValueError as error:  # the resolver was not even asked
+            raise socket.gaierror(socket.EAI_NONAME, f"{endpoint.host!r} is no host name: {error}") from error
         return channel
 
     def next_correlation_id(self) -> int:

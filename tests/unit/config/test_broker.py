@@ -72,6 +72,7 @@ def test_a_secret_is_in_no_message() -> None:
         ({"listeners": "CLIENT://h:1,REPLICATION://h:2"}, "CONTROLLER is missing"),
         ({"listeners": "CLIENT://:1,REPLICATION://h:2,CONTROLLER://h:3"}, "advertised.listeners"),
         ({"listeners": "CLIENT://h:1,REPLICATION://h:1,CONTROLLER://h:3"}, "h:1 is given to two listeners"),
+        ({"listeners": "CLIENT://a..b:1,REPLICATION://h:2,CONTROLLER://h:3"}, "a host name with parts of 1 to 63"),
         ({"broker.heartbeat.interval.ms": 3000}, "must be below broker.session.timeout.ms = 3000"),
         ({"group.min.session.timeout.ms": 2_000_000}, "must be below group.max.session.timeout.ms"),
         ({"replica.lag.time.max.ms": 500}, "must be below replica.lag.time.max.ms"),

@@ -175,6 +175,14 @@ async def test_nobody_listening_is_refused(serve: Serve) -> None:
         await Channel.open(Endpoint("no-such-name.invalid", 1), timeout_s=20)
 
 
+@pytest.mark.parametrize("host", ["a..b", "a" * 64, "\u00fc" * 64, "\udcff", "a\0b"])
+async def test_what_cannot_be_a_name_is_a_name_that_does_not_exist(host: str) -> None:
+    """The resolver is not asked, and complains of the argument: a peer that says it is there must end nobody."""
+    with pytest.raises(socket.gaierror) as raised:
+        await Channel.open(Endpoint(host, 1), timeout_s=20)
+    assert raised.value.errno == socket.EAI_NONAME
+
+
 @pytest.mark.parametrize(
     ("numbers", "expected"),
     [
