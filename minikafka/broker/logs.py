@@ -3,11 +3,54 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import traceback
-from typing import Any
+from typing import Any, Final, TextIO, cast
 
 import structlog
+
+STANDARD_ERROR: Final = 2
+
+
+class LogLines:
+    """A descriptor for lines that may be lost, and lose nothing else.
+
+    The disk of the log may be full, and whoever reads it may be gone. The node goes on: an event that cannot be said
+    must not end the task that says it. The next line that goes out is preceded by one that counts those that did not.
+    """
+
+    def __init__(self, descriptor: int = STANDARD_ERROR) -> None:
+        self._descriptor = descriptor
+        self._lost = 0
+        self._rest = b""  # of a line that went out in part: it is ended before another begins
+
+    def write(self, text: str) -> int:
+        """Write whole lines; how many characters were taken. Nothing is raised. structlog holds a lock meanwhile."""
+        lines = text.encode("utf-8", "backslashreplace")
+        if self._lost:
+            lines = b"lines lost, as the log could not be written: %d\n" % self._lost + lines
+        try:
+            self._write(lines)
+        except OSError:
+            self._lost += text.count("\n")
+        else:
+            self._lost = 0
+        return len(text)
+
+    def flush(self) -> None:
+        """Nothing is buffered."""
+
+    def _write(self, lines: bytes) -> None:
+        while self._rest:
+            self._rest = self._rest[os.write(self._descriptor, self._rest) :]
+        written = 0
+        while written < len(lines):
+            try:
+                written += os.write(self._descriptor, lines[written:])
+            except OSError:
+                self._rest = b"\n" if written else b""
+                raise
 
 
 def configure_logging(*, node_id: int, level: str = "info", as_json: bool = False) -> None:
@@ -31,7 +74,7 @@ def configure_logging(*, node_id: int, level: str = "info", as_json: bool = Fals
     structlog.configure(
         processors=[*processors, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(file=cast(TextIO, LogLines())),
         cache_logger_on_first_use=True,
     )
     structlog.contextvars.clear_contextvars()
