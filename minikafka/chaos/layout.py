@@ -74,11 +74,12 @@ class ClusterLayout:
         """The layout of an existing cluster."""
         directory = directory.expanduser().resolve()
         try:
-            fields = json.loads(directory.joinpath("cluster.json").read_text())
-            return cls(directory=directory, **fields)
+            layout = cls(directory=directory, **json.loads(directory.joinpath("cluster.json").read_text()))
+            layout.check()
+            return layout
         except (FileNotFoundError, NotADirectoryError):
             raise ClusterError(f"there is no cluster in {directory}; make one with: minikafka cluster start") from None
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise ClusterError(f"{directory / 'cluster.json'} is damaged: {error}") from None
 
     @staticmethod
@@ -107,6 +108,20 @@ class ClusterLayout:
         unfinished = self.directory / "cluster.json.tmp"
         unfinished.write_text(json.dumps(fields, indent=2) + "\n")
         unfinished.rename(self.directory / "cluster.json")
+
+    def check(self) -> None:
+        """Raise ValueError or ClusterError where a value is none that was ever saved: somebody edited the file."""
+        for name, is_right in (
+            ("cluster_id", isinstance(self.cluster_id, str)),
+            ("base_port", type(self.base_port) is int),
+            ("node_ids", _is_list_of_ids(self.node_ids)),
+            ("settings", isinstance(self.settings, dict) and all(isinstance(v, str) for v in self.settings.values())),
+            ("voters", type(self.voters) is int),
+            ("next_id", type(self.next_id) is int),
+        ):
+            if not is_right:
+                raise ValueError(f"{name} cannot be {getattr(self, name)!r}")
+        check_size(max(self.node_ids), self.base_port)
 
     def discard(self) -> None:
         """Take a layout back of which nothing has been started, so that another can be made in its place."""
@@ -223,3 +238,7 @@ def check_size(brokers: int, base_port: int) -> None:
     port_max = base_port + CONTROLLER_PORT_OFFSET + brokers - 1
     if base_port < 1 or port_max > 65535:
         raise ClusterError(f"--base-port {base_port} needs the ports up to {port_max}; choose 1024 to 65000")
+
+
+def _is_list_of_ids(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(type(one) is int and 0 < one <= BROKERS_MAX for one in value)

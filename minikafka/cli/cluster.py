@@ -89,7 +89,7 @@ def status(directory: Directory = None, as_json: AsJson = False) -> None:
     print_line(f"bootstrap.servers={cluster.bootstrap_servers}")
     for node in seen.nodes:
         if node.losses:
-            print_line(f"[red]node {node.node_id} reports losses of records: {node.losses}[/]")
+            print_line(f"node {node.node_id} reports losses of records: {node.losses}")
             print_line(f"read {losses_file(cluster, node.node_id)}, and remove it when that is dealt with")
     if seen.view is None:
         print_line("no node answers; start the cluster with: minikafka cluster start")

@@ -12,8 +12,8 @@ _PIPED_WIDTH: Final = 1000  # of tables that another program reads: a row stays 
 
 
 def print_line(text: str) -> None:
-    """One plain line to stdout."""
-    sys.stdout.write(text + "\n")
+    """One plain line to stdout; what is no character, in a name that was given, is escaped."""
+    sys.stdout.write(text.encode("utf-8", "backslashreplace").decode() + "\n")
 
 
 def print_json(value: Any) -> None:

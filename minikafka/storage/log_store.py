@@ -243,6 +243,11 @@ class LogStore:
         key = LogKey(topic_id, where.partition)
         return self.get(where) is None and any(where in one.missing or one.ends.has_lost(key) for one in self.online)
 
+    def forget_missing(self, where: TopicPartition) -> None:
+        """Whatever the checkpoints mention, no log of the partition should be here."""
+        for directory in self.online:
+            directory.missing.discard(where)
+
     def _forget_lost(self, log: Log) -> None:
         """It is here, wherever it was before."""
         for directory in self.online:

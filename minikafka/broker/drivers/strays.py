@@ -47,6 +47,9 @@ class Strays:
                 by_name.setdefault(log_.topic_partition, []).append(log_)
         for logs in by_name.values():
             self._look_at(logs, image)
+        for where in self._store.missing():
+            if where.topic != CLUSTER_METADATA_TOPIC and not self._has_place(where, image):
+                self._store.forget_missing(where)  # deleted, and the process ended before it was checkpointed again
         paths = self._store.strays()
         if paths:
             log.warning("strays are kept", paths=paths, removed_after_ms=self._retention_ms)
@@ -70,13 +73,17 @@ class Strays:
     def _is_placed(self, log_: Log, image: MetadataImage) -> bool:
         where = log_.topic_partition
         topic, state = image.topic(where.topic), image.partition(where)
-        if topic is None or state is None or self._node_id not in state.replicas:
+        if topic is None or state is None or not self._has_place(where, image):
             return False
         if log_.topic_id == topic.topic_id:
             return True
         if log_.topic_id != ZERO_TOPIC_ID and not _is_garbled(log_.topic_id, topic.topic_id):
             return False
         return log_.latest_epoch <= state.leader_epoch  # else it is of a topic that had the name before
+
+    def _has_place(self, where: TopicPartition, image: MetadataImage) -> bool:
+        state = image.partition(where)
+        return state is not None and self._node_id in state.replicas
 
     def _identify(self, log_: Log, image: MetadataImage) -> None:
         where = log_.topic_partition

@@ -91,7 +91,7 @@ def to_json(plan: Plan) -> str:
 def _entries(text: str, key: str) -> list[dict[str, Any]]:
     try:
         document = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # of lists in lists in lists
         raise PlanError(f"not JSON: {error}") from None
     if not isinstance(document, dict):
         raise PlanError(f'not a JSON object; {{"version": 1, "{key}": [...]}} is expected')

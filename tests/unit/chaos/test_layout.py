@@ -120,6 +120,34 @@ def test_a_missing_and_a_damaged_cluster_are_told_apart(tmp_path: Path) -> None:
         ClusterLayout.open(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"cluster_id": 1},
+        {"base_port": "19092"},
+        {"base_port": 99_999_999},
+        {"base_port": True},
+        {"node_ids": 3},
+        {"node_ids": []},
+        {"node_ids": ["1"]},
+        {"node_ids": [-1]},
+        {"settings": ["x"]},
+        {"settings": {"num.partitions": 3}},
+        {"voters": "3"},
+        {"next_id": None},
+        "[" * 100_000,
+    ],
+    ids=lambda change: str(change)[:40],
+)
+def test_values_that_cannot_be_are_refused_with_the_file(tmp_path: Path, change: dict[str, object] | str) -> None:
+    """Somebody edited it. No verb may end in a traceback for that."""
+    layout = ClusterLayout.create(tmp_path, 3, 19092, {})
+    file = tmp_path / "cluster.json"
+    file.write_text(change if isinstance(change, str) else json.dumps(json.loads(file.read_text()) | change))
+    with pytest.raises(ClusterError, match=r"damaged|--base-port"):
+        ClusterLayout.open(layout.directory)
+
+
 @pytest.mark.parametrize(("brokers", "base_port"), [(0, 19092), (100, 19092), (3, 0), (3, 65400)])
 def test_a_cluster_that_does_not_fit_is_refused(tmp_path: Path, brokers: int, base_port: int) -> None:
     with pytest.raises(ClusterError, match=r"--brokers|--base-port"):

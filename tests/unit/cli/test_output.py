@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from minikafka.cli.output import fail, print_json, print_table, size
+from minikafka.cli.output import fail, print_json, print_line, print_table, size
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,12 @@ def test_an_error_is_one_line_and_exit_code_1(capsys: pytest.CaptureFixture[str]
 def test_json_is_json(capsys: pytest.CaptureFixture[str]) -> None:
     print_json({"a": [1, None]})
     assert json.loads(capsys.readouterr().out) == {"a": [1, None]}
+
+
+def test_what_is_no_character_is_escaped(capsys: pytest.CaptureFixture[str]) -> None:
+    """A plan may name a topic so, and its line is printed."""
+    print_line("\ud800 \u00fc")
+    assert capsys.readouterr().out == "\\ud800 \u00fc\n"
 
 
 def test_a_table_has_its_columns_and_cells(capsys: pytest.CaptureFixture[str]) -> None:

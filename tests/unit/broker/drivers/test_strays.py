@@ -113,6 +113,11 @@ def leader_of(cluster: Cluster) -> int:
     return 0
 
 
+def is_led(node: Node) -> bool:
+    partition = node.replicas.get(ORDERS)
+    return partition is not None and partition.leader is not None
+
+
 def is_whole(cluster: Cluster) -> bool:
     replicas = [node.replicas.get(ORDERS) for node in cluster.nodes.values()]
     image = cluster.nodes[1].image.partition(ORDERS)
@@ -120,6 +125,30 @@ def is_whole(cluster: Cluster) -> bool:
     return len(image.isr) == 3 and all(
         one is not None and one.log.log_end_offset == len(VALUES) and one.log.corruption is None for one in replicas
     )
+
+
+async def test_what_was_deleted_before_a_kill_is_not_missed_when_its_name_is_used_again(
+    start_node: StartNode, tmp_path: Path, dial: Dial
+) -> None:
+    """The checkpoints mention it for some seconds more: a new topic of that name counted as one that had lost all."""
+    node = await start_node(**BOOT)
+    await create_topic(node, "orders")
+    await eventually(lambda: is_led(node), "its leader")
+    await (await dial(node)).produce("orders", b"value")
+    node.store.write_checkpoints({ORDERS: 1})
+    checkpoints = {path: path.read_bytes() for path in (tmp_path / "data").glob("*-checkpoint")}
+    await node.controller.call(DeleteTopics((TopicReference("orders"),)), timeout_s=10)
+    await eventually(lambda: node.replicas.get(ORDERS) is None, "the topic to be gone")
+    await node.stop()
+    for path, content in checkpoints.items():
+        path.write_bytes(content)  # as a kill leaves them
+    (tmp_path / "data" / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    node = await start_node(**BOOT)
+    with capture_logs() as said:
+        await create_topic(node, "orders")
+        await eventually(lambda: is_led(node), "its leader")
+    assert not [line["event"] for line in said if line["event"] in ("log missing", "records lost")]
+    assert not (tmp_path / "data" / "losses").exists()
 
 
 @pytest.mark.spec("P5")

@@ -64,6 +64,7 @@ def test_a_plan_in_kafkas_form_is_read() -> None:
         (document(entry(replicas=["1"])), "replicas is ['1']; a list of broker ids is expected"),
         (document(entry(replicas=[True])), "a list of broker ids is expected"),
         (document(entry(replicas=None)), "replicas is None; a list of broker ids is expected"),
+        pytest.param("[" * 100_000, "not JSON: maximum recursion", id="deep"),
         (document(entry(log_dirs=["any"])), "log_dirs has 1 entries for 2 replicas; one for each is expected"),
         (document(entry(log_dirs="any")), "log_dirs has 'any' entries"),
         (document(entry(log_dirs=["any", "data"])), "log directory 'data' is neither \"any\" nor an absolute path"),
