@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from minikafka.errors import ErrorCode, KafkaError
@@ -39,6 +41,15 @@ class PassingFailure(KafkaError):  # noqa: N818
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)
+
+
+@contextmanager
+def collected(shortages: list[PassingFailure]) -> Iterator[None]:
+    """Go on behind a shortage, which is added to these."""
+    try:
+        yield
+    except PassingFailure as shortage:
+        shortages.append(shortage)
 
 
 def failure_of(what: str, error: OSError) -> StorageFailure | PassingFailure:

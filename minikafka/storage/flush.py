@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from minikafka.model import NO_TIMESTAMP
 from minikafka.storage.disk import Disk, File
 from minikafka.storage.durable_end import DurableEnd
-from minikafka.storage.errors import StorageFailure, is_passing
+from minikafka.storage.errors import PassingFailure, StorageFailure, is_passing
 from minikafka.storage.segment import Segment
 from minikafka.storage.segment_list import Listing
 from minikafka.storage.segment_names import INDEX_SUFFIXES, LOG_SUFFIX
@@ -196,11 +196,14 @@ class Flusher:
         self.complete_flush(job)
 
     def prepare_close(self) -> FlushJob:
-        """Write indexes and producer state, and say what to sync; run it, then :meth:`complete_close`."""
+        """Write indexes and producer state, and say what to sync; run it, then :meth:`complete_close`.
+
+        PassingFailure for want of something, and where a cut could not be done: the next start recovers the log.
+        """
         log = self._log
         log.commit()
         if log.is_cutting:
-            raise StorageFailure(f"{log.topic_partition} is being cut: a restart recovers it")
+            raise PassingFailure(f"{log.topic_partition} is being cut")
         log.write_due_mark()
         active = log.segments.active
         if self._has_changed and active.size:

@@ -30,7 +30,8 @@ from minikafka.storage.damage import unidentified, write_refetch_mark
 from minikafka.storage.directory_checkpoints import CheckpointJob, DirectoryCheckpoints
 from minikafka.storage.directory_names import deleted_directory_name, stray_directory_name
 from minikafka.storage.disk import Disk, DiskSpace, Lock, NamesFile
-from minikafka.storage.errors import Corruption, PassingFailure, StorageFailure, failure_of, is_passing
+from minikafka.storage.errors import Corruption, PassingFailure, StorageFailure, collected, failure_of, is_passing
+from minikafka.storage.flush import FlushJob
 from minikafka.storage.found import find_directories
 from minikafka.storage.future_logs import FutureLogs
 from minikafka.storage.identity import forget_replacement, identify, mark_as_ours
@@ -537,14 +538,16 @@ class LogDir:
             self._lock.release()
 
     def _close_logs(self) -> None:
-        jobs = [(log, log.prepare_close()) for log in self._all_logs() if not log.has_lost_files]
+        jobs: list[tuple[Log, FlushJob]] = []
+        shortages: list[PassingFailure] = []  # the disk may have failed another log
+        for log in self._all_logs():
+            if not log.has_lost_files:
+                with collected(shortages):
+                    jobs.append((log, log.prepare_close()))
         self._disk.run_all([job.run for _log, job in jobs])
-        shortages: list[PassingFailure] = []
         for log, job in jobs:
-            try:
+            with collected(shortages):
                 log.complete_close(job)
-            except PassingFailure as shortage:
-                shortages.append(shortage)  # the disk may have failed another log
         if shortages:
             raise shortages[0]
 

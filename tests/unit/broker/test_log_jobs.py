@@ -17,7 +17,7 @@ from minikafka.broker.partition import Partition
 from minikafka.errors import ErrorCode
 from minikafka.net.tasks import TaskOwner
 from minikafka.replication import replica_effects as do
-from minikafka.storage.errors import StorageFailure
+from minikafka.storage.errors import PassingFailure, StorageFailure
 
 
 class SlowThread:
@@ -232,3 +232,19 @@ async def test_a_partition_that_was_deleted_meanwhile_has_not_failed(rig: Rig, t
     thread.gate.set()
     await turns(6)
     assert partition.log.recovery_point == 0
+
+
+async def test_a_cut_that_lacks_something_when_the_node_stops_fails_no_disk(
+    rig: Rig, jobs: LogJobs, disk: FailingDisk, thread: SlowThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition = rig.led()
+    rig.append(partition, b"x", b"y")
+    monkeypatch.setattr(FailingDisk, "fsync_dir", partialmethod(FailingDisk.check, "fsync_dir"))
+    disk.refuse("fsync_dir", "orders-0", errno.EMFILE)
+    jobs.cut(partition, do.Cut(0))
+    closing = asyncio.create_task(jobs.close())
+    thread.gate.set()
+    await closing
+    assert (rig.failures, partition.log.failure) == ([], None)
+    with pytest.raises(PassingFailure):
+        partition.log.prepare_close()

@@ -362,3 +362,20 @@ def test_a_log_that_is_damaged_anew_while_it_is_marked_still_keeps_its_mark() ->
     marked = read_refetch_mark(disk, log.directory)
     assert marked is not None
     assert marked.offset == log.segments[-1].base_offset
+
+
+def test_a_log_whose_cut_is_not_done_at_a_stop_is_recovered_by_the_next_start() -> None:
+    """The disk has not failed: a directory that counts as failed is forgotten, and claimed by no start."""
+    disk = SimulatedDisk().mount()
+    store = filled(disk)
+    new = store.create(NEW, OTHER_ID, CONFIG, store.directories[0])
+    append(new, b"x")
+    Registrations(disk, store, "boot").write(41)
+    whole = read_all(the_log(store))
+    assert the_log(store).prepare_truncation(5) is not None
+    store.close({WHERE: 20}, broker_epoch=41)
+    assert [one.failure for one in store.directories] == [None, None]
+    assert new.recovery_point == 1, "the others are closed"
+    store = open_store(disk)
+    assert read_all(the_log(store)) == whole
+    assert Registrations(disk, store, "boot").whole_replicas() == {TOPIC_ID: (0,), OTHER_ID: (0,)}
