@@ -23,7 +23,6 @@ from minikafka.errors import KafkaError
 from minikafka.records.batch import BatchHeader, Buffer
 from minikafka.storage.cleaning import Cleaner, Kept
 from minikafka.storage.config import LogConfig
-from minikafka.storage.disk import Disk
 from minikafka.storage.errors import BadBatchError, is_passing
 from minikafka.storage.index import MAX_RELATIVE_OFFSET
 from minikafka.storage.key_map import KeyMap
@@ -139,7 +138,7 @@ class CompactionJob:
     def discard(self) -> None:
         """Remove what was written."""
         for _old, new in self.groups:
-            _remove(self._disk, new)
+            new.remove(CLEANED_SUFFIX, SWAP_SUFFIX)
 
     def _run(self) -> Iterator[int]:
         """Each part of the work, and how much it was."""
@@ -183,7 +182,7 @@ class CompactionJob:
             suffix=CLEANED_SUFFIX,
         )
         self.groups.append((group, target))
-        _remove(self._disk, target)
+        target.remove(CLEANED_SUFFIX)
         target.create()
         writer = _Writer(target)
         for segment in group:
@@ -281,7 +280,7 @@ def complete(log: Log, job: CompactionJob) -> bool:
             if all(segment in log.segments for segment in old):
                 _swap(log, old, new)
             else:
-                _remove(log.disk, new)
+                new.remove(SWAP_SUFFIX)
                 log.flusher.names_changed()
     log.first_dirty_offset = max(log.first_dirty_offset, job.end_offset)
     return True
@@ -289,11 +288,6 @@ def complete(log: Log, job: CompactionJob) -> bool:
 
 def _is_current(log: Log, job: CompactionJob) -> bool:
     return job.generation == log.generation and not log.is_offline
-
-
-def _remove(disk: Disk, new: Segment) -> None:
-    for kind in SUFFIXES:
-        disk.unlink(new.path(kind))
 
 
 def _swap(log: Log, old: list[Segment], new: Segment) -> None:

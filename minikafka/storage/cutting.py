@@ -241,7 +241,10 @@ class Cutter:
         return DeletionJob(going, removal, partial(log.end_slot.note_start, log.segments[count].base_offset))
 
     def complete_deletion(self, job: DeletionJob) -> int:
-        """The job has run: take the files away, but for what was cut or rewritten meanwhile; how many segments went."""
+        """The job has run: take the files away, but for what was cut or rewritten meanwhile; how many segments went.
+
+        PassingFailure: what could not go yet goes another time.
+        """
         log = self._log
         log.segment_list.gone(job.removal)
         if job.error is not None and is_passing(job.error):
@@ -249,11 +252,16 @@ class Cutter:
         with log.guard("delete segments of"):
             if job.error is not None:
                 raise job.error
-            count = 0 if log.is_cutting else self._still_first(job.segments)
-            if count:
-                for segment in log.segments.drop_first(count):
+        count = 0 if log.is_cutting else self._still_first(job.segments)
+        try:
+            with log.guard("delete segments of", is_repeatable=True):
+                for segment in log.segments.closed[:count]:
                     log.discard(segment)
-            log.end_slot.note_start(log.segments[0].base_offset)
+                    log.segments.drop_first(1)
+        finally:
+            if log.failure is None:
+                with log.guard("note the start of"):
+                    log.end_slot.note_start(log.segments[0].base_offset)
         if count:
             with log.guard("delete snapshots of", is_repeatable=True):  # if not now, then with the next segments
                 log.snapshots.remove(below=log.segments[0].base_offset)

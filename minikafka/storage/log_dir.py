@@ -10,7 +10,7 @@ cannot even be opened is offline from the start.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from uuid import UUID
 
@@ -322,7 +322,7 @@ class LogDir:
         failure = StorageFailure(f"the files of {where} are gone")
         lost.go_offline(failure)
         try:
-            self.throw_away(lost.directory, where, unique)
+            self.throw_away(lost.directory, where, unique, is_repeatable=True)
             log = self.make_log(where, lost.topic_id, lost.config, lost.directory, lost.corruption)
         except (StorageFailure, PassingFailure):
             self.logs[where] = lost
@@ -367,23 +367,24 @@ class LogDir:
         self.strays.append(target)
         return target
 
-    def throw_away(self, directory: str, where: TopicPartition, unique: UUID) -> None:
-        """Rename the directory of a log, or of a copy of it, as deleted; its files go with the trash."""
+    def throw_away(self, directory: str, where: TopicPartition, unique: UUID, *, is_repeatable: bool = False) -> None:
+        """Rename the directory of a log, or of a copy of it, as deleted; its files go with the trash.
+
+        PassingFailure for want of something, where that can be done again.
+        """
         target = f"{self.path}/{deleted_directory_name(where, unique)}"
-        if self._rename(directory, target, "delete"):
+        if self._rename(directory, target, "delete", is_repeatable=is_repeatable):
             self._trash.append(target)
 
-    def _rename(self, source: str, target: str, what: str) -> bool:
-        if self.failure is not None:
-            return False
+    def _rename(self, source: str, target: str, what: str, *, is_repeatable: bool = False) -> bool:
+        """False when the directory is offline, or somebody took the source away."""
         try:
-            self._disk.rename(source, target)
-        except FileNotFoundError:
-            return False  # somebody took it away
-        except OSError as error:
-            self.fail(StorageFailure(f"could not {what} {source}: {error}"))
+            with self.final(f"{what} {source}", is_repeatable=is_repeatable), suppress(FileNotFoundError):
+                self._disk.rename(source, target)
+                return True
+        except StorageFailure:
             return False
-        return True
+        return False
 
     def refused(self, what: str, error: OSError) -> StorageFailure | PassingFailure:
         """The disk refused to do ``what``: offline, unless the process is merely short of something. What to raise."""
@@ -419,8 +420,9 @@ class LogDir:
         """
         log = self.logs[where]
         target = f"{self.path}/{deleted_directory_name(where, unique)}"
-        with self.final(f"move {where} out of {self.path}"):
+        with self.final(f"move {where} out of {self.path}", is_repeatable=True):
             self._disk.rename(log.directory, target)
+        with self.final(f"move {where} out of {self.path}"):
             names.fsync()
         del self.logs[where]
         log.is_replaced = True

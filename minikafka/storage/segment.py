@@ -143,13 +143,26 @@ class Segment:
                 self._index = None
 
     def rename(self, suffix: str) -> None:
-        """Give every file of a closed segment another last suffix (``.swap``, ``.deleted`` or none)."""
+        """Give every file of a closed segment another last suffix (``.swap``, ``.deleted`` or none).
+
+        After an OSError the segment has its name still, and the same may be done again: what has the new one keeps it.
+        """
         self.cool()
-        before = [self.path(kind) for kind in SUFFIXES]
+        former, before = self._suffix, [self.path(kind) for kind in SUFFIXES]
         self._suffix = suffix
-        for kind, path in zip(SUFFIXES, before, strict=True):
-            if self._disk.exists(path):
-                self._disk.rename(path, self.path(kind))
+        try:
+            for kind, path in zip(SUFFIXES, before, strict=True):
+                if self._disk.exists(path):
+                    self._disk.rename(path, self.path(kind))
+        except OSError:
+            self._suffix = former
+            raise
+
+    def remove(self, *suffixes: str) -> None:
+        """Unlink every file of a segment that is nobody's, whichever of these last suffixes it has."""
+        for suffix in suffixes:
+            for kind in SUFFIXES:
+                self._disk.unlink(f"{self.directory}/{file_name(self.base_offset)}{kind}{suffix}")
 
     def abandon(self) -> None:
         """The log is closed or offline: let go of everything."""
