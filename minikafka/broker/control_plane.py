@@ -63,12 +63,8 @@ def build_control_plane(ports: Ports, store: LogStore, advertised: Callable[[], 
         for peer_id, endpoint in config.voters.items()
         if peer_id != config.node_id
     }
-    try:
-        metadata_log = _open_metadata_log(ports, store)
-        raft_node = _raft_node(ports, metadata_log, has_registered=store.has_registered)
-    except StorageFailure:
-        store.abandon()
-        raise
+    metadata_log = _open_metadata_log(ports, store)
+    raft_node = _raft_node(ports, metadata_log, has_registered=store.has_registered)
     metadata = Metadata(metadata_log)
     raft = RaftDriver(raft_node, metadata_log, metadata, links, ports.clock, ports.tasks, ports.on_fatal)
     machine = Controller(

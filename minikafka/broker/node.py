@@ -66,7 +66,8 @@ class Node:
     ) -> None:
         """``boot_id`` changes when the machine starts anew: what was written under another may be lost. None: unknown.
 
-        Opens and recovers the logs. MetaError or StorageFailure when they cannot be used.
+        Opens and recovers the logs. MetaError or StorageFailure when they cannot be used; PassingFailure or OSError for
+        want of something. Then no log directory is in use.
         """
         self.config = config
         self.cluster_id = cluster_id
@@ -96,6 +97,15 @@ class Node:
             on_fatal=self._on_fatal,
         )
         self.store = open_store(ports, self._on_directory_failure)
+        try:
+            self._build(ports)
+        except BaseException:  # a shortage, say: who begins again finds the log directories free
+            self.store.abandon()
+            raise
+        self._is_made = True
+
+    def _build(self, ports: Ports) -> None:
+        """All its parts, on the logs."""
         self.control_plane = control = build_control_plane(ports, self.store, self._advertised)
         self.data_plane = data = build_data_plane(ports, self.store, control)
         self.parts = build_parts(ports, control, data)
@@ -103,7 +113,6 @@ class Node:
         self.metadata, self.controller = control.metadata, control.client
         self.replicas, self.groups = data.replicas, self.parts.part(Groups)
         self._wire()
-        self._is_made = True
 
     def _wire(self) -> None:
         """Who hears of what."""

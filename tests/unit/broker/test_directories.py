@@ -15,10 +15,11 @@ from broker_client import Client, values_in
 from broker_node import Cluster, FailingDisk, HastyDisk, create_topic, eventually, led, make_node
 
 from minikafka.broker.node import Node
-from minikafka.errors import ErrorCode
+from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import NO_NODE, TopicPartition
 from minikafka.records.batch import Buffer
 from minikafka.replication.replica_condition import Condition
+from minikafka.storage.disk import File, NamesFile
 from minikafka.storage.errors import StorageFailure
 from minikafka.storage.log_dir import LogDir
 from minikafka.storage.registration import ANYTHING_LOST
@@ -515,3 +516,50 @@ async def test_a_directory_that_fails_while_the_node_stops_loses_its_registratio
     assert not (tmp_path / "two/registration").exists()
     node = await start_node(log_dirs=two(tmp_path), boot_id="boot", wait=False)
     assert node.control_plane.registrations.previous_broker_epoch == ANYTHING_LOST
+
+
+class ShortDisk(HastyDisk):
+    """Every use of a descriptor by name fails from the one behind so many on; None: none does."""
+
+    def __init__(self) -> None:
+        self.left: int | None = None
+
+    def take(self, path: str) -> None:
+        if self.left is not None:
+            if not self.left:
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
+            self.left -= 1
+
+    def open_append(self, path: str) -> File:
+        self.take(path)
+        return super().open_append(path)
+
+    def read_bytes(self, path: str) -> bytes:
+        self.take(path)
+        return super().read_bytes(path)
+
+    def open_names(self, path: str) -> NamesFile:
+        self.take(path)
+        return super().open_names(path)
+
+    def _write(self, path: str, data: Buffer, *, durable: bool) -> None:
+        self.take(path)
+        super()._write(path, data, durable=durable)
+
+
+@pytest.mark.spec("P6")
+async def test_a_node_that_cannot_be_made_for_want_of_descriptors_leaves_its_directories_free(tmp_path: Path) -> None:
+    """Whatever of it lacked one, and be it the registrations, the same process may begin again."""
+    for left in range(100):
+        disk, where = ShortDisk(), tmp_path / str(left)
+        disk.left = left
+        try:
+            node = make_node(tmp_path, log_dirs=two(where), disk=disk)
+        except (KafkaError, OSError):
+            disk.left = None
+            make_node(tmp_path, log_dirs=two(where), disk=disk).store.abandon()
+        else:
+            node.store.abandon()
+            assert left > 10, "some were needed"
+            return
+    raise AssertionError("it never had enough")
