@@ -131,6 +131,36 @@ def test_a_zombie_shows_consumers_nothing_that_was_not_acknowledged(cluster: Loc
     assert_replicas_equal(cluster, topic)
 
 
+@pytest.mark.spec("R15", "E6", "P1")
+def test_a_zombie_that_wakes_shows_consumers_nothing_that_another_leader_replaced(
+    cluster: LocalCluster, topic: str
+) -> None:
+    """Asked while it sleeps, it answers when it wakes: with what was committed, or that it leads no more."""
+    cluster.pause(B, C)
+    write_to_one_alone(cluster, A, topic, b"5 of A", b"6 of A")
+    with Wire(cluster.layout.client_port(A)) as from_start, Wire(cluster.layout.client_port(A)) as from_end:
+        cluster.pause(A)
+        from_start.send(fetch_request(topic, 0), 11)
+        from_end.send(fetch_request(topic, 5), 11)
+        cluster.resume(B, C)
+        eventually(lambda: leader_of(cluster, topic) in (B, C), "another node to lead")
+        with Wire(cluster.layout.client_port(leader_of(cluster, topic))) as wire:
+            assert eventually(lambda: wire.produce(topic, b"5 of the next leader") + 1, "a write") == 6
+        cluster.resume(A)
+        for wire in (from_start, from_end):
+            answer = wire.receive(fetch_request(topic, 0), 11).responses[0].partitions[0]
+            assert answer.error_code in (
+                ErrorCode.NONE,
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+            )
+            assert b" of A" not in bytes(answer.records or b"")
+            assert answer.error_code or answer.high_watermark <= 6
+    cluster.wait_ready(timeout_s=PATIENCE_S)
+    assert_replicas_equal(cluster, topic)
+    assert values_on_disk(cluster, A, topic)[5:] == [b"5 of the next leader"]
+
+
 @pytest.mark.spec("R19", "R20", "R18")
 def test_a_paused_follower_leaves_the_isr_and_returns(cluster: LocalCluster, topic: str) -> None:
     cluster.pause(C)

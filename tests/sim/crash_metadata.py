@@ -136,9 +136,10 @@ class MetadataLife:
     def entries(self, start: int, end: int) -> list[Entry]:
         """The records that the log has."""
         return [
-            Entry(batch.next_offset - len(batch.values) + at, batch.leader_epoch, value)
+            Entry(batch.next_offset - len(values) + at, batch.leader_epoch, value)
             for batch in self.files_.batches(start, end)
-            for at, value in enumerate(batch.values)
+            for values in [list(batch.values)]
+            for at, value in enumerate(values)
         ]
 
     def newest(self) -> tuple[OffsetAndEpoch, list[bytes]] | None:

@@ -104,7 +104,7 @@ class Metadata:
                 builder.replay(decode_record(value))
                 records += 1
                 yield
-            end = OffsetAndEpoch(batch.next_offset, batch.leader_epoch if batch.values else end.epoch)
+            end = OffsetAndEpoch(batch.next_offset, end.epoch if batch.is_control else batch.leader_epoch)
             if records >= PORTION:
                 break
         if end.offset > self._applied_offset:

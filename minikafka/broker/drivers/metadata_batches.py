@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from minikafka.errors import KafkaError
@@ -16,14 +16,16 @@ class CommittedBatch(NamedTuple):
 
     next_offset: int
     leader_epoch: int
-    values: Sequence[bytes]
+    is_control: bool
+    values: Iterator[bytes]
+    """Decoded one by one, and once: there may be 100,000."""
 
     @classmethod
     def of(cls, data: bytes, position: int, header: BatchHeader) -> CommittedBatch:
         """The batch at ``position``. A record of metadata always has a value."""
         records = () if header.is_control else iter_records(data, position, header)
-        values = [record.value for record in records if record.value is not None]
-        return cls(header.next_offset, header.leader_epoch, values)
+        values = (record.value for record in records if record.value is not None)
+        return cls(header.next_offset, header.leader_epoch, header.is_control, values)
 
 
 def batch_spans(data: bytes) -> list[BatchSpan]:

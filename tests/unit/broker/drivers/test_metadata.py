@@ -12,6 +12,7 @@ from broker_client import NOW_MS
 from broker_node import HastyDisk, in_time, turns
 
 from minikafka.broker.drivers import metadata as metadata_module
+from minikafka.broker.drivers import metadata_batches as batches_module
 from minikafka.broker.drivers.commits import UnreadableYetError
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.drivers.metadata_log import MetadataLog
@@ -181,6 +182,26 @@ def portions(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 
     monkeypatch.setattr(metadata_module, "decode_record", count)
     return decoded
+
+
+async def test_the_records_of_a_batch_are_taken_out_of_it_by_portions_too(
+    quorum: Quorum, portions: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken, iter_records = [0], batches_module.iter_records
+
+    def counted(*of: Any) -> Iterator[Any]:
+        for record in iter_records(*of):
+            taken[0] += 1
+            yield record
+
+    monkeypatch.setattr(batches_module, "iter_records", counted)
+    end = quorum.append(*(record for number in range(25) for record in topic(f"t{number}")))
+    quorum.metadata.commit(end)
+    assert quorum.metadata.apply_portion()
+    assert taken == portions == [10]
+    quorum.advance(end)
+    assert taken == portions == [50]
+    assert len(quorum.topics) == 25
 
 
 def applied(quorum: Quorum, decoded: list[int]) -> list[tuple[int, int]]:

@@ -88,9 +88,10 @@ def everything(metadata_log: MetadataLog) -> list[tuple[int, int, bytes]]:
 
 def records(metadata_log: MetadataLog, start: int, end: int) -> list[tuple[int, int, bytes]]:
     return [
-        (batch.next_offset - len(batch.values) + at, batch.leader_epoch, value)
+        (batch.next_offset - len(values) + at, batch.leader_epoch, value)
         for batch in metadata_log.batches(start, end)
-        for at, value in enumerate(batch.values)
+        for values in [list(batch.values)]
+        for at, value in enumerate(values)
     ]
 
 
