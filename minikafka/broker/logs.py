@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
-import sys
 import traceback
 from typing import Any, Final, TextIO, cast
 
 import structlog
 
+STANDARD_DESCRIPTORS: Final = range(3)
 STANDARD_ERROR: Final = 2
 
 
@@ -53,13 +54,28 @@ class LogLines:
                 raise
 
 
+def keep_standard_descriptors() -> None:
+    """Let those that the process was started without lead nowhere; before it opens anything.
+
+    A file of a partition would get the free number else, and lines of the log would be written into it.
+    """
+    for descriptor in STANDARD_DESCRIPTORS:
+        try:
+            os.fstat(descriptor)
+        except OSError as error:
+            if error.errno != errno.EBADF:
+                raise
+            opened = os.open(os.devnull, os.O_RDWR)
+            assert opened == descriptor, "the lowest that is free"
+
+
 def configure_logging(*, node_id: int, level: str = "info", as_json: bool = False) -> None:
     """Set structlog up for this process and bind the node's id to every line."""
     renderer: Any = (
         structlog.processors.JSONRenderer()
         if as_json
         else structlog.dev.ConsoleRenderer(
-            colors=sys.stderr.isatty(),
+            colors=os.isatty(STANDARD_ERROR),
             exception_formatter=structlog.dev.plain_traceback,  # the other one prints local variables, secrets too
         )
     )

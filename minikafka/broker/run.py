@@ -21,7 +21,7 @@ import uvloop
 from minikafka.broker.clock import Clock
 from minikafka.broker.descriptors import raise_limit
 from minikafka.broker.drivers.metadata_log import DamagedMetadataLogError
-from minikafka.broker.logs import configure_logging, one_line
+from minikafka.broker.logs import configure_logging, keep_standard_descriptors, one_line
 from minikafka.broker.loop_watch import LoopWatch
 from minikafka.broker.node import Node
 from minikafka.config import BrokerConfig, ConfigError, environment_settings, parse_properties, parse_toml
@@ -60,6 +60,7 @@ def load_config(path: str | None, overrides: Iterable[str]) -> BrokerConfig:
 
 def run_node(path: str | None, overrides: Iterable[str], *, log_level: str = "info", log_json: bool = False) -> int:
     """Run until SIGTERM or SIGINT; the process's exit status. Errors of configuration are one line each."""
+    keep_standard_descriptors()
     try:
         config = load_config(path, overrides)
         secret = _secret(config)

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import fcntl
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+import minikafka
 from minikafka.broker.logs import LogLines
+
+REPOSITORY = str(Path(minikafka.__file__).parent.parent)
 
 
 @pytest.fixture
@@ -43,6 +49,20 @@ def test_a_reader_that_is_gone_is_no_error() -> None:
         LogLines(writing).write("nobody hears this\n")
     finally:
         os.close(writing)
+
+
+@pytest.mark.parametrize("closed", ["2>&-", "0<&- 1>&- 2>&-"])
+def test_a_process_without_standard_error_writes_its_log_into_no_other_file(tmp_path: Path, closed: str) -> None:
+    """The next file that is opened gets the number of one that is closed."""
+    code = (
+        "from minikafka.broker.logs import LogLines, keep_standard_descriptors\n"
+        "keep_standard_descriptors()\n"
+        "file = open('segment', 'wb')\n"
+        "LogLines().write('nobody hears this')\n"
+    )
+    words = f"exec '{sys.executable}' -c \"$0\" {closed}"
+    subprocess.run(["sh", "-c", words, code], cwd=tmp_path, check=True, env={**os.environ, "PYTHONPATH": REPOSITORY})
+    assert (tmp_path / "segment").read_bytes() == b""
 
 
 def test_lost_lines_are_counted_and_one_that_went_out_in_part_is_ended(pipe: tuple[int, int]) -> None:
