@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import select
 import traceback
 from typing import Any, Final, TextIO, cast
 
@@ -12,17 +13,22 @@ import structlog
 
 STANDARD_DESCRIPTORS: Final = range(3)
 STANDARD_ERROR: Final = 2
+PATIENCE_MS: Final = 100
+"""So long a reader may take to make room."""
 
 
 class LogLines:
     """A descriptor for lines that may be lost, and lose nothing else.
 
-    The disk of the log may be full, and whoever reads it may be gone. The node goes on: an event that cannot be said
-    must not end the task that says it. The next line that goes out is preceded by one that counts those that did not.
+    The disk of the log may be full, and whoever reads it may be gone, or stand still. The node goes on: an event that
+    cannot be said must not end the task that says it, nor hold the loop for more than PATIENCE_MS at a time, nor at all
+    while nobody reads. The next line that goes out is preceded by one that counts those that did not.
     """
 
     def __init__(self, descriptor: int = STANDARD_ERROR) -> None:
         self._descriptor = descriptor
+        self._poll = select.poll()
+        self._poll.register(descriptor, select.POLLOUT)
         self._lost = 0
         self._rest = b""  # of a line that went out in part: it is ended before another begins
 
@@ -44,14 +50,20 @@ class LogLines:
 
     def _write(self, lines: bytes) -> None:
         while self._rest:
-            self._rest = self._rest[os.write(self._descriptor, self._rest) :]
+            self._rest = self._rest[self._write_some(self._rest) :]
         written = 0
         while written < len(lines):
             try:
-                written += os.write(self._descriptor, lines[written:])
+                written += self._write_some(lines[written:])
             except OSError:
                 self._rest = b"\n" if written else b""
                 raise
+
+    def _write_some(self, data: bytes) -> int:
+        """A pipe that is ready takes so much without a pause."""
+        if not self._poll.poll(0 if self._lost else PATIENCE_MS):
+            raise BlockingIOError("nobody reads the log")
+        return os.write(self._descriptor, data[: select.PIPE_BUF])
 
 
 def keep_standard_descriptors() -> None:

@@ -14,6 +14,7 @@ import pytest
 import minikafka
 from minikafka.broker.logs import LogLines
 
+PIPE_BYTES = 8192  # two pages: one that is written to, and one that is free while there is room
 REPOSITORY = str(Path(minikafka.__file__).parent.parent)
 
 
@@ -21,7 +22,7 @@ REPOSITORY = str(Path(minikafka.__file__).parent.parent)
 def pipe() -> Iterator[tuple[int, int]]:
     """Ends to read and to write, neither of which blocks."""
     ends = os.pipe2(os.O_NONBLOCK)
-    fcntl.fcntl(ends[1], fcntl.F_SETPIPE_SZ, 4096)
+    fcntl.fcntl(ends[1], fcntl.F_SETPIPE_SZ, PIPE_BYTES)
     yield ends
     for end in ends:
         os.close(end)
@@ -65,11 +66,27 @@ def test_a_process_without_standard_error_writes_its_log_into_no_other_file(tmp_
     assert (tmp_path / "segment").read_bytes() == b""
 
 
+def test_a_reader_that_stands_still_holds_nothing() -> None:
+    """The write end blocks, as standard error does: with a pause of its own each line would hold the node."""
+    reading, writing = os.pipe()
+    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+    lines = LogLines(writing)
+    for number in range(1000):
+        lines.write(f"{number:099d}\n")
+    before = os.read(reading, PIPE_BYTES).splitlines()
+    lines.write("heard\n")
+    after = os.read(reading, PIPE_BYTES).splitlines()
+    os.close(reading)
+    os.close(writing)
+    assert before == [b"%099d" % number for number in range(len(before))]
+    assert after == [b"lines lost, as the log could not be written: %d" % (1000 - len(before)), b"heard"]
+
+
 def test_lost_lines_are_counted_and_one_that_went_out_in_part_is_ended(pipe: tuple[int, int]) -> None:
     lines = LogLines(pipe[1])
-    lines.write("x" * 5000 + "\n")  # the pipe takes 4096 bytes
+    lines.write("x" * 2 * PIPE_BYTES + "\n")
     lines.write("lost too\n")
-    assert os.read(pipe[0], 5000) == b"x" * 4096
+    assert os.read(pipe[0], 2 * PIPE_BYTES) == b"x" * PIPE_BYTES
     lines.write("heard\n")
     assert os.read(pipe[0], 5000) == b"\nlines lost, as the log could not be written: 2\nheard\n"
     lines.write("again\n")
