@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from posixpath import normpath
+from itertools import permutations
+from posixpath import join, normpath
 from typing import Any, Final
 
 from minikafka.config.groups import GroupSettings
@@ -130,6 +131,9 @@ def _check_identity(config: BrokerConfig) -> Iterator[str]:
     paths = [normpath(path) for path in config.log_dirs]
     for path in dict.fromkeys(path for path in paths if paths.count(path) > 1):
         yield f"log.dirs: {path} is named twice"
+    for outer, inner in permutations(dict.fromkeys(paths), 2):
+        if inner.startswith(join(outer, "")):  # it would go with what it lies in: a partition, a stray
+            yield f"log.dirs: {inner} lies in {outer}; name directories beside one another"
     if config.cluster_secret is not None and config.cluster_secret_file is not None:
         yield "cluster.secret and cluster.secret.file are both set; keep one"
     if len({config.node_id, *config.controller_quorum_voters}) > 1:

@@ -69,6 +69,7 @@ def test_a_secret_is_in_no_message() -> None:
         (CLUSTER | {"cluster.id": ""}, "cluster.id is not set"),
         (CLUSTER | {"cluster.secret": ""}, "cluster.secret.file"),
         ({"log.dirs": "a,b,./a"}, "log.dirs: a is named twice"),
+        ({"log.dirs": "a/t-0,ab,a"}, "log.dirs: a/t-0 lies in a;"),
         ({"listeners": "CLIENT://h:1,REPLICATION://h:2"}, "CONTROLLER is missing"),
         ({"listeners": "CLIENT://:1,REPLICATION://h:2,CONTROLLER://h:3"}, "advertised.listeners"),
         ({"listeners": "CLIENT://h:1,REPLICATION://h:1,CONTROLLER://h:3"}, "h:1 is given to two listeners"),
