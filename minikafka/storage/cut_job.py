@@ -105,6 +105,7 @@ class CutJob:
         self._drop()
         if position == 0:
             self.last.clear()
+            self.end_offset = self.reached  # a gap that the segment began with goes, too
         else:
             self.end_offset = self.reached = self.last.truncate(position, self.end_offset)
         self._snapshots.remove(above=self.end_offset)

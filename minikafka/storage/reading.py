@@ -229,6 +229,10 @@ class Reader:
             begin, end = segment.bounds(start_offset, max_bytes, limit, min_one_batch=min_one_batch)
             if begin == segment.size:
                 return None
+            if begin == end and min_one_batch:  # the next batch ends behind the limit
+                behind = segment.find(start_offset)
+                if behind is not None and behind[1].base_offset > start_offset:
+                    return self._gap(start_offset, min(limit, behind[1].base_offset))
             if end - begin > COLD_READ_BYTES and not segment.is_verified(begin, end):  # checksums keep the loop busy
                 begin, end = segment.bounds(start_offset, COLD_READ_BYTES, limit, min_one_batch=min_one_batch)
             segment.verify(begin, end)

@@ -158,8 +158,25 @@ def test_whoever_reads_on_in_a_gap_gets_as_far_as_it_may(emptied: Log) -> None:
     assert emptied.read(4, 1, max_offset=4).size == 0
     assert emptied.read(4, 60, min_one_batch=False).size == 0
     assert emptied.read(4, 61, min_one_batch=False).size == 61
-    append(emptied, b"and on", leader_epoch=2)
+    append(emptied, b"and on", b"and on", leader_epoch=2)
     assert headers_in(emptied.read(4, 1).read())[0].base_offset == 8
+    for limit in (7, 8, 9):
+        found = emptied.read(6, 1, max_offset=limit)
+        assert emptied.end_of(6, found) == min(limit, 8), "the next batch ends behind the limit"
+
+
+@pytest.mark.spec("R15")
+def test_a_gap_inside_a_segment_is_read_over_up_to_the_limit(log: Log) -> None:
+    """A consumer stood in front of it, and in a closed segment its fetch was answered at once with nothing."""
+    begin, end = next(
+        (before + 1, after)
+        for before, after in pairwise(all_values(log))
+        if after > before + 1
+        and not {segment.base_offset for segment in log.segments} & {*range(before + 1, after + 1)}
+    )
+    found = log.read(begin, 1, max_offset=end)
+    assert (found.size, log.end_of(begin, found)) == (61, end)
+    assert log.read(begin, 1, max_offset=end, min_one_batch=False).size == 0
 
 
 @pytest.mark.spec("P5")
@@ -191,3 +208,17 @@ def test_a_log_that_ends_in_a_gap_is_recovered_whole(emptied: Log, was_killed: b
     again = opened(emptied, was_killed=was_killed, recovery_point=8, noted=noted, high_watermark=8)
     assert again.corruption is None
     assert (again.log_end_offset, read_all(again)) == (8, read_all(emptied))
+
+
+@pytest.mark.spec("R4")
+@pytest.mark.parametrize("was_killed", [True, False], ids=["killed", "power cut"])
+def test_a_cut_behind_a_gap_that_a_segment_begins_with_ends_where_the_segment_does(
+    emptied: Log, was_killed: bool
+) -> None:
+    """The log seemed to end at the cut, with nothing in its files that reached so far: damage, for the next start."""
+    append(emptied, b"and on", leader_epoch=2)
+    emptied.truncate_to(2)
+    assert (emptied.log_end_offset, emptied.recovery_point) == (0, 0)
+    assert read_all(emptied) == b""
+    again = opened(emptied, was_killed=was_killed, recovery_point=emptied.recovery_point, noted=Noted(0, 0))
+    assert (again.corruption, again.log_end_offset) == (None, 0)
