@@ -1,13 +1,14 @@
 """Random schedules of a follower that fetches from a leader's log under which one batch goes bad on the disk.
 
-Every second log is compacted, and may end in a gap.
+Every second log is compacted, cut and killed, and may end in a gap.
 
 Both logs are real, and so is what passes between them: whole batches, and where the leader knows that they end. The
 leader wrote all of it; it rolls, forgets its newest batches, is opened again. Then a bit flips in one batch: in what
 its checksum covers, in the checksum, in its base offset. The invariants:
 
 * the follower holds what was written, batch by batch and without a hole but the cleaner's, whatever it was sent;
-* it gets to the leader's end, in leader epochs that do not diverge from the leader's;
+* a killed leader finds its log whole;
+* the follower gets to the leader's end, in leader epochs that do not diverge from the leader's;
 * where it cannot go on, the leader finds that its own log is damaged.
 """
 
@@ -25,6 +26,7 @@ from minikafka.records.batch import HEADER_SIZE, iter_batches
 from minikafka.storage.config import LogConfig
 from minikafka.storage.errors import IllegalLogState
 from minikafka.storage.log import Log
+from minikafka.storage.log_ends import Noted
 from minikafka.storage.segment_names import LOG_SUFFIX
 
 STEPS: Final = 60
@@ -67,7 +69,7 @@ class Schedule:
     def run(self) -> None:
         actions = [self.append] * 6 + [self.fetch] * 4 + [self.reopen, self.begin_epoch, self.damage]
         if self.is_compacted:
-            actions += [self.clean, self.begin_epoch]
+            actions += [self.clean, self.begin_epoch, self.cut, self.kill]
         for _ in range(STEPS):
             if self.leader.corruption is not None:
                 return  # another replica leads from now on
@@ -99,6 +101,37 @@ class Schedule:
             raise ViolationError("the cleaner stops at what nobody damaged")
         job.publish()
         self.leader.complete_compaction(job)
+        self._note_written()
+
+    def cut(self) -> None:
+        """As after an unclean election, wherever: the follower begins anew."""
+        if self.is_damaged or not self.leader.log_end_offset:
+            return
+        self.leader.truncate_to(self.rng.randrange(self.leader.log_end_offset))
+        self._note_written()
+        self.begin_epoch()
+        self.follower = self._opened(Machine(), 0)
+
+    def kill(self) -> None:
+        """The machine runs on: everything that was written is there."""
+        if self.is_damaged:
+            return
+        before, last_batch = self.leader, max(self.written, default=None)
+        reached = 0 if last_batch is None else headers_in(self.written[last_batch])[0].next_offset
+        self.leader = Log.open(
+            self.machine.disk,
+            "/orders-0",
+            WHERE,
+            self.config,
+            recovery_point=before.recovery_point,
+            high_watermark=before.log_end_offset,
+            noted=Noted(max(reached, before.active_base_offset), before.segments[0].base_offset),
+            was_killed=True,
+        )
+        if self.leader.corruption is not None or self.leader.log_end_offset != before.log_end_offset:
+            raise ViolationError(f"after a kill the log of {before.log_end_offset} is {self.leader.corruption}")
+
+    def _note_written(self) -> None:
         files = [self.machine.disk.read_bytes(segment.path(LOG_SUFFIX)) for segment in self.leader.segments]
         self.written = {
             header.base_offset: data[at : at + header.size_in_bytes]

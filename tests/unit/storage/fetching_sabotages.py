@@ -9,6 +9,7 @@ from planted.registry import Suite
 
 from minikafka.records.build import empty_batch
 from minikafka.storage import verifying
+from minikafka.storage.cut_job import CutJob
 from minikafka.storage.reading import Reader
 from minikafka.storage.segment import Segment
 from minikafka.storage.slice import GapSlice, LogSlice
@@ -41,6 +42,19 @@ def the_empty_batch_is_of_the_epoch_before_the_gap(reader: Any, start_offset: in
     """It spans leader epochs that the leader has, and the follower diverges at once."""
     epoch = reader._log.epoch_for_offset(start_offset)
     return GapSlice(empty_batch(start_offset, limit, epoch), limit)
+
+
+@SUITE.plants()
+def a_cut_keeps_the_gap_that_a_segment_begins_with(patch: Any) -> None:
+    """The log's end is behind what its files reach, and the next start takes it for damaged."""
+    cut = CutJob._truncate
+
+    def truncate(job: CutJob) -> None:
+        cut(job)
+        if not job.last.size:
+            job.end_offset = job._offset
+
+    patch.setattr(CutJob, "_truncate", truncate)
 
 
 @SUITE.plants()
