@@ -69,7 +69,7 @@ _TIMED: Final[dict[type[Command[Any]], Callable[[ControllerState, Any, int], Res
     BrokerHeartbeat: brokers.heartbeat,
 }
 
-_UNTIMED: Final[dict[type[Command[Any]], Callable[[ControllerState, Any], Response]]] = {
+_UNTIMED: Final[dict[type[Command[Any]], Callable[[ControllerState, Any], Response | Callable[[], Response]]]] = {
     FenceBroker: brokers.fence_broker,
     UnregisterBroker: brokers.unregister,
     AssignReplicasToDirs: directories.assign_replicas_to_dirs,
@@ -190,10 +190,11 @@ class Controller:
             assert not state.has_postponed, f"{type(command).__name__} failed after it postponed some"
             raise
         yield from _postponed(state)
-        return Outcome(state.take_written(), cast(R, response))
+        return Outcome(state.take_written(), cast(R, response() if callable(response) else response))
 
     @staticmethod
-    def _dispatch(state: ControllerState, command: Command[Any], now_ms: int) -> Response:
+    def _dispatch(state: ControllerState, command: Command[Any], now_ms: int) -> Response | Callable[[], Response]:
+        """The response, or what makes it of what was postponed."""
         timed = _TIMED.get(type(command))
         return timed(state, command, now_ms) if timed is not None else _UNTIMED[type(command)](state, command)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 from typing import Final
@@ -26,29 +26,51 @@ from minikafka.model import NO_NODE, TopicPartition
 ELECTIONS_PER_REBALANCE_MAX: Final = 1000
 
 
-def elect_leaders(state: ControllerState, command: ElectLeaders) -> ElectLeadersResponse:
-    """Each partition on its own; when all are asked for, those that need nothing are not reported."""
-    if command.partitions is not None:
-        return ElectLeadersResponse(tuple(_elect(state, where, command.election_type) for where in command.partitions))
-    everywhere = [TopicPartition(topic.name, index) for topic, index, _ in state.image.partitions()]
-    results = (_elect(state, where, command.election_type) for where in sorted(everywhere))
-    return ElectLeadersResponse(tuple(r for r in results if r.error is not ErrorCode.ELECTION_NOT_NEEDED))
+def elect_leaders(
+    state: ControllerState, command: ElectLeaders
+) -> ElectLeadersResponse | Callable[[], ElectLeadersResponse]:
+    """Each partition on its own; when all are asked for, those that need nothing are not reported, and it is done in
+    portions."""
+    results: list[ElectLeadersResult] = []
+    if command.partitions is None:
+        state.postpone(_elected_everywhere(state, command.election_type, results))
+        return lambda: ElectLeadersResponse(tuple(results))
+    for where in command.partitions:
+        records, result = _elect(state, where, command.election_type)
+        state.write(*records)
+        results.append(result)
+    return ElectLeadersResponse(tuple(results))
 
 
-def _elect(state: ControllerState, where: TopicPartition, election_type: ElectionType) -> ElectLeadersResult:
+def _elected_everywhere(
+    state: ControllerState, election_type: ElectionType, results: list[ElectLeadersResult]
+) -> Iterator[Iterable[PartitionChangeRecord]]:
+    for name, topic in sorted(state.image.topics_by_name.items()):
+        for index in sorted(topic.partitions):
+            records, result = _elect(state, TopicPartition(name, index), election_type)
+            if result.error is not ErrorCode.ELECTION_NOT_NEEDED:
+                results.append(result)
+            yield records
+
+
+def _elect(
+    state: ControllerState, where: TopicPartition, election_type: ElectionType
+) -> tuple[Collection[PartitionChangeRecord], ElectLeadersResult]:
     try:
         topic = state.topic(where.topic)
         partition = topic.partitions.get(where.partition)
         if partition is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {where}")
         elect = _preferred if election_type is ElectionType.PREFERRED else _unclean
-        elect(state, topic, where, partition)
+        records = list(elect(state, topic, where, partition))
     except KafkaError as error:
-        return ElectLeadersResult(where.topic, where.partition, error.code, error.message)
-    return ElectLeadersResult(where.topic, where.partition)
+        return (), ElectLeadersResult(where.topic, where.partition, error.code, error.message)
+    return records, ElectLeadersResult(where.topic, where.partition)
 
 
-def _preferred(state: ControllerState, topic: TopicImage, where: TopicPartition, partition: PartitionImage) -> None:
+def _preferred(
+    state: ControllerState, topic: TopicImage, where: TopicPartition, partition: PartitionImage
+) -> Iterator[PartitionChangeRecord]:
     preferred = partition.preferred_leader
     if partition.leader == preferred:
         raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, f"{where} is led by its preferred leader {preferred}")
@@ -56,16 +78,18 @@ def _preferred(state: ControllerState, topic: TopicImage, where: TopicPartition,
         raise KafkaError(
             ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, f"broker {preferred} is not alive and in sync for {where}"
         )
-    state.write(*_led_by_preferred(state, topic, where.partition, partition))
+    return _led_by_preferred(state, topic, where.partition, partition)
 
 
-def _unclean(state: ControllerState, topic: TopicImage, where: TopicPartition, partition: PartitionImage) -> None:
+def _unclean(
+    state: ControllerState, topic: TopicImage, where: TopicPartition, partition: PartitionImage
+) -> Iterator[PartitionChangeRecord]:
     if partition.leader != NO_NODE:
         raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, f"{where} is led by broker {partition.leader}")
     around = state.circumstances(topic, partition, unclean=True)
     if settled(partition, partition, around).leader == NO_NODE:
         raise KafkaError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, f"no replica of {where} is alive")
-    state.write(*change_records(topic, where.partition, partition, partition, around))
+    return change_records(topic, where.partition, partition, partition, around)
 
 
 def _can_take_over(state: ControllerState, partition: PartitionImage) -> bool:

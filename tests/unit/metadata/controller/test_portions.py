@@ -95,7 +95,19 @@ def raise_minimum(_cluster: Any) -> ask.Command[Any]:
     return ask.IncrementalAlterConfigs((ask.ConfigAlteration(4, "", operations),))
 
 
-@pytest.mark.parametrize("begin", [fence, unfence, register, unregister, fail_directory, raise_minimum])
+def elect(cluster: Any) -> ask.Command[Any]:
+    """Of a third of the partitions another broker leads than should."""
+    cluster.fence(2)
+    cluster.heartbeat(2)
+    topics = cluster.image.topics()
+    isr = (1, 2, 3)
+    records = [PartitionChangeRecord(topic.topic_id, index, isr=isr) for topic in topics for index in topic.partitions]
+    cluster.controller._state.write(*records)
+    cluster.log(cluster.controller._state.take_written())
+    return ask.ElectLeaders(ask.ElectionType.PREFERRED)
+
+
+@pytest.mark.parametrize("begin", [fence, unfence, register, unregister, fail_directory, raise_minimum, elect])
 def test_a_command_looks_at_so_many_partitions_in_a_portion(
     cluster: Any, looked: Looked, monkeypatch: pytest.MonkeyPatch, begin: Callable[[Any], ask.Command[Any]]
 ) -> None:
