@@ -23,7 +23,7 @@ from minikafka.cli import (
     topic,
 )
 from minikafka.cli.paragraphs import FittingGroup, let_paragraphs_flow
-from minikafka.cli.run import INTERRUPTED
+from minikafka.cli.run import INTERRUPTED, open_closed_streams
 
 HELP = """A Kafka-compatible broker cluster that you can install, watch and break.
 
@@ -94,6 +94,7 @@ def _root(
 
 def main() -> None:
     """Run the command line; errors that a user can act on end it with one line and exit code 1."""
+    open_closed_streams()
     try:
         app()
     except KeyboardInterrupt:  # before there was a verb; those end by themselves

@@ -14,6 +14,13 @@ INTERRUPTED: Final = 130  # the shell's exit codes for SIGINT and SIGPIPE
 BROKEN_PIPE: Final = 141
 
 
+def open_closed_streams() -> None:
+    """Let standard streams that the program was started without (``>&-``) lead nowhere; before it opens anything."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - for as long as the program runs
+
+
 def run(verb: Coroutine[Any, Any, None]) -> None:
     """Run to the end; Ctrl-C and a reader that went away end it quietly."""
     import asyncio

@@ -156,3 +156,22 @@ main()
 """
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert (result.returncode, result.stdout, result.stderr) == (130, "", "")
+
+
+@pytest.mark.parametrize(
+    "words", ["--version", "produce t -b 127.0.0.1:1", "cluster status", "topic list -b 127.0.0.1:1"]
+)
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "<&- >&- 2>&-"])
+def test_a_standard_stream_that_is_closed_is_no_traceback(tmp_path: Path, words: str, closed: str) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f"'{sys.executable}' -m minikafka {words} {closed}"],
+        cwd=tmp_path,
+        env={**os.environ, "MINIKAFKA_DIR": str(tmp_path)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == int(words != "--version")
+    assert "Traceback" not in done.stderr
