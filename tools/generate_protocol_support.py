@@ -32,7 +32,7 @@ where their records end, in a tagged field of ours
 ([0018](decisions/0018-a-leader-tells-followers-where-an-answer-ends.md)).
 
 Not served, and therefore not announced: transactions (AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, TxnOffsetCommit),
-ACLs, quotas, SASL for clients, DeleteRecords, delegation tokens,
+ACLs, quotas, SASL for clients, delegation tokens,
 telemetry, and the group protocols of KIP-848 and KIP-932.
 """
 

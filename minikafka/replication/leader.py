@@ -30,7 +30,7 @@ replica that may be in the true ISR.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Collection, Container, Iterable
 from typing import Final, NamedTuple
 
 from minikafka.errors import ErrorCode, KafkaError
@@ -340,6 +340,10 @@ class LeaderState:
         self._last_proposal_refused_ms = NEVER_MS
         self._on_membership_changed()
         return self.maybe_advance_high_watermark(now_ms)
+
+    def log_start_offsets_of(self, replica_ids: Collection[int]) -> list[int]:
+        """Where the logs of those followers begin; -1 of one that has not fetched yet."""
+        return [replica.log_start_offset for replica in self._remotes if replica.replica_id in replica_ids]
 
     def _on_membership_changed(self) -> None:
         """Replicas, ISR or min.insync.replicas changed: keep exactly one progress per remote replica."""

@@ -28,6 +28,7 @@ the log's end.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import Enum
 from typing import Final
 from uuid import UUID
@@ -231,6 +232,12 @@ class LocalReplica:
             return []
         found = self._judge.of_follower_ahead(leader, end, replica_id, high_watermark, last_fetched_epoch, committed)
         return self._after(found, now_ms) if found.finding is Finding.DAMAGE else [*found.say]
+
+    def low_watermark(self, live: Collection[int]) -> int:
+        """The offset from which on this and all ``live`` replicas begin, as far as this leader knows; -1: one was not
+        heard yet (KIP-107)."""
+        assert self.leader is not None, "only a leader is told where others begin"
+        return min([self.log.log_start_offset, *self.leader.log_start_offsets_of(live)])
 
     def is_complete(self, replica_id: int) -> bool:
         """The replica has every committed record, as far as committed metadata says here."""

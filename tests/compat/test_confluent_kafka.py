@@ -356,6 +356,17 @@ def test_offsets_are_listed(admin: AdminClient, topic: str, create: Callable[...
     assert offset(OffsetSpec.for_timestamp(1_700_000_006_000)) == 1
 
 
+def test_records_are_deleted(admin: AdminClient, topic: str, create: Callable[..., None], producer: Producer) -> None:
+    create(topic)
+    for number in range(5):
+        producer.produce(topic, b"%d" % number)
+    flush(producer)
+    results = admin.delete_records([TopicPartition(topic, 0, 3)])
+    assert [result.result(PATIENCE_S).low_watermark for result in results.values()] == [3]
+    where = TopicPartition(topic, 0)
+    assert admin.list_offsets({where: OffsetSpec.earliest()})[where].result(PATIENCE_S).offset == 3
+
+
 def test_preferred_leaders_are_elected(admin: AdminClient, topic: str, create: Callable[..., None]) -> None:
     create(topic)
     where = TopicPartition(topic, 0)

@@ -1,0 +1,87 @@
+"""DeleteRecords (key 21), versions 0-2: a partition begins at a given offset from now on (KIP-107).
+
+Answered with the low watermark: from which offset on every live replica begins. Its leader knows of a follower's from
+the follower's next fetches. Until then the answer waits and looks again: deletions are rare, and the way of records has
+nothing to wake it with. Whole segments below go with retention's next look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Final
+
+from minikafka.broker.context import RequestContext
+from minikafka.broker.drivers.metadata import Metadata
+from minikafka.broker.handlers.admin import LONGEST_TIMEOUT_S
+from minikafka.broker.replicas import Replicas
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.model import INTERNAL_TOPICS, NO_OFFSET, TopicPartition
+from minikafka.wire.messages.delete_records import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+
+LOOK_INTERVAL_S: Final = 0.05
+HIGH_WATERMARK: Final = -1
+
+Waiting = list[tuple[TopicPartition, int, DeleteRecordsPartitionResult]]
+"""Where a log begins now, and the answer that waits for the others to begin there too."""
+
+
+async def handle(
+    request: DeleteRecordsRequest, context: RequestContext, replicas: Replicas, metadata: Metadata
+) -> DeleteRecordsResponse:
+    """A result for each partition; what was deleted stays so, also when a follower was not heard in time."""
+    named = Counter((topic.name, one.partition_index) for topic in request.topics for one in topic.partitions)
+    answer = DeleteRecordsResponse(topics=[DeleteRecordsTopicResult(name=topic.name) for topic in request.topics])
+    waiting: Waiting = []
+    for told, topic in zip(answer.topics, request.topics, strict=True):
+        for wanted in topic.partitions:
+            where = TopicPartition(topic.name, wanted.partition_index)
+            result = DeleteRecordsPartitionResult(partition_index=where.partition, low_watermark=NO_OFFSET)
+            told.partitions.append(result)
+            try:
+                if named[where] > 1:
+                    raise KafkaError(ErrorCode.INVALID_REQUEST, f"{where} is named twice")
+                waiting.append((where, _delete(replicas, where, wanted.offset), result))
+            except KafkaError as error:
+                result.error_code = error.code
+    await _wait(waiting, replicas, metadata, min(max(request.timeout_ms / 1000, 0), LONGEST_TIMEOUT_S))
+    return answer
+
+
+def _delete(replicas: Replicas, where: TopicPartition, offset: int) -> int:
+    """Where the log begins now."""
+    partition = replicas.leader_of(where)
+    if where.topic in INTERNAL_TOPICS or not partition.log.config.deletes_old_segments:
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, f"cleanup.policy of topic {where.topic!r} does not allow deletion")
+    high_watermark = partition.replica.high_watermark
+    return partition.log.delete_records(high_watermark if offset == HIGH_WATERMARK else offset, high_watermark)
+
+
+async def _wait(waiting: Waiting, replicas: Replicas, metadata: Metadata, timeout_s: float) -> None:
+    """Until the low watermarks have come to the offsets, or the time is up."""
+    loop = asyncio.get_running_loop()
+    until_s = loop.time() + timeout_s
+    while True:
+        live = {broker.broker_id for broker in metadata.image.live_brokers()}
+        waiting = [one for one in waiting if not _is_settled(*one, replicas, live)]
+        if not waiting or loop.time() >= until_s:
+            break
+        await asyncio.sleep(LOOK_INTERVAL_S)
+    for _, _, result in waiting:
+        result.error_code = ErrorCode.REQUEST_TIMED_OUT
+
+
+def _is_settled(
+    where: TopicPartition, offset: int, result: DeleteRecordsPartitionResult, replicas: Replicas, live: set[int]
+) -> bool:
+    try:
+        result.low_watermark = replicas.leader_of(where).replica.low_watermark(live)
+    except KafkaError as error:  # led by another node now, which may not know of the deletion
+        result.low_watermark, result.error_code = NO_OFFSET, error.code
+        return True
+    return result.low_watermark >= offset
