@@ -112,6 +112,8 @@ def _end(disk: Disk, segment: Segment) -> int:
     file = disk.open_read(segment.path(LOG_SUFFIX))
     tail = _last_entry(disk, segment.path(OFFSET_INDEX_SUFFIX), OFFSET_ENTRY_BYTES)
     start = 0 if tail is None else _OFFSET_ENTRY.unpack(tail)[1]
+    if start == segment.size:  # of a batch that a cut took away; the file of the index is older than the cut
+        start = 0
     try:
         return _walk(file, start, segment)
     except BadBatchError:

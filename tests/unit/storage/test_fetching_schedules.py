@@ -21,6 +21,11 @@ def test_a_follower_takes_what_was_written_or_nothing() -> None:
 
 @pytest.mark.spec("P5")
 def test_schedules_that_once_violated() -> None:
-    """What a read found out of place before it was prepared was no answer, but an error of the handler's."""
+    """What a read found out of place before it was prepared was no answer, but an error of the handler's.
+
+    A log was cut, rolled and killed before a flush: an index from before the cut seemed to say that its first segment
+    was empty.
+    """
     run(244)
     run(272)
+    run(547803)
