@@ -140,33 +140,19 @@ class Connections:
         """Ask some broker, the next one if that fails, until the request time-out. Raises KafkaError."""
 
         async def attempt() -> R:
-            return await self._call_once(request, response_type, attempt_timeout_s)
+            return await self.call_once(request, response_type, attempt_timeout_s)
 
         doing = f"asking any broker ({type(request).__name__})"
         return await retrying(attempt, timeout_s=self.request_timeout_s, rng=self._rng, doing=doing)
 
-    async def refresh(self, topics: Collection[str] | None, *, may_create: bool = False) -> Cluster:
-        """Ask one broker for metadata of ``topics`` (None: all) and merge it into ``cluster``. Raises KafkaError."""
-        request = MetadataRequest(
-            topics=None if topics is None else [MetadataRequestTopic(name=name) for name in topics],
-            allow_auto_topic_creation=may_create,
-        )
-        response = await self._call_once(request, MetadataResponse, METADATA_TIMEOUT_S, _check_described)
-        known, self.cluster = self.cluster, self.cluster.merged_with(Cluster.of(response), every_topic=topics is None)
-        kept = set(self.cluster.brokers.values())
-        self._hang_up(endpoint for endpoint in known.brokers.values() if endpoint not in kept)
-        self._hang_up(sorted(self._late() & known.leaders_replaced_in(self.cluster)))
-        return self.cluster
-
-    # -- inside -----------------------------------------------------------------------------------------------------
-
-    async def _call_once(
+    async def call_once(
         self,
         request: Message,
         response_type: type[R],
         timeout_s: float,
         check: Callable[[R], None] = lambda response: None,
     ) -> R:
+        """Ask some broker, once. After a KafkaError, also one that ``check`` raises, another is asked the next time."""
         connection = await self.to_any()
         try:
             response = await connection.call(request, response_type, timeout_s=timeout_s)
@@ -175,6 +161,21 @@ class Connections:
         except KafkaError:
             self._failed_at_s[connection.endpoint] = _now_s()
             raise
+
+    async def refresh(self, topics: Collection[str] | None, *, may_create: bool = False) -> Cluster:
+        """Ask one broker for metadata of ``topics`` (None: all) and merge it into ``cluster``. Raises KafkaError."""
+        request = MetadataRequest(
+            topics=None if topics is None else [MetadataRequestTopic(name=name) for name in topics],
+            allow_auto_topic_creation=may_create,
+        )
+        response = await self.call_once(request, MetadataResponse, METADATA_TIMEOUT_S, _check_described)
+        known, self.cluster = self.cluster, self.cluster.merged_with(Cluster.of(response), every_topic=topics is None)
+        kept = set(self.cluster.brokers.values())
+        self._hang_up(endpoint for endpoint in known.brokers.values() if endpoint not in kept)
+        self._hang_up(sorted(self._late() & known.leaders_replaced_in(self.cluster)))
+        return self.cluster
+
+    # -- inside -----------------------------------------------------------------------------------------------------
 
     async def _open(self, key: _Key) -> BrokerConnection:
         endpoint = key[0]

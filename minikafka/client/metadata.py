@@ -44,7 +44,7 @@ class Metadata:
         self._updated = asyncio.Event()  # replaced at each update
         self._awaited: Counter[str] = Counter()  # by how many; counts below 1 are left out
         self._to_create: Counter[str] = Counter()
-        self._failure: KafkaError | None = None
+        self.failure: KafkaError | None = None  # why the last question was not answered
         self.topics: set[str] = set()
 
     def start(self) -> None:
@@ -94,8 +94,8 @@ class Metadata:
                 raise KafkaError(view.error, f"the cluster does not accept the topic {name!r}")
 
     def _why_unknown(self, name: str, timeout_s: float) -> KafkaError:
-        if self._failure is not None:
-            return KafkaError(self._failure.code, f"topic {name!r} is not known: {self._failure.message}")
+        if self.failure is not None:
+            return KafkaError(self.failure.code, f"topic {name!r} is not known: {self.failure.message}")
         view = self._connections.cluster.topics.get(name)
         code = (view.error if view is not None else ErrorCode.NONE) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return KafkaError(
@@ -133,9 +133,9 @@ class Metadata:
             if to_create:  # apart from the others, so that a topic that was deleted is not made again
                 await self._connections.refresh(sorted(to_create), may_create=True)
             await self._connections.refresh(sorted((self.topics | self._awaited.keys()) - to_create))
-            self._failure = None
+            self.failure = None
         except KafkaError as error:
-            self._failure = error
+            self.failure = error
             self._wanted.set()
         updated, self._updated = self._updated, asyncio.Event()
         updated.set()

@@ -136,7 +136,7 @@ class Accumulator(Generic[Token]):
         sequences: Sequences | None = None,
     ) -> None:
         self._batch_bytes = batch_bytes
-        self._linger_ms = linger_ms
+        self.linger_ms = linger_ms
         self._buffer_bytes = buffer_bytes
         self._compression = compression
         self._sequences = sequences
@@ -208,9 +208,12 @@ class Accumulator(Generic[Token]):
         )
 
     def next_due_ms(self, now_ms: int) -> int | None:
-        """When the next batch becomes ready by the passing of time alone; None when none will."""
+        """When the next batch becomes ready by the passing of time alone; None when none will.
+
+        ``now_ms`` is the one that :meth:`ready` was given: a batch due between two readings would be in neither answer.
+        """
         times = (
-            queue[0].created_ms + self._linger_ms if queue[0].is_open else queue[0].not_before_ms
+            queue[0].created_ms + self.linger_ms if queue[0].is_open else queue[0].not_before_ms
             for where, queue in self._queues.items()
             if where not in self._in_flight
         )
@@ -223,6 +226,10 @@ class Accumulator(Generic[Token]):
     def oldest_serial(self) -> int:
         """The lowest number of a batch that somebody waits for; one more than the latest when there is none."""
         return min((batch.serial for batch in self._first_ones()), default=self.latest_serial + 1)
+
+    def is_in_flight(self, where: TopicPartition) -> bool:
+        """True while a request with a batch of the partition is under way."""
+        return where in self._in_flight
 
     def size_of_first(self, where: TopicPartition) -> int:
         """Bytes that :meth:`take` would hand out, before compression."""
@@ -315,7 +322,7 @@ class Accumulator(Generic[Token]):
         return batch.size_bytes + upper_bound_size(key, value, headers) <= self._batch_bytes
 
     def _is_old_or_full(self, batch: Batch[Token], now_ms: int) -> bool:
-        return now_ms - batch.created_ms >= self._linger_ms or batch.size_bytes >= self._batch_bytes
+        return now_ms - batch.created_ms >= self.linger_ms or batch.size_bytes >= self._batch_bytes
 
     @staticmethod
     def _has_new_leader(batch: Batch[Token], leader_epoch_of: Callable[[TopicPartition], int]) -> bool:

@@ -21,12 +21,12 @@ from minikafka.client.backoff import RETRY_BACKOFF
 from minikafka.client.connections import Connections
 from minikafka.client.metadata import Metadata
 from minikafka.client.producing.accumulator import Accumulator, Batch
+from minikafka.client.producing.identity import Identity
 from minikafka.client.producing.sequences import Sequences
 from minikafka.client.records import Delivery, RecordMetadata
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import NO_NODE, NO_OFFSET, ZERO_TOPIC_ID, TopicPartition
 from minikafka.net.tasks import TaskOwner
-from minikafka.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from minikafka.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -97,7 +97,7 @@ class Sender:
         self._on_sent = on_sent
         self._on_progress = on_progress
         self._work = asyncio.Event()
-        self._identifying: asyncio.Task[None] | None = None
+        self._identity = None if sequences is None else Identity(connections, sequences, tasks, rng, self._work.set)
         self._aborted = False
         self.flushing = 0  # how many wait for everything to be sent
 
@@ -128,19 +128,23 @@ class Sender:
             self._work.clear()
             now_ms = _now_ms()
             self._expire(now_ms)
-            self._maybe_identify()
+            if self._identity is not None and len(self._accumulator):
+                self._identity.maybe_ask()
             self._dispatch(now_ms)
-            await self._pause()
+            await self._pause(now_ms)
 
-    async def _pause(self) -> None:
-        now_ms = _now_ms()
-        due_ms = self._accumulator.next_due_ms(now_ms)
+    async def _pause(self, dispatched_ms: int) -> None:
+        """Until something changes, or a batch is due that was not at ``dispatched_ms``.
+
+        The present time will not do: a batch that became due since then would be neither sent nor waited for.
+        """
+        due_ms = self._accumulator.next_due_ms(dispatched_ms)
         oldest_ms = self._accumulator.oldest_ms()
         if oldest_ms is not None:
             expiry_ms = oldest_ms + self._settings.delivery_timeout_ms + 1
             due_ms = expiry_ms if due_ms is None else min(due_ms, expiry_ms)
         try:
-            async with asyncio.timeout(None if due_ms is None else max(1, due_ms - now_ms) / 1000):
+            async with asyncio.timeout(None if due_ms is None else max(0, due_ms - _now_ms()) / 1000):
                 await self._work.wait()
         except TimeoutError:
             pass
@@ -148,16 +152,28 @@ class Sender:
     def _expire(self, now_ms: int) -> None:
         expired = self._accumulator.expire(now_ms - self._settings.delivery_timeout_ms)
         for batch in expired:
-            why = "it could not be sent"
-            if batch.is_expired:
-                why = f"attempt {batch.attempts} is unanswered"
-            elif batch.attempts:
-                why = f"{batch.attempts} attempts failed, the last with {batch.failure}"
             waited_s = self._settings.delivery_timeout_ms / 1000
-            message = f"a batch for {batch.where} was not acknowledged within {waited_s:g} s: {why}"
+            message = f"a batch for {batch.where} was not acknowledged within {waited_s:g} s: {self._why_late(batch)}"
             _fail(batch, KafkaError(ErrorCode.REQUEST_TIMED_OUT, message))
         if expired:
             self._on_progress()
+
+    def _why_late(self, batch: Batch[Delivery]) -> str:
+        if batch.is_expired:
+            return f"attempt {batch.attempts} is unanswered"
+        if batch.attempts:
+            return f"{batch.attempts} attempts failed, the last with {batch.failure}"
+        return f"it could not be sent: {self._why_unsent(batch.where)}"
+
+    def _why_unsent(self, where: TopicPartition) -> str:
+        if self._sequences is not None and self._sequences.needs_producer_id:
+            failure = self._identity.failure if self._identity is not None else None
+            return f"no broker gave a producer id ({failure or 'the first one asked has not answered'})"
+        if self._connections.cluster.leader_of(where) == NO_NODE:
+            return f"the partition has no leader ({self._metadata.failure or 'brokers answer, and name none'})"
+        if self._accumulator.is_in_flight(where):
+            return "the batch before it is unanswered"
+        return f"batches before it, or linger_ms ({self._accumulator.linger_ms}), took all of that time"
 
     def _dispatch(self, now_ms: int) -> None:
         cluster = self._connections.cluster
@@ -277,33 +293,6 @@ class Sender:
             self._metadata.request_refresh()
         delay_ms = int(RETRY_BACKOFF.delay_s(batch.attempts, self._rng) * 1000)
         self._accumulator.retry(batch, _now_ms() + delay_ms, failed_leader_epoch)
-
-    # -- identity ---------------------------------------------------------------------------------------------------
-
-    def _maybe_identify(self) -> None:
-        if self._sequences is None or not self._sequences.needs_producer_id or not len(self._accumulator):
-            return
-        if self._identifying is None or self._identifying.done():
-            self._identifying = self._tasks.start(self._identify(self._sequences), "identity")
-
-    async def _identify(self, sequences: Sequences) -> None:
-        """Repeated until it succeeds: what waits for it expires by itself. A refusal is the end of the producer."""
-        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
-        failures = 0
-        while True:
-            try:
-                answer = await self._connections.call_any(request, InitProducerIdResponse)
-                error = ErrorCode.of(answer.error_code)
-                if error is ErrorCode.NONE:
-                    sequences.begin(answer.producer_id, answer.producer_epoch)
-                    self._work.set()
-                    return
-            except KafkaError as refused:
-                error = refused.code
-            if not error.retriable:
-                raise KafkaError(error, "the cluster gave no producer id, which an idempotent producer needs")
-            failures += 1
-            await asyncio.sleep(RETRY_BACKOFF.delay_s(failures, self._rng))
 
 
 def _deliver(batch: Batch[Delivery], base_offset: int, append_time: int) -> None:

@@ -1,0 +1,69 @@
+"""Asks the cluster for the producer id that batches of an idempotent producer are numbered with (KIP-98).
+
+Any broker gives ids, from a block that it got from the controller. A broker that cannot reach the controller gives
+none, whatever else it answers. Another one is asked then, and not the same again because its connection is open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+
+from minikafka.client.backoff import RETRY_BACKOFF
+from minikafka.client.connections import ANY_BROKER_TIMEOUT_S, Connections
+from minikafka.client.producing.sequences import Sequences
+from minikafka.errors import ErrorCode, KafkaError
+from minikafka.net.tasks import TaskOwner
+from minikafka.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+
+class Identity:
+    """Begins ``sequences`` with an id, and calls ``on_begun`` then. ``failure``: why there is none yet."""
+
+    def __init__(
+        self,
+        connections: Connections,
+        sequences: Sequences,
+        tasks: TaskOwner,
+        rng: random.Random,
+        on_begun: Callable[[], None],
+    ) -> None:
+        self._connections = connections
+        self._sequences = sequences
+        self._tasks = tasks
+        self._rng = rng
+        self._on_begun = on_begun
+        self._asking: asyncio.Task[None] | None = None
+        self.failure: KafkaError | None = None
+
+    def maybe_ask(self) -> None:
+        """Ask, if an id is needed and nobody asks yet."""
+        if self._sequences.needs_producer_id and (self._asking is None or self._asking.done()):
+            self._asking = self._tasks.start(self._ask(), "identity")
+
+    async def _ask(self) -> None:
+        """Repeated until it succeeds: what waits for it expires by itself. A refusal is the end of the producer."""
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+        failures = 0
+        while True:
+            try:
+                answer = await self._connections.call_once(
+                    request, InitProducerIdResponse, ANY_BROKER_TIMEOUT_S, _check_given
+                )
+                break
+            except KafkaError as error:
+                if not error.retriable:
+                    message = "the cluster gave no producer id, which an idempotent producer needs"
+                    raise KafkaError(error.code, message) from error
+                self.failure = error
+            failures += 1
+            await asyncio.sleep(RETRY_BACKOFF.delay_s(failures, self._rng))
+        self.failure = None
+        self._sequences.begin(answer.producer_id, answer.producer_epoch)
+        self._on_begun()
+
+
+def _check_given(answer: InitProducerIdResponse) -> None:
+    if answer.error_code:
+        raise KafkaError(ErrorCode.of(answer.error_code), "the broker gave no producer id")
