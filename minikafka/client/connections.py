@@ -162,13 +162,20 @@ class Connections:
             self._failed_at_s[connection.endpoint] = _now_s()
             raise
 
-    async def refresh(self, topics: Collection[str] | None, *, may_create: bool = False) -> Cluster:
-        """Ask one broker for metadata of ``topics`` (None: all) and merge it into ``cluster``. Raises KafkaError."""
+    async def refresh(
+        self, topics: Collection[str] | None, *, may_create: bool = False, broker: BrokerConnection | None = None
+    ) -> Cluster:
+        """Ask one broker, this one or any, for metadata of ``topics`` (None: all) and merge it into ``cluster``.
+        Raises KafkaError."""
         request = MetadataRequest(
             topics=None if topics is None else [MetadataRequestTopic(name=name) for name in topics],
             allow_auto_topic_creation=may_create,
         )
-        response = await self.call_once(request, MetadataResponse, METADATA_TIMEOUT_S, _check_described)
+        if broker is None:
+            response = await self.call_once(request, MetadataResponse, METADATA_TIMEOUT_S, _check_described)
+        else:
+            response = await broker.call(request, MetadataResponse, timeout_s=METADATA_TIMEOUT_S)
+            _check_described(response)
         known, self.cluster = self.cluster, self.cluster.merged_with(Cluster.of(response), every_topic=topics is None)
         kept = set(self.cluster.brokers.values())
         self._hang_up(endpoint for endpoint in known.brokers.values() if endpoint not in kept)

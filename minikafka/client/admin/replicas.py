@@ -10,6 +10,7 @@ from typing import Final, Literal, NamedTuple
 
 from minikafka.client.admin.base import AdminCalls, check, failure
 from minikafka.client.broker_connection import BrokerConnection
+from minikafka.client.cluster import Cluster
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import TopicPartition
 from minikafka.wire.messages.alter_partition_reassignments import (
@@ -53,6 +54,9 @@ class Reassignment(NamedTuple):
     def target(self) -> tuple[int, ...]:
         """The replicas when it is complete."""
         return tuple(replica for replica in self.replicas if replica not in self.removing)
+
+
+Reassignments = dict[TopicPartition, Reassignment]
 
 
 class ReplicaSize(NamedTuple):
@@ -112,9 +116,7 @@ class ReplicaCalls(AdminCalls):
         await self._change(attempt, "reassigning partitions")
         return outcomes
 
-    async def list_partition_reassignments(
-        self, partitions: Iterable[TopicPartition] | None = None
-    ) -> dict[TopicPartition, Reassignment]:
+    async def list_partition_reassignments(self, partitions: Iterable[TopicPartition] | None = None) -> Reassignments:
         """What is being reassigned, of these partitions or of all."""
         topics = None
         if partitions is not None:
@@ -123,19 +125,40 @@ class ReplicaCalls(AdminCalls):
                 for topic, group in _by_topic(partitions).items()
             ]
         request = ListPartitionReassignmentsRequest(timeout_ms=self._timeout_ms, topics=topics)
-        found: dict[TopicPartition, Reassignment] = {}
+        found: Reassignments = {}
 
         async def attempt(connection: BrokerConnection) -> None:
-            answer = await connection.call(request, ListPartitionReassignmentsResponse, timeout_s=self._answer_s)
-            check(answer.error_code, answer.error_message, "listing reassignments")
-            for topic in answer.topics:
-                for each in topic.partitions:
-                    found[TopicPartition(topic.name, each.partition_index)] = Reassignment(
-                        tuple(each.replicas), tuple(each.adding_replicas), tuple(each.removing_replicas)
-                    )
+            found.update(await self._list_at(connection, request))
 
         await self._change(attempt, "listing reassignments")
         return found
+
+    async def describe_reassignments(self) -> tuple[Reassignments, Cluster]:
+        """Everything that is being reassigned, and the cluster as the same broker describes it just after.
+
+        Brokers hear of changes one after the other. One that has not heard of the end would still describe the replicas
+        of a reassignment that another lists no more; to the same broker what it lists no more is complete.
+        """
+        request = ListPartitionReassignmentsRequest(timeout_ms=self._timeout_ms, topics=None)
+        views: list[tuple[Reassignments, Cluster]] = []
+
+        async def attempt(connection: BrokerConnection) -> None:
+            ongoing = await self._list_at(connection, request)
+            views.append((ongoing, await self._connections.refresh(None, broker=connection)))
+
+        await self._change(attempt, "listing reassignments")
+        return views[-1]
+
+    async def _list_at(self, connection: BrokerConnection, request: ListPartitionReassignmentsRequest) -> Reassignments:
+        answer = await connection.call(request, ListPartitionReassignmentsResponse, timeout_s=self._answer_s)
+        check(answer.error_code, answer.error_message, "listing reassignments")
+        return {
+            TopicPartition(topic.name, each.partition_index): Reassignment(
+                tuple(each.replicas), tuple(each.adding_replicas), tuple(each.removing_replicas)
+            )
+            for topic in answer.topics
+            for each in topic.partitions
+        }
 
     async def elect_leaders(
         self, election_type: Literal["preferred", "unclean"], partitions: Iterable[TopicPartition] | None = None

@@ -102,8 +102,7 @@ class Reassigner:
     ) -> Begun:
         """Begin. PlanError before anything changes; then ``on_checked`` is told what would undo it. Throttles in bytes
         a second. KafkaError names the first partition that the cluster refused; the others go on."""
-        cluster = await self._admin.describe_cluster()
-        ongoing = await self._admin.list_partition_reassignments()
+        ongoing, cluster = await self._admin.describe_reassignments()
         check_plan(plan, cluster, allow_replication_factor_change=allow_replication_factor_change)
         if not additional:
             check_nothing_under_way(ongoing)
@@ -138,9 +137,7 @@ class Reassigner:
 
     async def progress(self, plan: Plan, moves: Iterable[ReplicaMove] | None = None) -> Progress:
         """How far it is. Without ``moves``, those that the cluster lists as under way are counted."""
-        # The list first: what is complete by then shows its new replicas in what is asked for after.
-        ongoing = await self._admin.list_partition_reassignments()
-        cluster = await self._admin.describe_cluster()
+        ongoing, cluster = await self._admin.describe_reassignments()
         if moves is None:
             moves = [
                 ReplicaMove(where, broker) for where in plan if where in ongoing for broker in ongoing[where].adding

@@ -1,4 +1,5 @@
-"""What the tool asks of a cluster and in which order. The cluster is a stand-in that does what it is told at once."""
+"""What the tool asks of a cluster and in which order. The cluster is a stand-in that does what it is told at once, or
+real sockets where it matters which broker is asked."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from typing import Any, cast
 from uuid import uuid4
 
 import pytest
+from scripted_cluster import ScriptedCluster
 
 from minikafka.client import Admin
 from minikafka.client.admin import ConfigEntry, LogDirectory, Reassignment, ReplicaSize
@@ -17,6 +19,9 @@ from minikafka.client.reassigning.throttles import FOLLOWER_RATE, LEADER_RATE, L
 from minikafka.client.reassigning.tool import Reassigner
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import Endpoint, TopicPartition
+from minikafka.wire.api import ApiKey
+from minikafka.wire.messages.list_partition_reassignments import ListPartitionReassignmentsResponse
+from minikafka.wire.messages.metadata import MetadataRequest, MetadataResponse
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
@@ -46,6 +51,9 @@ class StandIn:
         self, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, Reassignment]:
         return {where: each for where, each in self.ongoing.items() if partitions is None or where in partitions}
+
+    async def describe_reassignments(self) -> tuple[dict[TopicPartition, Reassignment], Cluster]:
+        return await self.list_partition_reassignments(), await self.describe_cluster()
 
     async def alter_partition_reassignments(
         self, targets: Mapping[TopicPartition, Sequence[int] | None], *, allow_replication_factor_change: bool = True
@@ -213,3 +221,36 @@ async def test_draining_takes_everything_off_a_broker_if_the_others_suffice(clus
     cluster.assignment[A0] = (1, 2, 3, 4)
     with pytest.raises(PlanError, match="a-0 has 4 replicas, and without broker 2 there are 3 live brokers"):
         await tool.drain(2)
+
+
+# -- brokers that hear of the end one after the other -----------------------------------------------------------------
+
+
+@pytest.mark.spec("A4")
+async def test_a_broker_that_lags_does_not_undo_what_is_complete() -> None:
+    """Broker 1 saw the end of the reassignment and lists none; broker 2 still describes the replicas of its course.
+
+    Put together they would say: no active reassignment, but the replicas are 2,3,1.
+    """
+    described = {1: [2, 3], 2: [2, 3, 1]}
+    scripted = ScriptedCluster()
+
+    def describe(node_id: int, request: MetadataRequest) -> MetadataResponse:
+        answer = scripted._metadata(node_id, request)
+        for topic in answer.topics:
+            topic.partitions[0].replica_nodes = described[node_id]
+        return answer
+
+    await scripted.start(1, 2)
+    scripted.create_topic("a", leaders=[2])
+    scripted.on(ApiKey.METADATA, describe)
+    scripted.on(ApiKey.LIST_PARTITION_REASSIGNMENTS, lambda node_id, request: ListPartitionReassignmentsResponse())
+    try:
+        async with Admin(f"127.0.0.1:{scripted.ports[2]}") as admin:
+            for _ in range(20):  # whichever broker would be asked by chance
+                progress = await Reassigner(admin).progress({A0: Placement((2, 3))})
+                assert progress.partitions == {A0: State.COMPLETE}
+                assert progress.replicas == {A0: (2, 3)}
+    finally:
+        await scripted.close()
+    assert {node_id for node_id, request in scripted.requests if isinstance(request, MetadataRequest)} == {1, 2}
