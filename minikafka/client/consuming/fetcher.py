@@ -99,9 +99,10 @@ class Fetcher:
             self._hear_of_metadata(positions)
             if any(position.failures for position in positions):
                 self._metadata.request_refresh()  # until the cause is found, at the pace that metadata keeps
-            self._resolver.ask(positions)
-            self._start_fetches(positions)
-            await self._pause(positions)
+            now_ms = self._clock_ms()
+            self._resolver.ask(positions, now_ms)
+            self._start_fetches(positions, now_ms)
+            await self._pause(positions, now_ms)
 
     def _hear_of_metadata(self, positions: Iterable[Position]) -> None:
         cluster = self._connections.cluster
@@ -111,19 +112,17 @@ class Fetcher:
         if any(is_other):
             self._on_change()  # nothing may be asked any more whose answer would tell the user
 
-    async def _pause(self, positions: Iterable[Position]) -> None:
-        """Until something changes, or a back-off ends."""
-        now_ms = self._clock_ms()
-        due_ms = min((p.not_before_ms for p in positions if p.not_before_ms > now_ms), default=None)
+    async def _pause(self, positions: Iterable[Position], looked_ms: int) -> None:
+        """Until something changes, or a back-off ends that was not over at ``looked_ms``, be it over by now."""
+        due_ms = min((p.not_before_ms for p in positions if p.not_before_ms > looked_ms), default=None)
         try:
-            async with asyncio.timeout(None if due_ms is None else (due_ms - now_ms) / 1000):
+            async with asyncio.timeout(None if due_ms is None else max(0, due_ms - self._clock_ms()) / 1000):
                 await self._work.wait()
         except TimeoutError:
             pass
 
-    def _start_fetches(self, positions: Iterable[Position]) -> None:
+    def _start_fetches(self, positions: Iterable[Position], now_ms: int) -> None:
         by_source: dict[int, list[Position]] = defaultdict(list)
-        now_ms = self._clock_ms()
         for position in positions:
             if position.may_be_read:
                 leader = self._connections.cluster.leader_of(position.where)

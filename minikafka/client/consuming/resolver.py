@@ -60,9 +60,8 @@ class Resolver:
         self._isolation = isolation
         self._on_answer = on_answer
 
-    def ask(self, positions: Iterable[Position]) -> None:
-        """Start every question that can be asked now."""
-        now_ms = self._clock_ms()
+    def ask(self, positions: Iterable[Position], now_ms: int) -> None:
+        """Start every question that can be asked at ``now_ms``."""
         by_state: dict[PositionState, list[Position]] = defaultdict(list)
         for position in positions:
             if position.is_due(now_ms):
