@@ -8,6 +8,7 @@ one raises :class:`KafkaError`. No other module defines error codes.
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Final
 
 
 class ErrorCode(IntEnum):
@@ -201,10 +202,19 @@ _RETRIABLE = frozenset(
 )
 
 
+MESSAGE_MAX: Final = 1_000
+"""Characters. What a message quotes may be as long as a string of the protocol, and no longer one can be sent."""
+
+
 class KafkaError(Exception):
-    """An error that a client is told: a code and a sentence that names what was wrong and what to do."""
+    """An error that a client is told: a code and a sentence that names what was wrong and what to do.
+
+    The sentence is cut where it is longer than ``MESSAGE_MAX``.
+    """
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
+        if len(message) > MESSAGE_MAX:
+            message = f"{message[: MESSAGE_MAX - 1]}…"
         super().__init__(message or code.name)
         self.code = code
         self.message = message

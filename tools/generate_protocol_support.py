@@ -31,6 +31,10 @@ and SaslAuthenticate with the cluster's secret; followers' fetches are refused e
 where their records end, in a tagged field of ours
 ([0018](decisions/0018-a-leader-tells-followers-where-an-answer-ends.md)).
 
+Brokers ask the active controller for AlterPartition, BrokerRegistration, BrokerHeartbeat, AllocateProducerIds and
+AssignReplicasToDirs on the CONTROLLER listener, and pass on there what clients want changed: as calls of our own, with
+Kafka's messages inside.
+
 Not served, and therefore not announced: transactions (AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, TxnOffsetCommit),
 ACLs, quotas, SASL for clients, delegation tokens,
 telemetry, and the group protocols of KIP-848 and KIP-932.

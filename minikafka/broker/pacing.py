@@ -8,8 +8,8 @@ from typing import Final, TypeVar
 
 T = TypeVar("T")
 
-PER_COMMAND: Final = 500
-"""The controller carries a command out in one turn: no more of what a request names goes into one."""
+PER_REQUEST: Final = 500
+"""The controller carries a request out in one turn: of what a client's names, no more is passed on at once."""
 
 
 async def paced(items: Iterable[T], at_once: int) -> AsyncIterator[T]:
@@ -21,13 +21,13 @@ async def paced(items: Iterable[T], at_once: int) -> AsyncIterator[T]:
 
 
 def portions(items: Iterable[T], key_of: Callable[[T], Hashable]) -> list[list[T]]:
-    """What goes into one command each. Items of one key stay together: named more than once, they are refused."""
+    """What goes into one request each. Items of one key stay together: named more than once, they are refused."""
     groups: dict[Hashable, list[T]] = {}
     for item in items:
         groups.setdefault(key_of(item), []).append(item)
     found: list[list[T]] = [[]]
     for group in groups.values():
-        if len(found[-1]) >= PER_COMMAND:
+        if len(found[-1]) >= PER_REQUEST:
             found.append([])
         found[-1] += group
     return found

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from minikafka.broker.drivers.controller_client import ControllerClient
-from minikafka.metadata.controller.commands import AllocateProducerIds
+from minikafka.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 
 CALL_TIMEOUT_S: Final = 5.0
 
@@ -32,6 +32,7 @@ class ProducerIds:
         return self._next - 1
 
     async def _refill(self) -> None:
-        command = AllocateProducerIds(self._node_id, self._broker_epoch())
-        answer = await self._controller.call(command, timeout_s=CALL_TIMEOUT_S)
-        self._next, self._end = answer.first_producer_id, answer.first_producer_id + answer.length
+        request = AllocateProducerIdsRequest(broker_id=self._node_id, broker_epoch=self._broker_epoch())
+        answer = await self._controller.call(request, AllocateProducerIdsResponse, timeout_s=CALL_TIMEOUT_S)
+        self._next = answer.producer_id_start
+        self._end = self._next + answer.producer_id_len

@@ -1,6 +1,6 @@
 """Topics that come into being because somebody names them: on first use, and the offsets topic.
 
-However many one request names, they are one command to the controller, which bounds what a command may create.
+However many one request names, they are one request to the controller, which bounds what a request may create.
 """
 
 from __future__ import annotations
@@ -15,10 +15,15 @@ from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.config import BrokerConfig
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.metadata.controller.commands import ConfigValue, CreateTopics, NewTopic
-from minikafka.metadata.controller.topics import PARTITIONS_PER_COMMAND_MAX
+from minikafka.metadata.controller.topics import PARTITIONS_PER_REQUEST_MAX
 from minikafka.metadata.topic_names import check_topic_name
 from minikafka.model import CONSUMER_OFFSETS_TOPIC, INTERNAL_TOPICS
+from minikafka.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -33,23 +38,23 @@ Errors = dict[str, ErrorCode]
 
 
 class TopicCreation:
-    """Creates topics through the controller, those of one request by one command, and none twice at a time."""
+    """Creates topics through the controller, those of one request by one, and none twice at a time."""
 
     def __init__(self, config: BrokerConfig, controller: ControllerClient, metadata: Metadata) -> None:
         self._config = config
         self._controller = controller
         self._metadata = metadata
-        self._under_way: dict[str, asyncio.Future[Errors]] = {}  # what becomes of the command that creates a topic
+        self._under_way: dict[str, asyncio.Future[Errors]] = {}  # what becomes of the request for a topic
 
     async def create_missing(self, names: Collection[str]) -> Errors:
         """Create topics with default settings; why each that is not there now is not.
 
         LEADER_NOT_AVAILABLE asks the client to try again: too few brokers are alive, the controller was not reached, or
-        one request named more topics than a command may create.
+        one request named more topics than one may create.
         """
         errors: Errors = {name: error for name in names if (error := _error_of(name)) is not ErrorCode.NONE}
         legal = [name for name in dict.fromkeys(names) if name not in errors]
-        at_once = max(1, PARTITIONS_PER_COMMAND_MAX // self._config.num_partitions)
+        at_once = max(1, PARTITIONS_PER_REQUEST_MAX // self._config.num_partitions)
         errors |= dict.fromkeys(legal[at_once:], ErrorCode.LEADER_NOT_AVAILABLE)
         failed = await self._ensure([self._default(name) for name in legal[:at_once]])
         for name, error in failed.items():
@@ -67,7 +72,7 @@ class TopicCreation:
                 f" {topic.replication_factor} live brokers (offsets.topic.replication.factor)",
             )
 
-    async def _ensure(self, topics: Iterable[NewTopic]) -> Errors:
+    async def _ensure(self, topics: Iterable[CreatableTopic]) -> Errors:
         """Create what is neither there nor under way, wait for the rest; the errors of those that failed."""
         missing = [topic for topic in topics if self._metadata.image.topic(topic.name) is None]
         others = {topic.name: self._under_way[topic.name] for topic in missing if topic.name in self._under_way}
@@ -78,31 +83,35 @@ class TopicCreation:
                 errors[name] = error
         return errors
 
-    async def _create(self, topics: list[NewTopic]) -> Errors:
+    async def _create(self, topics: list[CreatableTopic]) -> Errors:
         if not topics:
             return {}
         outcome: asyncio.Future[Errors] = asyncio.get_running_loop().create_future()
         errors: Errors = {topic.name: ErrorCode.NOT_CONTROLLER for topic in topics}  # until we hear otherwise
         self._under_way |= dict.fromkeys(errors, outcome)
         try:
-            errors = await self._command(topics)
+            errors = await self._request(topics)
         finally:
             for topic in topics:
                 del self._under_way[topic.name]
             outcome.set_result(errors)
         return dict(errors)
 
-    async def _command(self, topics: list[NewTopic]) -> Errors:
+    async def _request(self, topics: list[CreatableTopic]) -> Errors:
         try:
-            answer = await self._controller.call(CreateTopics(tuple(topics)), timeout_s=CREATE_TIMEOUT_S)
+            answer = await self._controller.call(
+                CreateTopicsRequest(topics=topics), CreateTopicsResponse, timeout_s=CREATE_TIMEOUT_S
+            )
         except KafkaError as error:
             return {topic.name: error.code for topic in topics}
-        created = [result.name for result in answer.topics if result.error is ErrorCode.NONE]
+        created = [result.name for result in answer.topics if not result.error_code]
         if created:
             log.info("topics created on first use", topics=created[:10], count=len(created))
-        there = {result.name for result in answer.topics if result.error in _THERE}
+        there = {result.name for result in answer.topics if result.error_code in _THERE}
         await self._wait_for(lambda: all(self._metadata.image.topic(name) is not None for name in there))
-        return {result.name: result.error for result in answer.topics if result.error not in _THERE}
+        return {
+            result.name: ErrorCode.of(result.error_code) for result in answer.topics if result.error_code not in _THERE
+        }
 
     async def _wait_for(self, condition: Callable[[], bool]) -> None:
         try:
@@ -112,19 +121,21 @@ class TopicCreation:
         except TimeoutError:
             return
 
-    def _default(self, name: str) -> NewTopic:
-        return self._offsets_topic() if name == CONSUMER_OFFSETS_TOPIC else NewTopic(name)
+    def _default(self, name: str) -> CreatableTopic:
+        if name == CONSUMER_OFFSETS_TOPIC:
+            return self._offsets_topic()
+        return CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
 
-    def _offsets_topic(self) -> NewTopic:
+    def _offsets_topic(self) -> CreatableTopic:
         assert CONSUMER_OFFSETS_TOPIC in INTERNAL_TOPICS
-        return NewTopic(
-            CONSUMER_OFFSETS_TOPIC,
-            self._config.offsets_topic_num_partitions,
-            self._config.offsets_topic_replication_factor,
-            configs=(
-                ConfigValue("cleanup.policy", "compact"),
-                ConfigValue("segment.bytes", str(OFFSETS_SEGMENT_BYTES)),
-            ),
+        return CreatableTopic(
+            name=CONSUMER_OFFSETS_TOPIC,
+            num_partitions=self._config.offsets_topic_num_partitions,
+            replication_factor=self._config.offsets_topic_replication_factor,
+            configs=[
+                CreatableTopicConfig(name="cleanup.policy", value="compact"),
+                CreatableTopicConfig(name="segment.bytes", value=str(OFFSETS_SEGMENT_BYTES)),
+            ],
         )
 
 

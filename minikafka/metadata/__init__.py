@@ -9,7 +9,7 @@ Map:
 * ``snapshot``     an image as records
 * ``topic_names``  which names a topic may have
 * ``effective``    settings in effect: what the image sets above what a node is configured with
-* ``controller/``  commands in, records out
+* ``controller/``  requests in, records out
 
 Every node replays the committed records and acts on each delta; the active controller alone writes new ones. Pure: no
 clock, no randomness, no I/O.

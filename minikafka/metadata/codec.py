@@ -1,6 +1,6 @@
 """Dataclasses to and from lists of msgpack values, by their type hints.
 
-Records and commands are frozen dataclasses; on the wire each is the list of its fields in order. What a field may be:
+Records are frozen dataclasses; on the wire each is the list of its fields in order. What a field may be:
 ``bool``, ``int``, ``str``, ``bytes``, ``UUID`` (16 bytes), an ``IntEnum`` (its number), another dataclass or named
 tuple (a list), ``X | None``, ``tuple[X, ...]`` (a list), ``dict[str, X]`` (a map). Decoding is strict: a wrong type or
 number of fields raises :class:`MalformedError` with the path to it, whatever the bytes.

@@ -14,6 +14,7 @@
 ``hot.py``                  Fetch responses as segments, responses put together from encoded parts
 ``consumer_protocol.py``    what members of a consumer group tell each other
 ``control.py``              frames of the control plane (msgpack)
+``forwarded.py``            Kafka requests in such frames: what is asked of the active controller
 ``auth.py``                 how two nodes prove the cluster secret to each other
 ``errors.py``               ``WireError``
 ==========================  ==============================================================================

@@ -1,7 +1,8 @@
 """The Kafka APIs, a row each, and the message classes (imported when first asked for).
 
 Ranges follow what current clients ask for and the baseline of KIP-896. The handler of an API is in the module of
-``minikafka.broker.handlers`` that has its name.
+``minikafka.broker.handlers`` that has its name; what the CONTROLLER listener serves, ``minikafka.metadata.controller``
+carries out.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ NEVER: Final = VERSION_MAX
 """As first flexible version: there is none."""
 
 
-NOBODY: Final[frozenset[str]] = frozenset()
-"""Only the client speaks it."""
 CLIENTS: Final = frozenset({"CLIENT"})
 NODES: Final = frozenset({"REPLICATION"})
 ALL: Final = CLIENTS | NODES
+BROKERS: Final = frozenset({"CONTROLLER"})
+"""What a broker asks of the active controller on its own behalf (as ``broker_id``)."""
+FORWARDED: Final = CLIENTS | BROKERS
+"""Whichever node is asked passes it on to the active controller."""
 
 
 class ApiKey(IntEnum):
@@ -35,7 +38,7 @@ class ApiKey(IntEnum):
     listeners: frozenset[str]
 
     def __new__(
-        cls, key: int, versions: str = "", first_flexible: int = NEVER, listeners: frozenset[str] = NOBODY
+        cls, key: int, versions: str = "", first_flexible: int = NEVER, listeners: frozenset[str] = ALL
     ) -> Self:
         self = int.__new__(cls, key)
         self._value_ = key
@@ -59,26 +62,30 @@ class ApiKey(IntEnum):
     LIST_GROUPS = 16, "0-5", 3, CLIENTS
     SASL_HANDSHAKE = 17, "0-1", NEVER, NODES
     API_VERSIONS = 18, "0-4", 3, ALL
-    CREATE_TOPICS = 19, "2-7", 5, CLIENTS
-    DELETE_TOPICS = 20, "1-6", 4, CLIENTS
+    CREATE_TOPICS = 19, "2-7", 5, FORWARDED
+    DELETE_TOPICS = 20, "1-6", 4, FORWARDED
     DELETE_RECORDS = 21, "0-2", 2, CLIENTS
     INIT_PRODUCER_ID = 22, "0-5", 2, CLIENTS
     OFFSET_FOR_LEADER_EPOCH = 23, "2-4", 4, ALL
     DESCRIBE_CONFIGS = 32, "1-4", 4, CLIENTS
-    ALTER_CONFIGS = 33, "0-2", 2, NOBODY
     ALTER_REPLICA_LOG_DIRS = 34, "1-2", 2, CLIENTS
     DESCRIBE_LOG_DIRS = 35, "1-4", 2, CLIENTS
     SASL_AUTHENTICATE = 36, "0-2", 2, NODES
-    CREATE_PARTITIONS = 37, "0-3", 2, CLIENTS
+    CREATE_PARTITIONS = 37, "0-3", 2, FORWARDED
     DELETE_GROUPS = 42, "0-2", 2, CLIENTS
-    ELECT_LEADERS = 43, "0-2", 2, CLIENTS
-    INCREMENTAL_ALTER_CONFIGS = 44, "0-1", 1, CLIENTS
-    ALTER_PARTITION_REASSIGNMENTS = 45, "0-1", 0, CLIENTS
+    ELECT_LEADERS = 43, "0-2", 2, FORWARDED
+    INCREMENTAL_ALTER_CONFIGS = 44, "0-1", 1, FORWARDED
+    ALTER_PARTITION_REASSIGNMENTS = 45, "0-1", 0, FORWARDED
     LIST_PARTITION_REASSIGNMENTS = 46, "0", 0, CLIENTS
     OFFSET_DELETE = 47, "0", NEVER, CLIENTS
     DESCRIBE_QUORUM = 55, "0-2", 0, CLIENTS
+    ALTER_PARTITION = 56, "3", 0, BROKERS
     DESCRIBE_CLUSTER = 60, "0-2", 0, CLIENTS
-    UNREGISTER_BROKER = 64, "0", 0, CLIENTS
+    BROKER_REGISTRATION = 62, "4", 0, BROKERS
+    BROKER_HEARTBEAT = 63, "1", 0, BROKERS
+    UNREGISTER_BROKER = 64, "0", 0, FORWARDED
+    ALLOCATE_PRODUCER_IDS = 67, "0", 0, BROKERS
+    ASSIGN_REPLICAS_TO_DIRS = 73, "0", 0, BROKERS
     DESCRIBE_TOPIC_PARTITIONS = 75, "0", 0, CLIENTS
 
     @property

@@ -213,6 +213,7 @@ class DecoderSource:
             if element.is_fixed:
                 self.read(FIXED[element.primitive][0], value)
                 self.flush()
+                value = f"uuid_of({value})" if element.primitive == "uuid" else value
             else:
                 self.bytes_or_string(element.primitive, False, name, value)
         self.emit(f"{items}.append({value})")

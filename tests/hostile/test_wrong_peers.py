@@ -16,27 +16,42 @@ from hostile_node import Target
 from test_mutations import SEED, mutated
 
 from minikafka.errors import KafkaError
-from minikafka.metadata.controller.commands import (
-    AlterPartitionReassignments,
-    BrokerHeartbeat,
-    CreatePartitions,
-    ElectionType,
-    ElectLeaders,
-    NewPartitions,
-    RegisterBroker,
-)
-from minikafka.model import Endpoint, OffsetAndEpoch, TopicPartition
+from minikafka.metadata.controller.elections import ElectionType
+from minikafka.model import Endpoint, OffsetAndEpoch
 from minikafka.net.channel import ChannelClosedError
 from minikafka.net.control import ControlLink
 from minikafka.net.identity import Identity
 from minikafka.raft.messages import FetchRequest, FetchSnapshotRequest, VoteRequest
+from minikafka.wire.forwarded import encode_forwarded
+from minikafka.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from minikafka.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from minikafka.wire.messages.broker_registration import BrokerRegistrationRequest, Listener
+from minikafka.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from minikafka.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 
 pytestmark = pytest.mark.spec("P6")
 
 CALLS: Final = int(os.environ.get("HOSTILE_SENT", "300"))
 WE: Final = 9
 TIMEOUT_S: Final = 2.0
-NOWHERE: Final = TopicPartition("nowhere", 0)
+REGISTRATION: Final = BrokerRegistrationRequest(
+    broker_id=WE,
+    cluster_id="another",
+    incarnation_id=UUID(int=9),
+    listeners=[Listener(name="CLIENT", host="host", port=9092)],
+)
+HEARTBEAT: Final = BrokerHeartbeatRequest(broker_id=WE, broker_epoch=1, current_metadata_offset=1)
+GROWTH: Final = CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="nowhere", count=3)])
+ELECTION: Final = ElectLeadersRequest(
+    election_type=ElectionType.PREFERRED, topic_partitions=[TopicPartitions(topic="nowhere", partitions=[0])]
+)
+REASSIGNMENT: Final = AlterPartitionReassignmentsRequest(
+    topics=[ReassignableTopic(name="nowhere", partitions=[ReassignablePartition(partition_index=0, replicas=[1])])]
+)
 
 
 def valid_calls(cluster_id: str) -> list[tuple[str, list[Any]]]:
@@ -47,11 +62,8 @@ def valid_calls(cluster_id: str) -> list[tuple[str, list[Any]]]:
         ("raft", FetchRequest(cluster_id, WE, 1, OffsetAndEpoch(0, 0), 0, 500, 1 << 20).to_wire()),
         ("raft", FetchSnapshotRequest(cluster_id, WE, 1, end, 0, 1 << 20).to_wire()),
         ("raft", VoteRequest(cluster_id, WE, 1, end, False).to_wire()),
-        ("broker", RegisterBroker(WE, "another", UUID(int=9), {"CLIENT": Endpoint("host", 9092)}).to_wire()),
-        ("broker", BrokerHeartbeat(WE, 1, 1).to_wire()),
-        ("controller", CreatePartitions((NewPartitions("nowhere", 3),)).to_wire()),
-        ("controller", ElectLeaders(ElectionType.PREFERRED, (NOWHERE,)).to_wire()),
-        ("controller", AlterPartitionReassignments(()).to_wire()),
+        *(("broker", encode_forwarded(request)) for request in (REGISTRATION, HEARTBEAT)),
+        *(("controller", encode_forwarded(request)) for request in (GROWTH, ELECTION, REASSIGNMENT)),
         ("describe-quorum", []),
         ("no such method", []),
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from copy import copy
 from typing import Any
 
 from fault_sabotages import suite_of
@@ -25,8 +25,10 @@ def a_registration_is_believed_whatever_it_lacks(patch: Any) -> None:
     """A log that is missing, or that does not say whose it is, stays in ISR and ELR, and leads empty (row 1)."""
     lost = brokers._lost
 
-    def believing(command: Any, *, continues: bool) -> Any:
-        return lost(replace(command, whole=None), continues=continues)
+    def believing(request: Any, **how: bool) -> Any:
+        without = copy(request)
+        without.whole = None
+        return lost(without, **how)
 
     patch.setattr(brokers, "_lost", believing)
 

@@ -18,16 +18,16 @@ from minikafka.broker import node as node_module
 from minikafka.broker.drivers import metadata as metadata_module
 from minikafka.broker.node import Node
 from minikafka.errors import KafkaError
-from minikafka.metadata.controller.commands import (
-    AlterConfigOp,
-    ConfigAlteration,
-    ConfigOperation,
-    IncrementalAlterConfigs,
-)
+from minikafka.metadata.controller.configs import AlterConfigOp
 from minikafka.metadata.image import ConfigResource
 from minikafka.metadata.records import ConfigResourceType
 from minikafka.net.channel import ChannelClosedError
 from minikafka.testing.loop import Simulator
+from minikafka.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 
 SETTING: Final = "leader.replication.throttled.rate"
 EVERYWHERE: Final = ConfigResource(ConfigResourceType.BROKER, "")
@@ -72,15 +72,17 @@ class Quorum:
     def change(self) -> None:
         """A change is committed, whoever leads."""
         self._value += 1
-        operation = ConfigOperation(SETTING, AlterConfigOp.SET, str(self._value))
-        command = IncrementalAlterConfigs((ConfigAlteration(ConfigResourceType.BROKER, "", (operation,)),))
+        config = AlterableConfig(name=SETTING, config_operation=AlterConfigOp.SET, value=str(self._value))
+        kind, name = EVERYWHERE
+        resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=[config])
+        request = IncrementalAlterConfigsRequest(resources=[resource])
         give_up = self.simulator.now + HEALED_WITHIN_S
         while not self.has_taken(two_of=True):
             if self.simulator.now > give_up:
                 raise InvariantViolatedError("no change is committed any more")
             for machine, node in list(self.cluster.nodes()):
                 if node.control_plane.controller.is_active and machine.process is not None:
-                    machine.process.spawn(_ask(node, command), "change")
+                    machine.process.spawn(_ask(node, request), "change")
             self.run(STEP_S)
 
     def has_taken(self, *, two_of: bool = False) -> bool:
@@ -122,9 +124,9 @@ class Quorum:
             self.trace.append(f"{self.simulator.now:10.6f}  {who:<10} {what}")
 
 
-async def _ask(node: Node, command: IncrementalAlterConfigs) -> None:
+async def _ask(node: Node, request: IncrementalAlterConfigsRequest) -> None:
     with suppress(KafkaError, ChannelClosedError):  # then it is asked again
-        await node.control_plane.controller.handle(command)
+        await node.control_plane.controller.handle(request)
 
 
 @contextmanager

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import groupby
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -14,13 +15,15 @@ from minikafka.broker.backoff import Backoff
 from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.logs import one_line
 from minikafka.errors import KafkaError
-from minikafka.metadata.controller.commands import (
-    AssignReplicasToDirs,
-    AssignReplicasToDirsResponse,
-    DirectoryAssignment,
-)
 from minikafka.model import TopicPartition
 from minikafka.net.channel import ChannelClosedError
+from minikafka.wire.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+    DirectoryData,
+    PartitionData,
+    TopicData,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -30,7 +33,8 @@ BATCH_SIZE: Final = 1000
 
 class _Report(NamedTuple):
     where: TopicPartition
-    assignment: DirectoryAssignment
+    topic_id: UUID
+    directory: UUID
 
 
 class DirectoryAssignments:
@@ -48,7 +52,7 @@ class DirectoryAssignments:
 
     def report(self, where: TopicPartition, topic_id: UUID, directory: UUID) -> None:
         """A replica of this node is in that directory."""
-        self._pending[where] = _Report(where, DirectoryAssignment(topic_id, where.partition, directory))
+        self._pending[where] = _Report(where, topic_id, directory)
         self._wake.set()
 
     def forget(self, where: TopicPartition) -> None:
@@ -66,20 +70,32 @@ class DirectoryAssignments:
                     await asyncio.sleep(self._backoff.next_s())
 
     async def _send(self, reports: list[_Report]) -> bool:
-        command = AssignReplicasToDirs(
-            self._node_id, self._broker_epoch(), tuple(report.assignment for report in reports)
+        request = AssignReplicasToDirsRequest(
+            broker_id=self._node_id,
+            broker_epoch=self._broker_epoch(),
+            directories=[
+                DirectoryData(id=directory, topics=_topics(some))
+                for directory, some in groupby(reports, lambda report: report.directory)
+            ],
         )
         try:
             async with asyncio.timeout(CALL_TIMEOUT_S):
-                answer = await self._controller.call_once(command)
-            assert isinstance(answer, AssignReplicasToDirsResponse)
+                answer = await self._controller.call_once(request, AssignReplicasToDirsResponse)
         except (KafkaError, OSError, TimeoutError, ChannelClosedError) as error:
             log.debug("directories were not told", why=one_line(error))
             return False
         self._backoff.reset()
-        for report, result in zip(reports, answer.results, strict=True):
-            if result.error:  # deleted, or moved away: metadata will tell
-                log.info("a directory was not taken note of", partition=str(report.where), why=result.message)
+        results = (result for one in answer.directories for topic in one.topics for result in topic.partitions)
+        for report, result in zip(reports, results, strict=True):
+            if result.error_code:  # deleted, or moved away: metadata will tell
+                log.info("a directory was not taken note of", partition=str(report.where), why=result.error_message)
             if self._pending.get(report.where) is report:
                 del self._pending[report.where]
         return True
+
+
+def _topics(reports: Iterable[_Report]) -> list[TopicData]:
+    return [
+        TopicData(topic_id=topic_id, partitions=[PartitionData(partition_index=one.where.partition) for one in some])
+        for topic_id, some in groupby(reports, lambda report: report.topic_id)
+    ]

@@ -1,10 +1,10 @@
 """Runs the controller machine on the node that leads the metadata quorum (rows C1-C3).
 
-A command's records go to the quorum at once and its response waits until they are committed. The machine's own image
+A request's records go to the quorum at once and its response waits until they are committed. The machine's own image
 runs ahead by what is not committed yet; when leadership is lost it is thrown away with everything that waits.
 
-A command that touches every partition is carried out in portions: 42,000 of them took a second of CPU. The loop does
-everything else between two portions. Only the next command waits, in line, for the machine carries out one at a time.
+A request that touches every partition is carried out in portions: 42,000 of them took a second of CPU. The loop does
+everything else between two portions. Only the next request waits, in line, for the machine carries out one at a time.
 
 A broker whose process is gone (``minikafka.broker.liveness`` knows) is fenced now, not when its session ends. A new
 controller has every broker looked at: one may have gone with the old controller.
@@ -22,17 +22,19 @@ from minikafka.broker.clock import Clock
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.drivers.raft import RaftDriver
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.metadata.controller.commands import Command, FenceBroker, decode_command
 from minikafka.metadata.controller.controller import Controller, Portions
 from minikafka.metadata.delta import MetadataDelta
 from minikafka.metadata.records import encode_record
 from minikafka.net.tasks import TaskOwner
+from minikafka.wire.api import BROKERS
+from minikafka.wire.forwarded import decode_forwarded, encode_answer, key_of
+from minikafka.wire.schema import Message
 
 log = structlog.get_logger(__name__)
 
 NOT_LEADING: Final = -1
 UNCOMMITTED_MAX: Final = 20_000
-"""More metadata records than this that are not committed let clients' commands be refused."""
+"""More metadata records than this that are not committed let what clients ask for be refused."""
 ENCODED_AT_ONCE: Final = 2_000
 """Records of a portion: to encode one takes some 4 microseconds."""
 
@@ -106,35 +108,35 @@ class ControllerDriver:
             if broker.broker_id != self._node_id:
                 self.doubt(broker.broker_id)
 
-    # -- commands ---------------------------------------------------------------------------------------------------
+    # -- requests ---------------------------------------------------------------------------------------------------
 
-    async def handle_call(self, peer_id: int, body: Any) -> Any:
-        """A command from another node, which speaks for no other broker than itself."""
-        command = decode_command(body)
-        speaks_for = getattr(command, "broker_id", None) if command.IS_BROKERS_OWN else peer_id
-        if isinstance(command, FenceBroker) or speaks_for != peer_id:
-            name = type(command).__name__
-            raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, f"node {peer_id} sent a {name} it may not send")
-        return (await self.handle(command)).to_wire()
+    async def handle_call(self, peer_id: int, body: Any) -> bytes:
+        """A request from another node, which speaks for no other broker than itself."""
+        forwarded = decode_forwarded(body)
+        speaks_for = forwarded.request.broker_id if forwarded.key.listeners == BROKERS else peer_id
+        if speaks_for != peer_id:
+            message = f"node {peer_id} sent a {forwarded.key.camel_name} request for broker {speaks_for}"
+            raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, message)
+        return encode_answer(await self.handle(forwarded.request), forwarded)
 
-    async def handle(self, command: Command[Any]) -> Any:
-        """Carry a command out; its response once it is committed.
+    async def handle(self, request: Message) -> Any:
+        """Carry a request out; its response once it is committed.
 
         KafkaError: its own, NOT_CONTROLLER, or THROTTLING_QUOTA_EXCEEDED while too much waits to be committed.
         """
-        response, end_offset = await self._carry_out(lambda: self._begin(command))
+        response, end_offset = await self._carry_out(lambda: self._begin(request))
         # Also without records of its own: the answer may rest on what was appended before it.
         await self._raft.committed(end_offset)
         return response
 
-    def _begin(self, command: Command[Any]) -> Portions[Any]:
+    def _begin(self, request: Message) -> Portions[Any]:
         self._check_active()
-        if not command.IS_BROKERS_OWN and self._raft.uncommitted > UNCOMMITTED_MAX:
+        if self._raft.uncommitted > UNCOMMITTED_MAX and key_of(request).listeners != BROKERS:
             # The log refuses what is far beyond, and a controller whose records it refused must go.
             message = f"{self._raft.uncommitted} metadata records wait for a majority of the voters; try again later"
             raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, message)
         self._nudge.set()
-        return self._controller.in_portions(command, self._clock.monotonic_ms())
+        return self._controller.in_portions(request, self._clock.monotonic_ms())
 
     def _check_active(self) -> None:
         if not self.is_active:
@@ -162,7 +164,7 @@ class ControllerDriver:
                 self._in_line.release()
         answer: asyncio.Future[tuple[T, int]] = asyncio.get_running_loop().create_future()
         epoch = self._epoch
-        task = self._tasks.start(self._go_on(steps, epoch, answer), "command")
+        task = self._tasks.start(self._go_on(steps, epoch, answer), "request")
         task.add_done_callback(lambda _: self._on_end(task, epoch, answer))
         return await answer
 
@@ -195,7 +197,7 @@ class ControllerDriver:
 
     def _on_end(self, task: asyncio.Task[None], epoch: int, answer: asyncio.Future[Any]) -> None:
         if (task.cancelled() or task.exception() is not None) and self._epoch == epoch:
-            self.on_lost_leadership()  # the machine has carried out half a command
+            self.on_lost_leadership()  # the machine has carried out half a request
         self._in_line.release()
         if not answer.done():
             answer.set_exception(KafkaError(ErrorCode.NOT_CONTROLLER, f"node {self._node_id} stops"))
@@ -224,7 +226,7 @@ class ControllerDriver:
         try:
             await self._carry_out(self._begin_tick)
         except KafkaError as error:
-            log.info("a periodic change was not appended", why=str(error))
+            log.info("a change was not appended", why=str(error))
 
     def _begin_tick(self) -> Portions[None]:
         self._check_active()
@@ -245,13 +247,17 @@ class ControllerDriver:
         """A broker's process is gone: fence it."""
         broker = self._metadata.image.broker(broker_id)
         if self.is_active and broker is not None and not broker.fenced and not self._tasks.is_closed:
-            command = FenceBroker(broker_id, broker.broker_epoch, "nobody listens at its port")
-            self._tasks.start(self._fence(command), f"fence-{broker_id}")
+            self._tasks.start(self._fence(broker_id, broker.broker_epoch), f"fence-{broker_id}")
 
-    async def _fence(self, command: FenceBroker) -> None:
+    async def _fence(self, broker_id: int, broker_epoch: int) -> None:
+        def begin() -> Portions[None]:
+            self._check_active()
+            return self._controller.fence_gone_in_portions(broker_id, broker_epoch, self._clock.monotonic_ms())
+
         try:
-            await self.handle(command)
+            await self._carry_out(begin)
         except KafkaError as error:
-            log.info("broker not fenced", broker=command.broker_id, why=str(error))
+            log.info("broker not fenced", broker=broker_id, why=str(error))
         else:
-            log.info("broker fenced: its process is gone", broker=command.broker_id)
+            self._nudge.set()
+            log.info("broker fenced: its process is gone", broker=broker_id)

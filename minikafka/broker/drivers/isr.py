@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from itertools import groupby
 
 import structlog
 
@@ -14,16 +15,17 @@ from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.partition import Partition
 from minikafka.broker.replicas import Replicas
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.metadata.controller.commands import (
-    AlterPartition,
-    AlterPartitionResponse,
-    AlterPartitionResult,
-    IsrChange,
-    IsrMember,
-)
 from minikafka.model import TopicPartition
 from minikafka.net.channel import ChannelClosedError
 from minikafka.replication.isr import IsrProposal
+from minikafka.wire.messages.alter_partition import (
+    AlterPartitionData,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    AlterPartitionResult,
+    AlterPartitionTopic,
+    BrokerState,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -73,15 +75,17 @@ class IsrProposals:
 
     async def _send(self, batch: dict[TopicPartition, tuple[Partition, IsrProposal]]) -> bool:
         """False when some of the batch has to be sent again after a pause."""
-        command = AlterPartition(
-            self._node_id,
-            self._broker_epoch(),
-            tuple(_change(partition, proposal) for partition, proposal in batch.values()),
+        request = AlterPartitionRequest(
+            broker_id=self._node_id,
+            broker_epoch=self._broker_epoch(),
+            topics=[
+                AlterPartitionTopic(topic_id=topic_id, partitions=[_change(*one) for one in some])
+                for topic_id, some in groupby(batch.values(), lambda one: one[0].topic_id)
+            ],
         )
         try:
             async with asyncio.timeout(CALL_TIMEOUT_S):
-                answer = await self._controller.call_once(command)
-            assert isinstance(answer, AlterPartitionResponse)
+                answer = await self._controller.call_once(request, AlterPartitionResponse)
         except KafkaError as error:
             code = error.code if error.code is ErrorCode.STALE_BROKER_EPOCH else ErrorCode.NETWORK_EXCEPTION
             return self._refuse_all(batch, code)
@@ -89,7 +93,8 @@ class IsrProposals:
             return self._refuse_all(batch, ErrorCode.NETWORK_EXCEPTION)
         self._backoff.reset()
         settled = True
-        for (partition, proposal), result in zip(batch.values(), answer.partitions, strict=True):
+        results = (result for topic in answer.topics for result in topic.partitions)
+        for (partition, proposal), result in zip(batch.values(), results, strict=True):
             settled = self._settle(partition, proposal, result) and settled
         return settled
 
@@ -97,13 +102,14 @@ class IsrProposals:
         where, leader = str(partition.topic_partition), partition.leader
         if leader is None or leader.proposal_in_flight is not proposal:
             return True  # metadata was faster
-        if result.error is not ErrorCode.NONE:
-            log.info("ISR change refused", partition=where, why=result.message or result.error.name)
-            return self._refuse(partition, proposal, result.error)
+        error = ErrorCode.of(result.error_code)
+        if error is not ErrorCode.NONE:
+            log.info("ISR change refused", partition=where, why=result.error_message or error.name)
+            return self._refuse(partition, proposal, error)
         now_ms = self._clock.monotonic_ms()
         replica = partition.replica
-        effects = replica.on_proposal_accepted(proposal, result.isr, result.partition_epoch, now_ms)
-        log.info("ISR changed", partition=where, isr=list(result.isr))
+        effects = replica.on_proposal_accepted(proposal, tuple(result.isr), result.partition_epoch, now_ms)
+        log.info("ISR changed", partition=where, isr=result.isr)
         self._replicas.carry_out(partition, effects)
         return True
 
@@ -122,11 +128,12 @@ class IsrProposals:
         return False
 
 
-def _change(partition: Partition, proposal: IsrProposal) -> IsrChange:
-    return IsrChange(
-        partition.topic_id,
-        partition.topic_partition.partition,
-        proposal.leader_epoch,
-        proposal.partition_epoch,
-        tuple(IsrMember(member.broker_id, member.broker_epoch) for member in proposal.new_isr),
+def _change(partition: Partition, proposal: IsrProposal) -> AlterPartitionData:
+    return AlterPartitionData(
+        partition_index=partition.topic_partition.partition,
+        leader_epoch=proposal.leader_epoch,
+        partition_epoch=proposal.partition_epoch,
+        new_isr_with_epochs=[
+            BrokerState(broker_id=member.broker_id, broker_epoch=member.broker_epoch) for member in proposal.new_isr
+        ],
     )

@@ -19,15 +19,16 @@ from minikafka.broker.logs import one_line
 from minikafka.broker.threads import RunInThread, run_job
 from minikafka.config import BrokerConfig
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.metadata.controller.commands import (
-    BrokerHeartbeat,
-    BrokerHeartbeatResponse,
-    RegisterBroker,
-    TopicReplicas,
-)
 from minikafka.model import Endpoint
 from minikafka.net.channel import ChannelClosedError
 from minikafka.storage.registration import Registrations
+from minikafka.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from minikafka.wire.messages.broker_registration import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    Listener,
+    TopicReplicas,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -99,22 +100,25 @@ class Lifecycle:
         self._nudge.set()
 
     async def _register(self) -> None:
-        command = RegisterBroker(
+        request = BrokerRegistrationRequest(
             broker_id=self._config.node_id,
             cluster_id=self._cluster_id,
             incarnation_id=self._incarnation_id,
-            listeners=self._listeners(),
+            listeners=[Listener(name=name, host=at.host, port=at.port) for name, at in self._listeners().items()],
             rack=self._config.broker_rack,
-            log_dirs=self._registrations.online_directories(),
+            log_dirs=list(self._registrations.online_directories()),
             previous_broker_epoch=self._registrations.previous_broker_epoch,
-            synced_topics=tuple(sorted(self._registrations.synced_topics)),
+            synced_topics=sorted(self._registrations.synced_topics),
             recorded_broker_epoch=self._registrations.recorded_broker_epoch,
-            whole=tuple(TopicReplicas(*one) for one in self._registrations.whole_replicas().items()),
+            whole=[
+                TopicReplicas(topic_id=topic_id, partitions=list(partitions))
+                for topic_id, partitions in self._registrations.whole_replicas().items()
+            ],
         )
         backoff = Backoff(self._rng, first_ms=20, last_ms=500)
         while True:
             try:
-                answer = await self._controller.call_once(command)
+                answer = await self._controller.call_once(request, BrokerRegistrationResponse)
             except KafkaError as error:
                 if error.code is ErrorCode.INCONSISTENT_CLUSTER_ID:
                     self.on_fatal(error)
@@ -135,18 +139,15 @@ class Lifecycle:
             await self._pause(backoff.next_s())
 
     async def _heartbeat(self) -> BrokerHeartbeatResponse:
-        command = BrokerHeartbeat(
+        request = BrokerHeartbeatRequest(
             broker_id=self._config.node_id,
             broker_epoch=self.broker_epoch,
             current_metadata_offset=self._metadata_offset(),
-            want_fence=False,
-            want_shutdown=self._wants_shutdown,
-            offline_log_dirs=self._registrations.failed_directories(),
+            want_shut_down=self._wants_shutdown,
+            offline_log_dirs=list(self._registrations.failed_directories()),
         )
         async with asyncio.timeout(CALL_TIMEOUT_S):
-            answer = await self._controller.call_once(command)
-        assert isinstance(answer, BrokerHeartbeatResponse)
-        return answer
+            return await self._controller.call_once(request, BrokerHeartbeatResponse)
 
     def _note(self, answer: BrokerHeartbeatResponse) -> None:
         if answer.is_fenced != self.is_fenced:

@@ -1,6 +1,6 @@
 """The cluster's metadata as this node has applied it: committed records become an image and a delta to act on.
 
-Subscribers run in the order they subscribed, on the loop, for whole batches of committed records: a command's records
+Subscribers run in the order they subscribed, on the loop, for whole batches of committed records: a request's records
 are one batch, and nobody sees a part of it. The controller's own image runs ahead of this one; whoever serves clients
 reads only this.
 

@@ -12,7 +12,7 @@ from minikafka.records.read import iter_records
 
 
 class CommittedBatch(NamedTuple):
-    """What is atomic: the records of one command, or none in a control batch."""
+    """What is atomic: the records of one request, or none in a control batch."""
 
     next_offset: int
     leader_epoch: int

@@ -10,20 +10,12 @@ from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.handlers.admin import controller_timeout_s, wait_until_seen
-from minikafka.errors import ErrorCode, KafkaError
-from minikafka.metadata.controller.commands import (
-    AlterPartitionReassignments,
-    ReassignPartition,
-    ReassignTopic,
-    ReassignTopicResult,
-)
+from minikafka.errors import KafkaError
 from minikafka.metadata.image import MetadataImage
 from minikafka.model import TopicPartition
 from minikafka.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
-    ReassignablePartitionResponse,
-    ReassignableTopicResponse,
 )
 
 Targets = dict[TopicPartition, tuple[int, ...] | None]
@@ -36,57 +28,29 @@ async def handle(
     metadata: Metadata,
 ) -> AlterPartitionReassignmentsResponse:
     """One result per partition."""
-    command = AlterPartitionReassignments(
-        tuple(
-            ReassignTopic(
-                topic.name,
-                tuple(
-                    ReassignPartition(
-                        partition.partition_index, None if partition.replicas is None else tuple(partition.replicas)
-                    )
-                    for partition in topic.partitions
-                ),
-            )
-            for topic in request.topics
-        ),
-        request.allow_replication_factor_change,
-    )
     try:
-        answer = await controller.call(command, timeout_s=controller_timeout_s(request.timeout_ms))
+        answer = await controller.call(
+            request, AlterPartitionReassignmentsResponse, timeout_s=controller_timeout_s(request.timeout_ms)
+        )
     except KafkaError as error:
         return AlterPartitionReassignmentsResponse(error_code=error.code, error_message=error.message)
-    begun = _accepted(command, answer.results)
+    begun = _accepted(request, answer)
     await wait_until_seen(metadata, lambda image: _shows(image, begun))
-    return AlterPartitionReassignmentsResponse(
-        allow_replication_factor_change=command.allow_replication_factor_change,
-        error_message=None,
-        responses=[
-            ReassignableTopicResponse(
-                name=topic.name,
-                partitions=[
-                    ReassignablePartitionResponse(
-                        partition_index=result.index, error_code=result.error, error_message=result.message
-                    )
-                    for result in topic.partitions
-                ],
-            )
-            for topic in answer.results
-        ],
-    )
+    return answer
 
 
-def _accepted(command: AlterPartitionReassignments, results: tuple[ReassignTopicResult, ...]) -> Targets:
+def _accepted(request: AlterPartitionReassignmentsRequest, answer: AlterPartitionReassignmentsResponse) -> Targets:
     accepted = {
-        TopicPartition(topic.name, result.index)
-        for topic in results
+        TopicPartition(topic.name, result.partition_index)
+        for topic in answer.responses
         for result in topic.partitions
-        if result.error is ErrorCode.NONE
+        if not result.error_code
     }
     return {
-        where: partition.replicas
-        for topic in command.topics
+        where: None if partition.replicas is None else tuple(partition.replicas)
+        for topic in request.topics
         for partition in topic.partitions
-        if (where := TopicPartition(topic.name, partition.index)) in accepted
+        if (where := TopicPartition(topic.name, partition.partition_index)) in accepted
     }
 
 

@@ -9,13 +9,11 @@ from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.handlers.admin import controller_timeout_s, wait_until_seen
 from minikafka.broker.pacing import paced
-from minikafka.errors import ErrorCode, KafkaError
-from minikafka.metadata.controller.commands import CreatePartitions, NewPartitions
+from minikafka.errors import KafkaError
 from minikafka.metadata.image import MetadataImage
 from minikafka.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
-    CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
 
@@ -26,10 +24,10 @@ async def handle(
     request: CreatePartitionsRequest, context: RequestContext, controller: ControllerClient, metadata: Metadata
 ) -> CreatePartitionsResponse:
     """One result per topic."""
-    topics = tuple([_new_partitions(each) async for each in paced(request.topics, TOPICS_AT_ONCE)])
-    command = CreatePartitions(topics, request.validate_only)
     try:
-        answer = await controller.call(command, timeout_s=controller_timeout_s(request.timeout_ms))
+        answer = await controller.call(
+            request, CreatePartitionsResponse, timeout_s=controller_timeout_s(request.timeout_ms)
+        )
     except KafkaError as error:
         return CreatePartitionsResponse(
             results=[
@@ -37,23 +35,11 @@ async def handle(
                 async for topic in paced(request.topics, TOPICS_AT_ONCE)
             ]
         )
-    accepted = {result.name for result in answer.topics if result.error is ErrorCode.NONE}
+    accepted = {result.name for result in answer.results if not result.error_code}
     totals = {topic.name: topic.count for topic in request.topics if topic.name in accepted}
     if not request.validate_only:
         await wait_until_seen(metadata, lambda image: _has(image, totals))
-    return CreatePartitionsResponse(
-        results=[
-            CreatePartitionsTopicResult(name=result.name, error_code=result.error, error_message=result.message)
-            async for result in paced(answer.topics, TOPICS_AT_ONCE)
-        ]
-    )
-
-
-def _new_partitions(topic: CreatePartitionsTopic) -> NewPartitions:
-    assignments = None
-    if topic.assignments is not None:
-        assignments = tuple(tuple(each.broker_ids) for each in topic.assignments)
-    return NewPartitions(topic.name, topic.count, assignments)
+    return answer
 
 
 def _has(image: MetadataImage, totals: dict[str, int]) -> bool:

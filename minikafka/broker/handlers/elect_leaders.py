@@ -10,8 +10,8 @@ from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.handlers.admin import controller_timeout_s, wait_until_seen
-from minikafka.errors import ErrorCode, KafkaError
-from minikafka.metadata.controller.commands import ElectionType, ElectLeaders, ElectLeadersResult
+from minikafka.errors import KafkaError
+from minikafka.metadata.controller.elections import ElectionType
 from minikafka.metadata.image import MetadataImage, PartitionImage
 from minikafka.model import TopicPartition
 from minikafka.wire.messages.elect_leaders import (
@@ -27,48 +27,42 @@ async def handle(
 ) -> ElectLeadersResponse:
     """One result per partition, by topic."""
     try:
-        command = _command(request)
-        answer = await controller.call(command, timeout_s=controller_timeout_s(request.timeout_ms))
+        answer = await controller.call(
+            request, ElectLeadersResponse, timeout_s=controller_timeout_s(request.timeout_ms)
+        )
     except KafkaError as error:
         return _refused(request, error)
-    elected = [TopicPartition(each.topic, each.partition) for each in answer.partitions if not each.error]
-    await wait_until_seen(metadata, lambda image: _shows(image, elected, command.election_type))
-    return ElectLeadersResponse(replica_election_results=_by_topic(answer.partitions))
-
-
-def _command(request: ElectLeadersRequest) -> ElectLeaders:
-    try:
-        election_type = ElectionType(request.election_type)
-    except ValueError:
-        message = f"election type {request.election_type} is neither preferred (0) nor unclean (1)"
-        raise KafkaError(ErrorCode.INVALID_REQUEST, message) from None
-    if request.topic_partitions is None:
-        return ElectLeaders(election_type)
-    wanted = (TopicPartition(each.topic, index) for each in request.topic_partitions for index in each.partitions)
-    return ElectLeaders(election_type, tuple(dict.fromkeys(wanted)))
+    elected = [
+        TopicPartition(topic.topic, each.partition_id)
+        for topic in answer.replica_election_results
+        for each in topic.partition_result
+        if not each.error_code
+    ]
+    is_unclean = request.election_type == ElectionType.UNCLEAN
+    await wait_until_seen(metadata, lambda image: _shows(image, elected, is_unclean=is_unclean))
+    return answer
 
 
 def _refused(request: ElectLeadersRequest, error: KafkaError) -> ElectLeadersResponse:
     """The whole failed; each partition says so too, because version 0 has no other place for it."""
-    results = (
-        ElectLeadersResult(each.topic, index, error.code, error.message)
-        for each in request.topic_partitions or ()
-        for index in each.partitions
+    return ElectLeadersResponse(
+        error_code=error.code,
+        replica_election_results=[
+            ReplicaElectionResult(
+                topic=topic.topic,
+                partition_result=[
+                    PartitionResult(partition_id=index, error_code=error.code, error_message=error.message)
+                    for index in topic.partitions
+                ],
+            )
+            for topic in request.topic_partitions or ()
+        ],
     )
-    return ElectLeadersResponse(error_code=error.code, replica_election_results=_by_topic(tuple(results)))
 
 
-def _by_topic(results: tuple[ElectLeadersResult, ...]) -> list[ReplicaElectionResult]:
-    topics: dict[str, list[PartitionResult]] = {}
-    for each in results:
-        result = PartitionResult(partition_id=each.partition, error_code=each.error, error_message=each.message)
-        topics.setdefault(each.topic, []).append(result)
-    return [ReplicaElectionResult(topic=topic, partition_result=partitions) for topic, partitions in topics.items()]
-
-
-def _shows(image: MetadataImage, elected: list[TopicPartition], election_type: ElectionType) -> bool:
+def _shows(image: MetadataImage, elected: list[TopicPartition], *, is_unclean: bool) -> bool:
     partitions = [partition for where in elected if (partition := image.partition(where)) is not None]
-    if election_type is ElectionType.UNCLEAN:
+    if is_unclean:
         return not any(partition.is_offline for partition in partitions)
     return all(_has_preferred_leader(partition) for partition in partitions)
 

@@ -9,12 +9,6 @@ from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.handlers.admin import LONGEST_TIMEOUT_S
 from minikafka.broker.pacing import portions
 from minikafka.errors import KafkaError
-from minikafka.metadata.controller.commands import (
-    AlterConfigsResult,
-    ConfigAlteration,
-    ConfigOperation,
-    IncrementalAlterConfigs,
-)
 from minikafka.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     AlterConfigsResourceResponse,
@@ -34,24 +28,17 @@ async def handle(
     for resources in portions(request.resources, lambda each: (each.resource_type, each.resource_name)):
         await asyncio.sleep(0)
         if failure is None:
-            command = IncrementalAlterConfigs(tuple(_alteration(each) for each in resources), request.validate_only)
+            forwarded = IncrementalAlterConfigsRequest(resources=resources, validate_only=request.validate_only)
             try:
-                answer = await controller.call(command, timeout_s=LONGEST_TIMEOUT_S / 2)
-                results += (_result(each) for each in answer.resources)
+                answer = await controller.call(
+                    forwarded, IncrementalAlterConfigsResponse, timeout_s=LONGEST_TIMEOUT_S / 2
+                )
+                results += answer.responses
                 continue
             except KafkaError as error:
                 failure = error  # there is no controller: do not wait for one again
         results += (_refused(each, failure) for each in resources)
     return IncrementalAlterConfigsResponse(responses=results)
-
-
-def _result(result: AlterConfigsResult) -> AlterConfigsResourceResponse:
-    return AlterConfigsResourceResponse(
-        error_code=result.error,
-        error_message=result.message,
-        resource_type=result.resource_type,
-        resource_name=result.resource_name,
-    )
 
 
 def _refused(resource: AlterConfigsResource, error: KafkaError) -> AlterConfigsResourceResponse:
@@ -60,12 +47,4 @@ def _refused(resource: AlterConfigsResource, error: KafkaError) -> AlterConfigsR
         error_message=error.message,
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
-    )
-
-
-def _alteration(resource: AlterConfigsResource) -> ConfigAlteration:
-    return ConfigAlteration(
-        resource.resource_type,
-        resource.resource_name,
-        tuple(ConfigOperation(config.name, config.config_operation, config.value) for config in resource.configs),
     )

@@ -10,7 +10,6 @@ from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.handlers.admin import LONGEST_TIMEOUT_S, wait_until_seen
 from minikafka.errors import KafkaError
-from minikafka.metadata.controller.commands import UnregisterBroker
 from minikafka.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 
@@ -19,9 +18,8 @@ async def handle(
 ) -> UnregisterBrokerResponse:
     """Answered when it is committed, and seen here."""
     try:
-        command = UnregisterBroker(request.broker_id)
-        await controller.call(command, timeout_s=LONGEST_TIMEOUT_S / 2)
+        answer = await controller.call(request, UnregisterBrokerResponse, timeout_s=LONGEST_TIMEOUT_S / 2)
     except KafkaError as error:
         return UnregisterBrokerResponse(error_code=error.code, error_message=error.message)
     await wait_until_seen(metadata, lambda image: image.broker(request.broker_id) is None)
-    return UnregisterBrokerResponse(error_message=None)
+    return answer

@@ -1,9 +1,8 @@
-"""The active controller: a pure machine that turns commands into metadata records (row C1, C2).
+"""The active controller: a pure machine that turns requests into metadata records (row C1, C2).
 
 Map:
 
-* ``commands``       what is asked and answered, and how it travels
-* ``controller``     :class:`Controller`: activation, the table of commands, ticks
+* ``controller``     :class:`Controller`: activation, the table of requests, ticks
 * ``state``          what all parts work on: the image being built, the sessions, the node's settings
 * ``sessions``       who was heard from, and when
 * ``brokers``        registration, heartbeats, fencing, controlled shutdown
@@ -17,4 +16,6 @@ Map:
 * ``assignment``     where replicas go: spread over brokers and racks
 * ``configs``        settings of topics and dynamic settings of brokers
 * ``producer_ids``   blocks of producer ids
+
+Requests and responses are the wire's own message classes; ``minikafka.wire.forwarded`` says how they travel.
 """

@@ -4,7 +4,7 @@ Theory. A broker's life, as the image has it::
 
     (unknown) --register--> fenced --heartbeat, caught up--> live --wants shutdown--> stopping --others know--> fenced
                               ^                                |                                                   |
-                              |------- session ends, FenceBroker, asks for it, or registers anew ---------------- -|
+                              |------- session ends, process gone, asks for it, or registers anew ---------------- -|
 
 *Fenced*: clients are not told of it, it leads nothing, and leaves ISRs. *Live*: the contrary. *Stopping*: it still
 serves, but its leaderships have moved and it is out of ISRs; it may stop when the live brokers have heard.
@@ -24,21 +24,10 @@ not name as whole: a log that is missing or damaged is not believed before it wa
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.metadata.controller.commands import (
-    BrokerHeartbeat,
-    BrokerHeartbeatResponse,
-    FenceBroker,
-    FenceBrokerResponse,
-    RegisterBroker,
-    RegisterBrokerResponse,
-    UnregisterBroker,
-    UnregisterBrokerResponse,
-)
 from minikafka.metadata.controller.directories import check_directories, fail_directories, have_all_failed
 from minikafka.metadata.controller.partition_change import NOBODY
 from minikafka.metadata.controller.partitions import LostOf, settle
@@ -46,50 +35,58 @@ from minikafka.metadata.controller.sessions import Session
 from minikafka.metadata.controller.state import ControllerState
 from minikafka.metadata.image import BrokerImage
 from minikafka.metadata.records import BrokerChangeRecord, RegisterBrokerRecord, UnregisterBrokerRecord
-from minikafka.model import NO_EPOCH
+from minikafka.model import NO_EPOCH, Endpoint
+from minikafka.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from minikafka.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from minikafka.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 TEXT_MAX: Final = 255
 """Characters of a host (RFC 1035), of a listener's name, of a rack."""
 
 
-def register(state: ControllerState, command: RegisterBroker, now_ms: int) -> RegisterBrokerResponse:
-    """A new registration, fenced at first; or the standing one when the same process asks again."""
-    _check_registration(state, command)
-    existing = state.image.broker(command.broker_id)
+def register(state: ControllerState, request: BrokerRegistrationRequest, now_ms: int) -> BrokerRegistrationResponse:
+    """A new registration, fenced at first; or the standing one when the same process asks again.
+
+    Errors: INCONSISTENT_CLUSTER_ID; DUPLICATE_BROKER_REGISTRATION while another incarnation's session lives.
+    """
+    _check_registration(state, request)
+    existing = state.image.broker(request.broker_id)
     if existing is not None:
-        if _is_repeated(existing, command):
-            return RegisterBrokerResponse(existing.broker_epoch)
-        _check_not_alive(state, existing, command)
-    recorded = max(command.recorded_broker_epoch, command.previous_broker_epoch)
+        if _is_repeated(existing, request):
+            return BrokerRegistrationResponse(broker_epoch=existing.broker_epoch)
+        _check_not_alive(state, existing, request)
+    recorded = max(request.recorded_broker_epoch, request.previous_broker_epoch)
     is_current = _continues(existing, recorded)
-    if not is_current:
-        command = replace(command, synced_topics=())
-    continues = is_current and command.previous_broker_epoch >= 0
+    continues = is_current and request.previous_broker_epoch >= 0
     broker_epoch = state.next_offset
     state.write(
         RegisterBrokerRecord(
-            command.broker_id,
-            command.incarnation_id,
+            request.broker_id,
+            request.incarnation_id,
             broker_epoch,
-            command.listeners,
-            command.rack,
-            command.log_dirs,
+            _listeners(request),
+            request.rack,
+            tuple(request.log_dirs),
             fenced=True,
             previous_broker_epoch=recorded if is_current else NO_EPOCH,
         )
     )
-    state.sessions.start(command.broker_id, now_ms)
-    settle(state, [command.broker_id], lost=_lost(command, continues=continues))
-    return RegisterBrokerResponse(broker_epoch)
+    state.sessions.start(request.broker_id, now_ms)
+    settle(state, [request.broker_id], lost=_lost(request, is_current=is_current, continues=continues))
+    return BrokerRegistrationResponse(broker_epoch=broker_epoch)
 
 
-def _lost(command: RegisterBroker, *, continues: bool) -> LostOf:
+def _listeners(request: BrokerRegistrationRequest) -> dict[str, Endpoint]:
+    return {listener.name: Endpoint(listener.host, listener.port) for listener in request.listeners}
+
+
+def _lost(request: BrokerRegistrationRequest, *, is_current: bool, continues: bool) -> LostOf:
     """Of which partitions the broker may lack records, by what it says of its disks."""
     whole = None
-    if command.whole is not None:
-        whole = {(topic.topic_id, index) for topic in command.whole for index in topic.partitions}
-    synced = frozenset(command.synced_topics if command.previous_broker_epoch >= NO_EPOCH else ())
-    broker = frozenset([command.broker_id])
+    if request.whole is not None:
+        whole = {(topic.topic_id, index) for topic in request.whole for index in topic.partitions}
+    synced = frozenset(request.synced_topics if is_current and request.previous_broker_epoch >= NO_EPOCH else ())
+    broker = frozenset([request.broker_id])
 
     def lost(topic_id: UUID, partition: int) -> Collection[int]:
         is_there = whole is None or (topic_id, partition) in whole
@@ -98,31 +95,32 @@ def _lost(command: RegisterBroker, *, continues: bool) -> LostOf:
     return lost
 
 
-def _check_registration(state: ControllerState, command: RegisterBroker) -> None:
-    if command.cluster_id != state.image.cluster_id:
+def _check_registration(state: ControllerState, request: BrokerRegistrationRequest) -> None:
+    if request.cluster_id != state.image.cluster_id:
         raise KafkaError(
             ErrorCode.INCONSISTENT_CLUSTER_ID,
-            f"broker {command.broker_id} belongs to cluster {command.cluster_id!r}, this is cluster "
+            f"broker {request.broker_id} belongs to cluster {request.cluster_id!r}, this is cluster "
             f"{state.image.cluster_id!r}; its cluster.id or its log.dirs are another cluster's",
         )
-    if not 0 <= command.broker_id < 1 << 31 or not command.listeners:
+    if not 0 <= request.broker_id < 1 << 31 or not request.listeners:
         raise KafkaError(ErrorCode.INVALID_REGISTRATION, "a broker registers with an id from 0 and its listeners")
-    _check_told(command)
-    check_directories(state, command)
+    _check_told(request)
+    check_directories(state, request)
 
 
-def _check_told(command: RegisterBroker) -> None:
+def _check_told(request: BrokerRegistrationRequest) -> None:
     """What clients and brokers are told of it must be what their protocol can say, and one can connect to."""
-    for name, (host, port) in command.listeners.items():
+    for listener in request.listeners:
+        name, host, port = listener.name, listener.host, listener.port
         if not (_is_text(name) and _is_text(host) and 0 < port < 65536):
             raise KafkaError(
                 ErrorCode.INVALID_REGISTRATION,
-                f"broker {command.broker_id} registers listener {name!r:.80} at {host!r:.80}:{port}; a name, a host "
+                f"broker {request.broker_id} registers listener {name!r:.80} at {host!r:.80}:{port}; a name, a host "
                 "and a port from 1 to 65535 are expected",
             )
-    if command.rack and not _is_text(command.rack):
+    if request.rack and not _is_text(request.rack):
         raise KafkaError(
-            ErrorCode.INVALID_REGISTRATION, f"broker {command.broker_id} registers rack {command.rack!r:.80}"
+            ErrorCode.INVALID_REGISTRATION, f"broker {request.broker_id} registers rack {request.rack!r:.80}"
         )
 
 
@@ -136,69 +134,80 @@ def _continues(existing: BrokerImage | None, previous_broker_epoch: int) -> bool
     return previous_broker_epoch in (existing.broker_epoch, existing.previous_broker_epoch)
 
 
-def _is_repeated(existing: BrokerImage, command: RegisterBroker) -> bool:
+def _is_repeated(existing: BrokerImage, request: BrokerRegistrationRequest) -> bool:
     return (
-        existing.incarnation_id == command.incarnation_id
-        and existing.listeners == command.listeners
-        and existing.rack == command.rack
-        and existing.log_dirs == command.log_dirs
+        existing.incarnation_id == request.incarnation_id
+        and existing.listeners == _listeners(request)
+        and existing.rack == request.rack
+        and existing.log_dirs == tuple(request.log_dirs)
     )
 
 
-def _check_not_alive(state: ControllerState, existing: BrokerImage, command: RegisterBroker) -> None:
-    if existing.incarnation_id != command.incarnation_id and state.sessions.is_heard(command.broker_id):
+def _check_not_alive(state: ControllerState, existing: BrokerImage, request: BrokerRegistrationRequest) -> None:
+    if existing.incarnation_id != request.incarnation_id and state.sessions.is_heard(request.broker_id):
         raise KafkaError(
             ErrorCode.DUPLICATE_BROKER_REGISTRATION,
-            f"another process is registered as broker {command.broker_id} and its session lives; "
+            f"another process is registered as broker {request.broker_id} and its session lives; "
             "give this one another node.id, or wait for the session to end if the other is gone",
         )
 
 
-def heartbeat(state: ControllerState, command: BrokerHeartbeat, now_ms: int) -> BrokerHeartbeatResponse:
-    """The broker is alive; move it along its life."""
-    broker = state.registered(command.broker_id, command.broker_epoch)
-    is_caught_up = command.current_metadata_offset >= broker.broker_epoch
+def heartbeat(state: ControllerState, request: BrokerHeartbeatRequest, now_ms: int) -> BrokerHeartbeatResponse:
+    """The broker is alive; move it along its life.
+
+    Leaderships and places in ISRs are taken from its replicas in ``offline_log_dirs``, until it registers anew. Errors:
+    STALE_BROKER_EPOCH when that registration is not the current one; the broker registers again.
+    """
+    broker = state.registered(request.broker_id, request.broker_epoch)
+    is_caught_up = request.current_metadata_offset >= broker.broker_epoch
     if broker.fenced and broker.in_controlled_shutdown:
-        return BrokerHeartbeatResponse(is_caught_up, is_fenced=True, should_shut_down=True)  # said so before
-    session, is_first = state.sessions.hear(command.broker_id, now_ms, command.current_metadata_offset)
+        return BrokerHeartbeatResponse(
+            is_caught_up=is_caught_up, is_fenced=True, should_shut_down=True
+        )  # said so before
+    session, is_first = state.sessions.hear(request.broker_id, now_ms, request.current_metadata_offset)
     if is_first:
         settle(state, [broker.broker_id])
-    broker = fail_directories(state, broker, command.offline_log_dirs)
+    broker = fail_directories(state, broker, request.offline_log_dirs)
     may_stop = False
-    if command.want_shutdown:
+    if request.want_shut_down:
         may_stop = _stop(state, broker, session)
-    elif have_all_failed(broker, command.offline_log_dirs):
+    elif have_all_failed(broker, request.offline_log_dirs):
         fence(state, [broker])
         settle(state, [broker.broker_id], lost=lambda *_: [broker.broker_id])
-    elif command.want_fence:
+    elif request.want_fence:
         fence(state, [broker])
     elif broker.fenced and is_caught_up:
         _unfence(state, broker)
-    return BrokerHeartbeatResponse(is_caught_up, not state.image.is_live(broker.broker_id), may_stop)
+    is_fenced = not state.image.is_live(broker.broker_id)
+    return BrokerHeartbeatResponse(is_caught_up=is_caught_up, is_fenced=is_fenced, should_shut_down=may_stop)
 
 
-def fence_broker(state: ControllerState, command: FenceBroker) -> FenceBrokerResponse:
-    """The broker's process is known to be gone: its next incarnation may register at once."""
-    broker = state.registered(command.broker_id, command.broker_epoch)
-    state.sessions.end(broker.broker_id)
-    fence(state, [broker])
-    return FenceBrokerResponse(broker.fenced)
+def fence_gone(state: ControllerState, broker_id: int, broker_epoch: int) -> None:
+    """The process of that registration is known to be gone (its connection broke and its port refuses): its session
+    ends now, and its next incarnation may register at once. No more is done when another has registered since."""
+    broker = state.image.broker(broker_id)
+    if broker is not None and broker.broker_epoch == broker_epoch:
+        state.sessions.end(broker_id)
+        fence(state, [broker])
 
 
-def unregister(state: ControllerState, command: UnregisterBroker) -> UnregisterBrokerResponse:
-    """The broker does not come back: nothing that it has is counted on any more."""
-    broker = state.image.broker(command.broker_id)
+def unregister(state: ControllerState, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
+    """The broker does not come back: nothing that it has is counted on any more.
+
+    Errors: BROKER_ID_NOT_REGISTERED; INVALID_REQUEST while it is alive.
+    """
+    broker = state.image.broker(request.broker_id)
     if broker is None:
-        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {command.broker_id} is not registered")
+        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {request.broker_id} is not registered")
     if not broker.fenced:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"broker {command.broker_id} is alive; stop it first, or it would register again at once",
+            f"broker {request.broker_id} is alive; stop it first, or it would register again at once",
         )
     state.sessions.end(broker.broker_id)
     state.write(UnregisterBrokerRecord(broker.broker_id, broker.broker_epoch))
     settle(state, [broker.broker_id], gone=[broker.broker_id])
-    return UnregisterBrokerResponse(broker.broker_epoch)
+    return UnregisterBrokerResponse(error_message=None)
 
 
 def expire_sessions(state: ControllerState, now_ms: int) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
+from enum import IntEnum
 from typing import Any, Final
 
 from minikafka.config import BrokerConfig, ConfigError, TopicConfig
@@ -18,19 +19,18 @@ from minikafka.config.kinds import ConfigType
 from minikafka.config.setting import Setting
 from minikafka.config.topic import parse_topic_setting
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.metadata.controller.commands import (
-    AlterConfigOp,
-    AlterConfigsResponse,
-    AlterConfigsResult,
-    ConfigAlteration,
-    ConfigOperation,
-    IncrementalAlterConfigs,
-)
 from minikafka.metadata.controller.partitions import renew_partition_epochs, settle_topics
 from minikafka.metadata.controller.state import ControllerState
 from minikafka.metadata.effective import EVERY_BROKER
 from minikafka.metadata.image import ConfigResource, TopicImage
 from minikafka.metadata.records import ConfigRecord, ConfigResourceType
+from minikafka.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 
 MIN_INSYNC_REPLICAS: Final = TopicConfig.min_insync_replicas.name
 DECISIVE: Final = {TopicConfig.unclean_leader_election_enable.name, MIN_INSYNC_REPLICAS}
@@ -55,28 +55,43 @@ def _canonical(rows: Mapping[str, Setting[Any]], parse: Callable[[str, str], Any
     return rows[name].kind.format(parsed)
 
 
-def alter_configs(state: ControllerState, command: IncrementalAlterConfigs) -> AlterConfigsResponse:
-    """Each resource on its own: all of its changes or none."""
-    altered = {(alteration.resource_type, alteration.resource_name): alteration for alteration in command.resources}
-    counts = Counter((alteration.resource_type, alteration.resource_name) for alteration in command.resources)
+class AlterConfigOp(IntEnum):
+    """What to do with a setting (KIP-339)."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+def alter_configs(state: ControllerState, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
+    """Change settings of topics, or dynamic settings of brokers: of each resource all that is asked for, or nothing.
+    One that is named twice has one result.
+
+    Errors of a resource: UNKNOWN_TOPIC_OR_PARTITION, INVALID_CONFIG, INVALID_REQUEST.
+    """
+    altered = {(resource.resource_type, resource.resource_name): resource for resource in request.resources}
+    counts = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
     results = []
-    for key, alteration in altered.items():
+    for (kind, name), resource in altered.items():
+        result = AlterConfigsResourceResponse(resource_type=kind, resource_name=name, error_message=None)
         try:
-            if counts[key] > 1:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, f"{key[1]!r} is named {counts[key]} times in one request")
-            _alter(state, alteration, command.validate_only)
-            results.append(AlterConfigsResult(*key))
+            if counts[kind, name] > 1:
+                message = f"{name!r} is named {counts[kind, name]} times in one request"
+                raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+            _alter(state, resource, request.validate_only)
         except KafkaError as error:
-            results.append(AlterConfigsResult(*key, error.code, error.message))
-    return AlterConfigsResponse(tuple(results))
+            result.error_code, result.error_message = error.code, error.message
+        results.append(result)
+    return IncrementalAlterConfigsResponse(responses=results)
 
 
-def _alter(state: ControllerState, alteration: ConfigAlteration, validate_only: bool) -> None:
-    resource = _resource(state, alteration)
+def _alter(state: ControllerState, asked: AlterConfigsResource, validate_only: bool) -> None:
+    resource = _resource(state, asked)
     before = state.image.config_of(resource)
-    after = {} if alteration.replace else dict(before)
-    counts = Counter(operation.name for operation in alteration.operations)
-    for operation in alteration.operations:
+    after = dict(before)
+    counts = Counter(config.name for config in asked.configs)
+    for operation in asked.configs:
         if counts[operation.name] > 1:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"setting {operation.name} is named more than once")
         _operate(state, resource, before, after, operation)
@@ -114,14 +129,14 @@ def share_min_insync_replicas(state: ControllerState) -> None:
         renew_partition_epochs(state, state.image.topics())
 
 
-def _resource(state: ControllerState, alteration: ConfigAlteration) -> ConfigResource:
-    name = alteration.resource_name
-    if alteration.resource_type == ConfigResourceType.TOPIC:
+def _resource(state: ControllerState, asked: AlterConfigsResource) -> ConfigResource:
+    name = asked.resource_name
+    if asked.resource_type == ConfigResourceType.TOPIC:
         state.topic(name)
         return ConfigResource(ConfigResourceType.TOPIC, name)
-    if alteration.resource_type != ConfigResourceType.BROKER:
+    if asked.resource_type != ConfigResourceType.BROKER:
         raise KafkaError(
-            ErrorCode.INVALID_REQUEST, f"resources of type {alteration.resource_type} have no settings to change here"
+            ErrorCode.INVALID_REQUEST, f"resources of type {asked.resource_type} have no settings to change here"
         )
     if name and not (name.isdecimal() and len(name) < 10 and state.image.broker(int(name)) is not None):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"there is no broker {name!r}; an empty name means every broker")
@@ -133,7 +148,7 @@ def _operate(
     resource: ConfigResource,
     before: Mapping[str, str],
     after: dict[str, str],
-    operation: ConfigOperation,
+    operation: AlterableConfig,
 ) -> None:
     """Carry one operation out on the values ``after``."""
     is_topic = resource.resource_type is ConfigResourceType.TOPIC
@@ -143,22 +158,22 @@ def _operate(
         raise KafkaError(
             ErrorCode.INVALID_CONFIG, f"{name} is the same on every broker; name none, or set it of topics"
         )
-    if operation.op == AlterConfigOp.DELETE:
+    if operation.config_operation == AlterConfigOp.DELETE:
         if name not in before:
             _check_known(is_topic, name)
         after.pop(name, None)
     elif value is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name} is given no value")
-    elif operation.op == AlterConfigOp.SET:
+    elif operation.config_operation == AlterConfigOp.SET:
         after[name] = canonical(name, value)
-    elif operation.op in (AlterConfigOp.APPEND, AlterConfigOp.SUBTRACT):
+    elif operation.config_operation in (AlterConfigOp.APPEND, AlterConfigOp.SUBTRACT):
         row = _check_known(is_topic, name)
         if row.kind.config_type is not ConfigType.LIST:
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} is not a list; set it instead")
         config = state.topic_config(resource.name) if is_topic else state.config
-        after[name] = canonical(name, _combined(getattr(config, row.attribute), value, operation.op))
+        after[name] = canonical(name, _combined(getattr(config, row.attribute), value, operation.config_operation))
     else:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{operation.op} is not an operation on settings")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{operation.config_operation} is not an operation on settings")
 
 
 def _check_known(is_topic: bool, name: str) -> Setting[Any]:

@@ -13,35 +13,37 @@ from dataclasses import replace
 from uuid import UUID
 
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.metadata.controller.commands import (
-    AssignReplicasToDirs,
-    AssignReplicasToDirsResponse,
-    DirectoryAssignment,
-    DirectoryAssignmentResult,
-    RegisterBroker,
-)
 from minikafka.metadata.controller.partition_change import directories_of
 from minikafka.metadata.controller.partitions import change_records, settle
 from minikafka.metadata.controller.state import ControllerState
 from minikafka.metadata.image import BrokerImage, PartitionImage
 from minikafka.metadata.records import BrokerChangeRecord
 from minikafka.model import LOST_DIRECTORY, UNASSIGNED_DIRECTORY
+from minikafka.wire.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+    DirectoryResult,
+    PartitionResult,
+    TopicData,
+    TopicResult,
+)
+from minikafka.wire.messages.broker_registration import BrokerRegistrationRequest
 
 
-def check_directories(state: ControllerState, command: RegisterBroker) -> None:
+def check_directories(state: ControllerState, request: BrokerRegistrationRequest) -> None:
     """Ids are what tells directories apart, in the whole cluster."""
-    named = command.log_dirs
+    named = request.log_dirs
     if len(set(named)) != len(named) or UNASSIGNED_DIRECTORY in named:
         raise KafkaError(
             ErrorCode.INVALID_REGISTRATION,
-            f"the log directories of broker {command.broker_id} have ids {list(map(str, named))}; each needs its own",
+            f"the log directories of broker {request.broker_id} have ids {list(map(str, named))}; each needs its own",
         )
     for other in state.image.brokers.values():
-        shared = set(named) & set(other.log_dirs) if other.broker_id != command.broker_id else None
+        shared = set(named) & set(other.log_dirs) if other.broker_id != request.broker_id else None
         if shared:
             raise KafkaError(
                 ErrorCode.DUPLICATE_BROKER_REGISTRATION,
-                f"log directory {min(shared)} of broker {command.broker_id} is registered by broker {other.broker_id}; "
+                f"log directory {min(shared)} of broker {request.broker_id} is registered by broker {other.broker_id}; "
                 "it was copied, and meta.properties with it",
             )
 
@@ -61,37 +63,50 @@ def have_all_failed(broker: BrokerImage, failed: Collection[UUID]) -> bool:
     return bool(broker.log_dirs) and set(broker.log_dirs) <= set(failed)
 
 
-def assign_replicas_to_dirs(state: ControllerState, command: AssignReplicasToDirs) -> AssignReplicasToDirsResponse:
-    """Each assignment on its own; one that is known already changes nothing."""
-    broker = state.registered(command.broker_id, command.broker_epoch)
-    return AssignReplicasToDirsResponse(tuple(_result(state, broker, one) for one in command.assignments))
+def assign_replicas_to_dirs(
+    state: ControllerState, request: AssignReplicasToDirsRequest
+) -> AssignReplicasToDirsResponse:
+    """Each assignment on its own; one that is known already changes nothing. A directory that is not online takes the
+    replica offline.
+
+    Errors of the whole: STALE_BROKER_EPOCH. Of an assignment: UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION,
+    NOT_LEADER_OR_FOLLOWER (no replica of it is placed there).
+    """
+    broker = state.registered(request.broker_id, request.broker_epoch)
+
+    def result(topic_id: UUID, partition: int, directory: UUID) -> PartitionResult:
+        try:
+            _assign(state, broker, topic_id, partition, directory)
+        except KafkaError as error:
+            return PartitionResult(partition_index=partition, error_code=error.code, error_message=error.message)
+        return PartitionResult(partition_index=partition)
+
+    def results(topic: TopicData, directory: UUID) -> TopicResult:
+        partitions = [result(topic.topic_id, one.partition_index, directory) for one in topic.partitions]
+        return TopicResult(topic_id=topic.topic_id, partitions=partitions)
+
+    return AssignReplicasToDirsResponse(
+        directories=[
+            DirectoryResult(id=one.id, topics=[results(topic, one.id) for topic in one.topics])
+            for one in request.directories
+        ]
+    )
 
 
-def _result(state: ControllerState, broker: BrokerImage, assignment: DirectoryAssignment) -> DirectoryAssignmentResult:
-    try:
-        _assign(state, broker, assignment)
-    except KafkaError as error:
-        return DirectoryAssignmentResult(assignment.topic_id, assignment.partition, error.code, error.message)
-    return DirectoryAssignmentResult(assignment.topic_id, assignment.partition)
-
-
-def _assign(state: ControllerState, broker: BrokerImage, assignment: DirectoryAssignment) -> None:
-    topic = state.topic_by_id(assignment.topic_id)
-    partition = topic.partitions.get(assignment.partition)
+def _assign(state: ControllerState, broker: BrokerImage, topic_id: UUID, index: int, directory: UUID) -> None:
+    topic = state.topic_by_id(topic_id)
+    partition = topic.partitions.get(index)
     if partition is None:
-        raise KafkaError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic.name} has no partition {assignment.partition}"
-        )
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic.name} has no partition {index}")
     if broker.broker_id not in partition.replicas:
         raise KafkaError(
-            ErrorCode.NOT_LEADER_OR_FOLLOWER,
-            f"broker {broker.broker_id} has no replica of {topic.name}-{assignment.partition}",
+            ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {broker.broker_id} has no replica of {topic.name}-{index}"
         )
-    is_back = state.is_offline(partition, broker.broker_id) and broker.is_online(assignment.directory)
+    is_back = state.is_offline(partition, broker.broker_id) and broker.is_online(directory)
     gone = [broker.broker_id] if is_back and not _takes_back(partition, broker.broker_id) else ()
-    wanted = _placed(partition, broker.broker_id, assignment.directory)
+    wanted = _placed(partition, broker.broker_id, directory)
     around = state.circumstances(topic, wanted, gone=gone)
-    state.write(*change_records(topic, assignment.partition, partition, wanted, around))
+    state.write(*change_records(topic, index, partition, wanted, around))
 
 
 def _takes_back(partition: PartitionImage, broker_id: int) -> bool:

@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
+from enum import IntEnum
 from itertools import islice
 from typing import Final
 
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.metadata.controller.commands import (
-    ElectionType,
-    ElectLeaders,
-    ElectLeadersResponse,
-    ElectLeadersResult,
-)
 from minikafka.metadata.controller.partition_change import settled
 from minikafka.metadata.controller.partitions import change_records
 from minikafka.metadata.controller.standing import Standing
@@ -22,50 +17,82 @@ from minikafka.metadata.controller.state import ControllerState
 from minikafka.metadata.image import PartitionImage, TopicImage
 from minikafka.metadata.records import PartitionChangeRecord
 from minikafka.model import NO_NODE, TopicPartition
+from minikafka.wire.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
 
 ELECTIONS_PER_REBALANCE_MAX: Final = 1000
 
+Elect = Callable[[ControllerState, TopicImage, TopicPartition, PartitionImage], Iterator[PartitionChangeRecord]]
+Elected = tuple[Collection[PartitionChangeRecord], PartitionResult]
+
+
+class ElectionType(IntEnum):
+    """Which leader is asked for (KIP-460)."""
+
+    PREFERRED = 0
+    UNCLEAN = 1
+
 
 def elect_leaders(
-    state: ControllerState, command: ElectLeaders
+    state: ControllerState, request: ElectLeadersRequest
 ) -> ElectLeadersResponse | Callable[[], ElectLeadersResponse]:
-    """Each partition on its own; when all are asked for, those that need nothing are not reported, and it is done in
-    portions."""
-    results: list[ElectLeadersResult] = []
-    if command.partitions is None:
-        state.postpone(_elected_everywhere(state, command.election_type, results))
-        return lambda: ElectLeadersResponse(tuple(results))
-    for where in command.partitions:
-        records, result = _elect(state, where, command.election_type)
+    """Elect the preferred leader, or for an offline partition any live replica; each partition on its own. When all are
+    asked for, those that need nothing are not reported, and it is done in portions.
+
+    Errors of the whole: INVALID_REQUEST. Of a partition: UNKNOWN_TOPIC_OR_PARTITION, ELECTION_NOT_NEEDED,
+    PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE.
+    """
+    elect = _ELECTIONS.get(request.election_type)
+    if elect is None:
+        message = f"election type {request.election_type} is neither preferred (0) nor unclean (1)"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+    results: dict[str, list[PartitionResult]] = {}
+    if request.topic_partitions is None:
+        state.postpone(_elected_everywhere(state, elect, results))
+        return lambda: _response(results)
+    wanted = (TopicPartition(topic.topic, index) for topic in request.topic_partitions for index in topic.partitions)
+    for where in dict.fromkeys(wanted):
+        records, result = _elected(state, where, elect)
         state.write(*records)
-        results.append(result)
-    return ElectLeadersResponse(tuple(results))
+        results.setdefault(where.topic, []).append(result)
+    return _response(results)
+
+
+def _response(results: dict[str, list[PartitionResult]]) -> ElectLeadersResponse:
+    return ElectLeadersResponse(
+        replica_election_results=[
+            ReplicaElectionResult(topic=topic, partition_result=partitions) for topic, partitions in results.items()
+        ]
+    )
 
 
 def _elected_everywhere(
-    state: ControllerState, election_type: ElectionType, results: list[ElectLeadersResult]
+    state: ControllerState, elect: Elect, results: dict[str, list[PartitionResult]]
 ) -> Iterator[Iterable[PartitionChangeRecord]]:
     for name, topic in sorted(state.image.topics_by_name.items()):
         for index in sorted(topic.partitions):
-            records, result = _elect(state, TopicPartition(name, index), election_type)
-            if result.error is not ErrorCode.ELECTION_NOT_NEEDED:
-                results.append(result)
+            records, result = _elected(state, TopicPartition(name, index), elect)
+            if result.error_code != ErrorCode.ELECTION_NOT_NEEDED:
+                results.setdefault(name, []).append(result)
             yield records
 
 
-def _elect(
-    state: ControllerState, where: TopicPartition, election_type: ElectionType
-) -> tuple[Collection[PartitionChangeRecord], ElectLeadersResult]:
+def _elected(state: ControllerState, where: TopicPartition, elect: Elect) -> Elected:
+    """ELECTION_NOT_NEEDED when its leader is the right one."""
     try:
         topic = state.topic(where.topic)
         partition = topic.partitions.get(where.partition)
         if partition is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {where}")
-        elect = _preferred if election_type is ElectionType.PREFERRED else _unclean
         records = list(elect(state, topic, where, partition))
     except KafkaError as error:
-        return (), ElectLeadersResult(where.topic, where.partition, error.code, error.message)
-    return records, ElectLeadersResult(where.topic, where.partition)
+        failed = PartitionResult(partition_id=where.partition, error_code=error.code, error_message=error.message)
+        return (), failed
+    return records, PartitionResult(partition_id=where.partition, error_message=None)
 
 
 def _preferred(
@@ -90,6 +117,9 @@ def _unclean(
     if settled(partition, partition, around).leader == NO_NODE:
         raise KafkaError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, f"no replica of {where} is alive")
     return change_records(topic, where.partition, partition, partition, around)
+
+
+_ELECTIONS: Final[dict[int, Elect]] = {ElectionType.PREFERRED: _preferred, ElectionType.UNCLEAN: _unclean}
 
 
 def _can_take_over(state: ControllerState, partition: PartitionImage) -> bool:

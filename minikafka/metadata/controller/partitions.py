@@ -13,13 +13,6 @@ from dataclasses import replace
 from uuid import UUID
 
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.metadata.controller.commands import (
-    AlterPartition,
-    AlterPartitionResponse,
-    AlterPartitionResult,
-    IsrChange,
-    IsrMember,
-)
 from minikafka.metadata.controller.partition_change import (
     NOBODY,
     Circumstances,
@@ -31,6 +24,14 @@ from minikafka.metadata.controller.state import ControllerState
 from minikafka.metadata.image import PartitionImage, TopicImage
 from minikafka.metadata.records import PartitionChangeRecord
 from minikafka.model import NO_EPOCH
+from minikafka.wire.messages.alter_partition import (
+    AlterPartitionData,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    AlterPartitionResult,
+    AlterPartitionTopicResult,
+    BrokerState,
+)
 
 LostOf = Callable[[UUID, int], Collection[int]]
 """Of a topic id and a partition: which replicas may have lost committed records."""
@@ -116,46 +117,65 @@ def change_records(
 # -- what leaders propose ---------------------------------------------------------------------------------------------
 
 
-def alter_partition(state: ControllerState, command: AlterPartition) -> AlterPartitionResponse:
-    """Validate and record ISR proposals, each on its own."""
-    state.registered(command.broker_id, command.broker_epoch)
-    return AlterPartitionResponse(tuple(_alter_one(state, command.broker_id, change) for change in command.partitions))
+def alter_partition(state: ControllerState, request: AlterPartitionRequest) -> AlterPartitionResponse:
+    """Validate and record ISR proposals, each on its own.
 
+    Errors of the whole: STALE_BROKER_EPOCH. Of a proposal: UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION,
+    NOT_CONTROLLER (the leader knows later epochs), FENCED_LEADER_EPOCH, INVALID_UPDATE_VERSION (an older partition
+    epoch), INELIGIBLE_REPLICA (fenced, stopping, or another incarnation), INVALID_REQUEST.
+    """
+    state.registered(request.broker_id, request.broker_epoch)
 
-def _alter_one(state: ControllerState, proposer: int, change: IsrChange) -> AlterPartitionResult:
-    try:
-        topic = state.topic_by_id(change.topic_id)
-        partition = topic.partitions.get(change.partition)
-        if partition is None:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic.name} has no partition {change.partition}"
+    def result(topic_id: UUID, change: AlterPartitionData) -> AlterPartitionResult:
+        try:
+            return _alter_one(state, request.broker_id, topic_id, change)
+        except KafkaError as error:
+            return AlterPartitionResult(
+                partition_index=change.partition_index, error_code=error.code, error_message=error.message
             )
-        _check_proposal(state, proposer, partition, change)
-    except KafkaError as error:
-        return AlterPartitionResult(change.topic_id, change.partition, error.code, error.message)
-    proposed = {member.broker_id for member in change.new_isr}
+
+    return AlterPartitionResponse(
+        topics=[
+            AlterPartitionTopicResult(
+                topic_id=topic.topic_id, partitions=[result(topic.topic_id, change) for change in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _alter_one(
+    state: ControllerState, proposer: int, topic_id: UUID, change: AlterPartitionData
+) -> AlterPartitionResult:
+    topic, index = state.topic_by_id(topic_id), change.partition_index
+    partition = topic.partitions.get(index)
+    if partition is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic.name} has no partition {index}")
+    _check_proposal(state, proposer, partition, change)
+    proposed = {member.broker_id for member in change.new_isr_with_epochs}
     isr = tuple(replica for replica in partition.replicas if replica in proposed)
     around = state.circumstances(topic, partition)
     after = settled(partition, replace(partition, isr=isr), around)
     # Also when nothing changes: the new partition epoch voids proposals that are still on their way. A leader that got
     # no answer to one asks for this before it goes back to counting the committed ISR alone.
-    record = change_record(topic.topic_id, change.partition, partition, after)
-    state.write(record or PartitionChangeRecord(topic.topic_id, change.partition))
-    altered = state.topic_by_id(change.topic_id).partitions[change.partition]
+    record = change_record(topic_id, index, partition, after)
+    state.write(record or PartitionChangeRecord(topic_id, index))
+    altered = state.topic_by_id(topic_id).partitions[index]
     # A reassignment that this lets complete does so in a change of its own, of which the leader is not told here: until
     # it has the new assignment from the metadata, it proposes nothing that is accepted.
-    state.write(*change_records(topic, change.partition, altered, altered, around))
+    state.write(*change_records(topic, index, altered, altered, around))
     return AlterPartitionResult(
-        change.topic_id,
-        change.partition,
-        leader=altered.leader,
+        partition_index=index,
+        leader_id=altered.leader,
         leader_epoch=altered.leader_epoch,
-        isr=altered.isr,
+        isr=list(altered.isr),
         partition_epoch=altered.partition_epoch,
     )
 
 
-def _check_proposal(state: ControllerState, proposer: int, partition: PartitionImage, change: IsrChange) -> None:
+def _check_proposal(
+    state: ControllerState, proposer: int, partition: PartitionImage, change: AlterPartitionData
+) -> None:
     """Row R20: only the current leader, from the current state, may propose, and only members fit to be in sync."""
     if change.leader_epoch > partition.leader_epoch or change.partition_epoch > partition.partition_epoch:
         raise KafkaError(ErrorCode.NOT_CONTROLLER, "the leader knows a later epoch than this controller")
@@ -171,19 +191,19 @@ def _check_proposal(state: ControllerState, proposer: int, partition: PartitionI
             ErrorCode.INVALID_UPDATE_VERSION,
             f"partition epoch {partition.partition_epoch} is current, not {change.partition_epoch}",
         )
-    members = [member.broker_id for member in change.new_isr]
+    members = [member.broker_id for member in change.new_isr_with_epochs]
     if len(set(members)) != len(members) or not set(members) <= set(partition.replicas) or proposer not in members:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
             f"ISR {members} must have the leader {proposer} and otherwise only replicas of {list(partition.replicas)}",
         )
-    for member in change.new_isr:
+    for member in change.new_isr_with_epochs:
         problem = _ineligible(state, partition, member)
         if problem is not None:
             raise KafkaError(ErrorCode.INELIGIBLE_REPLICA, f"broker {member.broker_id} {problem}")
 
 
-def _ineligible(state: ControllerState, partition: PartitionImage, member: IsrMember) -> str | None:
+def _ineligible(state: ControllerState, partition: PartitionImage, member: BrokerState) -> str | None:
     """Why a broker may not be in the ISR; above all, that it is not the process that the leader saw (KIP-903)."""
     broker = state.image.broker(member.broker_id)
     if broker is None or broker.fenced:

@@ -16,52 +16,68 @@ from collections.abc import Sequence
 
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.controller.assignment import Load
-from minikafka.metadata.controller.commands import (
-    AlterPartitionReassignments,
-    AlterPartitionReassignmentsResponse,
-    ReassignPartition,
-    ReassignPartitionResult,
-    ReassignTopic,
-    ReassignTopicResult,
-)
 from minikafka.metadata.controller.partition_change import Circumstances, min_isr_of, reassigned
 from minikafka.metadata.controller.partitions import change_records
 from minikafka.metadata.controller.state import ControllerState
 from minikafka.metadata.image import PartitionImage, TopicImage
 from minikafka.model import CLUSTER_METADATA_TOPIC, TopicPartition
+from minikafka.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignablePartitionResponse,
+    ReassignableTopic,
+    ReassignableTopicResponse,
+)
 
 
 def alter_partition_reassignments(
-    state: ControllerState, command: AlterPartitionReassignments
+    state: ControllerState, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
-    """Each partition on its own; one that is refused does not keep the others from being reassigned."""
-    request = _Request(state, command)
-    return AlterPartitionReassignmentsResponse(tuple(map(request.topic, command.topics)))
+    """Begin, replace or cancel reassignments, each partition on its own; what is in progress is listed from the image
+    (``adding_replicas``, ``removing_replicas``).
+
+    Errors of a partition: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION (the metadata log's topic),
+    INVALID_REPLICA_ASSIGNMENT (none, one twice, one that is not alive; or the only replicas that have the records would
+    go), INVALID_REPLICATION_FACTOR (unless ``allow_replication_factor_change``), NO_REASSIGNMENT_IN_PROGRESS (to
+    cancel), INVALID_REQUEST (named twice), POLICY_VIOLATION (a broker would have too many replicas).
+    """
+    asked = _Request(state, request)
+    return AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        error_message=None,
+        responses=[asked.topic(topic) for topic in request.topics],
+    )
 
 
 class _Request:
-    """What the partitions of one command share."""
+    """What the partitions of one request share."""
 
-    def __init__(self, state: ControllerState, command: AlterPartitionReassignments) -> None:
+    def __init__(self, state: ControllerState, request: AlterPartitionReassignmentsRequest) -> None:
         self._state = state
-        self._allow_replication_factor_change = command.allow_replication_factor_change
-        self._named = Counter((topic.name, one.index) for topic in command.topics for one in topic.partitions)
+        self._allow_replication_factor_change = request.allow_replication_factor_change
+        self._named = Counter((topic.name, one.partition_index) for topic in request.topics for one in topic.partitions)
         self._load = Load(partition.replicas for _, _, partition in state.image.partitions())
 
-    def topic(self, topic: ReassignTopic) -> ReassignTopicResult:
-        return ReassignTopicResult(topic.name, tuple(self._result(topic.name, one) for one in topic.partitions))
+    def topic(self, topic: ReassignableTopic) -> ReassignableTopicResponse:
+        return ReassignableTopicResponse(
+            name=topic.name, partitions=[self._result(topic.name, one) for one in topic.partitions]
+        )
 
-    def _result(self, name: str, wish: ReassignPartition) -> ReassignPartitionResult:
-        where = TopicPartition(name, wish.index)
+    def _result(self, name: str, wish: ReassignablePartition) -> ReassignablePartitionResponse:
+        index = wish.partition_index
+        where = TopicPartition(name, index)
         try:
-            if self._named[name, wish.index] > 1:
+            if self._named[name, index] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"{where} is named more than once")
-            self._reassign(where, wish.replicas)
+            self._reassign(where, None if wish.replicas is None else tuple(wish.replicas))
         except KafkaError as error:
-            return ReassignPartitionResult(wish.index, error.code, error.message)
-        return ReassignPartitionResult(wish.index)
+            return ReassignablePartitionResponse(
+                partition_index=index, error_code=error.code, error_message=error.message
+            )
+        return ReassignablePartitionResponse(partition_index=index, error_message=None)
 
-    def _reassign(self, where: TopicPartition, replicas: Sequence[int] | None) -> None:
+    def _reassign(self, where: TopicPartition, replicas: tuple[int, ...] | None) -> None:
         topic, partition = self._find(where)
         if replicas is None:
             if not partition.is_reassigning:

@@ -9,21 +9,6 @@ from uuid import UUID
 
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.controller.assignment import Candidate, Load, assign_replicas
-from minikafka.metadata.controller.commands import (
-    ConfigValue,
-    CreatePartitions,
-    CreatePartitionsResponse,
-    CreatePartitionsResult,
-    CreateTopics,
-    CreateTopicsResponse,
-    CreateTopicsResult,
-    DeleteTopics,
-    DeleteTopicsResponse,
-    DeleteTopicsResult,
-    NewPartitions,
-    NewTopic,
-    TopicReference,
-)
 from minikafka.metadata.controller.configs import canonical_topic_setting
 from minikafka.metadata.controller.partition_change import directories_of
 from minikafka.metadata.controller.state import ControllerState
@@ -38,8 +23,27 @@ from minikafka.metadata.records import (
 )
 from minikafka.metadata.topic_names import check_topic_name, plain_name
 from minikafka.model import INTERNAL_TOPICS
+from minikafka.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+from minikafka.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from minikafka.wire.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
 
-PARTITIONS_PER_COMMAND_MAX: Final = 2_000  # a command is carried out, and becomes part of each image, in one turn
+PARTITIONS_PER_REQUEST_MAX: Final = 2_000  # a request is carried out, and becomes part of each image, in one turn
 
 UNSET: Final = -1
 
@@ -47,7 +51,7 @@ T = TypeVar("T")
 
 
 class _Request:
-    """What the topics of one command share: the brokers, the cluster's load, and how much may still be created.
+    """What the topics of one request share: the brokers, the cluster's load, and how much may still be created.
 
     Its records are written all at once: each writing copies what it changes, and that may be the table of all topics.
     """
@@ -58,10 +62,10 @@ class _Request:
         self._names: dict[str | None, str] | None = None  # by what they may not have in common
         self.candidates = [Candidate(b.broker_id, b.rack, _is_usable(b)) for b in state.image.brokers.values()]
         self.load = Load(partition.replicas for _, _, partition in state.image.partitions())
-        self._left = PARTITIONS_PER_COMMAND_MAX
+        self._left = PARTITIONS_PER_REQUEST_MAX
 
     def check_collision(self, name: str) -> None:
-        """INVALID_TOPIC_EXCEPTION when a topic, or one before it in the command, has that name but for '.' and '_'."""
+        """INVALID_TOPIC_EXCEPTION when a topic, or one before it in the request, has that name but for '.' and '_'."""
         plain = plain_name(name)
         if plain is None:
             return
@@ -81,10 +85,10 @@ class _Request:
         self.records += records
 
     def take(self, partitions: int) -> None:
-        """Count partitions to create; POLICY_VIOLATION when one command asks for too many."""
+        """Count partitions to create; POLICY_VIOLATION when one request asks for too many."""
         if partitions > self._left:
             raise KafkaError(
-                ErrorCode.POLICY_VIOLATION, f"one request creates at most {PARTITIONS_PER_COMMAND_MAX} partitions"
+                ErrorCode.POLICY_VIOLATION, f"one request creates at most {PARTITIONS_PER_REQUEST_MAX} partitions"
             )
         self._left -= partitions
 
@@ -109,44 +113,47 @@ def _is_usable(broker: BrokerImage) -> bool:
 # -- creation ---------------------------------------------------------------------------------------------------------
 
 
-def create_topics(state: ControllerState, command: CreateTopics) -> CreateTopicsResponse:
-    """Each topic on its own; one that is refused does not keep the others from being created."""
-    request = _Request(state)
-    topics, repeated = _once([topic.name for topic in command.topics], command.topics)
+def create_topics(state: ControllerState, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    """Each topic on its own; one that is refused does not keep the others from being created. One that is named twice
+    has one result. -1 takes the node's default; with ``assignments`` both numbers must be -1. The settings in the
+    answer are left to whoever answers the client.
 
-    def create(name: str, topic: NewTopic) -> CreateTopicsResult:
+    Errors of a topic: INVALID_TOPIC_EXCEPTION, TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR,
+    INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, INVALID_REQUEST, POLICY_VIOLATION.
+    """
+    asked = _Request(state)
+    topics, repeated = _once([topic.name for topic in request.topics], request.topics)
+
+    def create(name: str, topic: CreatableTopic) -> CreatableTopicResult:
         try:
             _refuse_repeated(name, repeated)
-            return _create(request, topic, command.validate_only)
+            return _create(asked, topic, request.validate_only)
         except KafkaError as error:
-            return CreateTopicsResult(name, error.code, error.message)
+            return CreatableTopicResult(name=name, error_code=error.code, error_message=error.message)
 
-    results = tuple(create(name, topic) for name, topic in topics.items())
-    state.write(*request.records)
-    return CreateTopicsResponse(results)
+    results = [create(name, topic) for name, topic in topics.items()]
+    state.write(*asked.records)
+    return CreateTopicsResponse(topics=results)
 
 
-def _create(request: _Request, topic: NewTopic, validate_only: bool) -> CreateTopicsResult:
+def _create(request: _Request, topic: CreatableTopic, validate_only: bool) -> CreatableTopicResult:
     state = request.state
     _check_new_name(request, topic.name)
     configs = _checked_configs(topic.configs)
     assignments = _manual(request, topic) if topic.assignments else _automatic(request, topic)
     request.check_room(assignments)
-    created = CreateTopicsResult(topic.name, num_partitions=len(assignments), replication_factor=len(assignments[0]))
+    created = CreatableTopicResult(
+        name=topic.name, error_message=None, num_partitions=len(assignments), replication_factor=len(assignments[0])
+    )
     if validate_only:
         return created
-    topic_id = state.new_topic_id()
+    topic_id = created.topic_id = state.new_topic_id()
     resource = ConfigResourceType.TOPIC
     records: list[Record] = [TopicRecord(topic.name, topic_id)]
     records += (ConfigRecord(resource, topic.name, name, value) for name, value in configs.items())
     records += _new_partitions(state, topic_id, 0, assignments)
     request.create(topic.name, records)
-    return CreateTopicsResult(
-        topic.name,
-        topic_id=topic_id,
-        num_partitions=created.num_partitions,
-        replication_factor=created.replication_factor,
-    )
+    return created
 
 
 def _check_new_name(request: _Request, name: str) -> None:
@@ -156,7 +163,7 @@ def _check_new_name(request: _Request, name: str) -> None:
     request.check_collision(name)
 
 
-def _checked_configs(configs: Iterable[ConfigValue]) -> dict[str, str]:
+def _checked_configs(configs: Iterable[CreatableTopicConfig]) -> dict[str, str]:
     checked: dict[str, str] = {}
     for config in configs:
         if config.value is None:
@@ -165,7 +172,7 @@ def _checked_configs(configs: Iterable[ConfigValue]) -> dict[str, str]:
     return checked
 
 
-def _automatic(request: _Request, topic: NewTopic) -> list[tuple[int, ...]]:
+def _automatic(request: _Request, topic: CreatableTopic) -> list[tuple[int, ...]]:
     """Replicas chosen here, by the numbers given or the node's defaults."""
     config = request.state.config
     partitions = config.num_partitions if topic.num_partitions == UNSET else topic.num_partitions
@@ -178,13 +185,13 @@ def _automatic(request: _Request, topic: NewTopic) -> list[tuple[int, ...]]:
     return assign_replicas(partitions, factor, request.candidates, request.state.rng, cluster=request.load)
 
 
-def _manual(request: _Request, topic: NewTopic) -> list[tuple[int, ...]]:
+def _manual(request: _Request, topic: CreatableTopic) -> list[tuple[int, ...]]:
     """Replicas as the request names them."""
     if topic.num_partitions != UNSET or topic.replication_factor != UNSET:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, "with an assignment, neither partitions nor a replication factor can be given"
         )
-    by_index = {assignment.partition: assignment.replicas for assignment in topic.assignments}
+    by_index = {each.partition_index: tuple(each.broker_ids) for each in topic.assignments}
     if sorted(by_index) != list(range(len(topic.assignments))):
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT, "an assignment names partitions from 0, each once and none left out"
@@ -228,62 +235,71 @@ def _new_partitions(
 # -- deletion ---------------------------------------------------------------------------------------------------------
 
 
-def delete_topics(state: ControllerState, command: DeleteTopics) -> DeleteTopicsResponse:
-    """Each topic on its own; brokers delete the logs when the record is committed."""
+def delete_topics(state: ControllerState, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+    """Each topic on its own, by name or by id; brokers delete the logs when the record is committed.
+
+    Errors of a topic: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, TOPIC_DELETION_DISABLED, INVALID_REQUEST.
+    """
     records: dict[UUID, RemoveTopicRecord] = {}  # written at once, see _Request
-    results = tuple(_delete(state, reference, records) for reference in command.topics)
+    results = [_delete(state, topic, records) for topic in request.topics]
     state.write(*records.values())
-    return DeleteTopicsResponse(results)
+    return DeleteTopicsResponse(responses=results)
 
 
 def _delete(
-    state: ControllerState, reference: TopicReference, records: dict[UUID, RemoveTopicRecord]
-) -> DeleteTopicsResult:
+    state: ControllerState, named: DeleteTopicState, records: dict[UUID, RemoveTopicRecord]
+) -> DeletableTopicResult:
     try:
-        topic = _referenced(state, reference)
+        topic = _named(state, named)
         if topic.topic_id in records:  # named again: from here on it is not there
             state.write(*records.values())
             records.clear()
-            topic = _referenced(state, reference)
+            topic = _named(state, named)
         if not state.config.delete_topic_enable:
             raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false")
         _refuse_internal(topic.name)
     except KafkaError as error:
-        return DeleteTopicsResult(reference.name, reference.topic_id, error.code, error.message)
+        return DeletableTopicResult(
+            name=named.name, topic_id=named.topic_id, error_code=error.code, error_message=error.message
+        )
     records[topic.topic_id] = RemoveTopicRecord(topic.topic_id)
-    return DeleteTopicsResult(topic.name, topic.topic_id)
+    return DeletableTopicResult(name=topic.name, topic_id=topic.topic_id)
 
 
-def _referenced(state: ControllerState, reference: TopicReference) -> TopicImage:
-    if reference.name is None:
-        return state.topic_by_id(reference.topic_id)
-    if reference.topic_id.int:
+def _named(state: ControllerState, named: DeleteTopicState) -> TopicImage:
+    if named.name is None:
+        return state.topic_by_id(named.topic_id)
+    if named.topic_id.int:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "a topic is named by its name or by its id, not by both")
-    return state.topic(reference.name)
+    return state.topic(named.name)
 
 
 # -- more partitions --------------------------------------------------------------------------------------------------
 
 
-def create_partitions(state: ControllerState, command: CreatePartitions) -> CreatePartitionsResponse:
-    """Each topic on its own."""
-    request = _Request(state)
-    topics, repeated = _once([topic.name for topic in command.topics], command.topics)
+def create_partitions(state: ControllerState, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+    """Each topic on its own; one that is named twice has one result.
 
-    def extend(name: str, wanted: NewPartitions) -> CreatePartitionsResult:
+    Errors of a topic: UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS, INVALID_REPLICA_ASSIGNMENT,
+    INVALID_REPLICATION_FACTOR, INVALID_REQUEST, POLICY_VIOLATION.
+    """
+    asked = _Request(state)
+    topics, repeated = _once([topic.name for topic in request.topics], request.topics)
+
+    def extend(name: str, topic: CreatePartitionsTopic) -> CreatePartitionsTopicResult:
         try:
             _refuse_repeated(name, repeated)
-            _extend(request, wanted, command.validate_only)
+            _extend(asked, topic, request.validate_only)
         except KafkaError as error:
-            return CreatePartitionsResult(name, error.code, error.message)
-        return CreatePartitionsResult(name)
+            return CreatePartitionsTopicResult(name=name, error_code=error.code, error_message=error.message)
+        return CreatePartitionsTopicResult(name=name)
 
-    results = tuple(extend(name, wanted) for name, wanted in topics.items())
-    state.write(*request.records)
-    return CreatePartitionsResponse(results)
+    results = [extend(name, topic) for name, topic in topics.items()]
+    state.write(*asked.records)
+    return CreatePartitionsResponse(results=results)
 
 
-def _extend(request: _Request, wanted: NewPartitions, validate_only: bool) -> None:
+def _extend(request: _Request, wanted: CreatePartitionsTopic, validate_only: bool) -> None:
     state = request.state
     topic = state.topic(wanted.name)
     _refuse_internal(topic.name)
@@ -296,11 +312,11 @@ def _extend(request: _Request, wanted: NewPartitions, validate_only: bool) -> No
     existing = [partition.target_replicas for _, partition in sorted(topic.partitions.items())]
     factor = len(existing[0])
     if wanted.assignments is None:
-        assignments: Sequence[Sequence[int]] = assign_replicas(
+        assignments = assign_replicas(
             wanted.count - present, factor, request.candidates, state.rng, existing=existing, cluster=request.load
         )
     else:
-        assignments = wanted.assignments
+        assignments = [tuple(each.broker_ids) for each in wanted.assignments]
         if len(assignments) != wanted.count - present:
             raise KafkaError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,

@@ -19,11 +19,32 @@ from minikafka.broker.clock import Clock
 from minikafka.broker.node import Node
 from minikafka.broker.partition import Partition
 from minikafka.config import BrokerConfig
-from minikafka.metadata.controller.commands import ConfigValue, CreateTopics, NewTopic, ReplicaAssignment
+from minikafka.metadata.controller.configs import AlterConfigOp
+from minikafka.metadata.image import ConfigResource
+from minikafka.metadata.records import ConfigResourceType
 from minikafka.model import CLUSTER_METADATA_TOPIC, TopicPartition
 from minikafka.net.listener import Listener
 from minikafka.records.batch import Buffer
 from minikafka.storage.disk import Disk, File, OsDisk, OsFile
+from minikafka.wire.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from minikafka.wire.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from minikafka.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 
 T = TypeVar("T")
 
@@ -96,13 +117,50 @@ async def create_topic(
     node: Node, name: str, partitions: int = 1, *, replicas: list[list[int]] | None = None, **configs: object
 ) -> TopicPartition:
     """Create a topic and wait until this node has it; its first partition."""
-    assignments = tuple(ReplicaAssignment(index, tuple(ids)) for index, ids in enumerate(replicas or []))
-    values = tuple(ConfigValue(name.replace("_", "."), str(value)) for name, value in configs.items())
-    topic = NewTopic(name, -1 if assignments else partitions, -1, assignments, values)
-    answer = await node.controller.call(CreateTopics((topic,)), timeout_s=PATIENCE_S)
-    assert not answer.topics[0].error, answer
+    topic = CreatableTopic(
+        name=name,
+        num_partitions=-1 if replicas else partitions,
+        replication_factor=-1,
+        assignments=[
+            CreatableReplicaAssignment(partition_index=index, broker_ids=ids)
+            for index, ids in enumerate(replicas or [])
+        ],
+        configs=[
+            CreatableTopicConfig(name=name.replace("_", "."), value=str(value)) for name, value in configs.items()
+        ],
+    )
+    request = CreateTopicsRequest(topics=[topic])
+    answer = await node.controller.call(request, CreateTopicsResponse, timeout_s=PATIENCE_S)
+    assert not answer.topics[0].error_code, answer
     await eventually(lambda: node.image.topic(name), f"topic {name}")
     return TopicPartition(name, 0)
+
+
+async def ask_to_delete(node: Node, name: str) -> DeletableTopicResult:
+    """What the controller says to it; this node may still have the topic."""
+    request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)])
+    answer = await node.controller.call(request, DeleteTopicsResponse, timeout_s=PATIENCE_S)
+    return answer.responses[0]
+
+
+async def delete_topic(node: Node, name: str) -> None:
+    """Delete a topic; this node may still have it."""
+    result = await ask_to_delete(node, name)
+    assert not result.error_code, result
+
+
+async def alter_setting(node: Node, resource: ConfigResource, name: str, value: str) -> None:
+    """Change a setting; this node may not know of it yet."""
+    config = AlterableConfig(name=name, config_operation=AlterConfigOp.SET, value=value)
+    asked = AlterConfigsResource(resource_type=resource.resource_type, resource_name=resource.name, configs=[config])
+    request = IncrementalAlterConfigsRequest(resources=[asked])
+    answer = await node.controller.call(request, IncrementalAlterConfigsResponse, timeout_s=PATIENCE_S)
+    assert not answer.responses[0].error_code, answer
+
+
+async def alter_topic(node: Node, topic: str, name: str, value: str) -> None:
+    """Change a setting of a topic; this node may not know of it yet."""
+    await alter_setting(node, ConfigResource(ConfigResourceType.TOPIC, topic), name, value)
 
 
 def led(node: Node, where: TopicPartition) -> Partition:

@@ -7,20 +7,11 @@ from pathlib import Path
 
 import pytest
 from broker_client import NOW_MS, Client, batch, produce_request, values_in
-from broker_node import FailingDisk, create_topic, eventually, in_time, led, turns
+from broker_node import FailingDisk, alter_topic, create_topic, delete_topic, eventually, in_time, led, turns
 from structlog.testing import capture_logs
 
 from minikafka.broker import maintenance
 from minikafka.broker.node import Node
-from minikafka.metadata.controller.commands import (
-    AlterConfigOp,
-    ConfigAlteration,
-    ConfigOperation,
-    DeleteTopics,
-    IncrementalAlterConfigs,
-    TopicReference,
-)
-from minikafka.metadata.records import ConfigResourceType
 from minikafka.records.batch import HEADER_SIZE, parse_header, write_header
 from minikafka.replication.local_replica import Role
 from minikafka.storage.checkpoints import HIGH_WATERMARK_FILE
@@ -90,10 +81,8 @@ async def test_a_batch_that_nobody_can_read_stays_and_the_rest_is_compacted(
     for number in range(4):
         for name in ("broken", "table"):
             await client.produce(name, b"%d" % number + b"x" * 900, keys=(b"key",))
-    become_table = ConfigOperation("cleanup.policy", AlterConfigOp.SET, "compact")
-    alteration = ConfigAlteration(ConfigResourceType.TOPIC, "broken", (become_table,))
     with capture_logs() as said:
-        await node.controller.call(IncrementalAlterConfigs((alteration,)), timeout_s=10)
+        await alter_topic(node, "broken", "cleanup.policy", "compact")
         await eventually(lambda: led(node, broken).log.first_dirty_offset > 0, "the compaction")
         await eventually(lambda: led(node, sound).log.first_dirty_offset > 0, "the compaction of the other topic")
     warnings = [line for line in said if line["event"] == "batches that cannot be read were kept"]
@@ -173,9 +162,9 @@ async def test_what_goes_wrong_once_is_tried_again(
         await create_topic(node, name)
     with monkeypatch.context() as patched:
         patched.setattr(disk, "remove_tree", refuse)
-        await node.controller.call(DeleteTopics((TopicReference("a"),)), timeout_s=10)
+        await delete_topic(node, "a")
         await eventually(lambda: refused, "the first attempt")
-    await node.controller.call(DeleteTopics((TopicReference("b"),)), timeout_s=10)
+    await delete_topic(node, "b")
     await eventually(lambda: not list((tmp_path / "data").glob("b-0*")), "the next files to go")
     assert node.failure is None
 
@@ -201,7 +190,7 @@ async def test_a_topic_that_goes_while_it_is_synced_is_no_failure(
         await client.produce("orders", b"x" * 1500)
     await in_time(syncing.wait())
     partition = led(node, where)
-    await node.controller.call(DeleteTopics((TopicReference("orders"),)), timeout_s=10)
+    await delete_topic(node, "orders")
     await eventually(lambda: node.replicas.get(where) is None, "the topic to go")
     gate.set()
     await eventually(lambda: not (Path(node.config.log_dirs[0]) / "orders-0").exists(), "its files to go")

@@ -17,19 +17,19 @@ from minikafka.broker.drivers.metadata_log import MetadataLog
 from minikafka.broker.topic_creation import TopicCreation
 from minikafka.config import BrokerConfig
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.metadata.controller.commands import CreateTopics, CreateTopicsResponse, CreateTopicsResult
 from minikafka.metadata.delta import apply_records
 from minikafka.metadata.records import TopicRecord
 from minikafka.model import CONSUMER_OFFSETS_TOPIC, OffsetAndEpoch
+from minikafka.wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 
 Answer = Callable[[str], ErrorCode]
 
 
 class World:
-    """A controller and what becomes of its commands: committed topics are seen by the node at once, unless it lags."""
+    """A controller and what becomes of requests: committed topics are seen by the node at once, unless it lags."""
 
     def __init__(self, **settings: str) -> None:
-        self.commands: list[list[str]] = []
+        self.requests: list[list[str]] = []
         self.gate = asyncio.Event()
         self.gate.set()
         self.answer: Answer = lambda _name: ErrorCode.NONE
@@ -39,16 +39,20 @@ class World:
         config = BrokerConfig({name.replace("_", "."): value for name, value in settings.items()})
         self.creation = TopicCreation(config, cast(ControllerClient, self), self.metadata)
 
-    async def call(self, command: CreateTopics, *, timeout_s: float) -> CreateTopicsResponse:
+    async def call(
+        self, request: CreateTopicsRequest, _response_class: type[CreateTopicsResponse], *, timeout_s: float
+    ) -> CreateTopicsResponse:
         """The controller's part."""
-        self.commands.append([topic.name for topic in command.topics])
+        self.requests.append([topic.name for topic in request.topics])
         await self.gate.wait()
         if self.failure is not None:
             raise self.failure
-        results = tuple(CreateTopicsResult(topic.name, self.answer(topic.name)) for topic in command.topics)
+        results = [
+            CreatableTopicResult(name=topic.name, error_code=self.answer(topic.name)) for topic in request.topics
+        ]
         if not self.lags:
-            self.see(*(result.name for result in results if result.error is ErrorCode.NONE))
-        return CreateTopicsResponse(results)
+            self.see(*(result.name for result in results if not result.error_code))
+        return CreateTopicsResponse(topics=results)
 
     def see(self, *names: str) -> None:
         """The node applies the creation of these."""
@@ -59,13 +63,13 @@ class World:
         self.metadata._publish(delta)
 
 
-async def test_the_topics_of_a_request_are_one_command() -> None:
+async def test_the_topics_of_a_request_are_asked_for_at_once() -> None:
     world = World()
     world.see("there")
     assert await world.creation.create_missing(["b", "a", "there", "b"]) == {}
-    assert world.commands == [["b", "a"]]
+    assert world.requests == [["b", "a"]]
     assert await world.creation.create_missing(["a", "b"]) == {}
-    assert len(world.commands) == 1
+    assert len(world.requests) == 1
 
 
 async def test_names_that_are_none_are_not_even_asked_for() -> None:
@@ -74,15 +78,15 @@ async def test_names_that_are_none_are_not_even_asked_for() -> None:
         "..": ErrorCode.INVALID_TOPIC_EXCEPTION,
         "": ErrorCode.INVALID_TOPIC_EXCEPTION,
     }
-    assert world.commands == [["fine"]]
+    assert world.requests == [["fine"]]
 
 
 @pytest.mark.parametrize(("partitions", "at_once"), [("1", 2000), ("3", 666), ("5000", 1)])
-async def test_no_request_creates_more_than_a_command_may(partitions: str, at_once: int) -> None:
+async def test_no_request_creates_more_than_the_controller_takes_at_once(partitions: str, at_once: int) -> None:
     world = World(num_partitions=partitions)
     names = [f"t{number}" for number in range(2100)]
     errors = await world.creation.create_missing(names)
-    assert world.commands == [names[:at_once]]
+    assert world.requests == [names[:at_once]]
     assert errors == dict.fromkeys(names[at_once:], ErrorCode.LEADER_NOT_AVAILABLE), "come again"
 
 
@@ -98,11 +102,11 @@ async def test_a_topic_that_is_being_created_is_waited_for(monkeypatch: pytest.M
     await turns()
     assert not first.done()
     assert not second.done()
-    assert world.commands == [["a", "bad"], ["b"]]
+    assert world.requests == [["a", "bad"], ["b"]]
     world.gate.set()
     assert await in_time(first) == await in_time(second) == {"bad": ErrorCode.POLICY_VIOLATION}
     assert await world.creation.create_missing(["bad"]) == {"bad": ErrorCode.POLICY_VIOLATION}
-    assert world.commands[2:] == [["bad"]], "the next one tries again"
+    assert world.requests[2:] == [["bad"]], "the next one tries again"
 
 
 async def test_whoever_waits_hears_when_the_one_who_asked_is_gone() -> None:
@@ -161,12 +165,14 @@ async def test_the_answer_waits_until_this_node_knows_the_topic(monkeypatch: pyt
 
 async def test_the_offsets_topic_has_settings_of_its_own() -> None:
     world = World(offsets_topic_num_partitions="7", offsets_topic_replication_factor="2")
-    asked: list[CreateTopics] = []
+    asked: list[CreateTopicsRequest] = []
     call = world.call
 
-    async def note(command: CreateTopics, *, timeout_s: float) -> CreateTopicsResponse:
-        asked.append(command)
-        return await call(command, timeout_s=timeout_s)
+    async def note(
+        request: CreateTopicsRequest, _response_class: type[CreateTopicsResponse], *, timeout_s: float
+    ) -> CreateTopicsResponse:
+        asked.append(request)
+        return await call(request, _response_class, timeout_s=timeout_s)
 
     world.call = note  # type: ignore[method-assign]
     world.answer = lambda _name: ErrorCode.INVALID_REPLICATION_FACTOR
@@ -176,5 +182,5 @@ async def test_the_offsets_topic_has_settings_of_its_own() -> None:
     world.answer = lambda _name: ErrorCode.NONE
     assert await world.creation.create_missing([CONSUMER_OFFSETS_TOPIC]) == {}
     await world.creation.create_offsets_topic()
-    assert [topic for command in asked for topic in command.topics] == [world.creation._offsets_topic()] * 2
+    assert [topic for request in asked for topic in request.topics] == [world.creation._offsets_topic()] * 2
     assert (asked[0].topics[0].num_partitions, asked[0].topics[0].replication_factor) == (7, 2)

@@ -23,11 +23,16 @@ from replication_log import MemoryLog
 from replication_model import WHERE, ViolationError
 
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.metadata.controller import commands as ask
 from minikafka.replication import replica_effects as do
 from minikafka.replication.effects import Append
 from minikafka.replication.local_replica import HIGH_WATERMARK_MOVED, SYNC_DUE, LocalReplica
 from minikafka.replication.replica_condition import Condition
+from minikafka.wire.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    DirectoryData,
+    PartitionData,
+    TopicData,
+)
 
 UNSYNCED = 1 << 62
 ANYTHING_LOST = -2
@@ -69,13 +74,16 @@ class DirectoryController(RealController):
 
     def registration_of(self, broker_id):
         topic = self.image.topics_by_name.get("t")
-        synced = (topic.topic_id,) if self.syncs and topic is not None else ()
-        return {"log_dirs": DIRECTORIES[broker_id], "synced_topics": synced}
+        synced = [topic.topic_id] if self.syncs and topic is not None else []
+        return {"log_dirs": list(DIRECTORIES[broker_id]), "synced_topics": synced}
 
     def assign(self, broker_id, broker_epoch, directory_id):
         topic_id = self.image.topics_by_name["t"].topic_id
-        assignment = ask.DirectoryAssignment(topic_id, 0, directory_id)
-        return self.ask(ask.AssignReplicasToDirs(broker_id, broker_epoch, (assignment,))).results[0].error
+        topic = TopicData(topic_id=topic_id, partitions=[PartitionData(partition_index=0)])
+        request = AssignReplicasToDirsRequest(
+            broker_id=broker_id, broker_epoch=broker_epoch, directories=[DirectoryData(id=directory_id, topics=[topic])]
+        )
+        return ErrorCode(self.ask(request).directories[0].topics[0].partitions[0].error_code)
 
 
 FIRST_IMAGES = first_images(DirectoryController)

@@ -24,15 +24,35 @@ from replication_model import Cluster, ViolationError
 
 from minikafka.config import BrokerConfig
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.metadata.controller import commands as ask
 from minikafka.metadata.controller.controller import Controller
+from minikafka.metadata.controller.elections import ElectionType
 from minikafka.metadata.image import EMPTY_IMAGE
-from minikafka.model import NO_EPOCH, NO_NODE, Endpoint, TopicPartition
+from minikafka.model import NO_EPOCH, NO_NODE, TopicPartition
+from minikafka.wire.messages.alter_partition import (
+    AlterPartitionData,
+    AlterPartitionRequest,
+    AlterPartitionTopic,
+    BrokerState,
+)
+from minikafka.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from minikafka.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from minikafka.wire.messages.broker_registration import BrokerRegistrationRequest, Listener
+from minikafka.wire.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from minikafka.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 
 BROKERS = (0, 1, 2, 3)
 FIRST_REPLICAS = (0, 1, 2)
 WHERE = TopicPartition("t", 0)
-LISTENERS = {"CLIENT": Endpoint("h", 1)}
+LISTENERS = [Listener(name="CLIENT", host="h", port=1)]
 CONFIG = BrokerConfig({})
 TARGETS = ((0, 1, 2), (1, 2, 3), (3, 0, 1), (2, 3, 0), (0, 1), (3, 2), (2, 1), (3,), (0,))
 
@@ -68,11 +88,15 @@ def first_images(controller_type):
         for broker_id in BROKERS:
             controller.register(broker_id, NO_EPOCH)
             controller.heartbeat(broker_id, controller.image.broker(broker_id).broker_epoch, controller.image.offset)
-        assignment = ask.ReplicaAssignment(0, FIRST_REPLICAS)
-        config = (ask.ConfigValue("min.insync.replicas", str(minimum)),)
-        topic = ask.NewTopic("t", assignments=(assignment,), configs=config)
-        result = controller.ask(ask.CreateTopics((topic,))).topics[0]
-        assert not result.error, result
+        topic = CreatableTopic(
+            name="t",
+            num_partitions=-1,
+            replication_factor=-1,
+            assignments=[CreatableReplicaAssignment(partition_index=0, broker_ids=list(FIRST_REPLICAS))],
+            configs=[CreatableTopicConfig(name="min.insync.replicas", value=str(minimum))],
+        )
+        result = controller.ask(CreateTopicsRequest(topics=[topic])).topics[0]
+        assert not result.error_code, result
         images[minimum] = controller.image
     return images
 
@@ -99,9 +123,9 @@ class RealController:
         self.machine.activate(self.image, self.epoch, self.now_ms)
         self._commit()
 
-    def ask(self, command):
+    def ask(self, request):
         self.now_ms += 1
-        response = self.machine.handle(command, self.now_ms).response
+        response = self.machine.handle(request, self.now_ms).response
         self._commit()
         return response
 
@@ -114,45 +138,58 @@ class RealController:
     def register(self, broker_id, previous_broker_epoch):
         """The new broker epoch."""
         self.incarnations += 1
-        incarnation = UUID(int=self.incarnations)
-        command = ask.RegisterBroker(
-            broker_id,
-            "c",
-            incarnation,
-            LISTENERS,
+        request = BrokerRegistrationRequest(
+            broker_id=broker_id,
+            cluster_id="c",
+            incarnation_id=UUID(int=self.incarnations),
+            listeners=LISTENERS,
             previous_broker_epoch=previous_broker_epoch,
             **self.registration_of(broker_id),
         )
-        return self.ask(command).broker_epoch
+        return self.ask(request).broker_epoch
 
     def registration_of(self, _broker_id):
         """What a broker says besides."""
         return {}
 
     def heartbeat(self, broker_id, broker_epoch, offset, **wishes):
-        return self.ask(ask.BrokerHeartbeat(broker_id, broker_epoch, offset, **wishes))
+        request = BrokerHeartbeatRequest(
+            broker_id=broker_id, broker_epoch=broker_epoch, current_metadata_offset=offset, **wishes
+        )
+        return self.ask(request)
 
     def fence(self, broker_id):
-        self.ask(ask.FenceBroker(broker_id, self.image.broker(broker_id).broker_epoch))
+        self.now_ms += 1
+        self.machine.fence_gone(broker_id, self.image.broker(broker_id).broker_epoch, self.now_ms)
+        self._commit()
 
     def move_leader(self, _node_id):
-        self.ask(ask.ElectLeaders(ask.ElectionType.PREFERRED, (WHERE,)))
+        topics = [TopicPartitions(topic=WHERE.topic, partitions=[WHERE.partition])]
+        self.ask(ElectLeadersRequest(election_type=ElectionType.PREFERRED, topic_partitions=topics))
 
     def reassign(self, replicas):
-        partition = ask.ReassignPartition(0, replicas)
-        command = ask.AlterPartitionReassignments((ask.ReassignTopic("t", (partition,)),))
-        return self.ask(command).results[0].partitions[0].error
+        target = None if replicas is None else list(replicas)
+        partition = ReassignablePartition(partition_index=0, replicas=target)
+        request = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name="t", partitions=[partition])])
+        return ErrorCode(self.ask(request).responses[0].partitions[0].error_code)
 
     def alter_partition(self, proposal, proposer, broker_epoch):
         """(error, isr, partition epoch)."""
-        members = tuple(ask.IsrMember(*member) for member in proposal.new_isr)
-        topic_id = self.image.topics_by_name["t"].topic_id
-        change = ask.IsrChange(topic_id, 0, proposal.leader_epoch, proposal.partition_epoch, members)
+        change = AlterPartitionData(
+            partition_index=0,
+            leader_epoch=proposal.leader_epoch,
+            partition_epoch=proposal.partition_epoch,
+            new_isr_with_epochs=[
+                BrokerState(broker_id=member, broker_epoch=epoch) for member, epoch in proposal.new_isr
+            ],
+        )
+        topic = AlterPartitionTopic(topic_id=self.image.topics_by_name["t"].topic_id, partitions=[change])
+        request = AlterPartitionRequest(broker_id=proposer, broker_epoch=broker_epoch, topics=[topic])
         try:
-            result = self.ask(ask.AlterPartition(proposer, broker_epoch, (change,))).partitions[0]
+            result = self.ask(request).topics[0].partitions[0]
         except KafkaError as error:
             return error.code, None, None
-        return result.error, result.isr, result.partition_epoch
+        return ErrorCode(result.error_code), tuple(result.isr), result.partition_epoch
 
 
 FIRST_IMAGES = first_images(RealController)
@@ -216,7 +253,7 @@ class PartitionCluster(Cluster):
     def shut_down(self):
         """A broker asks to be stopped, again and again until it may."""
         node = self.pick([node for node in self.nodes if node.alive])
-        if node is not None and self.beat(node, want_shutdown=True).should_shut_down:
+        if node is not None and self.beat(node, want_shut_down=True).should_shut_down:
             self.say("n{} stops in order", node.id)
             self.end(node)
             node.checkpoint = node.log.high_watermark

@@ -32,7 +32,7 @@ def test_the_same_seed_gives_the_same_trace():
 
 
 def test_schedules_reach_what_they_are_for():
-    traces = "\n".join(trace_of(seed) for seed in (86, 224, 262))
+    traces = "\n".join(trace_of(seed) for seed in (44, 224, 262))
     events = (
         "loses its tail",
         "has false epochs",

@@ -19,6 +19,8 @@ CLASSES: list[type[Message]] = [
     ConsumerProtocolAssignment,
 ]
 
+OUR_TAGS = 10_000
+"""Tagged fields from here on are our own, and no other codec knows them."""
 RANGES = {"int8": 7, "int16": 15, "int32": 31, "int64": 63}
 MessageStrategy = Callable[..., st.SearchStrategy[Message]]
 
@@ -53,10 +55,12 @@ def values(column: Column, version: int, tame: bool) -> st.SearchStrategy[object
 
 
 def messages(cls: type[Message], version: int, tame: bool = False) -> st.SearchStrategy[Message]:
-    """Messages with the fields of `version` set; tame ones hold small numbers only, which every codec accepts."""
+    """Messages with the fields of `version` set; tame ones, which every codec accepts, hold Kafka's fields alone
+    and small numbers."""
     layout = layout_of(cls, version)
     always = {column.name: values(column, version, tame) for column in layout.columns}
-    maybe = {column.name: values(column, version, tame) for column in layout.tagged}
+    tagged = [column for column in layout.tagged if not tame or column.field.tag < OUR_TAGS]
+    maybe = {column.name: values(column, version, tame) for column in tagged}
     return st.fixed_dictionaries(always, optional=maybe).map(lambda fields: cls(**fields))
 
 

@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -12,35 +13,40 @@ from broker_node import CLUSTER_ID, Cluster, create_topic, eventually, in_time, 
 
 from minikafka.broker import liveness as liveness_module
 from minikafka.broker.drivers import controller as controller_module
-from minikafka.broker.drivers.controller_client import COMMANDS_MAX, METHOD
+from minikafka.broker.drivers.controller_client import METHOD, REQUESTS_MAX
 from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.controller import state as state_module
-from minikafka.metadata.controller.commands import (
-    AllocateProducerIds,
-    AlterConfigOp,
-    BrokerHeartbeat,
-    ConfigAlteration,
-    ConfigOperation,
-    CreateTopics,
-    FenceBroker,
-    IncrementalAlterConfigs,
-    NewTopic,
-    RegisterBroker,
-    UnregisterBroker,
-)
+from minikafka.metadata.controller.configs import AlterConfigOp
 from minikafka.metadata.controller.controller import Outcome
-from minikafka.model import Endpoint, TopicPartition
+from minikafka.model import TopicPartition
 from minikafka.net.tasks import TaskOwner
+from minikafka.wire.api import BROKERS, ApiKey
+from minikafka.wire.codec import encode
+from minikafka.wire.forwarded import decode_answer, encode_forwarded
+from minikafka.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from minikafka.wire.messages.alter_partition import AlterPartitionRequest
+from minikafka.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
+from minikafka.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from minikafka.wire.messages.broker_registration import BrokerRegistrationRequest, Listener
+from minikafka.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from minikafka.wire.messages.fetch import FetchRequest
 from minikafka.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from minikafka.wire.messages.unregister_broker import UnregisterBrokerRequest
+from minikafka.wire.schema import Message
 
 StartNode = Callable[..., Awaitable[Node]]
 
-ORDERS = CreateTopics((NewTopic("orders", 1, 1),))
+
+def creation_of(name: str, *, partitions: int = 1) -> CreateTopicsRequest:
+    return CreateTopicsRequest(topics=[CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)])
+
+
+ORDERS = creation_of("orders")
 
 
 # -- becoming the active controller -----------------------------------------------------------------------------------
@@ -105,7 +111,7 @@ async def test_a_log_of_another_cluster_is_fatal(tmp_path: Path) -> None:
     await node.stop()
 
 
-# -- commands ---------------------------------------------------------------------------------------------------------
+# -- requests ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.spec("C2")
@@ -129,12 +135,12 @@ async def test_a_response_waits_for_its_records_and_for_those_before(
     assert not again.done()
     assert node.image.topic("orders") is None
     gate.set()
-    assert (await in_time(creating)).topics[0].error is ErrorCode.NONE
+    assert (await in_time(creating)).topics[0].error_code == ErrorCode.NONE
     assert node.image.topic("orders") is not None, "applied here by then"
-    assert (await in_time(again)).topics[0].error is ErrorCode.TOPIC_ALREADY_EXISTS
+    assert (await in_time(again)).topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
 
 
-async def test_a_command_that_the_quorum_did_not_take_is_not_answered_with_success(
+async def test_a_request_that_the_quorum_did_not_take_is_not_answered_with_success(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_values: Sequence[bytes]) -> int:
@@ -148,40 +154,56 @@ async def test_a_command_that_the_quorum_did_not_take_is_not_answered_with_succe
         assert refused.value.code is ErrorCode.NOT_CONTROLLER
         assert not driver.is_active, "what its machine replayed is not in the log"
     await eventually(lambda: driver.is_active, "the next election")
-    assert (await driver.handle(ORDERS)).topics[0].error is ErrorCode.NONE
+    assert (await driver.handle(ORDERS)).topics[0].error_code == ErrorCode.NONE
 
 
 @pytest.mark.spec("P6")
 async def test_a_node_speaks_for_itself_only(node: Node) -> None:
     driver = node.control_plane.controller
-    forged = [
-        BrokerHeartbeat(1, node.control_plane.lifecycle.broker_epoch, 0),
-        RegisterBroker(1, CLUSTER_ID, UUID(int=7), {"CLIENT": Endpoint("h", 1)}),
-        AllocateProducerIds(1, node.control_plane.lifecycle.broker_epoch),
-        FenceBroker(1, node.control_plane.lifecycle.broker_epoch),
-        FenceBroker(2, 5),
+    epoch, registered = node.control_plane.lifecycle.broker_epoch, node.image.broker(1)
+    listeners = [Listener(name="CLIENT", host="h", port=1)]
+    ids = AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch)
+    forged: list[Message] = [
+        AlterPartitionRequest(broker_id=1, broker_epoch=epoch),
+        AssignReplicasToDirsRequest(broker_id=1, broker_epoch=epoch),
+        BrokerHeartbeatRequest(broker_id=1, broker_epoch=epoch),
+        BrokerRegistrationRequest(broker_id=1, cluster_id=CLUSTER_ID, incarnation_id=UUID(int=7), listeners=listeners),
+        ids,
     ]
-    for command in forged:
-        with pytest.raises(KafkaError) as refused:
-            await driver.handle_call(2, command.to_wire())
-        assert refused.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED, command
-    answer = await driver.handle_call(1, AllocateProducerIds(1, node.control_plane.lifecycle.broker_epoch).to_wire())
-    assert answer
-    for body in (None, [], [9999], [1, "x"], {"a": 1}):
-        with pytest.raises(KafkaError) as refused:
-            await driver.handle_call(2, body)
-        assert refused.value.code is ErrorCode.INVALID_REQUEST
+    assert {type(request) for request in forged} == {key.request_class for key in ApiKey if key.listeners == BROKERS}
+    for request in forged:
+        with pytest.raises(KafkaError, match=r"node 2 sent a \w+ request for broker 1") as refused:
+            await driver.handle_call(2, encode_forwarded(request))
+        assert refused.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED, request
+    assert node.image.broker(1) == registered
+    answer = decode_answer(ids, AllocateProducerIdsResponse, await driver.handle_call(1, encode_forwarded(ids)))
+    assert answer.producer_id_len > 0
     assert node.failure is None
+
+
+@pytest.mark.spec("P6")
+async def test_what_is_no_request_for_the_controller_is_refused(node: Node) -> None:
+    driver = node.control_plane.controller
+    key, version, data = encode_forwarded(ORDERS)
+    not_its_own: list[Any] = [[9999, 0, b""], [int(ApiKey.FETCH), 17, encode(FetchRequest(), 17)], [key, 99, data]]
+    malformed: list[Any] = [None, [], [9999], [1, "x"], {"a": 1}, [key, version], [key, version, data, 1]]
+    malformed += [[key, version, data[1:]], [key, version, data + b"\0"]]
+    for code, bodies in (ErrorCode.UNSUPPORTED_VERSION, not_its_own), (ErrorCode.INVALID_REQUEST, malformed):
+        for body in bodies:
+            with pytest.raises(KafkaError) as refused:
+                await driver.handle_call(2, body)
+            assert refused.value.code is code, body
+    assert node.image.topic("orders") is None
+    assert (node.failure, driver.is_active) == (None, True)
 
 
 async def test_any_node_forwards_that_a_broker_is_gone(node: Node) -> None:
     driver = node.control_plane.controller
-    command = UnregisterBroker(node.config.node_id)
     with pytest.raises(KafkaError, match="is alive") as refused:
-        await driver.handle_call(2, command.to_wire())
+        await driver.handle_call(2, encode_forwarded(UnregisterBrokerRequest(broker_id=node.config.node_id)))
     assert refused.value.code is ErrorCode.INVALID_REQUEST
     with pytest.raises(KafkaError) as refused:
-        await driver.handle_call(2, UnregisterBroker(7).to_wire())
+        await driver.handle_call(2, encode_forwarded(UnregisterBrokerRequest(broker_id=7)))
     assert refused.value.code is ErrorCode.BROKER_ID_NOT_REGISTERED
 
 
@@ -205,23 +227,43 @@ async def test_a_periodic_change_that_is_not_taken_is_no_harm(node: Node, monkey
     assert node.failure is None
 
 
-# -- commands that touch every partition ------------------------------------------------------------------------------
+async def test_that_a_gone_broker_cannot_be_fenced_is_no_harm(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver, raft = node.control_plane.controller, node.control_plane.raft
+    epoch, appended = raft.machine.epoch, list[bytes]()
+
+    def refuse(values: Sequence[bytes]) -> int:
+        appended.extend(values)
+        raise KafkaError(ErrorCode.NOT_CONTROLLER, "this node does not lead the metadata quorum")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(raft, "append", refuse)
+        driver.on_gone(7)  # nobody knows it
+        driver.on_gone(1)
+        await eventually(lambda: appended and raft.machine.epoch > epoch, "the controller to go")
+    await eventually(lambda: driver.is_active, "the next election")
+    assert node.image.is_live(1)
+    assert node.failure is None
 
 
-SETTINGS = (ConfigOperation("min.insync.replicas", AlterConfigOp.SET, "2"),)
-RAISE_MINIMUM = IncrementalAlterConfigs((ConfigAlteration(4, "", SETTINGS),))
+# -- requests that touch every partition ------------------------------------------------------------------------------
+
+
+MINIMUM = AlterableConfig(name="min.insync.replicas", config_operation=AlterConfigOp.SET, value="2")
+RAISE_MINIMUM = IncrementalAlterConfigsRequest(
+    resources=[AlterConfigsResource(resource_type=4, resource_name="", configs=[MINIMUM])]
+)
 
 
 @pytest.fixture
 async def of_many(node: Node, monkeypatch: pytest.MonkeyPatch) -> Node:
     """A node with 40 partitions, of which a controller looks at two at a time."""
-    await node.control_plane.controller.handle(CreateTopics((NewTopic("many", 40, 1),)))
+    await node.control_plane.controller.handle(creation_of("many", partitions=40))
     monkeypatch.setattr(state_module, "PORTION", 2)
     return node
 
 
 @pytest.mark.parametrize("encoded_at_once", [1, 1_000])
-async def test_the_loop_has_its_turns_between_portions_and_other_commands_wait(
+async def test_the_loop_has_its_turns_between_portions_and_other_requests_wait(
     of_many: Node, monkeypatch: pytest.MonkeyPatch, encoded_at_once: int
 ) -> None:
     monkeypatch.setattr(controller_module, "ENCODED_AT_ONCE", encoded_at_once)
@@ -235,21 +277,21 @@ async def test_the_loop_has_its_turns_between_portions_and_other_commands_wait(
         assert driver._in_line.locked()
         assert of_many.image.partition(TopicPartition("many", 0)) == before, "nobody sees a part of it"
         assert driver._controller.image.topic("orders") is None, "one after the other"
-    assert (await in_time(altering)).resources[0].error is ErrorCode.NONE
-    assert (await in_time(creating)).topics[0].error is ErrorCode.NONE
+    assert (await in_time(altering)).responses[0].error_code == ErrorCode.NONE
+    assert (await in_time(creating)).topics[0].error_code == ErrorCode.NONE
     epochs = {one.partition_epoch for _, _, one in of_many.image.partitions() if one.partition_epoch}
     assert epochs == {before.partition_epoch + 1}
     assert not driver._in_line.locked()
 
 
-async def test_who_asked_may_go_and_the_command_is_carried_out_all_the_same(of_many: Node) -> None:
+async def test_who_asked_may_go_and_the_request_is_carried_out_all_the_same(of_many: Node) -> None:
     driver, loop = of_many.control_plane.controller, asyncio.get_running_loop()
     altering = loop.create_task(driver.handle(RAISE_MINIMUM))
     waiting = loop.create_task(driver.handle(ORDERS))
     await asyncio.sleep(0)
     altering.cancel()
     waiting.cancel()
-    assert (await in_time(driver.handle(CreateTopics((NewTopic("next", 1, 1),))))).topics[0].error is ErrorCode.NONE
+    assert (await in_time(driver.handle(creation_of("next")))).topics[0].error_code == ErrorCode.NONE
     assert driver.is_active
     assert of_many.image.partition(TopicPartition("many", 39)).partition_epoch == 1  # type: ignore[union-attr]
     assert of_many.image.topic("orders") is None, "it had not begun"
@@ -267,14 +309,14 @@ async def test_what_leadership_was_lost_over_is_not_appended(of_many: Node) -> N
     assert lost.value.code is ErrorCode.NOT_CONTROLLER
     await eventually(lambda: driver.is_active, "the next election")
     assert of_many.image.partition(TopicPartition("many", 39)).partition_epoch == 0  # type: ignore[union-attr]
-    assert (await in_time(driver.handle(ORDERS))).topics[0].error is ErrorCode.NONE
+    assert (await in_time(driver.handle(ORDERS))).topics[0].error_code == ErrorCode.NONE
     assert of_many.failure is None
 
 
-async def test_a_node_stops_in_the_middle_of_a_command(of_many: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_node_stops_in_the_middle_of_a_request(of_many: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     driver, loop = of_many.control_plane.controller, asyncio.get_running_loop()
     failures: list[str] = []
-    tasks = TaskOwner("commands", lambda name, _error: failures.append(name))
+    tasks = TaskOwner("requests", lambda name, _error: failures.append(name))
     monkeypatch.setattr(driver, "_tasks", tasks)
     altering = loop.create_task(driver.handle(RAISE_MINIMUM))
     waiting = loop.create_task(driver.handle(ORDERS))
@@ -291,12 +333,12 @@ async def test_a_node_stops_in_the_middle_of_a_command(of_many: Node, monkeypatc
 # -- how it is reached ------------------------------------------------------------------------------------------------
 
 
-async def test_commands_reach_the_controller_from_any_node(cluster: Cluster) -> None:
+async def test_requests_reach_the_controller_from_any_node(cluster: Cluster) -> None:
     await cluster.start()
     await cluster.ready()
     for node_id, node in cluster.nodes.items():
-        answer = await node.controller.call_once(CreateTopics((NewTopic(f"from-{node_id}", 1, 1),)))
-        assert answer.topics[0].error is ErrorCode.NONE
+        answer = await node.controller.call_once(creation_of(f"from-{node_id}"), CreateTopicsResponse)
+        assert answer.topics[0].error_code == ErrorCode.NONE
     assert len(list(cluster.controller.image.topics())) == 3
 
 
@@ -305,32 +347,32 @@ async def test_a_call_is_tried_again_while_the_controller_moves(cluster: Cluster
     await cluster.ready()
     old = cluster.controller
     asker = next(node for node in cluster.nodes.values() if node is not old)
-    calling = asyncio.get_running_loop().create_task(asker.controller.call(ORDERS, timeout_s=30))
+    calling = asyncio.get_running_loop().create_task(asker.controller.call(ORDERS, CreateTopicsResponse, timeout_s=30))
     await cluster.kill(old.config.node_id)
     answer = await in_time(calling)
-    assert answer.topics[0].error in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+    assert answer.topics[0].error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
 
 
 async def test_without_a_controller_a_call_gives_up_and_says_so(cluster: Cluster) -> None:
     await cluster.start(2)
     client = cluster.nodes[2].controller
     with pytest.raises(KafkaError, match=r"no active controller within 0\.05 s") as refused:
-        await client.call(ORDERS, timeout_s=0.05)
+        await client.call(ORDERS, CreateTopicsResponse, timeout_s=0.05)
     assert refused.value.code is ErrorCode.NOT_CONTROLLER
     with pytest.raises(KafkaError, match="no controller is elected"):
-        await client.call_once(ORDERS)
+        await client.call_once(ORDERS, CreateTopicsResponse)
 
 
 async def test_the_controllers_own_errors_are_not_tried_again(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[object] = []
 
-    async def refuse(command: object) -> object:
-        calls.append(command)
+    async def refuse(request: object) -> object:
+        calls.append(request)
         raise KafkaError(ErrorCode.STALE_BROKER_EPOCH, "of another life")
 
     monkeypatch.setattr(node.control_plane.controller, "handle", refuse)
     with pytest.raises(KafkaError, match="of another life"):
-        await node.controller.call(ORDERS, timeout_s=30)
+        await node.controller.call(ORDERS, CreateTopicsResponse, timeout_s=30)
     assert len(calls) == 1
     assert METHOD == "controller"
 
@@ -349,7 +391,7 @@ async def test_a_broker_whose_process_is_gone_is_fenced_at_once(cluster: Cluster
 
 
 @pytest.mark.spec("P6")
-async def test_commands_by_the_thousand_depose_no_controller(
+async def test_requests_by_the_thousand_depose_no_controller(
     cluster: Cluster, dial: Callable[..., Awaitable[Client]]
 ) -> None:
     """They shared a bound with the quorum's fetches and the heartbeats, and broke the connection of these.
@@ -368,14 +410,14 @@ async def test_commands_by_the_thousand_depose_no_controller(
     answers = await in_time(asyncio.gather(*(client.send(set_retention(1_000_000 + n)) for n in range(1_500))))
     errors = Counter(response.error_code for answer in answers for response in answer.responses)
     assert set(errors) <= {ErrorCode.NONE, ErrorCode.THROTTLING_QUOTA_EXCEEDED}
-    assert errors[ErrorCode.NONE] >= COMMANDS_MAX
+    assert errors[ErrorCode.NONE] >= REQUESTS_MAX
     assert errors.total() == 1_500
     assert link._channel is connection, "the connection stood"
     assert controller.control_plane.raft.machine.epoch == epoch
     assert len(controller.image.live_brokers()) == 3
 
 
-async def test_commands_are_refused_while_too_much_waits_to_be_committed(
+async def test_requests_are_refused_while_too_much_waits_to_be_committed(
     start_node: StartNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the log itself would refuse ends the controller: its image would be ahead of the log."""
@@ -384,7 +426,8 @@ async def test_commands_are_refused_while_too_much_waits_to_be_committed(
     with pytest.raises(KafkaError, match="0 metadata records wait for a majority of the voters") as refused:
         await node.control_plane.controller.handle(ORDERS)
     assert refused.value.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
-    assert await node.control_plane.controller.handle(AllocateProducerIds(1, node.control_plane.lifecycle.broker_epoch))
+    ids = AllocateProducerIdsRequest(broker_id=1, broker_epoch=node.control_plane.lifecycle.broker_epoch)
+    assert await node.control_plane.controller.handle(ids)
     assert node.control_plane.controller.is_active
 
 

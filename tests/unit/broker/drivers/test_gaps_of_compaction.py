@@ -6,24 +6,20 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 from broker_client import Client
-from broker_node import PATIENCE_S, Cluster, create_topic, eventually, led
+from broker_node import PATIENCE_S, Cluster, alter_topic, create_topic, eventually, led
 from structlog.testing import capture_logs
 
 from minikafka.broker import maintenance
 from minikafka.broker.node import Node
 from minikafka.broker.partition import Partition
-from minikafka.metadata.controller.commands import (
-    AlterConfigOp,
-    AlterPartitionReassignments,
-    ConfigAlteration,
-    ConfigOperation,
-    IncrementalAlterConfigs,
-    ReassignPartition,
-    ReassignTopic,
-)
-from minikafka.metadata.records import ConfigResourceType
 from minikafka.model import TopicPartition
 from minikafka.records.batch import iter_batches
+from minikafka.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 
 Dial = Callable[..., Awaitable[Client]]
 
@@ -49,7 +45,7 @@ async def test_a_reassignment_and_a_recovery_take_the_gaps(
         await client.produce("table", b"%d" % number + b"x" * 500, keys=(key,))
     log = led(first, TABLE).log
     await eventually(lambda: log.first_dirty_offset >= log.active_base_offset, "the compaction")
-    await set_policy(first, "delete")
+    await alter_topic(first, "table", "cleanup.policy", "delete")
     await eventually(lambda: not log.config.is_compacted, "the node to hear of it")
     expected = offsets(led(first, TABLE))
     assert expected[-1] == 11
@@ -87,7 +83,7 @@ async def test_a_log_that_ends_in_a_gap_has_new_replicas_and_consumers_at_its_en
         await client.produce("table", b"%d" % number, keys=(b"key" if number == 3 else None,))
     log = led(first, TABLE).log
     log.roll()
-    await set_policy(first, "compact")
+    await alter_topic(first, "table", "cleanup.policy", "compact")
     await eventually(lambda: log.first_dirty_offset == 12, "the compaction")
     data = await client.fetch("table", 4, min_bytes=1 << 20, max_wait_ms=60_000)
     assert [(header.record_count, header.next_offset) for _, header in iter_batches(data.records)] == [(0, 12)]
@@ -96,16 +92,11 @@ async def test_a_log_that_ends_in_a_gap_has_new_replicas_and_consumers_at_its_en
     assert offsets(await whole(cluster.nodes[2])) == offsets(await whole(cluster.nodes[3])) == [3, 4]
 
 
-async def set_policy(node: Node, policy: str) -> None:
-    operation = ConfigOperation("cleanup.policy", AlterConfigOp.SET, policy)
-    alteration = ConfigAlteration(ConfigResourceType.TOPIC, "table", (operation,))
-    await node.controller.call(IncrementalAlterConfigs((alteration,)), timeout_s=PATIENCE_S)
-
-
 async def reassign(node: Node, *replicas: int) -> None:
-    command = AlterPartitionReassignments((ReassignTopic("table", (ReassignPartition(0, replicas),)),))
-    answer = await node.controller.call(command, timeout_s=PATIENCE_S)
-    assert not answer.results[0].partitions[0].error, answer
+    target = ReassignablePartition(partition_index=0, replicas=list(replicas))
+    request = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name="table", partitions=[target])])
+    answer = await node.controller.call(request, AlterPartitionReassignmentsResponse, timeout_s=PATIENCE_S)
+    assert not answer.responses[0].partitions[0].error_code, answer
 
 
 async def whole(node: Node) -> Partition:

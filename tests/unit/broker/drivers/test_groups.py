@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from broker_client import Client, batch
-from broker_node import FailingDisk, create_topic, eventually, in_time, led, turns
+from broker_node import FailingDisk, ask_to_delete, create_topic, delete_topic, eventually, in_time, led, turns
 from broker_replicas import told
 from structlog.testing import capture_logs
 
@@ -21,7 +21,6 @@ from minikafka.broker.node import Node
 from minikafka.broker.topic_creation import TopicCreation
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.groups.coordinator import Phase
-from minikafka.metadata.controller.commands import DeleteTopics, TopicReference
 from minikafka.model import TopicPartition
 from minikafka.records.batch import parse_header
 from minikafka.records.record import Record
@@ -120,23 +119,30 @@ async def test_loading_goes_on_in_chunks(start_node: StartNode, dial: Dial, monk
     assert await committed(client, "g") == (0, {"orders": 19})
 
 
-async def test_loading_ends_where_compaction_left_nothing(
-    start_node: StartNode, dial: Dial, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_loading_ends_where_compaction_left_nothing(start_node: StartNode, dial: Dial) -> None:
     """A tombstone at the end of a log may go, with nothing written behind it since."""
     node = await with_groups(await start_node(**SETTINGS))
     await create_topic(node, "orders")
     client = await dial(node)
     await client.ask(commit("g", 1))
     log = led(node, SHARD).log
-    read, end = log.read, log.log_end_offset - 1
-
-    def without_the_last(offset: int, max_bytes: int) -> LogSlice:
-        return read(offset, max_bytes, max_offset=end)
-
-    monkeypatch.setattr(log, "read", without_the_last)
+    junk = memoryview(batch(b"goes", keys=(None,)))
+    node.replicas.stage(led(node, SHARD), junk, parse_header(junk))
+    node.replicas.commit_staged()
+    end = log.log_end_offset
+    log.roll()
+    log.flush()
+    job = log.plan_compaction(end, node.clock.wall_ms())
+    assert job is not None
+    while not job.step():
+        pass
+    assert log.prepare_swap(job)
+    job.publish()
+    assert log.complete_compaction(job)
+    assert not log.segments.active.size
     node.groups.on_leading(led(node, SHARD))
     await loaded(node)
+    assert await committed(client, "g") == (0, {"orders": 1})
 
 
 async def test_a_damaged_record_is_skipped(start_node: StartNode, dial: Dial) -> None:
@@ -291,7 +297,7 @@ async def test_offsets_of_a_topic_deleted_while_nobody_serves_them_are_dropped(
         leader.on_metadata((1, 2), 50, (1, 2), node.clock.monotonic_ms())
         leader.high_watermark = 0  # so it goes on loading
         node.groups.on_leading(partition)
-    await node.controller.call(DeleteTopics((TopicReference("orders"),)), timeout_s=10)
+    await delete_topic(node, "orders")
     await eventually(lambda: node.image.topic("orders") is None, "the deletion")
     if made_again:
         await create_topic(node, "orders")
@@ -409,8 +415,7 @@ async def test_nobody_deletes_the_offsets_topic_or_writes_to_it(start_node: Star
     await create_topic(node, "orders")
     client = await dial(node)
     await client.ask(commit("g", 7))
-    answer = await node.controller.call(DeleteTopics((TopicReference("__consumer_offsets"),)), timeout_s=10)
-    assert answer.topics[0].error is ErrorCode.INVALID_REQUEST
+    assert (await ask_to_delete(node, "__consumer_offsets")).error_code == ErrorCode.INVALID_REQUEST
     refused = await client.produce("__consumer_offsets", b"x")
     assert refused.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert await committed(client, "g") == (0, {"orders": 7})

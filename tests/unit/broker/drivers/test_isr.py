@@ -4,7 +4,6 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from broker_node import eventually, turns
@@ -15,10 +14,17 @@ from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.drivers.isr import IsrProposals
 from minikafka.broker.partition import Partition
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.metadata.controller.commands import AlterPartition, AlterPartitionResponse, AlterPartitionResult
 from minikafka.net.channel import ChannelClosedError
 from minikafka.replication import replica_effects as do
 from minikafka.replication.isr import IsrProposal
+from minikafka.wire.messages.alter_partition import (
+    AlterPartitionData,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    AlterPartitionResult,
+    AlterPartitionTopicResult,
+)
+from minikafka.wire.schema import Message
 
 Verdict = Exception | ErrorCode | None  # None: accepted
 
@@ -27,39 +33,48 @@ class Script:
     """A controller that accepts proposals, or does with the next ones what a test says."""
 
     def __init__(self) -> None:
-        self.commands: list[AlterPartition] = []
+        self.requests: list[AlterPartitionRequest] = []
         self.verdicts: list[Verdict] = []
         self.gate = asyncio.Event()
         self.gate.set()
 
-    async def handle(self, command: Any) -> Any:
-        assert isinstance(command, AlterPartition)
-        self.commands.append(command)
+    async def handle(self, request: Message) -> AlterPartitionResponse:
+        assert isinstance(request, AlterPartitionRequest)
+        self.requests.append(request)
         await self.gate.wait()
         verdict = self.verdicts.pop(0) if self.verdicts else None
         if isinstance(verdict, Exception):
             raise verdict
         return AlterPartitionResponse(
-            tuple(
-                AlterPartitionResult(
-                    change.topic_id,
-                    change.partition,
-                    error=verdict or ErrorCode.NONE,
-                    isr=tuple(member.broker_id for member in change.new_isr),
-                    partition_epoch=change.partition_epoch + 1,
+            topics=[
+                AlterPartitionTopicResult(
+                    topic_id=topic.topic_id,
+                    partitions=[
+                        AlterPartitionResult(
+                            partition_index=change.partition_index,
+                            error_code=verdict or ErrorCode.NONE,
+                            isr=[member.broker_id for member in change.new_isr_with_epochs],
+                            partition_epoch=change.partition_epoch + 1,
+                        )
+                        for change in topic.partitions
+                    ],
                 )
-                for change in command.partitions
-            )
+                for topic in request.topics
+            ]
         )
 
     @property
     def proposed(self) -> list[list[int]]:
-        """The ISR of each partition in each command."""
+        """The ISR of each partition in each request."""
         return [
-            [member.broker_id for member in change.new_isr]
-            for command in self.commands
-            for change in command.partitions
+            [member.broker_id for member in change.new_isr_with_epochs]
+            for request in self.requests
+            for change in changes_of(request)
         ]
+
+
+def changes_of(request: AlterPartitionRequest) -> list[AlterPartitionData]:
+    return [change for topic in request.topics for change in topic.partitions]
 
 
 @pytest.fixture
@@ -127,12 +142,15 @@ async def test_a_proposal_is_sent_with_what_the_leader_knows_and_committed(rig: 
     partition = growing(rig)
     rig.fetched(partition, FOLLOWER, 1)
     await eventually(lambda: isr_of(partition) == (ME, FOLLOWER), "the ISR to grow")
-    command = script.commands[0]
-    assert (command.broker_id, command.broker_epoch) == (ME, 55)
-    change = command.partitions[0]
-    assert (change.topic_id, change.partition) == (partition.topic_id, 0)
+    request = script.requests[0]
+    assert (request.broker_id, request.broker_epoch) == (ME, 55)
+    change = request.topics[0].partitions[0]
+    assert (request.topics[0].topic_id, change.partition_index) == (partition.topic_id, 0)
     assert (change.leader_epoch, change.partition_epoch) == (1, 0)
-    assert [(member.broker_id, member.broker_epoch) for member in change.new_isr] == [(ME, -1), (FOLLOWER, 5)]
+    assert [(member.broker_id, member.broker_epoch) for member in change.new_isr_with_epochs] == [
+        (ME, -1),
+        (FOLLOWER, 5),
+    ]
     assert partition.leader is not None
     assert partition.leader.partition_epoch == 1
 
@@ -143,7 +161,7 @@ async def test_while_it_is_out_the_larger_isr_counts(rig: Rig, script: Script) -
     script.gate.clear()
     partition = growing(rig)
     rig.fetched(partition, FOLLOWER, 1)
-    await eventually(lambda: script.commands, "the proposal")
+    await eventually(lambda: script.requests, "the proposal")
     rig.append(partition, b"y")
     assert partition.high_watermark == 1
     script.gate.set()
@@ -161,11 +179,11 @@ async def test_a_refused_proposal_changes_nothing(rig: Rig, script: Script, erro
     rig.fetched(partition, FOLLOWER, 1)
     leader = partition.leader
     assert leader is not None
-    await eventually(lambda: script.commands and leader.proposal_in_flight is None, "the verdict")
+    await eventually(lambda: script.requests and leader.proposal_in_flight is None, "the verdict")
     assert isr_of(partition) == (ME,)
     assert leader._isr.maximal == {ME}
     await turns(10)
-    assert len(script.commands) == 1
+    assert len(script.requests) == 1
 
 
 @pytest.mark.usefixtures("proposals")
@@ -173,7 +191,7 @@ async def test_a_stale_proposal_waits_for_metadata(rig: Rig, script: Script) -> 
     script.verdicts = [ErrorCode.INVALID_UPDATE_VERSION]
     partition = growing(rig)
     rig.fetched(partition, FOLLOWER, 1)
-    await eventually(lambda: script.commands, "the proposal")
+    await eventually(lambda: script.requests, "the proposal")
     await turns(10)
     leader = partition.leader
     assert leader is not None
@@ -212,7 +230,7 @@ async def test_one_in_doubt_that_is_then_refused_is_fenced(rig: Rig, script: Scr
     rig.fetched(partition, FOLLOWER, 1)
     leader = partition.leader
     assert leader is not None
-    await eventually(lambda: len(script.commands) == 3 and leader.proposal_in_flight is None, "the fence")
+    await eventually(lambda: len(script.requests) == 3 and leader.proposal_in_flight is None, "the fence")
     assert script.proposed == [[ME, FOLLOWER], [ME, FOLLOWER], [ME]]
     assert leader._isr.maximal == {ME}
     assert leader.partition_epoch == 1
@@ -226,7 +244,7 @@ async def test_an_answer_that_takes_too_long_leaves_it_in_doubt(
     script.gate.clear()
     partition = growing(rig)
     rig.fetched(partition, FOLLOWER, 1)
-    await eventually(lambda: len(script.commands) == 2, "it to be sent again")
+    await eventually(lambda: len(script.requests) == 2, "it to be sent again")
     script.gate.set()
     await eventually(lambda: isr_of(partition) == (ME, FOLLOWER), "the ISR to grow")
 
@@ -238,8 +256,8 @@ async def test_a_stale_incarnation_is_refused_not_in_doubt(rig: Rig, script: Scr
     rig.fetched(partition, FOLLOWER, 1)
     leader = partition.leader
     assert leader is not None
-    await eventually(lambda: script.commands and leader.proposal_in_flight is None, "the verdict")
-    assert len(script.commands) == 1
+    await eventually(lambda: script.requests and leader.proposal_in_flight is None, "the verdict")
+    assert len(script.requests) == 1
 
 
 @pytest.mark.usefixtures("proposals")
@@ -247,15 +265,15 @@ async def test_what_is_proposed_meanwhile_goes_together(rig: Rig, script: Script
     script.gate.clear()
     first = growing(rig, "first")
     rig.fetched(first, FOLLOWER, 1)
-    await eventually(lambda: script.commands, "the first call")
+    await eventually(lambda: script.requests, "the first call")
     others = [growing(rig, name) for name in ("second", "third")]
     for partition in others:
         rig.fetched(partition, FOLLOWER, 1)
     await turns()
-    assert len(script.commands) == 1, "at most one call is out"
+    assert len(script.requests) == 1, "at most one call is out"
     script.gate.set()
     await eventually(lambda: all(isr_of(each) == (ME, FOLLOWER) for each in others), "the others")
-    assert [len(command.partitions) for command in script.commands] == [1, 2]
+    assert [len(changes_of(request)) for request in script.requests] == [1, 2]
 
 
 @pytest.mark.usefixtures("proposals")
@@ -265,13 +283,13 @@ async def test_a_leadership_that_ended_meanwhile_makes_answers_void(rig: Rig, sc
     script.verdicts = [verdict]
     partition = growing(rig)
     rig.fetched(partition, FOLLOWER, 1)
-    await eventually(lambda: script.commands, "the proposal")
+    await eventually(lambda: script.requests, "the proposal")
     rig.follow(partition, OTHER, 2)
     script.gate.set()
     await turns(10)
     rig.lead(partition, epoch=3, replicas=(ME, FOLLOWER), isr=(ME,))
     assert isr_of(partition) == (ME,)
-    assert len(script.commands) == 1
+    assert len(script.requests) == 1
 
 
 async def test_a_newer_proposal_of_a_partition_replaces_the_older(

@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
 from functools import partial
-from typing import Any, cast
+from typing import cast
 from uuid import UUID
 
 import pytest
@@ -16,36 +16,37 @@ from minikafka.broker.drivers.lifecycle import Lifecycle
 from minikafka.broker.node import Node
 from minikafka.config import BrokerConfig
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.metadata.controller.commands import (
-    BrokerHeartbeat,
-    BrokerHeartbeatResponse,
-    RegisterBroker,
-    RegisterBrokerResponse,
-    TopicReplicas,
-)
 from minikafka.model import Endpoint
 from minikafka.net.channel import ChannelClosedError
 from minikafka.storage.registration import RecordJob, Registrations
+from minikafka.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from minikafka.wire.messages.broker_registration import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    Listener,
+    TopicReplicas,
+)
+from minikafka.wire.schema import Message
 
 
 class Script:
     """A controller that answers as a test says; by default everything goes well."""
 
     def __init__(self) -> None:
-        self.registrations: list[RegisterBroker] = []
-        self.heartbeats: list[BrokerHeartbeat] = []
+        self.registrations: list[BrokerRegistrationRequest] = []
+        self.heartbeats: list[BrokerHeartbeatRequest] = []
         self.on_register: list[Exception] = []
         self.on_heartbeat: list[Exception | BrokerHeartbeatResponse | asyncio.Event] = []
         self.is_fenced = False
 
-    async def handle(self, command: Any) -> Any:
-        if isinstance(command, RegisterBroker):
-            self.registrations.append(command)
+    async def handle(self, request: Message) -> Message:
+        if isinstance(request, BrokerRegistrationRequest):
+            self.registrations.append(request)
             if self.on_register:
                 raise self.on_register.pop(0)
-            return RegisterBrokerResponse(100 + len(self.registrations))
-        assert isinstance(command, BrokerHeartbeat)
-        self.heartbeats.append(command)
+            return BrokerRegistrationResponse(broker_epoch=100 + len(self.registrations))
+        assert isinstance(request, BrokerHeartbeatRequest)
+        self.heartbeats.append(request)
         planned = self.on_heartbeat.pop(0) if self.on_heartbeat else None
         if isinstance(planned, Exception):
             raise planned
@@ -53,7 +54,9 @@ class Script:
             await planned.wait()
         if isinstance(planned, BrokerHeartbeatResponse):
             return planned
-        return BrokerHeartbeatResponse(True, self.is_fenced, command.want_shutdown)
+        return BrokerHeartbeatResponse(
+            is_caught_up=True, is_fenced=self.is_fenced, should_shut_down=request.want_shut_down
+        )
 
 
 class Files:
@@ -140,10 +143,10 @@ async def test_it_registers_and_keeps_its_session(script: Script, start: Start) 
     await eventually(lambda: len(script.heartbeats) >= 3, "heartbeats")
     registered = script.registrations[0]
     assert (registered.broker_id, registered.cluster_id, registered.incarnation_id) == (1, "cluster", UUID(int=9))
-    assert registered.listeners == {"CLIENT": Endpoint("h", 1)}
+    assert registered.listeners == [Listener(name="CLIENT", host="h", port=1)]
     assert broker.registered == 1
     beat = script.heartbeats[0]
-    assert (beat.broker_epoch, beat.current_metadata_offset, beat.want_shutdown) == (101, 77, False)
+    assert (beat.broker_epoch, beat.current_metadata_offset, beat.want_shut_down) == (101, 77, False)
     assert not broker.lifecycle.is_fenced
     assert broker.lifecycle.broker_epoch == 101
 
@@ -155,12 +158,12 @@ async def test_it_says_which_registration_it_continues(script: Script, start: St
     start()
     await eventually(lambda: len(script.registrations) == 2 and len(script.heartbeats) >= 2, "registered anew")
     assert [one.previous_broker_epoch for one in script.registrations] == [55, 101]
-    assert script.registrations[0].synced_topics == (UUID(int=9),)
-    assert script.registrations[0].whole == (TopicReplicas(UUID(int=9), (0, 2)),)
-    assert script.registrations[0].log_dirs == (UUID(int=5), UUID(int=6))
-    assert script.heartbeats[-1].offline_log_dirs == ()
+    assert script.registrations[0].synced_topics == [UUID(int=9)]
+    assert script.registrations[0].whole == [TopicReplicas(topic_id=UUID(int=9), partitions=[0, 2])]
+    assert script.registrations[0].log_dirs == [UUID(int=5), UUID(int=6)]
+    assert script.heartbeats[-1].offline_log_dirs == []
     files.failed = (UUID(int=6),)
-    await eventually(lambda: script.heartbeats[-1].offline_log_dirs == (UUID(int=6),), "told of the failure")
+    await eventually(lambda: script.heartbeats[-1].offline_log_dirs == [UUID(int=6)], "told of the failure")
 
 
 async def test_registration_is_tried_until_it_succeeds(script: Script, start: Start) -> None:
@@ -230,10 +233,10 @@ async def test_a_nudge_sends_the_next_heartbeat_now(script: Script, start: Start
 async def test_shutting_down_waits_for_the_controllers_leave(script: Script, start: Start) -> None:
     broker = start(**{"broker.heartbeat.interval.ms": "2999"})
     await eventually(lambda: script.heartbeats, "the session")
-    script.on_heartbeat = [BrokerHeartbeatResponse(True, False, False)] * 2
+    script.on_heartbeat = [BrokerHeartbeatResponse(is_caught_up=True, is_fenced=False)] * 2
     broker.lifecycle.begin_shutdown()
     await eventually(broker.lifecycle.may_shut_down.is_set, "leave")
-    assert [beat.want_shutdown for beat in script.heartbeats[-3:]] == [True] * 3
+    assert [beat.want_shut_down for beat in script.heartbeats[-3:]] == [True] * 3
     await eventually(broker.task.done, "the end of heartbeats")
 
 

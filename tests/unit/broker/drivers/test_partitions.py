@@ -11,21 +11,26 @@ from typing import Any
 
 import pytest
 from broker_client import Client, values_in
-from broker_node import Cluster, FailingDisk, create_topic, eventually, in_time, led, make_node
+from broker_node import (
+    Cluster,
+    FailingDisk,
+    alter_setting,
+    alter_topic,
+    create_topic,
+    delete_topic,
+    eventually,
+    in_time,
+    led,
+    make_node,
+)
 
 import minikafka.storage.log as log_module
 from minikafka.broker.drivers.due import AT_ONCE, OPENED_AT_ONCE
 from minikafka.broker.drivers.partitions import PartitionRoles
 from minikafka.broker.drivers.strays import Strays
 from minikafka.broker.node import Node
-from minikafka.metadata.controller.commands import (
-    ConfigAlteration,
-    ConfigOperation,
-    DeleteTopics,
-    IncrementalAlterConfigs,
-    TopicReference,
-)
 from minikafka.metadata.delta import MetadataDelta, apply_records
+from minikafka.metadata.effective import EVERY_BROKER
 from minikafka.metadata.image import EMPTY_IMAGE, MetadataImage
 from minikafka.metadata.records import PartitionChangeRecord
 from minikafka.model import OffsetAndEpoch, TopicPartition
@@ -35,13 +40,6 @@ Dial = Callable[..., Awaitable[Client]]
 StartNode = Callable[..., Awaitable[Node]]
 
 ORDERS = TopicPartition("orders", 0)
-TOPIC, BROKER = 2, 4
-
-
-async def alter(node: Node, kind: int, name: str, setting: str, value: str) -> None:
-    alteration = ConfigAlteration(kind, name, (ConfigOperation(setting, 0, value),))
-    answer = await node.controller.call(IncrementalAlterConfigs((alteration,), False), timeout_s=10)
-    assert not answer.resources[0].error, answer
 
 
 @pytest.mark.spec("R9")
@@ -130,15 +128,15 @@ async def test_settings_of_topics_and_nodes_reach_their_logs(node: Node) -> None
     where = await create_topic(node, "orders")
     own = await create_topic(node, "own", retention_ms=77)
     partition, other = led(node, where), led(node, own)
-    await alter(node, TOPIC, "orders", "segment.bytes", "2048")
+    await alter_topic(node, "orders", "segment.bytes", "2048")
     await eventually(lambda: partition.log.config.segment_bytes == 2048, "the topic's setting")
     assert other.log.config.segment_bytes != 2048
-    await alter(node, BROKER, "", "log.retention.ms", "5000")
+    await alter_setting(node, EVERY_BROKER, "log.retention.ms", "5000")
     await eventually(lambda: partition.log.config.retention_ms == 5000, "the cluster's setting")
     assert other.log.config.retention_ms == 77
     later = await create_topic(node, "later")
     assert led(node, later).log.config.retention_ms == 5000
-    await alter(node, TOPIC, "orders", "min.insync.replicas", "2")
+    await alter_topic(node, "orders", "min.insync.replicas", "2")
     leader = partition.leader
     assert leader is not None
     await eventually(lambda: partition.config.min_insync_replicas == 2, "the topic's setting")
@@ -160,7 +158,7 @@ async def test_a_smaller_min_isr_shows_what_waited_for_it(cluster: Cluster, dial
     fetching = client.send_fetch("orders", 0, max_wait_ms=20_000, min_bytes=1)
     await eventually(lambda: node.replicas.consumer_fetches.delayed, "the fetch to wait")
     controller = await cluster.wait_for_controller()
-    await alter(controller, TOPIC, "orders", "min.insync.replicas", "1")
+    await alter_topic(controller, "orders", "min.insync.replicas", "1")
     answer = await in_time(fetching)
     assert values_in(answer.responses[0].partitions[0].records) == [b"x"]
 
@@ -174,7 +172,7 @@ async def test_a_topic_made_again_while_this_node_was_away_starts_empty(cluster:
     await cluster.kill(2)
     controller = await cluster.wait_for_controller()
     await eventually(lambda: not controller.image.is_live(2), "it to be fenced")
-    await controller.controller.call(DeleteTopics((TopicReference("orders"),)), timeout_s=10)
+    await delete_topic(controller, "orders")
     await create_topic(controller, "orders", replicas=[[1]])
     await create_topic(controller, "other", replicas=[[1]])
     await cluster.start(2)
@@ -306,14 +304,14 @@ async def all_told(node: Node, gate: Gate) -> None:
     await eventually(is_done, "the replicas to be told")
 
 
-async def delete_topic(node: Node, name: str) -> None:
-    await node.controller.call(DeleteTopics((TopicReference(name),)), timeout_s=10)
+async def delete_and_see(node: Node, name: str) -> None:
+    await delete_topic(node, name)
     await eventually(lambda: node.image.topic(name) is None, "the topic to go")
 
 
 @pytest.mark.spec("P6")
 async def test_many_replicas_are_opened_in_portions_and_their_files_made_in_a_thread(node: Node, gate: Gate) -> None:
-    """A thousand partitions in one command held the loop for 0.5 s, and for more where the disk was slow."""
+    """A thousand partitions in one request held the loop for 0.5 s, and for more where the disk was slow."""
     count = 2 * AT_ONCE + 1
     await create_many(node, gate, "many", count)
     roles, opened = node.data_plane.roles, []
@@ -330,10 +328,10 @@ async def test_many_replicas_are_opened_in_portions_and_their_files_made_in_a_th
 async def test_a_small_change_is_acted_on_while_many_replicas_are_due(node: Node, gate: Gate) -> None:
     await create_topic(node, "orders")
     await create_many(node, gate, "many", OPENED_AT_ONCE + 1)
-    await alter(node, TOPIC, "orders", "min.insync.replicas", "3")
+    await alter_topic(node, "orders", "min.insync.replicas", "3")
     partition = led(node, ORDERS)
     await eventually(lambda: partition.config.min_insync_replicas == 3, "the setting")
-    await delete_topic(node, "orders")
+    await delete_and_see(node, "orders")
     assert node.replicas.get(ORDERS) is None
     assert gate.waiting, "the files are still being made"
     await all_told(node, gate)
@@ -345,7 +343,7 @@ async def test_a_topic_that_goes_while_its_files_are_made_leaves_nothing(
     node: Node, gate: Gate, is_made_again: bool
 ) -> None:
     await create_many(node, gate, "many", AT_ONCE + 5)  # the last five are not even begun
-    await delete_topic(node, "many")
+    await delete_and_see(node, "many")
     if is_made_again:
         await create_topic(node, "many", AT_ONCE)
     await all_told(node, gate)

@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable
 import pytest
 from broker_node import (
     CLUSTER_ID,
-    PATIENCE_S,
     Cluster,
     HastyDisk,
     SlowDisk,
@@ -27,7 +26,6 @@ from minikafka.broker.drivers.metadata_recovery import QUORUM_STATE, REPAIR_MARK
 from minikafka.broker.drivers.raft import METHOD
 from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.metadata.controller.commands import CreateTopics, NewTopic
 from minikafka.model import OffsetAndEpoch
 from minikafka.net.control import ControlServer
 from minikafka.raft.messages import EndQuorumEpochRequest, FetchRequest, FetchResponse, VoteResponse
@@ -124,9 +122,7 @@ async def test_votes_and_metadata_are_durable_while_every_other_thread_is_busy(n
     try:
         raft.step_down()
         await eventually(lambda: raft.machine.epoch > epoch and node.control_plane.controller.is_active, "an election")
-        create = CreateTopics((NewTopic("orders", 1, 1, (), ()),))
-        answer = await in_time(node.controller.call(create, timeout_s=PATIENCE_S))
-        assert not answer.topics[0].error
+        await in_time(create_topic(node, "orders"))
         assert not gate.is_set()
     finally:
         gate.set()
@@ -233,7 +229,7 @@ async def test_disks_that_take_a_second_elect_a_controller_within_ten(cluster: C
         await cluster.wait_for_controller()
 
 
-async def test_a_command_whose_leader_steps_down_has_an_unknown_outcome(cluster: Cluster) -> None:
+async def test_a_request_whose_leader_steps_down_has_an_unknown_outcome(cluster: Cluster) -> None:
     await cluster.start(controller_quorum_fetch_timeout_ms=400)
     await cluster.ready()
     leader = cluster.controller

@@ -9,11 +9,10 @@ from uuid import UUID
 
 import pytest
 from broker_client import Client, values_in
-from broker_node import Cluster, create_topic, eventually, led
+from broker_node import Cluster, create_topic, delete_topic, eventually, led
 from structlog.testing import capture_logs
 
 from minikafka.broker.node import Node
-from minikafka.metadata.controller.commands import DeleteTopics, TopicReference
 from minikafka.model import TopicPartition
 from minikafka.storage.meta import format_uuid
 
@@ -137,7 +136,7 @@ async def test_what_was_deleted_before_a_kill_is_not_missed_when_its_name_is_use
     await (await dial(node)).produce("orders", b"value")
     node.store.write_checkpoints({ORDERS: 1})
     checkpoints = {path: path.read_bytes() for path in (tmp_path / "data").glob("*-checkpoint")}
-    await node.controller.call(DeleteTopics((TopicReference("orders"),)), timeout_s=10)
+    await delete_topic(node, "orders")
     await eventually(lambda: node.replicas.get(ORDERS) is None, "the topic to be gone")
     await node.stop()
     for path, content in checkpoints.items():
@@ -233,7 +232,7 @@ async def test_a_log_of_the_topic_that_had_the_name_before_is_not_given_to_this_
     assert old.latest_epoch == 4
     kept = tmp_path / "kept"
     shutil.copytree(old.directory, kept)
-    await node.controller.call(DeleteTopics((TopicReference("orders"),)), timeout_s=10)
+    await delete_topic(node, "orders")
     await eventually(lambda: node.image.topic("orders") is None, "the topic to go")
     await create_topic(node, "orders")
     await node.stop()

@@ -7,17 +7,11 @@ import errno
 from typing import Any
 
 import pytest
-from broker_node import HastyDisk, create_topic, eventually
+from broker_node import HastyDisk, alter_topic, create_topic, eventually
 
 from minikafka.broker.drivers.synced_topics import SyncedTopics
 from minikafka.broker.node import Node
 from minikafka.broker.partition import Partition
-from minikafka.metadata.controller.commands import (
-    AlterConfigOp,
-    ConfigAlteration,
-    ConfigOperation,
-    IncrementalAlterConfigs,
-)
 from minikafka.model import TopicPartition
 from minikafka.records.batch import Buffer
 from minikafka.storage.registration import RecordJob, Registrations
@@ -27,8 +21,7 @@ Dial = Any
 
 
 async def set_flush_messages(node: Node, topic: str, value: str) -> None:
-    operation = ConfigOperation("flush.messages", AlterConfigOp.SET, value)
-    await node.controller.call(IncrementalAlterConfigs((ConfigAlteration(2, topic, (operation,)),)), timeout_s=10)
+    await alter_topic(node, topic, "flush.messages", value)
 
 
 def claimed(node: Node) -> frozenset[Any]:

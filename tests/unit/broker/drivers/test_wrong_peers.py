@@ -4,11 +4,7 @@ extremes, and what is no such field at all. Nothing of it stops, marks or confus
 from __future__ import annotations
 
 import asyncio
-import dataclasses
-import types
-import typing
-from collections.abc import Iterator, Mapping
-from enum import IntEnum
+from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
@@ -17,7 +13,6 @@ from broker_node import CLUSTER_ID, Cluster, create_topic, eventually
 
 from minikafka.broker.node import Node
 from minikafka.errors import KafkaError
-from minikafka.metadata.controller.commands import Command, FenceBroker, RegisterBroker
 from minikafka.model import Endpoint
 from minikafka.raft.messages import (
     BeginQuorumEpochRequest,
@@ -27,6 +22,12 @@ from minikafka.raft.messages import (
     Request,
     VoteRequest,
 )
+from minikafka.wire.api import BROKERS, ApiKey
+from minikafka.wire.codec import encode
+from minikafka.wire.forwarded import encode_forwarded
+from minikafka.wire.messages.broker_registration import BrokerRegistrationRequest, Listener
+from minikafka.wire.primitives import STRING_SIZE_MAX
+from minikafka.wire.schema import ZERO_UUID, Field, Message
 
 INTEGERS = (0, 1, -1, 2**31 - 1, 2**31, -(2**31), 2**63 - 1, -(2**63), 2**64 - 1)
 OTHERS: tuple[object, ...] = (None, True, "", "x" * 300, "\0", b"", b"\0" * 16, [], [[]], {}, 1.5, [1] * 2_000)
@@ -96,47 +97,89 @@ async def test_nothing_that_a_peer_asks_of_the_quorum_harms_it(cluster: Cluster)
 
 # -- the controller ---------------------------------------------------------------------------------------------------
 
-
-def example(hint: Any, topic: UUID) -> Any:
-    """A plausible value of a field, as msgpack has it."""
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (types.UnionType, typing.Union):
-        return example(next(each for each in arguments if each is not type(None)), topic)
-    if origin is tuple and arguments[1:] == (Ellipsis,):
-        return [example(arguments[0], topic)]
-    if origin in (dict, Mapping):
-        return {"CLIENT": example(arguments[1], topic)}
-    if isinstance(hint, type) and issubclass(hint, IntEnum):
-        return int(next(iter(hint)))
-    plain = {bool: False, int: 1, str: "orders", bytes: b"", UUID: topic.bytes}
-    if hint in plain:
-        return plain[hint]
-    names = getattr(hint, "_fields", None) or [each.name for each in dataclasses.fields(hint)]
-    hints = typing.get_type_hints(hint)
-    return [example(hints[name], topic) for name in names]
+REQUESTS = [key for key in ApiKey if key.listeners >= BROKERS]
+BYTES = (0x00, 0x01, 0x7F, 0x80, 0xFF)
 
 
-COMMANDS = [command for command in Command.__subclasses__() if command is not FenceBroker]
+def example(cls: type[Message], known: dict[str, object]) -> Message:
+    """A plausible request: one element in each array, and what is known of fields by their names or types."""
+    return cls(**{name: _example(name, field, known) for name, field in cls.SCHEMA.items()})
 
 
-@pytest.mark.parametrize("command", {cls.TYPE: cls for cls in COMMANDS}.values(), ids=lambda cls: cls.__name__)
-async def test_nothing_that_a_node_asks_of_the_controller_harms_it(node: Node, command: type[Command[Any]]) -> None:
+def _example(name: str, field: Field, known: dict[str, object]) -> object:
+    one: object
+    if name in known:
+        one = known[name]
+    elif isinstance(field.type, str):
+        one = {"bool": False, "string": "orders", "uuid": known["topic_id"]}.get(field.type, 1)
+    else:
+        one = example(field.type, known)
+    return [one] if field.array else one
+
+
+def places(message: Message) -> Iterator[tuple[Message, str, Field]]:
+    """Each field of it, and of what it is made of."""
+    for name, field in message.SCHEMA.items():
+        yield message, name, field
+        value = getattr(message, name)
+        for each in value if field.array else [value]:
+            if isinstance(each, Message):
+                yield from places(each)
+
+
+def extremes(field: Field, value: Any) -> Iterator[object]:
+    """What else the field may hold."""
+    if field.nullable:
+        yield None
+    if field.array:
+        yield from ([], value * 2, value * 2_000)
+        return
+    bits = {"int8": 7, "int16": 15, "int32": 31, "int64": 63}.get(str(field.type))
+    if bits is not None:
+        yield from (0, 1, 2, -1, 2**bits - 1, -(2**bits))
+    others: dict[str, list[object]] = {
+        "bool": [True],
+        "uint16": [0, 1, 65535],
+        "string": ["", "x" * 300, "x" * STRING_SIZE_MAX, "\0", "7"],
+        "uuid": [ZERO_UUID, UUID(int=2**128 - 1)],
+    }
+    yield from others.get(str(field.type), [])
+
+
+def bodies(request: Message) -> Iterator[object]:
+    """The request with each of its fields at each extreme, with bytes changed or missing, and what is none."""
+    for owner, name, field in list(places(request)):
+        value = getattr(owner, name)
+        for other in extremes(field, value):
+            setattr(owner, name, other)
+            yield encode_forwarded(request)
+        setattr(owner, name, value)
+    key, version, data = encode_forwarded(request)
+    for at in range(len(data)):
+        yield [key, version, data[:at]]
+        yield from ([key, version, data[:at] + bytes([other]) + data[at + 1 :]] for other in BYTES)
+    yield [key, version, data + b"\0"]
+    yield from ([key, older, encode(request, older)] for older in range(ApiKey(key).versions.first, version))
+    yield from changed([key, version, data], (*INTEGERS, *OTHERS))
+
+
+@pytest.mark.parametrize("key", REQUESTS, ids=lambda key: key.camel_name)
+async def test_nothing_that_a_node_asks_of_the_controller_harms_it(node: Node, key: ApiKey) -> None:
     await create_topic(node, "orders", 2)
     topic = node.image.topic("orders")
     assert topic is not None
     controller = node.control_plane.controller
-    register = RegisterBroker(2, CLUSTER_ID, UUID(int=2), {"CLIENT": Endpoint("host", 9092)})
+    known: dict[str, object] = {"broker_id": 2, "cluster_id": CLUSTER_ID, "incarnation_id": UUID(int=2)}
+    listeners = [Listener(name="CLIENT", host="host", port=9092)]
+    register = BrokerRegistrationRequest(**known, listeners=listeners)  # type: ignore[arg-type]
     epoch = (await controller.handle(register)).broker_epoch
-    known = {"broker_id": 2, "broker_epoch": epoch, "cluster_id": CLUSTER_ID, "incarnation_id": UUID(int=2).bytes}
-    names = [each.name for each in dataclasses.fields(command)]
-    fields = [known.get(name, each) for name, each in zip(names, example(command, topic.topic_id), strict=True)]
+    known |= {"broker_epoch": epoch, "topic_id": topic.topic_id}
     told: set[Endpoint] = set()  # to clients and brokers
     node.metadata.subscribe(
         lambda delta: told.update(*(one.listeners.values() for one in delta.after.brokers.values()))
     )
-    for body in changed(fields, (*INTEGERS, *OTHERS)):
-        wire = [command.TYPE, *body] if isinstance(body, list) else [command.TYPE, body]
-        await refused_or_answered(controller.handle_call(2, wire))
+    for body in bodies(example(key.request_class, known)):
+        await refused_or_answered(controller.handle_call(2, body))
     assert node.failure is None
     assert controller.is_active
     assert all(0 < at.port < 65536 and 0 < len(at.host) < 256 and at.host.isprintable() for at in told), told

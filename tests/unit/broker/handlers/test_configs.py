@@ -13,7 +13,6 @@ from minikafka.broker import pacing
 from minikafka.broker.handlers import incremental_alter_configs
 from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.metadata.controller.commands import IncrementalAlterConfigs
 from minikafka.model import TopicPartition
 from minikafka.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -25,6 +24,7 @@ from minikafka.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from minikafka.wire.schema import Message
 
 StartNode = Callable[..., Awaitable[Node]]
 Dial = Callable[..., Awaitable[Client]]
@@ -146,7 +146,7 @@ async def test_a_node_is_changed_while_it_runs(node: Node, client: Client) -> No
 async def test_without_a_controller_nothing_is_changed(
     node: Node, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def never(command: object) -> object:
+    async def never(_request: object) -> object:
         raise KafkaError(ErrorCode.NOT_CONTROLLER, "no controller is elected")
 
     monkeypatch.setattr(node.control_plane.controller, "handle", never)
@@ -155,20 +155,20 @@ async def test_without_a_controller_nothing_is_changed(
 
 
 @pytest.mark.spec("P6")
-async def test_many_resources_are_altered_by_several_commands(
+async def test_many_resources_are_altered_by_several_requests(
     node: Node, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One command is carried out in one turn. What is named twice is refused, wherever it stands."""
-    monkeypatch.setattr(pacing, "PER_COMMAND", 3)
+    """The controller carries one out in one turn. What is named twice is refused, wherever it stands."""
+    monkeypatch.setattr(pacing, "PER_REQUEST", 3)
     names = [f"t{number}" for number in range(8)]
     for name in names:
         await create_topic(node, name)
     sizes, handle = [], node.control_plane.controller.handle
 
-    async def counted(command: Any) -> Any:
-        if isinstance(command, IncrementalAlterConfigs):
-            sizes.append(len(command.resources))
-        return await handle(command)
+    async def counted(request: Message) -> Any:
+        if isinstance(request, IncrementalAlterConfigsRequest):
+            sizes.append(len(request.resources))
+        return await handle(request)
 
     monkeypatch.setattr(node.control_plane.controller, "handle", counted)
     request = IncrementalAlterConfigsRequest(

@@ -191,10 +191,10 @@ async def test_what_cannot_be_deleted(node: Node, client: Client) -> None:
     ]
 
 
-async def test_a_command_that_fails_as_a_whole_fails_for_each(
+async def test_a_request_that_fails_as_a_whole_fails_for_each(
     node: Node, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def refuse(command: object) -> object:
+    async def refuse(_request: object) -> object:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "not today")
 
     monkeypatch.setattr(node.control_plane.controller, "handle", refuse)
@@ -210,7 +210,7 @@ async def test_a_command_that_fails_as_a_whole_fails_for_each(
 async def test_topics_beyond_what_one_request_may_create_are_refused(
     node: Node, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pacing, "PER_COMMAND", 2)
+    monkeypatch.setattr(pacing, "PER_REQUEST", 2)
     monkeypatch.setattr(create_topics, "PORTIONS_MAX", 2)
     topics = [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in "abcdea"]
     answer = await client.ask(CreateTopicsRequest(topics=topics, timeout_ms=10_000))

@@ -9,13 +9,12 @@ from uuid import UUID
 
 import pytest
 from broker_client import NOW_MS, Client, batch, fetch_request, produce_request, values_in
-from broker_node import CLUSTER_ID, SECRET, create_topic, eventually, in_time, led, listener_of, turns
+from broker_node import CLUSTER_ID, SECRET, create_topic, delete_topic, eventually, in_time, led, listener_of, turns
 from broker_replicas import told
 
 from minikafka.broker.handlers.fetch import READS_PER_SAMPLE
 from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode
-from minikafka.metadata.controller.commands import DeleteTopics, TopicReference
 from minikafka.model import TopicPartition
 from minikafka.net.identity import Identity
 from minikafka.net.peer import PeerConnection
@@ -230,7 +229,7 @@ async def test_a_forged_follower_is_refused(
 async def test_a_topic_made_again_under_its_name_is_another(topic_id: UUID, node: Node, client: Client) -> None:
     opened = await client.ask(fetch_request("", 3, topic_id=topic_id, session_epoch=0), 13)
     assert opened.session_id > 0
-    await node.controller.call(DeleteTopics((TopicReference("orders"),)), timeout_s=10)
+    await delete_topic(node, "orders")
     await eventually(lambda: node.image.topic("orders") is None, "the topic to go")
     await create_topic(node, "orders")
     again = await client.ask(FetchRequest(session_id=opened.session_id, session_epoch=1), 13)
@@ -353,7 +352,7 @@ async def test_a_fetch_of_nothing_does_not_wait(client: Client) -> None:
 async def test_a_deleted_partition_ends_the_wait(topic_id: UUID, node: Node, client: Client) -> None:
     waiting = client.send(fetch_request("orders", 3, max_wait_ms=LONG_MS, min_bytes=1), 12)
     await eventually(lambda: waiting_fetches(node) == 1, "the fetch to be parked")
-    await node.controller.call(DeleteTopics((TopicReference("orders"),)), timeout_s=10)
+    await delete_topic(node, "orders")
     fetched = (await in_time(waiting)).responses[0].partitions[0]
     assert fetched.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 

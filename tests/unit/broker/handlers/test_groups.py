@@ -8,14 +8,13 @@ from uuid import UUID
 
 import pytest
 from broker_client import Client
-from broker_node import create_topic, eventually, in_time
+from broker_node import create_topic, delete_topic, eventually, in_time
 
 from minikafka.broker.handlers.offset_commit import FIRST_VERSION_WITH_IDS
 from minikafka.broker.node import Node
 from minikafka.broker.topic_creation import TopicCreation
 from minikafka.errors import ErrorCode
 from minikafka.groups.coordinator import Phase
-from minikafka.metadata.controller.commands import DeleteTopics, TopicReference
 from minikafka.wire.api import ApiKey
 from minikafka.wire.messages.delete_groups import DeleteGroupsRequest
 from minikafka.wire.messages.describe_groups import DescribeGroupsRequest
@@ -201,7 +200,7 @@ async def test_a_commit_for_a_deleted_topic_does_not_land_in_the_next_of_its_nam
     await create_topic(node, "orders")
     late = commit("g", 5, "orders")
     late.topics[0].topic_id = node.image.topics_by_name["orders"].topic_id
-    await node.controller.call(DeleteTopics((TopicReference("orders"),)), timeout_s=10)
+    await delete_topic(node, "orders")
     await eventually(lambda: node.image.topic("orders") is None, "the topic to go")
     await create_topic(node, "orders")
     answer = await client.ask(late, FIRST_VERSION_WITH_IDS)
@@ -251,7 +250,7 @@ async def test_offsets_of_a_deleted_topic_are_dropped(node: Node, client: Client
     for name in ("orders", "kept"):
         await create_topic(node, name)
     await client.ask(commit("g", 7, "orders", "kept"))
-    await node.controller.call(DeleteTopics((TopicReference("orders"),)), timeout_s=10)
+    await delete_topic(node, "orders")
     async with asyncio.timeout(20):
         while await committed(client, "g") != {"kept": 7}:  # noqa: ASYNC110
             await asyncio.sleep(0.001)

@@ -54,7 +54,7 @@ async def test_transactions_are_not_offered(client: Client, transactional_id: st
 
 
 async def test_without_a_controller_there_is_none(node: Node, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def never(command: object) -> object:
+    async def never(_request: object) -> object:
         raise KafkaError(ErrorCode.NOT_CONTROLLER, "no controller is elected")
 
     monkeypatch.setattr(node.control_plane.controller, "handle", never)

@@ -6,18 +6,11 @@ from uuid import UUID
 
 import pytest
 from broker_client import NOW_MS, Client, batch, produce_request, values_in
-from broker_node import create_topic, eventually, led, listener_of
+from broker_node import alter_topic, create_topic, delete_topic, eventually, led, listener_of
 
 from minikafka.broker.handlers.produce import FIRST_VERSION_WITH_IDS
 from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode
-from minikafka.metadata.controller.commands import (
-    ConfigAlteration,
-    ConfigOperation,
-    DeleteTopics,
-    IncrementalAlterConfigs,
-    TopicReference,
-)
 from minikafka.model import ZERO_TOPIC_ID, Compression, TopicPartition
 from minikafka.records.batch import ATTRIBUTES_POSITION, CONTROL_FLAG, CRC_POSITION, compute_crc
 from minikafka.records.read import MAX_DECOMPRESSED_BYTES
@@ -89,7 +82,7 @@ async def test_what_was_meant_for_a_deleted_topic_does_not_land_in_the_next_of_i
     await create_topic(node, "orders")
     assert (await produce_by(client, node, "orders", 13)).base_offset == 0
     before = node.image.topics_by_name["orders"].topic_id
-    await node.controller.call(DeleteTopics((TopicReference("orders"),)), timeout_s=10)
+    await delete_topic(node, "orders")
     await eventually(lambda: node.image.topic("orders") is None, "the topic to go")
     late = produce_request("orders", batch(b"late"))
     late.topic_data[0].topic_id = before
@@ -381,6 +374,5 @@ async def test_a_bomb_is_not_unpacked_whole(node: Node, client: Client) -> None:
 async def test_settings_of_a_topic_take_effect_at_once(node: Node, client: Client) -> None:
     await create_topic(node, "orders")
     assert (await client.produce("orders", b"x" * 500)).error_code == 0
-    alteration = ConfigAlteration(2, "orders", (ConfigOperation("max.message.bytes", 0, "200"),))
-    await node.controller.call(IncrementalAlterConfigs((alteration,), False), timeout_s=10)
+    await alter_topic(node, "orders", "max.message.bytes", "200")
     assert (await client.produce("orders", b"x" * 500)).error_code == ErrorCode.MESSAGE_TOO_LARGE

@@ -10,7 +10,6 @@ from broker_node import create_topic, eventually
 
 from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.metadata.controller.commands import Command
 from minikafka.model import TopicPartition
 from minikafka.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -24,6 +23,8 @@ from minikafka.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsTopics,
 )
 from minikafka.wire.messages.unregister_broker import UnregisterBrokerRequest
+from minikafka.wire.primitives import STRING_SIZE_MAX
+from minikafka.wire.schema import Message
 
 StartNode = Callable[..., Awaitable[Node]]
 Join = Callable[[Node], Awaitable[Node]]
@@ -171,10 +172,22 @@ async def test_a_broker_that_is_gone_is_forgotten_and_one_that_is_alive_is_not(
     assert voter.image.broker(2) is None
 
 
+@pytest.mark.spec("P6")
+async def test_a_name_as_long_as_a_string_may_be_is_answered(node: Node, client: Client) -> None:
+    """What an answer quotes of it was longer than a string may be."""
+    name = "\0" * STRING_SIZE_MAX
+    begun = await client.ask(reassignment(name, 0, [1]))
+    assert begun.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert begun.responses[0].partitions[0].error_message.startswith("there is no topic '\\x00")
+    assert elected(await client.ask(election(PREFERRED, TopicPartition(name, 0)))) == {
+        (name, 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    }
+
+
 async def test_without_a_controller_every_answer_says_so(
     node: Node, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def refuse(command: Command[object], *, timeout_s: float) -> None:
+    async def refuse(_request: Message, _response_class: type[Message], *, timeout_s: float) -> None:
         raise KafkaError(ErrorCode.NOT_CONTROLLER, "nobody is")
 
     monkeypatch.setattr(node.controller, "call", refuse)

@@ -12,10 +12,10 @@ from minikafka.broker import handlers
 from minikafka.broker.dispatch import AUTHENTICATION, handler_module
 from minikafka.broker.parts import Parts
 from minikafka.config.node import REPLICATION
-from minikafka.wire.api import ApiKey
+from minikafka.wire.api import BROKERS, ApiKey
 
 ROOT = Path(__file__).parents[4]
-SERVED = [key for key in ApiKey if key.listeners]
+SERVED = [key for key in ApiKey if key.listeners - BROKERS]
 
 
 def test_the_page_of_supported_apis_is_current() -> None:
@@ -38,6 +38,20 @@ def test_no_handler_is_without_a_row_that_serves_it() -> None:
     for module in pkgutil.iter_modules(handlers.__path__):
         source = (Path(handlers.__file__).parent / f"{module.name}.py").read_text()
         assert (module.name in named) == bool(re.search(r"^(async )?def handle|^class Responses", source, re.M))
+
+
+def test_what_brokers_ask_of_the_controller_alone_has_no_handler() -> None:
+    asked = {key for key in ApiKey if key.listeners and key not in SERVED}
+    assert {key.camel_name for key in asked} == {
+        "AlterPartition",
+        "BrokerRegistration",
+        "BrokerHeartbeat",
+        "AllocateProducerIds",
+        "AssignReplicasToDirs",
+    }
+    for key in asked:
+        with pytest.raises(ModuleNotFoundError):
+            handler_module(key)
 
 
 def test_followers_may_ask_only_what_followers_ask() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from minikafka.metadata.controller import commands as ask
+from minikafka.wire.messages.alter_partition import AlterPartitionTopic
 
 Entry = tuple[int, int]  # (leader epoch, number)
 
@@ -17,7 +17,7 @@ class Proposal:
     """An ISR on its way to the controller, once or more often; ``counted`` may be in sync until it is settled."""
 
     broker_epoch: int
-    change: ask.IsrChange
+    change: AlterPartitionTopic
     counted: set[int]
     sent: int = 1
 

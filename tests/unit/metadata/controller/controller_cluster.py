@@ -1,24 +1,33 @@
-"""An active controller, the log it writes, and short words for its commands."""
+"""An active controller, the log it writes, and short words for its requests."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
+import controller_requests as ask
+
 from minikafka.config import BrokerConfig
-from minikafka.metadata.controller import commands as ask
 from minikafka.metadata.controller.controller import Controller, Outcome
 from minikafka.metadata.delta import apply_records
 from minikafka.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionImage
 from minikafka.metadata.records import Record, decode_record, encode_record
 from minikafka.model import Endpoint, OffsetAndEpoch, TopicPartition
+from minikafka.wire.forwarded import decode_answer, decode_forwarded, encode_answer, encode_forwarded
+from minikafka.wire.messages.alter_partition import AlterPartitionResult, BrokerState
+from minikafka.wire.messages.assign_replicas_to_dirs import PartitionResult
+from minikafka.wire.messages.broker_heartbeat import BrokerHeartbeatResponse
+from minikafka.wire.messages.create_topics import CreatableTopicResult
+from minikafka.wire.messages.incremental_alter_configs import AlterConfigsResourceResponse
+from minikafka.wire.schema import Message
 
 CLUSTER = "cluster"
 
 
 class Cluster:
-    """A controller and the metadata log. Every record goes through its encoding, every command and response too, unless
+    """A controller and the metadata log. Every record goes through its encoding, every request and response too, unless
     ``is_encoding`` is false. ``records`` are those written since somebody emptied it."""
 
     def __init__(self, **settings: object) -> None:
@@ -48,15 +57,21 @@ class Cluster:
         assert self.image == self.controller.image
         return records
 
-    def handle(self, command: ask.Command[Any]) -> Outcome[Any]:
-        assert not self.is_encoding or ask.decode_command(command.to_wire()) == command
-        outcome = self.controller.handle(command, self.now_ms)
+    def handle(self, request: Message) -> Outcome:
+        if not self.is_encoding:
+            outcome = self.controller.handle(request, self.now_ms)
+            self.log(outcome.records)
+            return outcome
+        forwarded = decode_forwarded(encode_forwarded(request))
+        assert forwarded.request == request
+        outcome = self.controller.handle(forwarded.request, self.now_ms)
         self.log(outcome.records)
-        assert not self.is_encoding or ask.decode_response(command, outcome.response.to_wire()) == outcome.response
+        response = decode_answer(request, type(outcome.response), encode_answer(outcome.response, forwarded))
+        assert response == outcome.response
         return outcome
 
-    def ask(self, command: ask.Command[Any]) -> Any:
-        return self.handle(command).response
+    def ask(self, request: Message) -> Any:
+        return self.handle(request).response
 
     def wait(self, milliseconds: int, *alive: int) -> None:
         """Time passes in steps of 100 ms, with heartbeats of the brokers that are alive."""
@@ -78,15 +93,14 @@ class Cluster:
             "rack": rack,
             "previous_broker_epoch": self.epochs.get(number, -1),
         }
-        broker_epoch: int = self.ask(ask.RegisterBroker(**(fields | changes))).broker_epoch
+        broker_epoch: int = self.ask(ask.register(**(fields | changes))).broker_epoch
         self.epochs[number] = broker_epoch
         return broker_epoch
 
-    def heartbeat(self, broker_id: int, *, at: int | None = None, **wishes: bool) -> ask.BrokerHeartbeatResponse:
+    def heartbeat(self, broker_id: int, *, at: int | None = None, **wishes: Any) -> BrokerHeartbeatResponse:
         offset = self.image.offset if at is None else at
-        response: ask.BrokerHeartbeatResponse = self.ask(
-            ask.BrokerHeartbeat(broker_id, self.epochs[broker_id], offset, **wishes)
-        )
+        response = self.ask(ask.heartbeat(broker_id, self.epochs[broker_id], offset, **wishes))
+        assert isinstance(response, BrokerHeartbeatResponse)
         return response
 
     def join(self, *broker_ids: int, racks: dict[int, str] | None = None) -> None:
@@ -96,14 +110,16 @@ class Cluster:
 
     def fence(self, *broker_ids: int) -> None:
         for broker_id in broker_ids:
-            self.ask(ask.FenceBroker(broker_id, self.epochs[broker_id]))
+            self.fence_gone(broker_id, self.epochs[broker_id])
+
+    def fence_gone(self, broker_id: int, broker_epoch: int) -> None:
+        self.log(self.controller.fence_gone(broker_id, broker_epoch, self.now_ms))
 
     # -- topics -----------------------------------------------------------------------------------------------------
 
-    def create(self, name: str = "t", *replicas: tuple[int, ...], **fields: Any) -> ask.CreateTopicsResult:
-        assignments = tuple(ask.ReplicaAssignment(index, one) for index, one in enumerate(replicas))
-        topic = ask.NewTopic(name, assignments=assignments, **fields)
-        result: ask.CreateTopicsResult = self.ask(ask.CreateTopics((topic,))).topics[0]
+    def create(self, name: str = "t", *replicas: tuple[int, ...], **fields: Any) -> CreatableTopicResult:
+        topic = ask.topic(name, assignments=enumerate(replicas), **fields)
+        result: CreatableTopicResult = self.ask(ask.create(topic)).topics[0]
         return result
 
     def partition(self, index: int = 0, topic: str = "t") -> PartitionImage:
@@ -111,38 +127,32 @@ class Cluster:
         assert partition is not None
         return partition
 
-    def propose(self, isr: tuple[int, ...], index: int = 0, **changes: Any) -> ask.AlterPartitionResult:
+    def propose(self, isr: Iterable[int | BrokerState], index: int = 0, **changes: Any) -> AlterPartitionResult:
         partition = self.partition(index)
         fields: dict[str, Any] = {
             "topic_id": self.image.topics_by_name["t"].topic_id,
             "partition": index,
             "leader_epoch": partition.leader_epoch,
             "partition_epoch": partition.partition_epoch,
-            "new_isr": tuple(ask.IsrMember(one, self.epochs.get(one, -1)) for one in isr),
+            "isr": [ask.member(one, self.epochs.get(one, -1)) if isinstance(one, int) else one for one in isr],
         }
         proposer = changes.pop("by", partition.leader)
-        change = ask.IsrChange(**(fields | changes))
-        result: ask.AlterPartitionResult = self.ask(
-            ask.AlterPartition(proposer, self.epochs[proposer], (change,))
-        ).partitions[0]
-        return result
+        proposal = ask.proposal(**(fields | changes))
+        return ask.proposed(self.ask(ask.propose(proposer, self.epochs[proposer], proposal)))[0]
 
     def reassign(self, replicas: tuple[int, ...] | None, index: int = 0, topic: str = "t", **fields: Any) -> Any:
         """The result of one partition; None cancels."""
-        wish = ask.ReassignTopic(topic, (ask.ReassignPartition(index, replicas),))
-        return self.ask(ask.AlterPartitionReassignments((wish,), **fields)).results[0].partitions[0]
+        return self.ask(ask.reassign(ask.wish(topic, (index, replicas)), **fields)).responses[0].partitions[0]
 
-    def place(self, broker_id: int, directory: int, index: int = 0) -> ask.DirectoryAssignmentResult:
+    def place(self, broker_id: int, directory: int, index: int = 0) -> PartitionResult:
         """The broker tells where its replica of "t" is."""
         topic_id = self.image.topics_by_name["t"].topic_id
-        assignment = ask.DirectoryAssignment(topic_id, index, UUID(int=directory))
-        command = ask.AssignReplicasToDirs(broker_id, self.epochs[broker_id], (assignment,))
-        result: ask.DirectoryAssignmentResult = self.ask(command).results[0]
-        return result
+        placed = ask.placed(topic_id, index, UUID(int=directory))
+        return ask.assigned(self.ask(ask.assign(broker_id, self.epochs[broker_id], placed)))[0]
 
-    def alter(self, topic: str, **settings: str) -> ask.AlterConfigsResult:
+    def alter(self, topic: str, **settings: str) -> AlterConfigsResourceResponse:
         """Settings of a topic, or with "" of every broker."""
-        operations = tuple(ask.ConfigOperation(name.replace("_", "."), 0, value) for name, value in settings.items())
-        alteration = ask.ConfigAlteration(2 if topic else 4, topic, operations)
-        result: ask.AlterConfigsResult = self.ask(ask.IncrementalAlterConfigs((alteration,))).resources[0]
+        operations = [(name.replace("_", "."), 0, value) for name, value in settings.items()]
+        change = ask.change(2 if topic else 4, topic, *operations)
+        result: AlterConfigsResourceResponse = self.ask(ask.alter(change)).responses[0]
         return result

@@ -18,6 +18,7 @@ from minikafka.metadata.controller.standing import Standing
 from minikafka.metadata.controller.state import ControllerState
 from minikafka.metadata.image import BrokerImage, PartitionImage
 from minikafka.model import NO_NODE
+from minikafka.wire.messages.broker_registration import BrokerRegistrationRequest
 
 SUITE = Suite("controller", "the controller's leaders, ISRs and ELRs, with replication and disks around it", run, 2_000)
 
@@ -116,7 +117,7 @@ def nobody_knows_who_led_last(*_: Any) -> tuple[int, ...]:
 def power_cuts_are_not_noticed(patch: MonkeyPatch) -> None:
     """A broker that lost what it had not synced keeps its places."""
     original = brokers_module._lost
-    patch.setattr(brokers_module, "_lost", lambda command, **_: original(command, continues=True))
+    patch.setattr(brokers_module, "_lost", lambda request, **how: original(request, **how | {"continues": True}))
 
 
 @SUITE.replaces(brokers_module, "_continues")
@@ -143,7 +144,12 @@ def older_copies_are_believed(existing: BrokerImage | None, previous_broker_epoc
 def damaged_logs_are_believed(patch: MonkeyPatch) -> None:
     """A replica whose log is damaged or missing keeps its places in ISR and ELR."""
     original = brokers_module._lost
-    patch.setattr(brokers_module, "_lost", lambda command, **how: original(replace(command, whole=None), **how))
+
+    def lost(request: BrokerRegistrationRequest, **how: Any) -> Any:
+        request.whole = None
+        return original(request, **how)
+
+    patch.setattr(brokers_module, "_lost", lost)
 
 
 @SUITE.replaces(brokers_module, "fail_directories")

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
+import controller_requests as ask
 from controller_brokers import ANYTHING_LOST, POWER_LOST, Broker, Entry, Proposal
 from controller_cluster import Cluster
 from controller_invariants import (
@@ -32,11 +33,13 @@ from controller_invariants import (
 )
 
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.metadata.controller import commands as ask
+from minikafka.metadata.controller.configs import AlterConfigOp
+from minikafka.metadata.controller.elections import ElectionType
 from minikafka.metadata.image import MetadataImage, PartitionImage
 from minikafka.metadata.records import ConfigResourceType
 from minikafka.metadata.snapshot import load_snapshot, snapshot_records
 from minikafka.model import NO_NODE, UNASSIGNED_DIRECTORY, Endpoint, OffsetAndEpoch, TopicPartition
+from minikafka.wire.schema import Message
 
 WHERE = TopicPartition("t", 0)
 IDS = (1, 2, 3, 4)
@@ -81,7 +84,7 @@ class Model:
             {"flush.messages": "1"} if self.syncs else {}
         )
         replicas = tuple(self.rng.sample(IDS, 3))
-        self.cluster.create("t", replicas, configs=tuple(ask.ConfigValue(*one) for one in configs.items()))
+        self.cluster.create("t", replicas, configs=tuple(tuple(one) for one in configs.items()))
         self.target = replicas
         self.images.append(self.cluster.image)
         for broker in self.brokers.values():
@@ -289,9 +292,9 @@ class Model:
         self._send(leader, isr, counted=isr)
 
     def _send(self, leader: Broker, isr: set[int], counted: set[int]) -> None:
-        members = tuple(ask.IsrMember(one, leader.epoch_of(one)) for one in sorted(isr))
+        members = tuple(ask.member(one, leader.epoch_of(one)) for one in sorted(isr))
         topic_id = self.images[0].topics_by_name["t"].topic_id
-        change = ask.IsrChange(topic_id, 0, leader.led_epoch, leader.partition_epoch, members)
+        change = ask.proposal(topic_id, 0, leader.led_epoch, leader.partition_epoch, members)
         leader.proposed = Proposal(leader.broker_epoch, change, counted)
         self.network.append((leader, leader.proposed))
 
@@ -300,13 +303,14 @@ class Model:
         if not self.network:
             return
         sender, proposal = self.network.pop(self.rng.randrange(len(self.network)))
-        command = ask.AlterPartition(sender.broker_id, proposal.broker_epoch, (proposal.change,))
-        error = self.answer.partitions[0].error if self._ask(command) else ErrorCode.STALE_BROKER_EPOCH
+        request = ask.propose(sender.broker_id, proposal.broker_epoch, proposal.change)
+        refused = not self._ask(request)
+        error = ErrorCode.STALE_BROKER_EPOCH if refused else ErrorCode.of(ask.proposed(self.answer)[0].error_code)
         if sender.proposed is not proposal or self.rng.random() < 0.2:
             return
         if error is ErrorCode.NONE:
-            result = self.answer.partitions[0]
-            sender.commit(result.isr, result.partition_epoch, is_answer=True)
+            result = ask.proposed(self.answer)[0]
+            sender.commit(tuple(result.isr), result.partition_epoch, is_answer=True)
         elif error not in WAIT_FOR_METADATA:
             if proposal.sent == 1:
                 sender.proposed = None
@@ -326,22 +330,21 @@ class Model:
 
     def _heartbeat(self, broker: Broker, **wishes: bool) -> None:
         offset, failed = self.images[broker.view].offset, tuple(sorted(broker.failed))
-        heartbeat = ask.BrokerHeartbeat(
-            broker.broker_id, broker.broker_epoch, offset, offline_log_dirs=failed, **wishes
-        )
+        heartbeat = ask.heartbeat(broker.broker_id, broker.broker_epoch, offset, offline_log_dirs=failed, **wishes)
         if self._ask(heartbeat) and broker.placed in broker.failed:
             partition = self.current()
             told = partition.directory_of(broker.broker_id) == broker.placed
             assert not told or partition.leader != broker.broker_id, "leads on a directory that failed"
 
     def stop(self) -> None:
-        self.heartbeat(want_shutdown=True)
+        self.heartbeat(want_shut_down=True)
 
     def fence(self) -> None:
         """Somebody finds the port of a broker refused; once in a while wrongly."""
         broker = self.any_broker()
         if not broker.up or self.rng.random() < 0.1:
-            self._ask(ask.FenceBroker(broker.broker_id, self.cluster.epochs[broker.broker_id]))
+            self.cluster.now_ms += 1
+            self.cluster.fence_gone(broker.broker_id, self.cluster.epochs[broker.broker_id])
 
     def kill(self) -> None:
         self.any_broker().forget()
@@ -399,18 +402,18 @@ class Model:
         self.cluster.incarnations += 1
         is_whole = broker.placed in broker.online and not broker.damaged
         topics = self.cluster.image.topics() if is_whole else ()
-        command = ask.RegisterBroker(
-            broker.broker_id,
-            "cluster",
-            UUID(int=self.cluster.incarnations),
+        request = ask.register(
             LISTENERS,
+            broker_id=broker.broker_id,
+            cluster_id="cluster",
+            incarnation_id=UUID(int=self.cluster.incarnations),
             log_dirs=tuple(broker.online),
             previous_broker_epoch=broker.memory,
             recorded_broker_epoch=broker.recorded,
             synced_topics=tuple(one.topic_id for one in self.cluster.image.topics()) if self.syncs else (),
-            whole=tuple(ask.TopicReplicas(topic.topic_id, (0,)) for topic in topics),
+            whole=tuple(ask.whole(topic.topic_id, 0) for topic in topics),
         )
-        if not self._ask(command):
+        if not self._ask(request):
             return False
         self.cluster.epochs[broker.broker_id] = self.answer.broker_epoch
         if broker.memory < 0 or not is_whole or broker.is_copy:
@@ -425,7 +428,7 @@ class Model:
 
     def unregister(self) -> None:
         broker = self.any_broker()
-        if not broker.up and self._ask(ask.UnregisterBroker(broker.broker_id)):
+        if not broker.up and self._ask(ask.unregister(broker.broker_id)):
             self.told.add(broker.broker_id)
             self.is_gone = True
 
@@ -464,8 +467,8 @@ class Model:
         if broker.takes_part and self.rng.random() < 0.2:
             broker.placed = self.rng.choice(broker.online)
         topic_id = self.images[0].topics_by_name["t"].topic_id
-        assignment = ask.DirectoryAssignment(topic_id, 0, broker.placed)
-        self._ask(ask.AssignReplicasToDirs(broker.broker_id, broker.broker_epoch, (assignment,)))
+        assignment = ask.placed(topic_id, 0, broker.placed)
+        self._ask(ask.assign(broker.broker_id, broker.broker_epoch, assignment))
 
     # -- administration ---------------------------------------------------------------------------------------------
 
@@ -476,29 +479,29 @@ class Model:
             wish = tuple(self.rng.sample(live, self.rng.randint(1, min(3, len(live)))))
         present, self.is_asked = self.current(), True
         original = tuple(one for one in present.replicas if one not in present.adding_replicas)
-        topic = ask.ReassignTopic("t", (ask.ReassignPartition(0, wish),))
-        if self._ask(ask.AlterPartitionReassignments((topic,))):
-            result = self.answer.results[0].partitions[0]
-            if result.error is ErrorCode.NONE:
+        topic = ask.wish("t", (0, wish))
+        if self._ask(ask.reassign(topic)):
+            result = self.answer.responses[0].partitions[0]
+            if not result.error_code:
                 self.reassignments += 1
                 self.target = original if wish is None else wish
 
     def set_minimum(self) -> None:
-        operation = ask.ConfigOperation(MIN_INSYNC_REPLICAS, ask.AlterConfigOp.SET, str(self.rng.randint(1, 3)))
-        alteration = ask.ConfigAlteration(ConfigResourceType.TOPIC, "t", (operation,))
-        self._ask(ask.IncrementalAlterConfigs((alteration,)))
+        operation = (MIN_INSYNC_REPLICAS, AlterConfigOp.SET, str(self.rng.randint(1, 3)))
+        alteration = ask.change(ConfigResourceType.TOPIC, "t", operation)
+        self._ask(ask.alter(alteration))
 
     def rebalance(self) -> None:
-        self._ask(ask.ElectLeaders(ask.ElectionType.PREFERRED, (WHERE,)))
+        self._ask(ask.elect(ElectionType.PREFERRED, (WHERE,)))
 
     def elect_uncleanly(self) -> None:
         self.told.update(IDS)
-        self._ask(ask.ElectLeaders(ask.ElectionType.UNCLEAN, (WHERE,)))
+        self._ask(ask.elect(ElectionType.UNCLEAN, (WHERE,)))
 
-    def _ask(self, command: ask.Command[Any]) -> bool:
+    def _ask(self, request: Message) -> bool:
         self.cluster.now_ms += 1
         try:
-            self.answer = self.cluster.ask(command)
+            self.answer = self.cluster.ask(request)
         except KafkaError:
             return False
         return True
@@ -544,8 +547,8 @@ class Model:
         assigned = self.current().directory_of(broker.broker_id)
         if broker.placed is not None and assigned not in (UNASSIGNED_DIRECTORY, broker.placed):
             topic_id = self.images[0].topics_by_name["t"].topic_id
-            assignment = ask.DirectoryAssignment(topic_id, 0, broker.placed)
-            self._ask(ask.AssignReplicasToDirs(broker.broker_id, broker.broker_epoch, (assignment,)))
+            assignment = ask.placed(topic_id, 0, broker.placed)
+            self._ask(ask.assign(broker.broker_id, broker.broker_epoch, assignment))
 
     def check_log(self) -> None:
         """The image is what the log says, also by way of a snapshot."""

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
+import controller_requests as ask
 import pytest
 
 from minikafka.errors import ErrorCode
-from minikafka.metadata.controller import commands as ask
+from minikafka.metadata.controller.configs import AlterConfigOp
 from minikafka.metadata.image import ConfigResource
 from minikafka.metadata.records import ConfigResourceType
+from minikafka.wire.messages.incremental_alter_configs import AlterConfigsResourceResponse
 
 TOPIC, BROKER, LOGGER = 2, 4, 8
-SET, DELETE, APPEND, SUBTRACT = ask.AlterConfigOp
+SET, DELETE, APPEND, SUBTRACT = AlterConfigOp
 
 
 def alter(
-    cluster: Any, resource_type: int, name: str, *operations: tuple[Any, ...], **flags: bool
-) -> ask.AlterConfigsResult:
-    only = flags.pop("validate_only", False)
-    resource = ask.ConfigAlteration(
-        resource_type, name, tuple(ask.ConfigOperation(*one) for one in operations), **flags
-    )
-    result: ask.AlterConfigsResult = cluster.ask(ask.IncrementalAlterConfigs((resource,), only)).resources[0]
+    cluster: Any, resource_type: int, name: str, *operations: tuple[Any, ...], validate_only: bool = False
+) -> AlterConfigsResourceResponse:
+    """An operation has a name, what to do, and a value, or none."""
+    change = ask.change(resource_type, name, *((*one, None)[:3] for one in operations))
+    result: AlterConfigsResourceResponse = cluster.ask(ask.alter(change, validate_only=validate_only)).responses[0]
     return result
 
 
@@ -37,7 +37,7 @@ def topic(cluster: Any) -> Any:
 
 
 def test_set_and_delete(topic: Any) -> None:
-    assert alter(topic, TOPIC, "t", ("flush.ms", SET, "05"), ("segment.ms", SET, "7")).error is ErrorCode.NONE
+    assert alter(topic, TOPIC, "t", ("flush.ms", SET, "05"), ("segment.ms", SET, "7")).error_code == ErrorCode.NONE
     assert topic.image.topic_overrides("t") == {"flush.ms": "5", "segment.ms": "7"}
     alter(topic, TOPIC, "t", ("flush.ms", DELETE), ("retention.ms", DELETE))
     assert topic.image.topic_overrides("t") == {"segment.ms": "7"}
@@ -50,26 +50,18 @@ def test_append_and_subtract_begin_from_the_value_in_effect(topic: Any) -> None:
     assert topic.image.topic_overrides("t") == {"cleanup.policy": "delete,compact"}
     alter(topic, TOPIC, "t", ("cleanup.policy", SUBTRACT, "delete"))
     assert topic.image.topic_overrides("t") == {"cleanup.policy": "compact"}
-    assert alter(topic, TOPIC, "t", ("cleanup.policy", SUBTRACT, "compact")).error is ErrorCode.INVALID_CONFIG
+    assert alter(topic, TOPIC, "t", ("cleanup.policy", SUBTRACT, "compact")).error_code == ErrorCode.INVALID_CONFIG
 
 
 def test_what_does_not_change_is_not_recorded(topic: Any) -> None:
     alter(topic, TOPIC, "t", ("flush.ms", SET, "5"))
-    command = ask.IncrementalAlterConfigs(
-        (ask.ConfigAlteration(TOPIC, "t", (ask.ConfigOperation("flush.ms", SET, "5"),)),)
-    )
+    command = ask.alter(ask.change(TOPIC, "t", ("flush.ms", SET, "5")))
     assert topic.handle(command).records == ()
 
 
-def test_replace_drops_what_is_not_named(topic: Any) -> None:
-    alter(topic, TOPIC, "t", ("flush.ms", SET, "5"), ("segment.ms", SET, "7"))
-    alter(topic, TOPIC, "t", ("segment.ms", SET, "8"), ("retention.ms", SET, "9"), replace=True)
-    assert topic.image.topic_overrides("t") == {"segment.ms": "8", "retention.ms": "9"}
-
-
 def test_validate_only(topic: Any) -> None:
-    assert alter(topic, TOPIC, "t", ("flush.ms", SET, "5"), validate_only=True).error is ErrorCode.NONE
-    assert alter(topic, TOPIC, "t", ("flush.ms", SET, "x"), validate_only=True).error is ErrorCode.INVALID_CONFIG
+    assert alter(topic, TOPIC, "t", ("flush.ms", SET, "5"), validate_only=True).error_code == ErrorCode.NONE
+    assert alter(topic, TOPIC, "t", ("flush.ms", SET, "x"), validate_only=True).error_code == ErrorCode.INVALID_CONFIG
     assert topic.image.topic_overrides("t") == {}
 
 
@@ -95,17 +87,17 @@ def test_validate_only(topic: Any) -> None:
 def test_refuses(topic: Any, resource_type: int, name: str, operation: tuple[Any, ...], code: ErrorCode) -> None:
     result = alter(topic, resource_type, name, ("segment.ms", DELETE), operation) if resource_type == TOPIC else None
     result = result or alter(topic, resource_type, name, operation)
-    assert result.error is code
-    assert result.message
+    assert result.error_code == code
+    assert result.error_message
     assert not topic.image.configs
 
 
 def test_a_setting_or_a_resource_named_twice(topic: Any) -> None:
     twice = alter(topic, TOPIC, "t", ("flush.ms", SET, "5"), ("flush.ms", DELETE))
-    assert twice.error is ErrorCode.INVALID_REQUEST
-    one = ask.ConfigAlteration(TOPIC, "t", ())
-    results = topic.ask(ask.IncrementalAlterConfigs((one, one, ask.ConfigAlteration(BROKER, "", ())))).resources
-    assert [result.error for result in results] == [ErrorCode.INVALID_REQUEST, ErrorCode.NONE]
+    assert twice.error_code == ErrorCode.INVALID_REQUEST
+    one = ask.change(TOPIC, "t")
+    results = topic.ask(ask.alter(one, one, ask.change(BROKER, ""))).responses
+    assert [result.error_code for result in results] == [ErrorCode.INVALID_REQUEST, ErrorCode.NONE]
 
 
 def test_brokers_one_or_all(topic: Any) -> None:
@@ -132,21 +124,21 @@ def test_a_minimum_that_one_node_is_configured_with_goes_for_all(new_cluster: An
     cluster.fail_over()
     assert cluster.image.config_of(everybody) == {"min.insync.replicas": "2"}
     cluster.join(1)
-    operations = (ask.ConfigOperation("min.insync.replicas", 0, "1"),)
-    own = ask.IncrementalAlterConfigs((ask.ConfigAlteration(ConfigResourceType.BROKER, "1", operations),))
-    assert cluster.ask(own).resources[0].error is ErrorCode.INVALID_CONFIG
+    operations = (("min.insync.replicas", 0, "1"),)
+    own = ask.alter(ask.change(ConfigResourceType.BROKER, "1", *operations))
+    assert cluster.ask(own).responses[0].error_code == ErrorCode.INVALID_CONFIG
     assert new_cluster().image.config_of(everybody) == {}
 
 
 @pytest.mark.spec("P1")
 def test_a_raised_minimum_voids_proposals_and_a_lowered_one_ends_eligibility(cluster: Any) -> None:
-    cluster.create("t", (1, 2, 3), configs=(ask.ConfigValue("min.insync.replicas", "2"),))
+    cluster.create("t", (1, 2, 3), configs=(("min.insync.replicas", "2"),))
     cluster.propose((1,))
     assert cluster.partition().elr == (2, 3)
     cluster.alter("t", min_insync_replicas="1")
     assert cluster.partition().elr == ()
     known = cluster.partition().partition_epoch
     cluster.alter("t", min_insync_replicas="3")
-    assert cluster.propose((1, 2), partition_epoch=known).error is ErrorCode.INVALID_UPDATE_VERSION
+    assert cluster.propose((1, 2), partition_epoch=known).error_code == ErrorCode.INVALID_UPDATE_VERSION
     cluster.alter("t", retention_ms="1000")
-    assert cluster.propose((1, 2), partition_epoch=known + 1).error is ErrorCode.NONE
+    assert cluster.propose((1, 2), partition_epoch=known + 1).error_code == ErrorCode.NONE

@@ -1,18 +1,20 @@
-"""Activation, the table of commands, and time."""
+"""Activation, the table of requests, and time."""
 
 from __future__ import annotations
 
 import random
 from typing import Any
 
+import controller_requests as ask
 import pytest
 
 from minikafka.config import BrokerConfig
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.metadata.controller import commands as ask
 from minikafka.metadata.controller.controller import _TIMED, _UNTIMED, Controller
+from minikafka.metadata.controller.elections import ElectionType
 from minikafka.metadata.image import EMPTY_IMAGE, MetadataImage
 from minikafka.metadata.records import METADATA_VERSION, ClusterIdRecord, MetadataVersionRecord
+from minikafka.wire.api import BROKERS, ApiKey
 
 
 def controller() -> Controller:
@@ -28,17 +30,17 @@ def test_a_new_cluster_begins_with_its_version_and_id() -> None:
 @pytest.mark.spec("C1")
 def test_does_nothing_while_not_active() -> None:
     one = controller()
-    command = ask.ElectLeaders(ask.ElectionType.PREFERRED)
+    request = ask.elect(ElectionType.PREFERRED)
     for _ in range(2):
         assert not one.is_active
         with pytest.raises(KafkaError, match="node 1 is not the active controller") as raised:
-            one.handle(command, 0)
+            one.handle(request, 0)
         assert raised.value.code is ErrorCode.NOT_CONTROLLER
         assert one.tick(0) == ()
         assert one.next_deadline_ms() is None
         one.activate(EMPTY_IMAGE, 1, 0)
         assert one.is_active
-        one.handle(command, 0)
+        one.handle(request, 0)
         one.deactivate()
 
 
@@ -48,22 +50,20 @@ def test_refuses_the_metadata_of_another_cluster() -> None:
     assert raised.value.code is ErrorCode.INCONSISTENT_CLUSTER_ID
 
 
-def test_every_command_is_in_the_table() -> None:
-    commands = {cls for cls in vars(ask).values() if isinstance(cls, type) and issubclass(cls, ask.Command)}
-    assert _TIMED.keys() | _UNTIMED.keys() == commands - {ask.Command}
+def test_every_api_of_the_controllers_listener_is_in_the_table() -> None:
+    assert _TIMED.keys() | _UNTIMED.keys() == {key.request_class for key in ApiKey if key.listeners >= BROKERS}
     assert not _TIMED.keys() & _UNTIMED.keys()
 
 
-def test_a_command_that_fails_changes_nothing(cluster: Any) -> None:
+def test_a_request_that_fails_changes_nothing(cluster: Any) -> None:
     before = cluster.image
-    for command in (
-        ask.AllocateProducerIds(1, 0),
-        ask.AlterPartition(9, 0, ()),
-        ask.FenceBroker(1, 0),
-        ask.BrokerHeartbeat(1, 0, 0),
+    for request in (
+        ask.allocate(1, 0),
+        ask.propose(9, 0),
+        ask.heartbeat(1, 0, 0),
     ):
         with pytest.raises(KafkaError) as raised:
-            cluster.controller.handle(command, cluster.now_ms)
+            cluster.controller.handle(request, cluster.now_ms)
         assert raised.value.code is ErrorCode.STALE_BROKER_EPOCH
     assert cluster.controller.image == before
     assert cluster.controller.tick(cluster.now_ms) == ()

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+import controller_requests as ask
 import pytest
 
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.metadata.controller import commands as ask
+from minikafka.metadata.controller.elections import ElectionType
 from minikafka.model import LOST_DIRECTORY
+from minikafka.wire.messages.assign_replicas_to_dirs import DirectoryData
 
 
 def ids(*numbers: int) -> tuple[UUID, ...]:
@@ -42,16 +44,16 @@ def test_a_failure_takes_what_is_in_the_directory_alone(placed: Any) -> None:
     placed.heartbeat(1, offline_log_dirs=ids(11))
     assert (placed.partition().leader, placed.partition().isr, placed.partition().elr) == (2, (2,), ())
     assert (placed.partition(1).leader, placed.partition(1).isr) == (1, (1, 2))
-    assert placed.propose((1, 2)).error is ErrorCode.INELIGIBLE_REPLICA
-    result = placed.ask(ask.ElectLeaders(ask.ElectionType.PREFERRED)).partitions[0]
-    assert result.error is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    assert placed.propose((1, 2)).error_code == ErrorCode.INELIGIBLE_REPLICA
+    result = ask.elected(placed.ask(ask.elect(ElectionType.PREFERRED)))[0]
+    assert result.error_code == ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
 
 
 def test_a_replica_made_anew_is_not_the_one_that_led_last(placed: Any) -> None:
     placed.fence(2)
     placed.heartbeat(1, offline_log_dirs=ids(11))
     assert (placed.partition().leader, placed.partition().elr) == (-1, (2,))
-    placed.ask(ask.UnregisterBroker(2))
+    placed.ask(ask.unregister(2))
     assert (placed.partition().elr, placed.partition().last_known_elr) == ((), (1,))
     placed.fence(1)
     placed.register(1, log_dirs=ids(12, 13))
@@ -66,7 +68,7 @@ def test_who_led_last_leads_with_what_is_left_when_all_are_damaged(placed: Any) 
     placed.fence(2, 1)
     placed.register(1, log_dirs=ids(11, 12), whole=())
     placed.heartbeat(1)
-    placed.ask(ask.AssignReplicasToDirs(1, placed.epochs[1], (lost(placed),)))
+    placed.ask(ask.assign(1, placed.epochs[1], lost(placed)))
     assert (placed.partition().elr, placed.partition().last_known_elr) == ((2,), (1,))
     placed.register(2, log_dirs=ids(21), whole=())
     placed.heartbeat(2)
@@ -75,13 +77,13 @@ def test_who_led_last_leads_with_what_is_left_when_all_are_damaged(placed: Any) 
     assert (placed.partition().leader, placed.partition().isr) == (1, (1,))
 
 
-def lost(placed: Any) -> ask.DirectoryAssignment:
-    return ask.DirectoryAssignment(placed.image.topics_by_name["t"].topic_id, 0, LOST_DIRECTORY)
+def lost(placed: Any) -> DirectoryData:
+    return ask.placed(placed.image.topics_by_name["t"].topic_id, 0, LOST_DIRECTORY)
 
 
 def test_a_directory_that_works_again_has_the_replica_that_led_last(placed: Any) -> None:
     placed.fence(2)
-    placed.ask(ask.UnregisterBroker(2))
+    placed.ask(ask.unregister(2))
     placed.heartbeat(1, offline_log_dirs=ids(11))
     placed.place(1, 11)
     placed.place(1, 1)
@@ -115,8 +117,8 @@ def test_ids_tell_directories_apart(placed: Any, broker_id: int, log_dirs: tuple
 
 def test_assignments_are_refused_each_for_itself(placed: Any) -> None:
     placed.register(3, log_dirs=ids(31))
-    assert placed.place(3, 31).error is ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert placed.place(1, 11, index=9).error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    unknown = ask.DirectoryAssignment(UUID(int=99), 0, UUID(int=11))
-    response = placed.ask(ask.AssignReplicasToDirs(1, placed.epochs[1], (unknown,)))
-    assert response.results[0].error is ErrorCode.UNKNOWN_TOPIC_ID
+    assert placed.place(3, 31).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert placed.place(1, 11, index=9).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    unknown = ask.placed(UUID(int=99), 0, UUID(int=11))
+    response = placed.ask(ask.assign(1, placed.epochs[1], unknown))
+    assert ask.assigned(response)[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID

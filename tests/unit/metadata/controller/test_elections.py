@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import controller_requests as ask
 import pytest
 
 from minikafka.errors import ErrorCode
-from minikafka.metadata.controller import commands as ask
+from minikafka.metadata.controller.elections import ElectionType
 from minikafka.model import TopicPartition
 
 pytestmark = pytest.mark.spec("C4")
 
-PREFERRED, UNCLEAN = ask.ElectionType.PREFERRED, ask.ElectionType.UNCLEAN
+PREFERRED, UNCLEAN = ElectionType
 
 
-def elect(cluster: Any, election_type: ask.ElectionType, *indexes: int) -> dict[int, ErrorCode]:
+def elect(cluster: Any, election_type: int, *indexes: int) -> dict[int, ErrorCode]:
     wheres = tuple(TopicPartition("t", index) for index in indexes)
-    response = cluster.ask(ask.ElectLeaders(election_type, wheres or None))
-    return {result.partition: result.error for result in response.partitions}
+    response = cluster.ask(ask.elect(election_type, wheres or None))
+    return {result.partition_id: ErrorCode.of(result.error_code) for result in ask.elected(response)}
 
 
 def moved(cluster: Any) -> None:

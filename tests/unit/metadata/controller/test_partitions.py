@@ -6,10 +6,10 @@ from itertools import permutations
 from typing import Any
 from uuid import UUID
 
+import controller_requests as ask
 import pytest
 
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.metadata.controller import commands as ask
 
 
 @pytest.mark.spec("C4")
@@ -43,10 +43,10 @@ def test_epochs(cluster: Any) -> None:
 def test_a_valid_proposal(cluster: Any, isr: tuple[int, ...]) -> None:
     cluster.create("t", (1, 2, 3))
     result = cluster.propose(isr)
-    assert result.error is ErrorCode.NONE
-    assert (result.leader, result.leader_epoch, result.isr) == (1, 0, tuple(sorted(isr)))
+    assert result.error_code == ErrorCode.NONE
+    assert (result.leader_id, result.leader_epoch, result.isr) == (1, 0, sorted(isr))
     assert result.partition_epoch == cluster.partition().partition_epoch == 1
-    assert cluster.partition().isr == result.isr
+    assert cluster.partition().isr == tuple(result.isr)
 
 
 @pytest.mark.spec("R20")
@@ -81,8 +81,8 @@ def test_a_refused_proposal_changes_nothing(
         before = cluster.image
         changes["by"] = by
     result = cluster.propose(isr, **changes)
-    assert result.error is code
-    assert result.message
+    assert result.error_code == code
+    assert result.error_message
     assert cluster.image == before
 
 
@@ -91,11 +91,11 @@ def test_proposals_of_a_batch_stand_each_for_itself_and_the_second_of_a_partitio
     cluster.create("t", (1, 2, 3), (1, 2, 3))
     topic_id = cluster.image.topics_by_name["t"].topic_id
     changes = tuple(
-        ask.IsrChange(topic_id, index, 0, 0, tuple(ask.IsrMember(one, cluster.epochs.get(one, 0)) for one in isr))
+        ask.proposal(topic_id, index, 0, 0, tuple(ask.member(one, cluster.epochs.get(one, 0)) for one in isr))
         for index, isr in ((0, (1, 2)), (0, (1, 3)), (1, (1, 9)), (1, (1,)))
     )
-    response = cluster.ask(ask.AlterPartition(1, cluster.epochs[1], changes))
-    assert [result.error for result in response.partitions] == [
+    response = cluster.ask(ask.propose(1, cluster.epochs[1], *changes))
+    assert [result.error_code for result in ask.proposed(response)] == [
         ErrorCode.NONE,
         ErrorCode.INVALID_UPDATE_VERSION,
         ErrorCode.INVALID_REQUEST,
@@ -107,8 +107,8 @@ def test_proposals_of_a_batch_stand_each_for_itself_and_the_second_of_a_partitio
 @pytest.mark.spec("R20")
 def test_a_proposal_that_changes_nothing_voids_those_on_their_way(cluster: Any) -> None:
     cluster.create("t", (1, 2, 3))
-    assert cluster.propose((1, 2, 3)).error is ErrorCode.NONE
-    assert cluster.propose((1, 2), partition_epoch=0).error is ErrorCode.INVALID_UPDATE_VERSION
+    assert cluster.propose((1, 2, 3)).error_code == ErrorCode.NONE
+    assert cluster.propose((1, 2), partition_epoch=0).error_code == ErrorCode.INVALID_UPDATE_VERSION
     assert cluster.partition().isr == (1, 2, 3)
 
 
@@ -116,24 +116,24 @@ def test_a_proposal_that_changes_nothing_voids_those_on_their_way(cluster: Any) 
 def test_a_rebooted_follower_is_not_let_in_on_its_old_fetches(cluster: Any) -> None:
     """KIP-903: the leader proposes by what the process before had fetched."""
     cluster.create("t", (1, 2))
-    stale = ask.IsrMember(2, cluster.epochs[2])
+    stale = ask.member(2, cluster.epochs[2])
     cluster.fence(2)
     cluster.register(2)
     cluster.heartbeat(2)
-    leader = ask.IsrMember(1, cluster.epochs[1])
-    for member in (stale, ask.IsrMember(2)):
-        assert cluster.propose((), new_isr=(leader, member)).error is ErrorCode.INELIGIBLE_REPLICA
-    assert cluster.propose((1, 2)).error is ErrorCode.NONE
-    assert cluster.propose((), new_isr=(leader, ask.IsrMember(2))).error is ErrorCode.NONE, "it is in already"
+    leader = ask.member(1, cluster.epochs[1])
+    for member in (stale, ask.member(2)):
+        assert cluster.propose((leader, member)).error_code == ErrorCode.INELIGIBLE_REPLICA
+    assert cluster.propose((1, 2)).error_code == ErrorCode.NONE
+    assert cluster.propose((leader, ask.member(2))).error_code == ErrorCode.NONE, "it is in already"
 
 
 @pytest.mark.spec("R20")
 def test_a_stopping_replica_is_not_let_in(cluster: Any) -> None:
     cluster.create("t", (1, 2))
-    cluster.heartbeat(2, want_shutdown=True)
+    cluster.heartbeat(2, want_shut_down=True)
     assert cluster.partition().isr == (1,)
     result = cluster.propose((1, 2))
-    assert (result.error, result.message) == (ErrorCode.INELIGIBLE_REPLICA, "broker 2 is stopping")
+    assert (result.error_code, result.error_message) == (ErrorCode.INELIGIBLE_REPLICA, "broker 2 is stopping")
 
 
 @pytest.mark.spec("R20")
@@ -143,7 +143,7 @@ def test_a_replaced_leader_proposes_nothing(cluster: Any) -> None:
     cluster.fence(1)
     cluster.register(1)
     with pytest.raises(KafkaError) as raised:
-        cluster.ask(ask.AlterPartition(1, stale, ()))
+        cluster.ask(ask.propose(1, stale))
     assert raised.value.code is ErrorCode.STALE_BROKER_EPOCH
 
 
@@ -182,7 +182,7 @@ def test_a_returning_broker_leaves_the_isr_when_another_member_is_there(cluster:
 
 @pytest.mark.spec("C4")
 def test_unclean_election_waits_for_a_member_that_may_be_there(cluster: Any) -> None:
-    configs = (ask.ConfigValue("unclean.leader.election.enable", "true"),)
+    configs = (("unclean.leader.election.enable", "true"),)
     cluster.create("t", (1, 2, 3), configs=configs)
     cluster.propose((1, 2))
     cluster.fail_over()

@@ -1,4 +1,4 @@
-"""Commands that touch every partition, in portions."""
+"""Requests that touch every partition, in portions."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+import controller_requests as ask
 import pytest
 
-from minikafka.metadata.controller import commands as ask
+from minikafka.metadata.controller.configs import AlterConfigOp
 from minikafka.metadata.controller.controller import Outcome, Portions
+from minikafka.metadata.controller.elections import ElectionType
 from minikafka.metadata.controller.state import PORTION, ControllerState
 from minikafka.metadata.image import MetadataImage, PartitionImage, TopicImage
 from minikafka.metadata.records import PartitionChangeRecord, PartitionRecord, Record, TopicRecord
+from minikafka.wire.schema import Message
 
 PARTITIONS = 3 * PORTION + 7
 
@@ -64,38 +67,38 @@ def gone_through(portions: Portions[Any], check: Callable[[], None]) -> tuple[in
     raise AssertionError
 
 
-def fence(cluster: Any) -> ask.Command[Any]:
-    return ask.FenceBroker(2, cluster.epochs[2])
+def fence(cluster: Any) -> Portions[Any]:
+    return cluster.controller.fence_gone_in_portions(2, cluster.epochs[2], cluster.now_ms)
 
 
-def unfence(cluster: Any) -> ask.Command[Any]:
+def unfence(cluster: Any) -> Portions[Any]:
     cluster.fence(2)
-    return ask.BrokerHeartbeat(2, cluster.epochs[2], cluster.image.offset)
+    return asked(cluster, ask.heartbeat(2, cluster.epochs[2], cluster.image.offset))
 
 
-def register(cluster: Any) -> ask.Command[Any]:
+def register(cluster: Any) -> Portions[Any]:
     """After a loss of power: it leaves ISR and ELR of every partition."""
     cluster.fence(2)
-    return ask.RegisterBroker(2, "cluster", UUID(int=99), {"CLIENT": cluster.image.brokers[2].listeners["CLIENT"]})
+    listeners = cluster.image.brokers[2].listeners
+    return asked(cluster, ask.register(listeners, broker_id=2, cluster_id="cluster", incarnation_id=UUID(int=99)))
 
 
-def unregister(cluster: Any) -> ask.Command[Any]:
+def unregister(cluster: Any) -> Portions[Any]:
     cluster.fence(2)
-    return ask.UnregisterBroker(2)
+    return asked(cluster, ask.unregister(2))
 
 
-def fail_directory(cluster: Any) -> ask.Command[Any]:
+def fail_directory(cluster: Any) -> Portions[Any]:
     broker = cluster.image.brokers[2]
     offline = broker.log_dirs[:1]
-    return ask.BrokerHeartbeat(2, broker.broker_epoch, cluster.image.offset, offline_log_dirs=offline)
+    return asked(cluster, ask.heartbeat(2, broker.broker_epoch, cluster.image.offset, offline_log_dirs=offline))
 
 
-def raise_minimum(_cluster: Any) -> ask.Command[Any]:
-    operations = (ask.ConfigOperation("min.insync.replicas", ask.AlterConfigOp.SET, "2"),)
-    return ask.IncrementalAlterConfigs((ask.ConfigAlteration(4, "", operations),))
+def raise_minimum(cluster: Any) -> Portions[Any]:
+    return asked(cluster, ask.alter(ask.change(4, "", ("min.insync.replicas", AlterConfigOp.SET, "2"))))
 
 
-def elect(cluster: Any) -> ask.Command[Any]:
+def elect(cluster: Any) -> Portions[Any]:
     """Of a third of the partitions another broker leads than should."""
     cluster.fence(2)
     cluster.heartbeat(2)
@@ -104,18 +107,23 @@ def elect(cluster: Any) -> ask.Command[Any]:
     records = [PartitionChangeRecord(topic.topic_id, index, isr=isr) for topic in topics for index in topic.partitions]
     cluster.controller._state.write(*records)
     cluster.log(cluster.controller._state.take_written())
-    return ask.ElectLeaders(ask.ElectionType.PREFERRED)
+    return asked(cluster, ask.elect(ElectionType.PREFERRED))
+
+
+def asked(cluster: Any, request: Message) -> Portions[Any]:
+    portions: Portions[Any] = cluster.controller.in_portions(request, cluster.now_ms)
+    return portions
 
 
 @pytest.mark.parametrize("begin", [fence, unfence, register, unregister, fail_directory, raise_minimum, elect])
-def test_a_command_looks_at_so_many_partitions_in_a_portion(
-    cluster: Any, looked: Looked, monkeypatch: pytest.MonkeyPatch, begin: Callable[[Any], ask.Command[Any]]
+def test_a_request_looks_at_so_many_partitions_in_a_portion(
+    cluster: Any, looked: Looked, monkeypatch: pytest.MonkeyPatch, begin: Callable[[Any], Portions[Any]]
 ) -> None:
     cluster.fence(2)
     cluster.register(2, log_dirs=(UUID(int=201), UUID(int=202)))
     cluster.heartbeat(2)
     fill(cluster)
-    command = begin(cluster)
+    portions = begin(cluster)
     written: list[int] = []
     write = ControllerState.write
 
@@ -132,7 +140,7 @@ def test_a_command_looks_at_so_many_partitions_in_a_portion(
         written.clear()
 
     looked.count = 0
-    count, outcome = gone_through(cluster.controller.in_portions(command, cluster.now_ms), check)
+    count, outcome = gone_through(portions, check)
     assert count >= PARTITIONS // PORTION
     cluster.log(outcome.records)
 
@@ -140,7 +148,8 @@ def test_a_command_looks_at_so_many_partitions_in_a_portion(
 def test_what_is_done_in_portions_is_what_is_done_at_once(cluster: Any) -> None:
     fill(cluster)
     before = cluster.image
-    records = cluster.handle(fence(cluster)).records
+    records = cluster.controller.fence_gone(2, cluster.epochs[2], cluster.now_ms)
+    cluster.log(records)
     changed = [(one.topic_id, one.partition) for one in records if isinstance(one, PartitionChangeRecord)]
     assert sorted(changed) == sorted((topic.topic_id, index) for topic, index, _ in before.partitions())
     for _topic, index, partition in cluster.image.partitions():
@@ -168,18 +177,17 @@ def test_sessions_that_end_are_acted_on_in_portions(cluster: Any, looked: Looked
     assert all(partition.leader != 2 for _, _, partition in cluster.image.partitions())
 
 
-def test_no_command_is_carried_out_before_the_last_is_whole(cluster: Any) -> None:
+def test_no_request_is_carried_out_before_the_last_is_whole(cluster: Any) -> None:
     fill(cluster)
-    portions = cluster.controller.in_portions(fence(cluster), cluster.now_ms)
-    next(portions)
-    with pytest.raises(AssertionError, match="came before the last command was whole"):
-        cluster.controller.handle(fence(cluster), cluster.now_ms)
+    next(unregister(cluster))
+    with pytest.raises(AssertionError, match="came before the last request was whole"):
+        cluster.heartbeat(1)
 
 
-def test_a_controller_that_is_deposed_in_between_is_forgotten_with_its_half_command(cluster: Any) -> None:
+def test_a_controller_that_is_deposed_in_between_is_forgotten_with_its_half_request(cluster: Any) -> None:
     fill(cluster)
     before = cluster.image
-    next(cluster.controller.in_portions(fence(cluster), cluster.now_ms))
+    next(fence(cluster))
     cluster.controller.deactivate()
     cluster.fail_over()
     assert cluster.image.topics_by_name == before.topics_by_name

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import controller_requests as ask
 import pytest
 
 from minikafka.errors import ErrorCode
-from minikafka.metadata.controller import commands as ask
 
 
 @pytest.fixture
@@ -31,11 +31,11 @@ def five(cluster: Any) -> Any:
 )
 def test_what_is_refused_changes_nothing(five: Any, replicas: Any, code: ErrorCode, problem: str) -> None:
     five.fence(5)
-    five.heartbeat(4, want_shutdown=True, at=0)
+    five.heartbeat(4, want_shut_down=True, at=0)
     before = five.image
     result = five.reassign(replicas)
-    assert result.error is code
-    assert problem in result.message
+    assert result.error_code == code
+    assert problem in result.error_message
     assert five.image == before
 
 
@@ -43,13 +43,13 @@ def test_what_is_refused_changes_nothing(five: Any, replicas: Any, code: ErrorCo
 def test_partitions_are_refused_each_for_itself(five: Any) -> None:
     five.create("u", (1, 2))
     wishes = (
-        ask.ReassignTopic("t", (ask.ReassignPartition(0, (4, 5, 1)), ask.ReassignPartition(7, (1,)))),
-        ask.ReassignTopic("__cluster_metadata", (ask.ReassignPartition(0, (1,)),)),
-        ask.ReassignTopic("nope", (ask.ReassignPartition(0, None),)),
-        ask.ReassignTopic("u", (ask.ReassignPartition(0, (1,)), ask.ReassignPartition(0, (2,)))),
+        ask.wish("t", (0, (4, 5, 1)), (7, (1,))),
+        ask.wish("__cluster_metadata", (0, (1,))),
+        ask.wish("nope", (0, None)),
+        ask.wish("u", (0, (1,)), (0, (2,))),
     )
-    response = five.ask(ask.AlterPartitionReassignments(wishes))
-    assert [[one.error for one in topic.partitions] for topic in response.results] == [
+    response = five.ask(ask.reassign(*wishes))
+    assert [[one.error_code for one in topic.partitions] for topic in response.responses] == [
         [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION],
         [ErrorCode.INVALID_TOPIC_EXCEPTION],
         [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION],
@@ -62,9 +62,9 @@ def test_partitions_are_refused_each_for_itself(five: Any) -> None:
 @pytest.mark.spec("A2")
 def test_another_replication_factor_is_refused_where_it_is_not_allowed(five: Any) -> None:
     result = five.reassign((1, 2), allow_replication_factor_change=False)
-    assert result.error is ErrorCode.INVALID_REPLICATION_FACTOR
-    assert five.reassign((4, 2, 1), allow_replication_factor_change=False).error is ErrorCode.NONE
-    assert five.reassign((1, 2)).error is ErrorCode.NONE
+    assert result.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert five.reassign((4, 2, 1), allow_replication_factor_change=False).error_code == ErrorCode.NONE
+    assert five.reassign((1, 2)).error_code == ErrorCode.NONE
 
 
 @pytest.mark.spec("A3")
@@ -80,7 +80,9 @@ def test_a_controller_that_dies_is_carried_on_from(five: Any, killed_before: str
     if killed_before == "completion":
         five.wait(500, 1, 2, 3, 4, 5)
     answer = five.propose((1, 2, 3, 4, 5))
-    assert (answer.error, answer.isr) == (ErrorCode.NONE, (4, 5, 1, 2, 3)), "told of what it proposed, not of the rest"
+    assert (answer.error_code, answer.isr) == (ErrorCode.NONE, [4, 5, 1, 2, 3]), (
+        "told of what it proposed, not of the rest"
+    )
     if killed_before == "the leader is heard":
         assert five.partition().is_reassigning, "nobody in the target is known to be there"
         five.heartbeat(4)
@@ -96,7 +98,7 @@ def test_the_leader_cannot_propose_again_before_it_has_the_new_assignment(five: 
     assert five.partition().replicas == (1, 4)
     assert answer.partition_epoch == five.partition().partition_epoch - 1
     again = five.propose((1,), partition_epoch=answer.partition_epoch, leader_epoch=answer.leader_epoch)
-    assert again.error is ErrorCode.FENCED_LEADER_EPOCH
+    assert again.error_code == ErrorCode.FENCED_LEADER_EPOCH
 
 
 @pytest.mark.spec("A4")
@@ -106,7 +108,7 @@ def test_cancelling_brings_back_what_was_there(five: Any) -> None:
     five.reassign((5, 3))
     assert five.partition().replicas == (5, 3, 1, 2)
     assert set(five.partition().isr) == {1, 2, 3}, "4 was only being added"
-    assert five.reassign(None).error is ErrorCode.NONE
+    assert five.reassign(None).error_code == ErrorCode.NONE
     partition = five.partition()
     assert set(partition.replicas) == set(partition.isr) == {1, 2, 3}
     assert not partition.is_reassigning
@@ -122,8 +124,8 @@ def test_the_only_replica_with_the_records_is_not_taken_away(five: Any) -> None:
     five.fence(1, 2, 3)
     assert (five.partition().isr, five.partition().leader) == ((4,), 4)
     result = five.reassign(None)
-    assert result.error is ErrorCode.INVALID_REPLICA_ASSIGNMENT
-    assert "only on [4]" in result.message
+    assert result.error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert "only on [4]" in result.error_message
 
 
 @pytest.mark.spec("A4")
@@ -135,11 +137,11 @@ def test_as_many_replicas_as_the_minimum_keep_the_records(five: Any, target: tup
     five.reassign((4, 5))
     five.propose((1, 4))
     result = five.reassign(target)
-    assert result.error is ErrorCode.INVALID_REPLICA_ASSIGNMENT
-    assert "only on [4, 1], of which [1] would be left" in result.message
+    assert result.error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert "only on [4, 1], of which [1] would be left" in result.error_message
     assert five.partition().replicas == (4, 5, 1, 2, 3)
     five.propose((1, 4, 2))
-    assert five.reassign(target).error is ErrorCode.NONE
+    assert five.reassign(target).error_code == ErrorCode.NONE
     assert set(five.partition().isr) == {1, 2}
 
 
@@ -156,21 +158,21 @@ def short(five: Any) -> Any:
 
 @pytest.mark.spec("R26")
 def test_another_broker_in_the_place_of_a_dead_one_ends_the_wait_for_it(short: Any) -> None:
-    assert short.reassign((1, 2)).error is ErrorCode.NONE
+    assert short.reassign((1, 2)).error_code == ErrorCode.NONE
     assert short.partition().elr == (3,), "it is let go only when 2 is in sync, and 2 waits for it"
-    assert short.reassign((1, 2, 4)).error is ErrorCode.NONE
-    assert short.propose((1, 4)).error is ErrorCode.NONE
+    assert short.reassign((1, 2, 4)).error_code == ErrorCode.NONE
+    assert short.propose((1, 4)).error_code == ErrorCode.NONE
     assert (set(short.partition().isr), short.partition().elr) == ({1, 4}, ())
 
 
 @pytest.mark.spec("R26")
 def test_a_dead_broker_that_is_unregistered_is_waited_for_no_more(short: Any) -> None:
-    assert short.reassign((1, 2)).error is ErrorCode.NONE
+    assert short.reassign((1, 2)).error_code == ErrorCode.NONE
     assert short.partition().is_reassigning, "it may have what was acknowledged, and come back"
-    short.ask(ask.UnregisterBroker(3))
+    short.ask(ask.unregister(3))
     partition = short.partition()
     assert (partition.replicas, partition.isr, partition.elr, partition.is_reassigning) == ((1, 2), (1,), (), False)
-    assert short.propose((1, 2)).error is ErrorCode.NONE
+    assert short.propose((1, 2)).error_code == ErrorCode.NONE
 
 
 @pytest.mark.spec("A3")
@@ -179,7 +181,7 @@ def test_a_dead_replica_that_counts_for_nothing_goes_at_once(five: Any) -> None:
     five.fence(3)
     assert (five.partition().isr, five.partition().elr) == ((1,), ())
     before = five.partition()
-    assert five.reassign((1, 2)).error is ErrorCode.NONE
+    assert five.reassign((1, 2)).error_code == ErrorCode.NONE
     after = five.partition()
     assert (after.replicas, after.isr, after.is_reassigning) == ((1, 2), (1,), False), "2 may catch up later"
     assert after.leader_epoch > before.leader_epoch
@@ -188,7 +190,7 @@ def test_a_dead_replica_that_counts_for_nothing_goes_at_once(five: Any) -> None:
 @pytest.mark.spec("A3")
 def test_who_is_in_sync_goes_only_when_those_that_stay_are(five: Any) -> None:
     five.propose((1, 3))
-    assert five.reassign((1, 2)).error is ErrorCode.NONE
+    assert five.reassign((1, 2)).error_code == ErrorCode.NONE
     assert five.partition().is_reassigning, "2 is there, and will be in sync soon"
     five.propose((1, 2, 3))
     assert (five.partition().replicas, five.partition().isr) == ((1, 2), (1, 2))
@@ -197,11 +199,11 @@ def test_who_is_in_sync_goes_only_when_those_that_stay_are(five: Any) -> None:
 @pytest.mark.spec("A3")
 def test_a_new_replica_is_waited_for_whoever_is_dead(five: Any) -> None:
     five.fence(3)
-    assert five.reassign((1, 2, 4)).error is ErrorCode.NONE
+    assert five.reassign((1, 2, 4)).error_code == ErrorCode.NONE
     assert five.partition().is_reassigning
     five.fence(4)
     assert five.partition().is_reassigning
-    assert five.reassign(None).error is ErrorCode.NONE
+    assert five.reassign(None).error_code == ErrorCode.NONE
     assert not five.partition().is_reassigning
     assert set(five.partition().replicas) == {1, 2, 3}
 
@@ -224,11 +226,11 @@ def test_fewer_replicas_and_another_order_need_nobody_to_catch_up(five: Any) -> 
 def test_a_broker_is_not_given_more_replicas_than_it_can_keep_open(five: Any) -> None:
     five.controller._state.replicas_per_broker_max = 1
     five.create("u", (4,))
-    assert five.reassign((4, 2, 3)).error is ErrorCode.POLICY_VIOLATION
+    assert five.reassign((4, 2, 3)).error_code == ErrorCode.POLICY_VIOLATION
 
 
 @pytest.mark.spec("C5")
 def test_new_partitions_count_the_replicas_after_the_reassignment(five: Any) -> None:
     five.reassign((4, 5))
-    five.ask(ask.CreatePartitions((ask.NewPartitions("t", 2),)))
+    five.ask(ask.extend(ask.more("t", 2)))
     assert len(five.partition(1).replicas) == 2

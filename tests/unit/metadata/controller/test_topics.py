@@ -6,20 +6,24 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
+import controller_requests as ask
 import pytest
 
 from minikafka.errors import ErrorCode
-from minikafka.metadata.controller import commands as ask
-from minikafka.metadata.controller.topics import PARTITIONS_PER_COMMAND_MAX
+from minikafka.metadata.controller.topics import PARTITIONS_PER_REQUEST_MAX
 from minikafka.model import CONSUMER_OFFSETS_TOPIC
+from minikafka.wire.messages.create_partitions import CreatePartitionsTopic, CreatePartitionsTopicResult
+from minikafka.wire.messages.create_topics import CreatableTopicResult
 
 pytestmark = pytest.mark.spec("C5")
 
 
 def test_created_with_everything(cluster: Any) -> None:
-    result = cluster.create("t", num_partitions=6, replication_factor=3, configs=(ask.ConfigValue("flush.ms", " 5"),))
+    result = cluster.create("t", num_partitions=6, replication_factor=3, configs=(("flush.ms", " 5"),))
     topic = cluster.image.topics_by_name["t"]
-    assert result == ask.CreateTopicsResult("t", topic_id=topic.topic_id, num_partitions=6, replication_factor=3)
+    assert result == CreatableTopicResult(
+        name="t", topic_id=topic.topic_id, error_message=None, num_partitions=6, replication_factor=3
+    )
     assert cluster.image.topic_overrides("t") == {"flush.ms": "5"}
     assert sorted(topic.partitions) == [0, 1, 2, 3, 4, 5]
     for partition in topic.partitions.values():
@@ -69,9 +73,9 @@ def test_a_broker_that_is_away_gets_its_replica_but_is_not_in_sync(cluster: Any)
         ({"replication_factor": 0}, ErrorCode.INVALID_REPLICATION_FACTOR),
         ({"replication_factor": 4}, ErrorCode.INVALID_REPLICATION_FACTOR),
         ({"num_partitions": 2**31 - 1}, ErrorCode.POLICY_VIOLATION),
-        ({"configs": (ask.ConfigValue("flush.ms", "-1"),)}, ErrorCode.INVALID_CONFIG),
-        ({"configs": (ask.ConfigValue("flush.ms", None),)}, ErrorCode.INVALID_CONFIG),
-        ({"configs": (ask.ConfigValue("no.such", "1"),)}, ErrorCode.INVALID_CONFIG),
+        ({"configs": (("flush.ms", "-1"),)}, ErrorCode.INVALID_CONFIG),
+        ({"configs": (("flush.ms", None),)}, ErrorCode.INVALID_CONFIG),
+        ({"configs": (("no.such", "1"),)}, ErrorCode.INVALID_CONFIG),
         ({"assignments": ((0, (1, 1)),)}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
         ({"assignments": ((0, ()),)}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
         ({"assignments": ((0, (9,)),)}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
@@ -88,19 +92,18 @@ def test_a_refused_topic_says_why_and_keeps_no_other_from_being_created(
 ) -> None:
     cluster.create("a.b")
     cluster.fence(3)
-    assignments = tuple(ask.ReplicaAssignment(*one) for one in fields.pop("assignments", ()))
-    bad = ask.NewTopic(**({"name": "bad", "assignments": assignments} | fields))
-    results = cluster.ask(ask.CreateTopics((bad, ask.NewTopic("good")))).topics
-    assert (results[0].name, results[0].error) == (bad.name, code)
-    assert results[0].message
-    assert results[1].error is ErrorCode.NONE
+    bad = ask.topic(**{"name": "bad"} | fields)
+    results = cluster.ask(ask.create(bad, ask.topic("good"))).topics
+    assert (results[0].name, results[0].error_code) == (bad.name, code)
+    assert results[0].error_message
+    assert results[1].error_code == ErrorCode.NONE
     assert sorted(cluster.image.topics_by_name) == ["a.b", "good"]
 
 
 def test_a_topic_named_twice_is_refused_and_the_others_proceed(cluster: Any) -> None:
-    topics = (ask.NewTopic("a"), ask.NewTopic("b"), ask.NewTopic("a"))
-    results = cluster.ask(ask.CreateTopics(topics)).topics
-    assert [(result.name, result.error) for result in results] == [
+    topics = (ask.topic("a"), ask.topic("b"), ask.topic("a"))
+    results = cluster.ask(ask.create(*topics)).topics
+    assert [(result.name, result.error_code) for result in results] == [
         ("a", ErrorCode.INVALID_REQUEST),
         ("b", ErrorCode.NONE),
     ]
@@ -108,51 +111,53 @@ def test_a_topic_named_twice_is_refused_and_the_others_proceed(cluster: Any) -> 
 
 
 def test_names_that_collide_within_a_request(cluster: Any) -> None:
-    results = cluster.ask(ask.CreateTopics((ask.NewTopic("a.b"), ask.NewTopic("a_b")))).topics
-    assert [result.error for result in results] == [ErrorCode.NONE, ErrorCode.INVALID_TOPIC_EXCEPTION]
+    results = cluster.ask(ask.create(ask.topic("a.b"), ask.topic("a_b"))).topics
+    assert [result.error_code for result in results] == [ErrorCode.NONE, ErrorCode.INVALID_TOPIC_EXCEPTION]
 
 
 def test_validate_only_answers_and_does_nothing(cluster: Any) -> None:
-    outcome = cluster.handle(ask.CreateTopics((ask.NewTopic("t", 3, 2), ask.NewTopic("..")), validate_only=True))
+    outcome = cluster.handle(ask.create(ask.topic("t", 3, 2), ask.topic(".."), validate_only=True))
     assert outcome.records == ()
-    assert outcome.response.topics[0] == ask.CreateTopicsResult("t", num_partitions=3, replication_factor=2)
-    assert outcome.response.topics[1].error is ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert outcome.response.topics[0] == CreatableTopicResult(
+        name="t", error_message=None, num_partitions=3, replication_factor=2
+    )
+    assert outcome.response.topics[1].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 def test_one_request_creates_a_bounded_number_of_partitions(cluster: Any) -> None:
-    most = ask.NewTopic("most", PARTITIONS_PER_COMMAND_MAX - 1, 1)
-    topics = (most, ask.NewTopic("two", 2, 1), ask.NewTopic("one", 1, 1))
-    results = cluster.ask(ask.CreateTopics(topics)).topics
-    assert [result.error for result in results] == [ErrorCode.NONE, ErrorCode.POLICY_VIOLATION, ErrorCode.NONE]
+    most = ask.topic("most", PARTITIONS_PER_REQUEST_MAX - 1, 1)
+    topics = (most, ask.topic("two", 2, 1), ask.topic("one", 1, 1))
+    results = cluster.ask(ask.create(*topics)).topics
+    assert [result.error_code for result in results] == [ErrorCode.NONE, ErrorCode.POLICY_VIOLATION, ErrorCode.NONE]
 
 
 def test_no_broker_gets_more_replicas_than_it_can_keep_open(cluster: Any) -> None:
     cluster.controller._state.replicas_per_broker_max = 5
-    room, none, more = ask.NewTopic("a", 5, 3), ask.NewTopic("b", 1, 1), ask.NewTopic("c", 4, 3)
-    results = cluster.ask(ask.CreateTopics((more, room, none))).topics
-    assert [result.error for result in results] == [
+    room, none, more = ask.topic("a", 5, 3), ask.topic("b", 1, 1), ask.topic("c", 4, 3)
+    results = cluster.ask(ask.create(more, room, none)).topics
+    assert [result.error_code for result in results] == [
         ErrorCode.NONE,
         ErrorCode.POLICY_VIOLATION,  # and what it would have taken is free for the next
         ErrorCode.NONE,
     ]
-    extended = cluster.ask(ask.CreatePartitions((ask.NewPartitions("c", 6),))).topics[0]
-    assert extended.error is ErrorCode.POLICY_VIOLATION
-    assert "limit of open files" in extended.message
+    extended = cluster.ask(ask.extend(ask.more("c", 6))).results[0]
+    assert extended.error_code == ErrorCode.POLICY_VIOLATION
+    assert "limit of open files" in extended.error_message
     assert len(cluster.image.topic("c").partitions) == 4
-    assert cluster.create("d", (1, 2, 3)).error is ErrorCode.POLICY_VIOLATION
+    assert cluster.create("d", (1, 2, 3)).error_code == ErrorCode.POLICY_VIOLATION
 
 
 def test_deleted_by_name_and_by_id(cluster: Any) -> None:
-    by_name, by_id = cluster.create("a"), cluster.create("b", configs=(ask.ConfigValue("flush.ms", "5"),))
+    by_name, by_id = cluster.create("a"), cluster.create("b", configs=(("flush.ms", "5"),))
     references = (
-        ask.TopicReference("a"),
-        ask.TopicReference(None, by_id.topic_id),
-        ask.TopicReference("a"),
-        ask.TopicReference(None, UUID(int=9)),
-        ask.TopicReference("b", by_id.topic_id),
+        ask.named("a"),
+        ask.named(None, by_id.topic_id),
+        ask.named("a"),
+        ask.named(None, UUID(int=9)),
+        ask.named("b", by_id.topic_id),
     )
-    results = cluster.ask(ask.DeleteTopics(references)).topics
-    assert [(result.name, result.topic_id, result.error) for result in results] == [
+    results = cluster.ask(ask.delete(*references)).responses
+    assert [(result.name, result.topic_id, result.error_code) for result in results] == [
         ("a", by_name.topic_id, ErrorCode.NONE),
         ("b", by_id.topic_id, ErrorCode.NONE),
         ("a", UUID(int=0), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
@@ -168,8 +173,8 @@ def test_deletion_may_be_disabled(new_cluster: Callable[..., Any]) -> None:
     cluster = new_cluster(delete_topic_enable=False)
     cluster.join(1)
     cluster.create("t")
-    results = cluster.ask(ask.DeleteTopics((ask.TopicReference("t"), ask.TopicReference("u")))).topics
-    assert [one.error for one in results] == [
+    results = cluster.ask(ask.delete(ask.named("t"), ask.named("u"))).responses
+    assert [one.error_code for one in results] == [
         ErrorCode.TOPIC_DELETION_DISABLED,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ]
@@ -177,48 +182,48 @@ def test_deletion_may_be_disabled(new_cluster: Callable[..., Any]) -> None:
 
 def test_the_offsets_topic_is_created_and_then_left_alone(cluster: Any) -> None:
     cluster.create(CONSUMER_OFFSETS_TOPIC, num_partitions=2)
-    deleted = cluster.ask(ask.DeleteTopics((ask.TopicReference(CONSUMER_OFFSETS_TOPIC),))).topics[0]
-    extended = cluster.ask(ask.CreatePartitions((ask.NewPartitions(CONSUMER_OFFSETS_TOPIC, 3),))).topics[0]
-    assert deleted.error is extended.error is ErrorCode.INVALID_REQUEST
+    deleted = cluster.ask(ask.delete(ask.named(CONSUMER_OFFSETS_TOPIC))).responses[0]
+    extended = cluster.ask(ask.extend(ask.more(CONSUMER_OFFSETS_TOPIC, 3))).results[0]
+    assert deleted.error_code == extended.error_code == ErrorCode.INVALID_REQUEST
 
 
 def test_more_partitions(cluster: Any) -> None:
     cluster.create("t", num_partitions=2, replication_factor=2)
     before = [cluster.partition(index) for index in range(2)]
-    outcome = cluster.handle(ask.CreatePartitions((ask.NewPartitions("t", 6),)))
-    assert outcome.response.topics == (ask.CreatePartitionsResult("t"),)
+    outcome = cluster.handle(ask.extend(ask.more("t", 6)))
+    assert outcome.response.results == [CreatePartitionsTopicResult(name="t")]
     assert [cluster.partition(index) for index in range(2)] == before
     leaders = [cluster.partition(index).leader for index in range(6)]
     assert sorted(leaders) == [1, 1, 2, 2, 3, 3]
-    assigned = cluster.ask(ask.CreatePartitions((ask.NewPartitions("t", 7, ((3, 1),)),)))
-    assert assigned.topics[0].error is ErrorCode.NONE
+    assigned = cluster.ask(ask.extend(ask.more("t", 7, ((3, 1),))))
+    assert assigned.results[0].error_code == ErrorCode.NONE
     assert cluster.partition(6).replicas == (3, 1)
 
 
 @pytest.mark.parametrize(
     ("topic", "code"),
     [
-        (ask.NewPartitions("u", 3), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        (ask.NewPartitions("t", 2), ErrorCode.INVALID_PARTITIONS),
-        (ask.NewPartitions("t", -1), ErrorCode.INVALID_PARTITIONS),
-        (ask.NewPartitions("t", 2**31 - 1), ErrorCode.POLICY_VIOLATION),
-        (ask.NewPartitions("t", 3, ()), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
-        (ask.NewPartitions("t", 3, ((1,),)), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
-        (ask.NewPartitions("t", 3, ((1, 1),)), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
-        (ask.NewPartitions("t", 3, ((1, 9),)), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (ask.more("u", 3), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (ask.more("t", 2), ErrorCode.INVALID_PARTITIONS),
+        (ask.more("t", -1), ErrorCode.INVALID_PARTITIONS),
+        (ask.more("t", 2**31 - 1), ErrorCode.POLICY_VIOLATION),
+        (ask.more("t", 3, ()), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (ask.more("t", 3, ((1,),)), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (ask.more("t", 3, ((1, 1),)), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (ask.more("t", 3, ((1, 9),)), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     ],
 )
-def test_refused_extensions(cluster: Any, topic: ask.NewPartitions, code: ErrorCode) -> None:
+def test_refused_extensions(cluster: Any, topic: CreatePartitionsTopic, code: ErrorCode) -> None:
     cluster.create("t", num_partitions=2, replication_factor=2)
-    outcome = cluster.handle(ask.CreatePartitions((topic,)))
-    assert outcome.response.topics[0].error is code
+    outcome = cluster.handle(ask.extend(topic))
+    assert outcome.response.results[0].error_code == code
     assert outcome.records == ()
 
 
 def test_extensions_named_twice_or_only_validated(cluster: Any) -> None:
     cluster.create("t", num_partitions=2)
-    twice = ask.CreatePartitions((ask.NewPartitions("t", 3), ask.NewPartitions("t", 4)))
-    assert [one.error for one in cluster.ask(twice).topics] == [ErrorCode.INVALID_REQUEST]
-    outcome = cluster.handle(ask.CreatePartitions((ask.NewPartitions("t", 3),), validate_only=True))
-    assert outcome.response.topics[0].error is ErrorCode.NONE
+    twice = ask.extend(ask.more("t", 3), ask.more("t", 4))
+    assert [one.error_code for one in cluster.ask(twice).results] == [ErrorCode.INVALID_REQUEST]
+    outcome = cluster.handle(ask.extend(ask.more("t", 3), validate_only=True))
+    assert outcome.response.results[0].error_code == ErrorCode.NONE
     assert outcome.records == ()

@@ -1,4 +1,4 @@
-"""Golden scenarios of the controller: each file is a list of commands, with everything the controller did below them.
+"""Golden scenarios of the controller: each file is a list of what is asked of it, with everything it did below that.
 
 A file is rewritten from what the code does now with ``REWRITE_GOLDEN=1``; the difference is then reviewed as any other.
 The words of a scenario are the ``do_*`` methods below. A command takes 1 ms, ``wait`` as long as it says. A broker is
@@ -14,18 +14,20 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import controller_requests as ask
 import pytest
 
 from minikafka.config import BrokerConfig
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.metadata.controller import commands as ask
 from minikafka.metadata.controller.controller import Controller
+from minikafka.metadata.controller.elections import ElectionType
 from minikafka.metadata.delta import apply_records
 from minikafka.metadata.image import EMPTY_IMAGE, MetadataImage
 from minikafka.metadata.records import PartitionChangeRecord, Record
 from minikafka.model import NO_EPOCH, Endpoint, OffsetAndEpoch, TopicPartition
+from minikafka.wire.schema import Message
 
-SCENARIOS = sorted(Path(__file__).with_name("controller").glob("*.txt"))
+SCENARIOS = sorted((Path(__file__).parents[3] / "golden" / "controller").glob("*.txt"))
 CLUSTER = "golden"
 HEARTBEAT_MS = 500
 
@@ -104,18 +106,18 @@ class Scenario:
         claimed = self.image.topic(synced)
         self.incarnations += not same
         endpoint = Endpoint("localhost", 9000 + int(broker))
-        command = ask.RegisterBroker(
-            int(broker),
-            cluster,
-            UUID(int=self.incarnations),
+        request = ask.register(
             {"CLIENT": endpoint},
-            rack,
-            directories(dirs),
-            NO_EPOCH if "power-loss" in how else self.epochs.get(int(broker), NO_EPOCH),
+            broker_id=int(broker),
+            cluster_id=cluster,
+            incarnation_id=UUID(int=self.incarnations),
+            rack=rack,
+            log_dirs=directories(dirs),
+            previous_broker_epoch=NO_EPOCH if "power-loss" in how else self.epochs.get(int(broker), NO_EPOCH),
             synced_topics=() if claimed is None else (claimed.topic_id,),
             recorded_broker_epoch=self.epochs.get(int(broker), NO_EPOCH),
         )
-        outcome = self.controller.handle(command, self.now_ms)
+        outcome = self.controller.handle(request, self.now_ms)
         self.epochs[int(broker)] = outcome.response.broker_epoch
         return self.shown(outcome)
 
@@ -123,8 +125,13 @@ class Scenario:
         offset = int(at) if at else self.image.offset
         broker_epoch = int(epoch) if epoch else self.epochs[int(broker)]
         return self.handle(
-            ask.BrokerHeartbeat(
-                int(broker), broker_epoch, offset, "fence" in wishes, "shutdown" in wishes, directories(failed)
+            ask.heartbeat(
+                int(broker),
+                broker_epoch,
+                offset,
+                want_fence="fence" in wishes,
+                want_shut_down="shutdown" in wishes,
+                offline_log_dirs=directories(failed),
             )
         )
 
@@ -136,7 +143,9 @@ class Scenario:
         return []
 
     def do_fence(self, broker: str, epoch: str = "") -> list[str]:
-        return self.handle(ask.FenceBroker(int(broker), int(epoch or self.epochs[int(broker)]), "connection refused"))
+        self.now_ms += 1
+        broker_epoch = int(epoch or self.epochs[int(broker)])
+        return self.append(self.controller.fence_gone(int(broker), broker_epoch, self.now_ms))
 
     def do_wait(self, milliseconds: str, alive: str = "") -> list[str]:
         """Time passes; the brokers in ``alive`` send heartbeats."""
@@ -147,8 +156,8 @@ class Scenario:
             if self.now_ms >= next_heartbeat_ms:
                 next_heartbeat_ms += HEARTBEAT_MS
                 for broker in filter(None, alive.split(",")):
-                    command = ask.BrokerHeartbeat(int(broker), self.epochs[int(broker)], self.image.offset)
-                    out += self.append(self.controller.handle(command, self.now_ms).records)
+                    request = ask.heartbeat(int(broker), self.epochs[int(broker)], self.image.offset)
+                    out += self.append(self.controller.handle(request, self.now_ms).records)
             deadline_ms = self.controller.next_deadline_ms()
             assert deadline_ms is not None
             assert deadline_ms > self.now_ms
@@ -159,13 +168,12 @@ class Scenario:
 
     def do_create(self, *names: str, assign: str = "", p: str = "-1", rf: str = "-1", **configs: str) -> list[str]:
         replicas = [tuple(map(int, one.split(","))) for one in assign.split(";") if assign]
-        assignments = tuple(ask.ReplicaAssignment(index, one) for index, one in enumerate(replicas))
-        settings = tuple(ask.ConfigValue(name.replace("_", "."), value) for name, value in configs.items())
-        topics = tuple(ask.NewTopic(name, int(p), int(rf), assignments, settings) for name in names)
-        return self.handle(ask.CreateTopics(topics))
+        settings = tuple((name.replace("_", "."), value) for name, value in configs.items())
+        topics = tuple(ask.topic(name, int(p), int(rf), enumerate(replicas), settings) for name in names)
+        return self.handle(ask.create(*topics))
 
     def do_delete(self, *names: str) -> list[str]:
-        return self.handle(ask.DeleteTopics(tuple(ask.TopicReference(name) for name in names)))
+        return self.handle(ask.delete(*map(ask.named, names)))
 
     def do_isr(self, where: str, isr: str, by: str = "", le: str = "", pe: str = "", epochs: str = "") -> list[str]:
         """The leader proposes an ISR; leader epoch, partition epoch and broker epochs can be said to be others."""
@@ -174,24 +182,23 @@ class Scenario:
         partition = topic.partitions[int(index)]
         stale = dict(pair.split(":") for pair in epochs.split(",") if pair)
         members = tuple(
-            ask.IsrMember(int(one), int(stale.get(one, self.epochs.get(int(one), NO_EPOCH)))) for one in isr.split(",")
+            ask.member(int(one), int(stale.get(one, self.epochs.get(int(one), NO_EPOCH)))) for one in isr.split(",")
         )
-        change = ask.IsrChange(
+        change = ask.proposal(
             topic.topic_id, int(index), int(le or partition.leader_epoch), int(pe or partition.partition_epoch), members
         )
         leader = int(by) if by else partition.leader
-        return self.handle(ask.AlterPartition(leader, self.epochs[leader], (change,)))
+        return self.handle(ask.propose(leader, self.epochs[leader], change))
 
     def do_set(self, topic: str, **settings: str) -> list[str]:
         operations = tuple(
-            ask.ConfigOperation(name.replace("_", "."), 0 if value else 1, value or None)
-            for name, value in settings.items()
+            (name.replace("_", "."), 0 if value else 1, value or None) for name, value in settings.items()
         )
-        return self.handle(ask.IncrementalAlterConfigs((ask.ConfigAlteration(2, topic, operations),)))
+        return self.handle(ask.alter(ask.change(2, topic, *operations)))
 
     def do_elect(self, election_type: str, *partitions: str) -> list[str]:
         wheres = tuple(TopicPartition(name, int(i)) for name, _, i in (one.rpartition("-") for one in partitions))
-        return self.handle(ask.ElectLeaders(ask.ElectionType[election_type.upper()], wheres or None))
+        return self.handle(ask.elect(ElectionType[election_type.upper()], wheres or None))
 
     def do_reassign(self, *partitions: str, rf: str = "free") -> list[str]:
         """``t-0:1,2,3`` begins or replaces a reassignment, ``t-0:cancel`` ends it; ``rf=kept`` forbids another one."""
@@ -200,25 +207,22 @@ class Scenario:
             where, _, replicas = one.partition(":")
             name, _, index = where.rpartition("-")
             wish = None if replicas == "cancel" else tuple(int(each) for each in replicas.split(",") if each)
-            topics.append(ask.ReassignTopic(name, (ask.ReassignPartition(int(index), wish),)))
-        self.now_ms += 1
-        command = ask.AlterPartitionReassignments(tuple(topics), rf != "kept")
-        outcome = self.controller.handle(command, self.now_ms)
-        results = [one for topic in outcome.response.results for one in topic.partitions]
-        return [*self.append(outcome.records), *map(self.result, results)]
+            topics.append(ask.wish(name, (int(index), wish)))
+        request = ask.reassign(*topics, allow_replication_factor_change=rf != "kept")
+        return self.handle(request)
 
     def do_unregister(self, broker: str) -> list[str]:
-        return self.handle(ask.UnregisterBroker(int(broker)))
+        return self.handle(ask.unregister(int(broker)))
 
     def do_place(self, broker: str, where: str, directory: str) -> list[str]:
         """The broker tells in which directory its replica is."""
         name, _, index = where.rpartition("-")
         topic_id = self.image.topics_by_name[name].topic_id
-        assignment = ask.DirectoryAssignment(topic_id, int(index), *directories(directory))
-        return self.handle(ask.AssignReplicasToDirs(int(broker), self.epochs[int(broker)], (assignment,)))
+        assignment = ask.placed(topic_id, int(index), *directories(directory))
+        return self.handle(ask.assign(int(broker), self.epochs[int(broker)], assignment))
 
     def do_producer_ids(self, broker: str) -> list[str]:
-        return self.handle(ask.AllocateProducerIds(int(broker), self.epochs[int(broker)]))
+        return self.handle(ask.allocate(int(broker), self.epochs[int(broker)]))
 
     def do_show(self, *topics: str) -> list[str]:
         return [
@@ -241,9 +245,9 @@ class Scenario:
 
     # -- printing ---------------------------------------------------------------------------------------------------
 
-    def handle(self, command: ask.Command[Any]) -> list[str]:
+    def handle(self, request: Message) -> list[str]:
         self.now_ms += 1
-        return self.shown(self.controller.handle(command, self.now_ms))
+        return self.shown(self.controller.handle(request, self.now_ms))
 
     def shown(self, outcome: Any) -> list[str]:
         return [*self.append(outcome.records), *self.responses(outcome.response)]
@@ -269,25 +273,35 @@ class Scenario:
     def value(self, value: Any) -> str:
         if isinstance(value, UUID):
             return self.names.get(value, str(value))
-        if isinstance(value, tuple):
+        if isinstance(value, (tuple, list)):
             return ids(tuple(one.int if isinstance(one, UUID) else one for one in value)) or "none"
         return getattr(value, "name", str(value))
 
-    def responses(self, response: ask.Response) -> list[str]:
-        value = getattr(response, fields(response)[0].name)
-        if not isinstance(value, tuple):
-            return ["> " + " ".join(f"{field.name}={getattr(response, field.name)}" for field in fields(response))]
-        return [self.result(one) for one in value]
+    def responses(self, response: Message) -> list[str]:
+        """A line for each thing that has an error of its own, or one for the whole."""
+        parts = next((part for name in response.SCHEMA if isinstance(part := getattr(response, name), list)), None)
+        if parts is None:
+            return [self.result(response)]
+        each = (self.responses(part) if "error_code" not in part.SCHEMA else [self.result(part)] for part in parts)
+        return [line for lines in each for line in lines]
 
     def result(self, result: Any) -> str:
-        if result.error is not ErrorCode.NONE:
-            return f"> {result.error.name}: {result.message}"
-        shown = [
-            f"{field.name}={self.value(value)}"
-            for field in fields(result)
-            if (value := getattr(result, field.name)) is not None and field.name not in ("error", "topic_id")
-        ]
-        return "> " + " ".join(shown)
+        if result.error_code:
+            return f"> {ErrorCode.of(result.error_code).name}: {result.error_message}"
+        shown = [f"{name}={self.value(getattr(result, name))}" for name in result.SCHEMA if name not in NOT_SHOWN]
+        return "> " + (" ".join(shown) or "done")
+
+
+NOT_SHOWN = {
+    "allow_replication_factor_change",
+    "configs",
+    "error_code",
+    "error_message",
+    "leader_recovery_state",
+    "throttle_time_ms",
+    "topic_config_error_code",
+    "topic_id",
+}
 
 
 def directories(numbers: str) -> tuple[UUID, ...]:
