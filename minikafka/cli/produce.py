@@ -50,7 +50,7 @@ def produce(
         typer.Option("--file", "-f", help="Read this instead of standard input.", exists=True, dir_okay=False),
     ] = None,
     key_separator: Annotated[
-        str | None, typer.Option("--key-separator", "-k", help="Split each line where this first is: KEY, then VALUE.")
+        str | None, typer.Option("--key-separator", "-k", help="Separator between key and value (first occurrence).")
     ] = None,
     acks: Annotated[Acks, typer.Option(help="Who must have a record before it counts as written.")] = Acks.ALL,
     compression: Annotated[Codec, typer.Option("--compression", "-z", help="Of batches.")] = Codec.NONE,

@@ -127,9 +127,7 @@ def alter(
     name: Name,
     partitions: Annotated[
         int | None,
-        typer.Option(
-            "--partitions", "-p", min=1, help="How many in all; there can only be more.", show_default="as many as now"
-        ),
+        typer.Option("--partitions", "-p", min=1, help="New total; can only increase.", show_default="as many as now"),
     ] = None,
     configs: Annotated[
         list[str] | None,

@@ -197,7 +197,7 @@ async def _call(channel: Channel, method: str, body: Any) -> Any:
         frame = decode_frame(await channel.request(correlation_id, request))
     except WireError as error:
         channel.close()
-        raise ChannelClosedError(f"the peer sent a frame that is none: {error}") from error
+        raise ChannelClosedError(f"the peer sent a malformed frame: {error}") from error
     if frame.kind is FrameKind.ERROR:
         raise frame.error()
     return frame.body

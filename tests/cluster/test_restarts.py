@@ -39,7 +39,7 @@ def test_a_stopping_node_hands_its_leaderships_over_first(cluster: LocalCluster,
     assert node_id not in {partition.leader_id for partition in view.partitions}
     assert all(partition.leader_id in view.broker_ids for partition in view.partitions)
     log = cluster.layout.log_file(node_id).read_text()
-    assert log.rindex("leads no longer") < log.rindex("stopped")
+    assert log.rindex("lost leadership") < log.rindex("stopped")
     load.wait_for_more()
     cluster.start_node(node_id, PATIENCE_S)
     assert load.finish().unknown == 0

@@ -254,7 +254,7 @@ class RaftDriver:
                 self._is_leading = True
                 self.on_became_leader(epoch, epoch_start_offset)
             case do.LostLeadership(epoch):
-                log.info("leads the metadata quorum no longer", epoch=epoch)
+                log.info("lost leadership of the metadata quorum", epoch=epoch)
                 self._is_leading = False
                 self._commits.fail()
                 self.on_lost_leadership()

@@ -206,7 +206,7 @@ class ReplicaDriver:
         replica = partition.replica
         leader = None if replica.leader_id == NO_NODE else replica.leader_id
         where = partition.topic_partition
-        log.info("leads no longer", partition=str(where), leader=leader, epoch=replica.leader_epoch)
+        log.info("lost leadership", partition=str(where), leader=leader, epoch=replica.leader_epoch)
         self.on_leading_no_more(where)
 
     def _mark_whole(self, partition: Partition) -> None:

@@ -37,7 +37,10 @@ def audit(
         str | None, typer.Option("--lake", metavar="DIR", help="Read the lake of `pipeline archive` instead.")
     ] = None,
     polls: Annotated[
-        bool, typer.Option("--polls", help="Read nothing: the history's consumers decide. So without --topics, too.")
+        bool,
+        typer.Option(
+            "--polls", help="Judge by what the consumers recorded; read no topic. The default without --topics."
+        ),
     ] = False,
     from_log_start: Annotated[
         bool,

@@ -81,7 +81,7 @@ def servers_with(bootstrap: str | None, directory: Path | None, topics: Sequence
             for view in await admin.describe_topics(topics) if topics else await admin.list_topics():
                 if topics and view.error:
                     hint = f"create it with: minikafka topic create {view.name}"
-                    raise KafkaError(view.error, f"there is no topic {view.name!r} to be used; {hint}")
+                    raise KafkaError(view.error, f"topic {view.name!r} not found; {hint}")
 
     asyncio.run(look())
     return servers

@@ -58,7 +58,7 @@ async def _peek(bootstrap_servers: str, topic: str) -> TopicPeek:
         (view,) = await admin.describe_topics([topic])
         if view.error:
             hint = f"create it with: minikafka topic create {topic}"
-            raise KafkaError(view.error, f"there is no topic {topic!r} to be used; {hint}")
+            raise KafkaError(view.error, f"topic {topic!r} not found; {hint}")
         cluster_id = (await admin.describe_cluster()).cluster_id or ""
     partitions = [TopicPartition(topic, partition) for partition in sorted(view.partitions)]
     async with Consumer(bootstrap_servers) as consumer:

@@ -63,5 +63,5 @@ async def _described(bootstrap_servers: str, names: Sequence[str]) -> list[Topic
         for view in views:
             if view.error:
                 hint = f"create it with: minikafka topic create {view.name}"
-                raise KafkaError(view.error, f"there is no topic {view.name!r} to be used; {hint}")
+                raise KafkaError(view.error, f"topic {view.name!r} not found; {hint}")
         return views
