@@ -29,7 +29,7 @@ from minikafka.wire.control import (
     encode_frame,
 )
 from minikafka.wire.errors import WireError
-from minikafka.wire.framing import FrameError
+from minikafka.wire.framing import PREFIX_SIZE, FrameError
 
 log = structlog.get_logger(__name__)
 
@@ -115,6 +115,7 @@ class ControlServer:
         """
         try:
             frame = encode_frame(FrameKind.RESPONSE, correlation_id, method, await self._call(peer_id, method, body))
+            _check_size(frame, f"the answer to a call of {method!r}", ErrorCode.UNKNOWN_SERVER_ERROR)
         except KafkaError as error:
             frame = encode_error(correlation_id, method, error)
         except Exception as error:
@@ -146,7 +147,11 @@ class ControlLink:
         self.on_lost: Callable[[], None] = lambda: None
 
     async def call(self, method: str, body: Any, *, timeout_s: float = 5.0) -> Any:
-        """The peer's answer. Raises its KafkaError, OSError or TimeoutError when it is not reached."""
+        """The peer's answer.
+
+        Raises its KafkaError; OSError or TimeoutError when it is not reached; KafkaError(INVALID_REQUEST) for a body
+        that no frame may hold, and KafkaError(UNKNOWN_SERVER_ERROR) for such an answer.
+        """
         async with asyncio.timeout(timeout_s):
             channel = await self._open()
             return await _call(channel, method, body)
@@ -193,6 +198,7 @@ class ControlLink:
 async def _call(channel: Channel, method: str, body: Any) -> Any:
     correlation_id = channel.next_correlation_id()
     request = encode_frame(FrameKind.REQUEST, correlation_id, method, body)
+    _check_size(request, f"a call of {method!r}", ErrorCode.INVALID_REQUEST)
     try:
         frame = decode_frame(await channel.request(correlation_id, request))
     except WireError as error:
@@ -201,6 +207,14 @@ async def _call(channel: Channel, method: str, body: Any) -> Any:
     if frame.kind is FrameKind.ERROR:
         raise frame.error()
     return frame.body
+
+
+def _check_size(frame: bytes, what: str, code: ErrorCode) -> None:
+    """KafkaError when the other side would not take it, and close the connection that all calls share. What clients ask
+    for, and the answer to it, may be as large as they like."""
+    if len(frame) - PREFIX_SIZE > CONTROL_FRAME_SIZE_MAX:
+        message = f"{what} has {len(frame)} bytes, {CONTROL_FRAME_SIZE_MAX} are allowed; ask for less at once"
+        raise KafkaError(code, message)
 
 
 def _correlation_id(frame: memoryview) -> int:

@@ -57,6 +57,7 @@ class Node:
             "open": self._open,
             "refuse": self._refuse,
             "fail": self._fail,
+            "expand": self._expand,
         }
         self.server = ControlServer(server_identity, self.methods, self.tasks, self.lost.append)
 
@@ -73,6 +74,10 @@ class Node:
 
     async def _refuse(self, peer_id: int, body: Any) -> Any:
         raise KafkaError(ErrorCode.NOT_CONTROLLER, "node 3 is")
+
+    async def _expand(self, peer_id: int, body: Any) -> Any:
+        self.calls.append((peer_id, body))
+        return b"x" * body
 
     async def _fail(self, peer_id: int, body: Any) -> Any:
         raise ZeroDivisionError("a bug")
@@ -177,6 +182,25 @@ async def test_a_call_that_takes_too_long_times_out(link: ControlLink, node: Nod
 async def test_large_bodies_pass_once_the_peer_is_known(link: ControlLink) -> None:
     body = bytes(4 * 1024 * 1024)
     assert await link.call("echo", body, timeout_s=20) == body
+
+
+async def test_what_no_frame_may_hold_is_refused_and_costs_no_connection(link: ControlLink, node: Node) -> None:
+    # Heartbeats and the quorum's fetches wait for answers on the same connection.
+    waiting = asyncio.get_running_loop().create_task(link.call("wait", 1))
+    await eventually(lambda: node.server._in_flight, "the call to wait")
+    with pytest.raises(KafkaError, match=r"16777[0-9]{3} bytes") as refused:
+        await link.call("echo", b"x" * CONTROL_FRAME_SIZE_MAX)
+    assert refused.value.code is ErrorCode.INVALID_REQUEST
+    assert not node.calls
+    with pytest.raises(KafkaError, match=r"16777[0-9]{3} bytes") as refused:
+        await link.call("expand", CONTROL_FRAME_SIZE_MAX, timeout_s=20)
+    assert refused.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert node.calls, "it was carried out"
+    assert not waiting.done()
+    await link.call("open", None)
+    assert await waiting == 1
+    assert not node.lost
+    assert not node.failures
 
 
 # -- who is who -------------------------------------------------------------------------------------------------------
