@@ -5,6 +5,8 @@ runs ahead by what is not committed yet; when leadership is lost it is thrown aw
 
 A request that touches every partition is carried out in portions: 42,000 of them took a second of CPU. The loop does
 everything else between two portions. Only the next request waits, in line, for the machine carries out one at a time.
+Of what clients ask one is in line at most, and the others wait in front of it: sessions would end while the heartbeats
+that keep them wait behind 64 elections of every partition.
 
 A broker whose process is gone (``minikafka.broker.liveness`` knows) is fenced now, not when its session ends. A new
 controller has every broker looked at: one may have gone with the old controller.
@@ -63,7 +65,8 @@ class ControllerDriver:
         self._epoch_start_offset = NOT_LEADING
         self._end_offset = 0
         self._nudge = asyncio.Event()
-        self._in_line = asyncio.Lock()  # held by the command that is being carried out
+        self._in_line = asyncio.Lock()  # held by the request that is being carried out
+        self._of_clients = asyncio.Lock()  # held by the one request of clients that is in line
         self.is_active = False
         self.on_active: Callable[[], None] = lambda: None
         self.doubt: Callable[[int], None] = lambda _broker_id: None  # have it looked at
@@ -124,7 +127,11 @@ class ControllerDriver:
 
         KafkaError: its own, NOT_CONTROLLER, or THROTTLING_QUOTA_EXCEEDED while too much waits to be committed.
         """
-        response, end_offset = await self._carry_out(lambda: self._begin(request))
+        if key_of(request).listeners == BROKERS:
+            response, end_offset = await self._carry_out(lambda: self._begin(request))
+        else:
+            async with self._of_clients:
+                response, end_offset = await self._carry_out(lambda: self._begin(request))
         # Also without records of its own: the answer may rest on what was appended before it.
         await self._raft.committed(end_offset)
         return response

@@ -55,7 +55,7 @@ def settle(
     """The standing of ``brokers`` changed: give every partition they have a replica of its leader, ISR and ELR.
 
     ``lost`` tells who may have lost records of a partition; those that are ``gone`` have none left. It is done in
-    portions, when the command has decided the rest.
+    portions, when the request has decided the rest.
     """
     state.postpone(_settled_of(state, frozenset(brokers), lost, gone))
 

@@ -74,11 +74,11 @@ class ControllerState:
 
     @property
     def has_postponed(self) -> bool:
-        """True while the command that is being carried out is not whole."""
+        """True while the request that is being carried out is not whole."""
         return bool(self._postponed)
 
     def postpone(self, changes: Iterator[Iterable[Record]]) -> None:
-        """Write this when the command has decided the rest: for each partition that is looked at, what changes it.
+        """Write this when the request has decided the rest: for each partition that is looked at, what changes it.
 
         There may be 100,000. What is postponed comes in order, each beginning with the image that the one before left.
         """

@@ -30,6 +30,7 @@ from minikafka.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirs
 from minikafka.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from minikafka.wire.messages.broker_registration import BrokerRegistrationRequest, Listener
 from minikafka.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from minikafka.wire.messages.elect_leaders import ElectLeadersRequest
 from minikafka.wire.messages.fetch import FetchRequest
 from minikafka.wire.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -282,6 +283,30 @@ async def test_the_loop_has_its_turns_between_portions_and_other_requests_wait(
     epochs = {one.partition_epoch for _, _, one in of_many.image.partitions() if one.partition_epoch}
     assert epochs == {before.partition_epoch + 1}
     assert not driver._in_line.locked()
+
+
+async def test_what_brokers_ask_does_not_wait_behind_all_that_clients_ask(of_many: Node) -> None:
+    driver, loop = of_many.control_plane.controller, asyncio.get_running_loop()
+    broker = of_many.image.brokers[1]
+    everywhere = ElectLeadersRequest(topic_partitions=None)
+    elections = [loop.create_task(driver.handle(everywhere)) for _ in range(64)]
+    await asyncio.sleep(0)
+    heartbeat = BrokerHeartbeatRequest(
+        broker_id=1, broker_epoch=broker.broker_epoch, current_metadata_offset=of_many.image.offset
+    )
+    assert not (await in_time(driver.handle(heartbeat))).is_fenced
+    assert sum(election.done() for election in elections) <= 2, "one that was begun, and one that was in line"
+    await in_time(asyncio.gather(*elections))
+
+
+async def test_of_clients_who_go_nothing_keeps_others_waiting(of_many: Node) -> None:
+    driver, loop = of_many.control_plane.controller, asyncio.get_running_loop()
+    asked = [loop.create_task(driver.handle(RAISE_MINIMUM)) for _ in range(3)]  # begun, in line, in front of it
+    await asyncio.sleep(0)
+    for each in asked:
+        each.cancel()
+    assert (await in_time(driver.handle(ORDERS))).topics[0].error_code == ErrorCode.NONE
+    assert not driver._of_clients.locked()
 
 
 async def test_who_asked_may_go_and_the_request_is_carried_out_all_the_same(of_many: Node) -> None:
