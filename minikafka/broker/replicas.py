@@ -102,7 +102,7 @@ class Replicas:
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {where} is offline on this node")
             if self.is_known(where):
                 raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{where} has no replica on node {self._node_id}")
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {where}")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {where} not found")
         if partition.replica.is_offline:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {where} is offline on this node")
         if current_leader_epoch != NO_EPOCH:

@@ -78,7 +78,7 @@ class ClusterLayout:
             layout.check()
             return layout
         except (FileNotFoundError, NotADirectoryError):
-            raise ClusterError(f"there is no cluster in {directory}; make one with: minikafka cluster start") from None
+            raise ClusterError(f"no cluster found in {directory}; create one with: minikafka cluster start") from None
         except (ValueError, TypeError, RecursionError) as error:
             raise ClusterError(f"{directory / 'cluster.json'} is damaged: {error}") from None
 

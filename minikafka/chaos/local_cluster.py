@@ -331,4 +331,4 @@ class LocalCluster:
     def _check_node(self, node_id: int) -> None:
         if node_id not in self.node_ids:
             names = ", ".join(map(str, self.node_ids))
-            raise ClusterError(f"there is no node {node_id}; the nodes of this cluster are {names}")
+            raise ClusterError(f"node {node_id} not found; the nodes of this cluster are {names}")

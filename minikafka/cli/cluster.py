@@ -94,7 +94,7 @@ def status(directory: Directory = None, as_json: AsJson = False) -> None:
     if seen.view is None:
         print_line("no node answers; start the cluster with: minikafka cluster start")
     elif seen.controller_id is None:
-        print_line("there is no controller: more than half of the nodes must be up to elect one")
+        print_line("no active controller; start more nodes: an election needs more than half of the voters")
     elif leaderless := seen.view.leaderless:
         named = ", ".join(f"{partition.topic}-{partition.partition}" for partition in leaderless[:LEADERLESS_NAMED])
         more = ", ..." if len(leaderless) > LEADERLESS_NAMED else ""

@@ -56,7 +56,7 @@ def dump(
             if file.is_dir():
                 fail(f"{file} is a directory; name files in it: {file}/*.log")
             if not file.is_file():
-                fail(f"{file}: there is no such file")
+                fail(f"{file}: file not found")
             if len(files) > 1 and not as_json:
                 print_line(f"{file}:")
             for entry in _entries(OsDisk(), str(file), records, verify):

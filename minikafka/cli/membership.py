@@ -121,7 +121,7 @@ async def _leave(cluster: LocalCluster, node: int) -> None:
 def _check_node(cluster: LocalCluster, node: int) -> None:
     if node not in cluster.node_ids:
         names = ", ".join(map(str, cluster.node_ids))
-        raise _error(f"there is no node {node}; the nodes of this cluster are {names}")
+        raise _error(f"node {node} not found; the nodes of this cluster are {names}")
 
 
 def _replicas(count: int) -> str:

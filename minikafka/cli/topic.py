@@ -80,7 +80,7 @@ def list_topics(
             )
             print_table(("topic", "partitions#", "replicas#", "under-replicated#"), cells)
         else:
-            print_line("there are no topics")
+            print_line("no topics")
 
     run(verb())
 

@@ -95,12 +95,10 @@ class Metadata:
 
     def _why_unknown(self, name: str, timeout_s: float) -> KafkaError:
         if self.failure is not None:
-            return KafkaError(self.failure.code, f"topic {name!r} is not known: {self.failure.message}")
+            return KafkaError(self.failure.code, f"cannot look up topic {name!r}: {self.failure.message}")
         view = self._connections.cluster.topics.get(name)
         code = (view.error if view is not None else ErrorCode.NONE) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return KafkaError(
-            code, f"there is no topic {name!r}, nor did one appear within {timeout_s:g} s; create it first"
-        )
+        return KafkaError(code, f"topic {name!r} not found within {timeout_s:g} s; create it first")
 
     # -- the loop ---------------------------------------------------------------------------------------------------
 

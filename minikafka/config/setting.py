@@ -137,5 +137,5 @@ def find_row(rows: Mapping[str, Setting[Any]], name: str) -> Setting[Any]:
     if row is None:
         near = difflib.get_close_matches(name, rows, n=1, cutoff=0.6)
         hint = f"; did you mean {near[0]}?" if near else ""
-        raise ConfigError([f"there is no setting {name!r}{hint}"])
+        raise ConfigError([f"setting {name!r} not found{hint}"])
     return row

@@ -219,7 +219,7 @@ class FetchSessionCache:
         session = self._sessions.get(request.session_id)
         if session is None or session.is_follower != is_follower:  # a consumer has no business in a follower's session
             raise KafkaError(
-                ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"there is no fetch session {request.session_id}; open a new one"
+                ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"fetch session {request.session_id} not found; open a new one"
             )
         if session.epoch != request.session_epoch:
             raise KafkaError(

@@ -30,7 +30,7 @@ async def partitions_of(admin: Admin, topics: Collection[str]) -> list[TopicPart
     views = await admin.describe_topics(topics)
     for topic in views:
         if topic.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise KafkaError(topic.error, f"there is no topic {topic.name!r}; create it first")
+            raise KafkaError(topic.error, f"topic {topic.name!r} not found; create it first")
         if topic.error is not ErrorCode.NONE:
             raise KafkaError(topic.error, f"the cluster does not describe the topic {topic.name!r}")
     return [TopicPartition(topic.name, index) for topic in views for index in sorted(topic.partitions)]
@@ -73,5 +73,5 @@ async def unless_deleted(
             raise
     found = await partitions_of(admin, sorted({where.topic for where in questions}))
     for where in sorted(questions.keys() - set(found)):
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {where}")
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {where} not found")
     return await ask(questions)

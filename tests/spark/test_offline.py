@@ -89,5 +89,5 @@ def test_replicas_that_differ_are_found(spark: SparkSession, directory: Path, tm
 
 
 def test_a_mistake_is_told_in_a_line(spark: SparkSession, directory: Path) -> None:
-    with pytest.raises(Exception, match=r"there is no topic 'of-line' in .*; topics there: .*offline"):
+    with pytest.raises(Exception, match=r"topic 'of-line' not found in .*; topics there: .*offline"):
         load(spark, directory, topics="of-line").count()

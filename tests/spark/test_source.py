@@ -121,10 +121,10 @@ def test_many_rows_come_in_large_batches(
     [
         (
             {"subscribe": "x", "startingOfsets": "earliest"},
-            "there is no option 'startingofsets'; did you mean 'startingOffsets'?",
+            "option 'startingofsets' not found; did you mean 'startingOffsets'?",
         ),
         ({}, "no option says what to read; set exactly one of 'subscribe', 'assign' or 'subscribePattern'"),
-        ({"subscribe": "not-there"}, "there is no topic 'not-there'; create it first"),
+        ({"subscribe": "not-there"}, "topic 'not-there' not found; create it first"),
         ({"subscribe": "x", "kafka.auto.offset.reset": "earliest"}, "where to begin is said by 'startingOffsets'"),
         ({"subscribe": "x", "startingOffsets": "latest"}, "a batch that begins there reads nothing"),
         (

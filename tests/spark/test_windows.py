@@ -205,7 +205,7 @@ def test_what_is_missing_is_said_before_anything_starts(job: Job) -> None:
         job.run()
     with pytest.raises(PipelineError, match="--schema 'usr strng': "):
         job.run(replace(WINDOWS, schema="usr strng"))
-    with pytest.raises(KafkaError, match="there is no topic 'nowhere'"):
+    with pytest.raises(KafkaError, match="topic 'nowhere' not found"):
         run_windows(
             job.spark, job.topic, to="nowhere", windows=WINDOWS, bootstrap_servers=job.cluster.bootstrap_servers,
             checkpoint=str(job.checkpoint),

@@ -84,7 +84,7 @@ class ControllerDriver:
         if self.is_active:
             self.is_active = False
             self._controller.deactivate()
-            log.info("no longer the active controller")
+            log.info("resigned as the active controller")
 
     def on_metadata(self, delta: MetadataDelta) -> None:
         """Committed records were applied."""

@@ -75,7 +75,9 @@ class DirectoryMoves:
         partition = self._replicas.get(where)
         if partition is None:
             self._wish(where, target)
-            raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, f"there is no replica of {where} here yet")
+            raise KafkaError(
+                ErrorCode.REPLICA_NOT_AVAILABLE, f"replica of {where} not found here; it will be created in {path}"
+            )
         if partition.replica.is_offline or partition.replica.condition.now is not Condition.WHOLE:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{where} cannot be read: it is offline or damaged")
         if self._store.directory_of(where) is target:

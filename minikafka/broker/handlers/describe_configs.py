@@ -55,7 +55,7 @@ def _entries(resource: DescribeConfigsResource, image: MetadataImage, config: Br
     name, effective = resource.resource_name, broker_config(image, config)
     if resource.resource_type == ConfigResourceType.TOPIC:
         if image.topic(name) is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r} not found")
         return TopicConfig(image.topic_overrides(name), effective).describe()
     if resource.resource_type == ConfigResourceType.BROKER:
         if name not in ("", str(config.node_id)):

@@ -27,7 +27,7 @@ async def handle(request: DescribeGroupsRequest, context: RequestContext, groups
         for group in described:
             if group.group_state == GroupState.DEAD.value:
                 group.error_code = ErrorCode.GROUP_ID_NOT_FOUND
-                group.error_message = f"there is no group {group.group_id!r}"
+                group.error_message = f"group {group.group_id!r} not found"
     return DescribeGroupsResponse(groups=described)
 
 

@@ -31,9 +31,7 @@ class Locator:
     async def find(self, key: str, key_type: int, listener: str) -> Coordinator:
         """The leader of the key's partition, as ``listener`` reaches it. KafkaError when there is none."""
         if key_type not in (GROUP, TRANSACTION):
-            message = (
-                f"key type {key_type} is neither a group (0) nor a transaction (1); there are no share groups here"
-            )
+            message = f"key type {key_type} is not supported; it must be 0 (group) or 1 (transaction)"
             raise KafkaError(ErrorCode.INVALID_REQUEST, message)
         if key_type == TRANSACTION:
             raise KafkaError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, "transactions are not offered by this cluster")

@@ -241,5 +241,5 @@ class PendingProduce:
 def _refusal(request: ProduceRequest) -> KafkaError:
     """What is wrong with the request as a whole."""
     if request.acks not in _KNOWN_ACKS:
-        return KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={request.acks} is none of -1 (all), 1 and 0")
+        return KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {request.acks}; it must be -1 (all), 0 or 1")
     return KafkaError(ErrorCode.INVALID_TXN_STATE, "transactions are not offered by this cluster")

@@ -79,7 +79,7 @@ def replay(
     from minikafka.spark.pipelines.archive.state import local_directory
 
     if not local_directory(source).exists():
-        raise typer.BadParameter(f"there is no {source}", param_hint="SOURCE")
+        raise typer.BadParameter(f"{source} not found", param_hint="SOURCE")
     servers = servers_with(bootstrap, directory, [to])
     with spark_session("replay", master, conf) as spark:
         from minikafka.spark.pipelines.replay import replay

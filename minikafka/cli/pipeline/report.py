@@ -46,7 +46,7 @@ def report(
     [bold]minikafka pipeline report events --json | jq .total.keys[/]
     """
     if html is not None and not html.absolute().parent.is_dir():
-        raise typer.BadParameter(f"there is no directory {html.absolute().parent}", param_hint="--html")
+        raise typer.BadParameter(f"directory {html.absolute().parent} not found", param_hint="--html")
     servers = servers_with(bootstrap, directory, [topic])
     from minikafka.spark.pipelines.report import make_report, to_html
 

@@ -66,7 +66,7 @@ class GroupCalls(AdminCalls):
 
         found = await self._retrying(attempt, f"describing group {group_id!r}")
         if found.state in (DEAD, ""):  # by version 5 and before, and since
-            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id!r}")
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id!r} not found")
         return found
 
     async def delete_group(self, group_id: str) -> None:

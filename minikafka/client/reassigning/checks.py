@@ -53,7 +53,7 @@ def current_assignment(cluster: Cluster, topics: Iterable[str]) -> dict[TopicPar
     for name in topics:
         topic = cluster.topics.get(name)
         if topic is None or topic.error:
-            raise PlanError(f"there is no topic {name!r}")
+            raise PlanError(f"topic {name!r} not found")
         for index, partition in sorted(topic.partitions.items()):
             assignment[TopicPartition(name, index)] = partition.replicas
     return assignment
@@ -84,7 +84,7 @@ def in_plan(
 def _partition(where: TopicPartition, cluster: Cluster) -> PartitionView:
     topic = cluster.topics.get(where.topic)
     if topic is None or topic.error:
-        raise PlanError(f"{where}: there is no topic {where.topic!r}")
+        raise PlanError(f"{where}: topic {where.topic!r} not found")
     partition = topic.partitions.get(where.partition)
     if partition is None:
         raise PlanError(f"{where}: topic {where.topic!r} has partitions 0 to {len(topic.partitions) - 1}")

@@ -139,7 +139,7 @@ def _resource(state: ControllerState, asked: AlterConfigsResource) -> ConfigReso
             ErrorCode.INVALID_REQUEST, f"resources of type {asked.resource_type} have no settings to change here"
         )
     if name and not (name.isdecimal() and len(name) < 10 and state.image.broker(int(name)) is not None):
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"there is no broker {name!r}; an empty name means every broker")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"broker {name!r} not found; an empty name means every broker")
     return ConfigResource(ConfigResourceType.BROKER, str(int(name)) if name else "")
 
 
@@ -179,7 +179,7 @@ def _operate(
 def _check_known(is_topic: bool, name: str) -> Setting[Any]:
     row = (TopicConfig.rows() if is_topic else BrokerConfig.rows()).get(name)
     if row is None:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"there is no setting {name!r}")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"setting {name!r} not found")
     return row
 
 

@@ -87,7 +87,7 @@ def _elected(state: ControllerState, where: TopicPartition, elect: Elect) -> Ele
         topic = state.topic(where.topic)
         partition = topic.partitions.get(where.partition)
         if partition is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {where}")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {where} not found")
         records = list(elect(state, topic, where, partition))
     except KafkaError as error:
         failed = PartitionResult(partition_id=where.partition, error_code=error.code, error_message=error.message)

@@ -100,7 +100,7 @@ class _Request:
         topic = self._state.topic(where.topic)
         partition = topic.partitions.get(where.partition)
         if partition is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {where}")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {where} not found")
         return topic, partition
 
     def _check_target(self, where: TopicPartition, partition: PartitionImage, replicas: Sequence[int]) -> None:

@@ -170,14 +170,14 @@ class ControllerState:
         """The topic of that name; UNKNOWN_TOPIC_OR_PARTITION when there is none."""
         topic = self.image.topic(name)
         if topic is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r} not found")
         return topic
 
     def topic_by_id(self, topic_id: UUID) -> TopicImage:
         """The topic of that id; UNKNOWN_TOPIC_ID when there is none."""
         topic = self.image.topic_by_id(topic_id)
         if topic is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with id {topic_id}")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"topic id {topic_id} not found")
         return topic
 
     def new_topic_id(self) -> UUID:

@@ -54,7 +54,7 @@ def find_log_directories(disk: Disk, paths: Iterable[str]) -> list[LogDirectory]
     found: dict[LogDirectory, None] = {}
     for path in map(abspath, paths):
         if not disk.is_dir(path):
-            raise OptionError(f"option 'path': there is no directory {path}")
+            raise OptionError(f"option 'path': directory {path} not found")
         directories = list(_at_or_below(disk, path, DEPTH_MAX)) or list(_of_partition(disk, path))
         if not directories:
             raise OptionError(f"option 'path': neither {path} nor what is in it is a log directory")

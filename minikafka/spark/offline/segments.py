@@ -82,9 +82,9 @@ def _check_all_found(disk: Disk, directories: list[LogDirectory], replicas: list
     if found and not missing:
         return
     there = {replica.where.topic for each in directories for replica in find_replicas(disk, each, lambda topic: True)}
-    what = f"topic {missing[0]!r}" if missing else "topic that is asked for"
+    what = f"topic {missing[0]!r}" if missing else "topic of the options"
     names = ", ".join(sorted(there)[:10]) or "none"
-    raise OptionError(f"there is no {what} in {', '.join(options.paths)}; topics there: {names}")
+    raise OptionError(f"{what} not found in {', '.join(options.paths)}; topics there: {names}")
 
 
 def _check_high_watermarks(replicas: list[Replica]) -> None:

@@ -54,7 +54,7 @@ def parse_options(rows: Mapping[str, Option], given: Mapping[str, str], side: Si
     for name in sorted(given, key=str.lower):
         row = rows.get(name.lower())
         if row is None:
-            raise OptionError(f"there is no option '{name}'{_hint(name, rows.values())}")
+            raise OptionError(f"option '{name}' not found{_hint(name, rows.values())}")
         _check_place(row, side)
         if row.kind is not None:
             values[row.name] = parse_value(row, given[name])

@@ -92,7 +92,7 @@ def _remaining_partitions(cluster: Questions, choice: TopicChoice) -> list[Topic
 
 def _missing(where: TopicPartition, found: Iterable[TopicPartition]) -> KafkaError:
     count = sum(1 for other in found if other.topic == where.topic)
-    message = f"there is no partition {where}: topic {where.topic!r} has {count}; correct the option 'assign'"
+    message = f"partition {where} not found: topic {where.topic!r} has {count}; correct the option 'assign'"
     return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
 
 

@@ -113,7 +113,7 @@ def test_a_directory_with_other_things_in_it_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_missing_and_a_damaged_cluster_are_told_apart(tmp_path: Path) -> None:
-    with pytest.raises(ClusterError, match=r"no cluster in .*minikafka cluster start"):
+    with pytest.raises(ClusterError, match=r"no cluster found in .*minikafka cluster start"):
         ClusterLayout.open(tmp_path)
     tmp_path.joinpath("cluster.json").write_text(json.dumps({"cluster_id": "x"}))
     with pytest.raises(ClusterError, match="damaged"):

@@ -123,5 +123,5 @@ def test_what_is_no_such_file_is_refused_in_a_line(tmp_path: Path) -> None:
     refused = dump(path)
     assert refused.exit_code == 1
     assert refused.output == f"minikafka: {path}: its name does not end in .log, .index, .timeindex or .snapshot\n"
-    assert dump(tmp_path / "none.log").output == f"minikafka: {tmp_path}/none.log: there is no such file\n"
+    assert dump(tmp_path / "none.log").output == f"minikafka: {tmp_path}/none.log: file not found\n"
     assert dump(tmp_path).output == f"minikafka: {tmp_path} is a directory; name files in it: {tmp_path}/*.log\n"

@@ -79,7 +79,7 @@ def test_a_verb_without_a_cluster_says_how_to_make_one(verb: str, tmp_path: Path
     assert result.returncode == 1
     assert result.stdout == ""
     assert result.stderr == (
-        f"minikafka: there is no cluster in {tmp_path}/none; make one with: minikafka cluster start\n"
+        f"minikafka: no cluster found in {tmp_path}/none; create one with: minikafka cluster start\n"
     )
 
 
@@ -132,8 +132,7 @@ def test_a_cluster_that_cannot_be_started_is_not_made(tmp_path: Path) -> None:
     start = ("cluster", "start", "--base-port", str(base_port))
     wrong = minikafka_command(*start, "--set", "foo.bar=1", "--set", "log.segment.bytes=potato", directory=tmp_path)
     assert wrong.stderr == (
-        "minikafka: there is no setting 'foo.bar'; "
-        "log.segment.bytes = 'potato': must be a whole number of 1024 or more\n"
+        "minikafka: setting 'foo.bar' not found; log.segment.bytes = 'potato': must be a whole number of 1024 or more\n"
     )
     with socket.create_server(("127.0.0.1", base_port + 101)):
         busy = minikafka_command(*start, directory=tmp_path)

@@ -167,7 +167,7 @@ async def test_a_group_is_described(cluster: ScriptedCluster, admin: Admin) -> N
 async def test_a_group_that_is_not_there(cluster: ScriptedCluster, admin: Admin) -> None:
     dead = DescribeGroupsResponse(groups=[DescribedGroup(group_id="g", group_state="Dead")])
     cluster.on(ApiKey.DESCRIBE_GROUPS, lambda node_id, request: dead)
-    with pytest.raises(KafkaError, match="GROUP_ID_NOT_FOUND: there is no group 'g'"):
+    with pytest.raises(KafkaError, match="GROUP_ID_NOT_FOUND: group 'g' not found"):
         await admin.describe_group("g")
 
 

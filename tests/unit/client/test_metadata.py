@@ -86,7 +86,7 @@ async def test_only_the_topic_that_is_waited_for_may_be_created(cluster: Scripte
 
 
 async def test_a_topic_that_does_not_exist_is_given_up_and_forgotten(cluster: ScriptedCluster, client: Client) -> None:
-    with pytest.raises(KafkaError, match="there is no topic 'new'") as raised:
+    with pytest.raises(KafkaError, match="topic 'new' not found") as raised:
         await client.metadata.topic("new", timeout_s=0.05, may_create=False)
     assert raised.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert "new" not in client.metadata.topics
@@ -117,7 +117,7 @@ async def test_a_name_that_is_not_legal_is_refused_at_once(cluster: ScriptedClus
 async def test_a_cluster_that_is_gone_is_named_as_the_reason(cluster: ScriptedCluster, client: Client) -> None:
     cluster.kill(1)
     cluster.kill(2)
-    with pytest.raises(KafkaError, match="topic 't' is not known: no broker answers"):
+    with pytest.raises(KafkaError, match="cannot look up topic 't': no broker answers"):
         await client.metadata.topic("t", timeout_s=0.1, may_create=False)
 
 

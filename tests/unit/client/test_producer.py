@@ -60,7 +60,7 @@ async def test_records_get_the_offsets_they_are_written_at(cluster: ScriptedClus
 async def test_partitions_for_callers_that_place_records_themselves(cluster: ScriptedCluster) -> None:
     async with Producer(cluster.servers, max_block_ms=50) as producer:
         assert await producer.partitions_for("t") == [where.partition for where in sorted(cluster.partitions)]
-        with pytest.raises(KafkaError, match="there is no topic 'missing'"):
+        with pytest.raises(KafkaError, match="topic 'missing' not found"):
             await producer.partitions_for("missing")
 
 
@@ -511,7 +511,7 @@ async def test_what_was_sent_to_a_topic_is_not_sent_to_the_next_one_of_its_name(
 
 async def test_a_topic_that_does_not_exist(cluster: ScriptedCluster) -> None:
     async with Producer(cluster.servers, max_block_ms=50) as producer:
-        with pytest.raises(KafkaError, match="UNKNOWN_TOPIC_OR_PARTITION: there is no topic 'new'"):
+        with pytest.raises(KafkaError, match="UNKNOWN_TOPIC_OR_PARTITION: topic 'new' not found"):
             await producer.send("new", b"a")
 
 

@@ -36,10 +36,10 @@ def test_every_problem_is_named_at_once() -> None:
     with pytest.raises(ConfigError) as raised:
         BrokerConfig({"log.dir": "/a", "num.partitions": 0, "min.insync.replica": 1, "zzz": 1, "cluster.secret": ""})
     assert raised.value.problems == (
-        "there is no setting 'log.dir'; did you mean log.dirs?",
+        "setting 'log.dir' not found; did you mean log.dirs?",
         "num.partitions = 0: must be a whole number of 1 or more",
-        "there is no setting 'min.insync.replica'; did you mean min.insync.replicas?",
-        "there is no setting 'zzz'",
+        "setting 'min.insync.replica' not found; did you mean min.insync.replicas?",
+        "setting 'zzz' not found",
     )
 
 

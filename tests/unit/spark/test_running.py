@@ -14,14 +14,14 @@ from minikafka.spark.pipelines.running import Progress, explain, interrupted_by_
 OF_A_WORKER = """[PYTHON_DATA_SOURCE_ERROR] Failed when running Python data source: Traceback (most recent call last):
   File "worker.py", line 10, in main
     read()
-minikafka.errors.KafkaError: UNKNOWN_TOPIC_OR_PARTITION: there is no topic nowhere
+minikafka.errors.KafkaError: UNKNOWN_TOPIC_OR_PARTITION: topic nowhere not found
  SQLSTATE: 38000"""
 
 
 @pytest.mark.parametrize(
     ("said", "explained"),
     [
-        (OF_A_WORKER, "UNKNOWN_TOPIC_OR_PARTITION: there is no topic nowhere"),
+        (OF_A_WORKER, "UNKNOWN_TOPIC_OR_PARTITION: topic nowhere not found"),
         (
             "[UNRESOLVED_COLUMN.WITH_SUGGESTION] No column `x` can be found. SQLSTATE: 42703; line 1 pos 0;\n'Plan",
             "No column `x` can be found. line 1 pos 0",

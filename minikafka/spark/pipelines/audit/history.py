@@ -60,12 +60,12 @@ def history_files(history: str | Path) -> list[Path]:
     """The files of a history: that one, or those of the directory that end in ``.jsonl`` or ``.json``, by name."""
     path = Path(history)
     if not path.exists():
-        raise PipelineError(f"there is no history {path}: name a file of events or a directory of such files")
+        raise PipelineError(f"history {path} not found; name a file of events or a directory of such files")
     if path.is_file():
         return [path.absolute()]
     found = sorted(file for file in path.absolute().iterdir() if file.suffix in (".jsonl", ".json"))
     if not found:
-        raise PipelineError(f"there is no history in {path}: no file ends in .jsonl")
+        raise PipelineError(f"no history found in {path}: no file name ends in .jsonl")
     return found
 
 

@@ -108,7 +108,7 @@ def _object(line: str) -> dict[str, Any]:
 
 def _field(fields: Mapping[str, Any], name: str) -> Any:
     if name not in fields:
-        raise ValueError(f"there is no field {name!r}")
+        raise ValueError(f"field {name!r} not found")
     return fields[name]
 
 

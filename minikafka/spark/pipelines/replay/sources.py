@@ -103,7 +103,7 @@ def _files(where: Path, kind: str | None) -> list[Path]:
     if where.is_file():
         return [where]
     if not where.is_dir():
-        raise PipelineError(f"there is no {where}")
+        raise PipelineError(f"{where} not found")
     files = [path for path in sorted(where.rglob("*")) if path.is_file() and not _is_hidden(path.relative_to(where))]
     if kind is None:
         files = [path for path in files if _kind_or_none(path)]

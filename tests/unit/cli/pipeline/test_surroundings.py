@@ -111,10 +111,10 @@ def test_a_history_a_lake_and_a_source_that_are_not_there_are_told_before_anythi
     history = tmp_path / "history.jsonl"
     nowhere = str(tmp_path / "nowhere")
     refused = {
-        ("audit", "--history", nowhere): "there is no history",
-        ("audit", "--history", str(tmp_path)): "no file ends in .jsonl",
+        ("audit", "--history", nowhere): "nowhere not found",
+        ("audit", "--history", str(tmp_path)): "no file name ends in .jsonl",
         ("audit", "--history", str(history), "--topics", "t", "--lake", str(history)): "is no lake; make one with",
-        ("replay", nowhere, "--to", "t"): "there is no",
+        ("replay", nowhere, "--to", "t"): "nowhere not found",
     }
     for words, message in refused.items():
         history.unlink(missing_ok=True) if str(tmp_path) in words else history.touch()

@@ -35,8 +35,8 @@ CLUSTER = Cluster(
 @pytest.mark.parametrize(
     ("where", "replicas", "complaint"),
     [
-        (TopicPartition("nowhere", 0), (1,), "nowhere-0: there is no topic 'nowhere'"),
-        (TopicPartition("gone", 0), (1,), "gone-0: there is no topic 'gone'"),
+        (TopicPartition("nowhere", 0), (1,), "nowhere-0: topic 'nowhere' not found"),
+        (TopicPartition("gone", 0), (1,), "gone-0: topic 'gone' not found"),
         (TopicPartition("orders", 2), (1,), "orders-2: topic 'orders' has partitions 0 to 1"),
         (ORDERS, (1, 9), "orders-0: broker 9 is not alive; live brokers are 1, 2, 3"),
         (ORDERS, (1, 2, 3), "orders-0: 3 replicas instead of 2, and --disallow-replication-factor-change was given"),
@@ -94,5 +94,5 @@ def test_what_would_undo_a_plan_is_where_its_partitions_are() -> None:
     assert checks.in_plan({ORDERS: Placement((3,))}, current, {}) == {ORDERS: Placement((1, 2))}
     moving = {ORDERS: Reassignment((1, 2), (1,), ())}
     assert checks.in_plan({ORDERS: Placement((3,))}, current, moving) == {ORDERS: Placement((2,))}
-    with pytest.raises(PlanError, match="there is no topic 'gone'"):
+    with pytest.raises(PlanError, match="topic 'gone' not found"):
         checks.current_assignment(CLUSTER, ["gone"])

@@ -99,9 +99,9 @@ def test_topics_are_chosen(logs: Logs) -> None:
     assert topics() == {"t", "u"}
     assert topics(topics="u") == topics(subscribe="u") == topics(subscribePattern="[u-z]") == {"u"}
     assert topics(topics="t,__consumer_offsets") == {"t", "__consumer_offsets"}
-    with pytest.raises(OptionError, match=r"no topic 'v' in .*; topics there: __consumer_offsets, t, u"):
+    with pytest.raises(OptionError, match=r"topic 'v' not found in .*; topics there: __consumer_offsets, t, u"):
         topics(topics="t,v")
-    with pytest.raises(OptionError, match="no topic that is asked for"):
+    with pytest.raises(OptionError, match="topic of the options not found"):
         topics(subscribePattern="v")
 
 
@@ -118,7 +118,7 @@ def test_one_replica_of_each_partition(tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({}, "option 'path' is missing"),
-        ({"path": "/no/such/directory"}, "there is no directory /no/such/directory"),
+        ({"path": "/no/such/directory"}, "directory /no/such/directory not found"),
         ({"path": "/", "topics": "a", "subscribePattern": "b"}, "exclude one another"),
         ({"path": "/", "upTo": "now"}, "'upTo' is 'now'; it must be"),
         ({"path": "/", "mode": "dropMalformed"}, "'mode' is 'dropMalformed'; it must be"),

@@ -120,10 +120,10 @@ def test_the_sink() -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"startingOfsets": "earliest"}, "there is no option 'startingOfsets'; did you mean 'startingOffsets'?"),
+        ({"startingOfsets": "earliest"}, "option 'startingOfsets' not found; did you mean 'startingOffsets'?"),
         ({"bootstrap.servers": "h:1"}, "did you mean 'kafka.bootstrap.servers'? Settings of the client begin with"),
         ({"kafka.fetch.max.byte": "1"}, "did you mean 'kafka.fetch.max.bytes'?"),
-        ({"zzz": "1"}, "there is no option 'zzz'; docs/spark-options.md lists all of them"),
+        ({"zzz": "1"}, "option 'zzz' not found; docs/spark-options.md lists all of them"),
         ({"assign": '{"a":[0]}'}, "options 'subscribe' and 'assign' exclude each other; set exactly one of"),
         ({"topic": "t"}, "option 'topic' is one of writing, not of reading; remove it"),
         ({"kafka.auto.offset.reset": "latest"}, "cannot be used: where to begin is said by 'startingOffsets'"),
@@ -199,7 +199,7 @@ def test_bad_options_of_the_sink() -> None:
 
 
 def test_what_is_wrong_in_batch_and_streaming_alike_is_said_early() -> None:
-    with pytest.raises(OptionError, match="there is no option 'failOnDataLos'"):
+    with pytest.raises(OptionError, match="option 'failOnDataLos' not found"):
         check_options(BASE | {"failOnDataLos": "true"})
     for fine in (
         {"endingOffsets": "latest"},

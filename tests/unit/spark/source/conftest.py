@@ -29,7 +29,7 @@ class Logs:
         self.asked += 1
         for topic in topics:
             if topic not in self.topics():
-                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic!r}; create it first")
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r} not found; create it first")
         return sorted(where for where in self.logs if where.topic in topics)
 
     def offsets(self, partitions: Iterable[TopicPartition], at: int) -> dict[TopicPartition, OffsetAndEpoch]:
@@ -37,7 +37,7 @@ class Logs:
         found = {}
         for where in partitions:
             if where not in self.logs:
-                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {where}")
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {where} not found")
             first, epochs = self.logs[where]
             newest, end = epochs[-1]
             found[where] = OffsetAndEpoch(end, newest) if at == -1 else OffsetAndEpoch(first, epochs[0][0])

@@ -51,9 +51,9 @@ def test_partitions(cluster: Any) -> None:
 
 
 def test_partitions_that_are_missing(cluster: Any) -> None:
-    with pytest.raises(KafkaError, match="there is no topic 'c'; create it first"):
+    with pytest.raises(KafkaError, match="topic 'c' not found; create it first"):
         chosen_partitions(cluster, NamedTopics(("a", "c")))
-    with pytest.raises(KafkaError, match="there is no partition a-2: topic 'a' has 2; correct the option 'assign'"):
+    with pytest.raises(KafkaError, match="partition a-2 not found: topic 'a' has 2; correct the option 'assign'"):
         chosen_partitions(cluster, AssignedPartitions((TopicPartition("a", 2),)))
 
 
@@ -80,7 +80,7 @@ def test_brokers_that_disagree_on_what_remains_are_asked_again_for_a_while(
         assert remaining_partitions(cluster, NamedTopics(("a",))) == [A0, A1]
         assert len(waits) == 2
     else:
-        with pytest.raises(KafkaError, match="there is no topic 'gone'"):
+        with pytest.raises(KafkaError, match="topic 'gone' not found"):
             remaining_partitions(cluster, NamedTopics(("a",)))
         assert waits == sorted(waits) != []
 

@@ -61,14 +61,14 @@ def test_compressed_files(tmp_path: Path) -> None:
     [
         ("json", None, ['{"a":1}', '{"a":'], "line 2: Expecting value at character 6: {"),
         ("json", None, ["[1]"], "line 1: it is no JSON object: \\[1\\]"),
-        ("json", "b", ['{"a":1}'], "line 1: there is no field 'b'"),
+        ("json", "b", ['{"a":1}'], "line 1: field 'b' not found"),
         ("csv", "b", ["a,c", "1,2"], "has no column 'b'; its columns are a, c"),
         ("csv", None, ["a,c", "1,2", "1"], "line 3: it has 1 fields, and its head has 2"),
         ("json", None, ["[" * 100_000], "line 1: maximum recursion depth"),
         ("csv", "a", ["a,a", "1,2"], "has two columns 'a'; name them apart"),
         ("csv", None, ["a,c", '1,"2', "3,4"], "line 3: unexpected end of data"),
         ("records", None, ["[1]"], "line 1: it is no JSON object: \\[1\\]"),
-        ("records", None, ['{"key":"a"}'], "line 1: there is no field 'value'"),
+        ("records", None, ['{"key":"a"}'], "line 1: field 'value' not found"),
         ("records", None, ['{"value":5}'], 'line 1: 5 is neither text nor {"base64": ...}'),
         (
             "records",
