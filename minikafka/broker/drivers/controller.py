@@ -6,7 +6,7 @@ runs ahead by what is not committed yet; when leadership is lost it is thrown aw
 A request that touches every partition is carried out in portions: 42,000 of them took a second of CPU. The loop does
 everything else between two portions. Only the next request waits, in line, for the machine carries out one at a time.
 Of what clients ask one is in line at most, and the others wait in front of it: sessions would end while the heartbeats
-that keep them wait behind 64 elections of every partition.
+that keep them wait behind 64 elections of every partition. A heartbeat in line counts from when it came.
 
 A broker whose process is gone (``minikafka.broker.liveness`` knows) is fenced now, not when its session ends. A new
 controller has every broker looked at: one may have gone with the old controller.
@@ -30,6 +30,7 @@ from minikafka.metadata.records import encode_record
 from minikafka.net.tasks import TaskOwner
 from minikafka.wire.api import BROKERS
 from minikafka.wire.forwarded import decode_forwarded, encode_answer, key_of
+from minikafka.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from minikafka.wire.schema import Message
 
 log = structlog.get_logger(__name__)
@@ -127,6 +128,8 @@ class ControllerDriver:
 
         KafkaError: its own, NOT_CONTROLLER, or THROTTLING_QUOTA_EXCEEDED while too much waits to be committed.
         """
+        if isinstance(request, BrokerHeartbeatRequest):
+            self._controller.expect_heartbeat(request, self._clock.monotonic_ms())
         if key_of(request).listeners == BROKERS:
             response, end_offset = await self._carry_out(lambda: self._begin(request))
         else:

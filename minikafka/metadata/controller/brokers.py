@@ -182,6 +182,13 @@ def heartbeat(state: ControllerState, request: BrokerHeartbeatRequest, now_ms: i
     return BrokerHeartbeatResponse(is_caught_up=is_caught_up, is_fenced=is_fenced, should_shut_down=may_stop)
 
 
+def expect_heartbeat(state: ControllerState, request: BrokerHeartbeatRequest, now_ms: int) -> None:
+    """The heartbeat came, and is to be carried out later: until then the session does not end for it."""
+    broker = state.image.broker(request.broker_id)
+    if broker is not None and broker.broker_epoch == request.broker_epoch:
+        state.sessions.touch(request.broker_id, now_ms)
+
+
 def fence_gone(state: ControllerState, broker_id: int, broker_epoch: int) -> None:
     """The process of that registration is known to be gone (its connection broke and its port refuses): its session
     ends now, and its next incarnation may register at once. No more is done when another has registered since."""

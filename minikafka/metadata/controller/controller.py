@@ -199,6 +199,12 @@ class Controller:
         timed = _TIMED.get(type(request))
         return timed(state, request, now_ms) if timed is not None else _UNTIMED[type(request)](state, request)
 
+    def expect_heartbeat(self, request: BrokerHeartbeatRequest, now_ms: int) -> None:
+        """A heartbeat came, and waits until what came before it is whole: no tick before it ends the session. This may
+        come between two portions."""
+        if self._state is not None:
+            brokers.expect_heartbeat(self._state, request, now_ms)
+
     def fence_gone(self, broker_id: int, broker_epoch: int, now_ms: int) -> tuple[Record, ...]:
         """The process of that registration is known to be gone: do not wait for its session to end."""
         return _whole(self.fence_gone_in_portions(broker_id, broker_epoch, now_ms)).records

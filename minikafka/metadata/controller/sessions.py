@@ -47,7 +47,7 @@ class Sessions:
         self._last_advance_ms = now_ms
         if gap_ms > 2 * self.tick_interval_ms:
             for session in self._sessions.values():
-                session.last_contact_ms += gap_ms
+                session.last_contact_ms = min(session.last_contact_ms + gap_ms, now_ms)
 
     def presume(self, broker_id: int, now_ms: int) -> None:
         """The image says that the broker was live."""
@@ -67,6 +67,12 @@ class Sessions:
         session.last_contact_ms = now_ms
         session.metadata_offset = metadata_offset
         return session, is_first
+
+    def touch(self, broker_id: int, now_ms: int) -> None:
+        """A heartbeat came, and :meth:`hear` is to follow."""
+        session = self._sessions.get(broker_id)
+        if session is not None:
+            session.last_contact_ms = now_ms
 
     def end(self, broker_id: int) -> None:
         """The broker is known to be gone."""

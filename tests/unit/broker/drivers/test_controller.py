@@ -299,6 +299,26 @@ async def test_what_brokers_ask_does_not_wait_behind_all_that_clients_ask(of_man
     await in_time(asyncio.gather(*elections))
 
 
+async def test_no_session_ends_while_its_heartbeat_is_in_line(of_many: Node) -> None:
+    driver, loop = of_many.control_plane.controller, asyncio.get_running_loop()
+    state, broker = driver._controller._state, of_many.image.brokers[1]
+    assert state is not None
+    altering = loop.create_task(driver.handle(RAISE_MINIMUM))
+    await asyncio.sleep(0)
+    session = state.sessions._sessions[1]
+    session.last_contact_ms = -1_000_000
+    for epoch, is_heard in ((broker.broker_epoch - 1, False), (broker.broker_epoch, True)):
+        heartbeat = BrokerHeartbeatRequest(broker_id=1, broker_epoch=epoch)
+        waiting = loop.create_task(driver.handle(heartbeat))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        assert (session.last_contact_ms > 0) is is_heard
+        waiting.cancel()
+    assert not altering.done()
+    assert (await in_time(altering)).responses[0].error_code == ErrorCode.NONE
+    assert of_many.image.is_live(1)
+
+
 async def test_of_clients_who_go_nothing_keeps_others_waiting(of_many: Node) -> None:
     driver, loop = of_many.control_plane.controller, asyncio.get_running_loop()
     asked = [loop.create_task(driver.handle(RAISE_MINIMUM)) for _ in range(3)]  # begun, in line, in front of it

@@ -9,6 +9,7 @@ import controller_requests as ask
 import pytest
 
 from minikafka.errors import ErrorCode, KafkaError
+from minikafka.metadata.controller.elections import ElectionType
 from minikafka.model import Endpoint
 from minikafka.wire.messages.broker_heartbeat import BrokerHeartbeatResponse
 
@@ -134,6 +135,18 @@ def test_a_pause_of_the_controller_fences_nobody(cluster: Any) -> None:
     cluster.now_ms += 60_000
     cluster.log(cluster.controller.tick(cluster.now_ms))
     assert len(cluster.image.live_brokers()) == 3
+
+
+def test_a_heartbeat_that_waits_for_other_requests_keeps_its_session(cluster: Any) -> None:
+    timeout_ms = cluster.config.broker_session_timeout_ms
+    for _ in range(10):  # none is as long as a pause that is given back
+        cluster.now_ms += timeout_ms // 3
+        cluster.ask(ask.elect(ElectionType.PREFERRED))
+        for number in (1, 2):
+            heartbeat = ask.heartbeat(number, cluster.epochs[number], cluster.image.offset)
+            cluster.controller.expect_heartbeat(heartbeat, cluster.now_ms)
+    cluster.log(cluster.controller.tick(cluster.now_ms))
+    assert [cluster.image.is_live(number) for number in (1, 2, 3)] == [True, True, False]
 
 
 def test_shutdown_waits_until_the_others_have_heard(cluster: Any) -> None:

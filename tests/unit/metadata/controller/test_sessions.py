@@ -50,6 +50,19 @@ def test_a_pause_of_the_controller_counts_against_nobody() -> None:
     assert sessions.expired(60_800) == [1], "silence while the controller ran counts"
 
 
+def test_a_heartbeat_counts_from_when_it_came() -> None:
+    sessions = Sessions(1000, 0)
+    sessions.presume(1, 0)
+    sessions.touch(1, 400)
+    sessions.touch(2, 400)
+    assert sessions.expired(1000) == []
+    assert sessions.expired(1400) == [1], "2 has no session"
+    assert not sessions.is_heard(1), "what it says is heard when its turn comes"
+    sessions.advance(600)
+    assert sessions.expired(1599) == [], "a pause is given back"
+    assert sessions.expired(1600) == [1], "up to now"
+
+
 def test_deadlines() -> None:
     sessions = Sessions(1000, 0)
     assert sessions.next_deadline_ms() == 250
