@@ -6,6 +6,7 @@ import errno
 import logging
 import os
 import select
+import time
 import traceback
 from typing import Any, Final, TextIO, cast
 
@@ -14,15 +15,15 @@ import structlog
 STANDARD_DESCRIPTORS: Final = range(3)
 STANDARD_ERROR: Final = 2
 PATIENCE_MS: Final = 100
-"""So long a reader may take to make room."""
+"""So long a reader may take to make room for all that is written at once: a traceback may be many pages of a pipe."""
 
 
 class LogLines:
     """A descriptor for lines that may be lost, and lose nothing else.
 
     The disk of the log may be full, and whoever reads it may be gone, or stand still. The node goes on: an event that
-    cannot be said must not end the task that says it, nor hold the loop for more than PATIENCE_MS at a time, nor at all
-    while nobody reads. The next line that goes out is preceded by one that counts those that did not.
+    cannot be said must not end the task that says it, nor hold the loop for more than PATIENCE_MS, nor at all while
+    nobody reads. The next line that goes out is preceded by one that counts those that did not.
     """
 
     def __init__(self, descriptor: int = STANDARD_ERROR) -> None:
@@ -30,6 +31,7 @@ class LogLines:
         self._poll = select.poll()
         self._poll.register(descriptor, select.POLLOUT)
         self._lost = 0
+        self._until_s = 0.0
         self._rest = b""  # of a line that went out in part: it is ended before another begins
 
     def write(self, text: str) -> int:
@@ -37,6 +39,7 @@ class LogLines:
         lines = text.encode("utf-8", "backslashreplace")
         if self._lost:
             lines = b"lines lost, as the log could not be written: %d\n" % self._lost + lines
+        self._until_s = time.monotonic() + (0 if self._lost else PATIENCE_MS / 1000)
         try:
             self._write(lines)
         except OSError:
@@ -61,7 +64,7 @@ class LogLines:
 
     def _write_some(self, data: bytes) -> int:
         """A pipe that is ready takes so much without a pause."""
-        if not self._poll.poll(0 if self._lost else PATIENCE_MS):
+        if not self._poll.poll(max(0, round((self._until_s - time.monotonic()) * 1000))):
             raise BlockingIOError("nobody reads the log")
         return os.write(self._descriptor, data[: select.PIPE_BUF])
 

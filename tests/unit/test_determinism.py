@@ -37,6 +37,7 @@ COMPOSITION_ROOTS = {
     "broker/run.py": {"random.Random()", "uuid.uuid4", "os.urandom"},
     "broker/node.py": {"os.urandom"},  # the default nonce
     "broker/clock.py": {"time.time"},  # the default wall clock
+    "broker/logs.py": {"time.monotonic"},  # how long a real reader of the log is waited for; run.py writes there
     "broker/loop_watch.py": {  # watches a process's loop; run.py starts it, no simulation does
         "threading.Event",
         "threading.Thread",

@@ -8,10 +8,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import minikafka
+from minikafka.broker import logs as logs_module
 from minikafka.broker.logs import LogLines
 
 PIPE_BYTES = 8192  # two pages: one that is written to, and one that is free while there is room
@@ -80,6 +82,29 @@ def test_a_reader_that_stands_still_holds_nothing() -> None:
     os.close(writing)
     assert before == [b"%099d" % number for number in range(len(before))]
     assert after == [b"lines lost, as the log could not be written: %d" % (1000 - len(before)), b"heard"]
+
+
+def test_a_reader_that_is_slow_is_waited_for_once_and_not_for_each_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_ms, waits = 0, []
+
+    class SlowReader:
+        """Makes room for a page every 60 ms."""
+
+        def poll(self, timeout_ms: int) -> list[int]:
+            nonlocal now_ms
+            waits.append(timeout_ms)
+            now_ms += min(timeout_ms, 60)
+            return [1] if timeout_ms >= 60 else []
+
+    null = os.open(os.devnull, os.O_WRONLY)
+    lines = LogLines(null)
+    monkeypatch.setattr(lines, "_poll", SlowReader())
+    monkeypatch.setattr(logs_module, "time", SimpleNamespace(monotonic=lambda: now_ms / 1000), raising=False)
+    lines.write("x" * 100_000 + "\n")
+    lines.write("lost too\n")
+    os.close(null)
+    assert waits == [logs_module.PATIENCE_MS, 40, 0]
+    assert lines._lost == 2
 
 
 def test_lost_lines_are_counted_and_one_that_went_out_in_part_is_ended(pipe: tuple[int, int]) -> None:
