@@ -37,11 +37,9 @@ class ElectionType(IntEnum):
     UNCLEAN = 1
 
 
-def elect_leaders(
-    state: ControllerState, request: ElectLeadersRequest
-) -> ElectLeadersResponse | Callable[[], ElectLeadersResponse]:
-    """Elect the preferred leader, or for an offline partition any live replica; each partition on its own. When all are
-    asked for, those that need nothing are not reported, and it is done in portions.
+def elect_leaders(state: ControllerState, request: ElectLeadersRequest) -> Callable[[], ElectLeadersResponse]:
+    """Elect the preferred leader, or for an offline partition any live replica; each partition on its own, in portions.
+    When all are asked for, those that need nothing are not reported.
 
     Errors of the whole: INVALID_REQUEST. Of a partition: UNKNOWN_TOPIC_OR_PARTITION, ELECTION_NOT_NEEDED,
     PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE.
@@ -52,14 +50,11 @@ def elect_leaders(
         raise KafkaError(ErrorCode.INVALID_REQUEST, message)
     results: dict[str, list[PartitionResult]] = {}
     if request.topic_partitions is None:
-        state.postpone(_elected_everywhere(state, elect, results))
-        return lambda: _response(results)
-    wanted = (TopicPartition(topic.topic, index) for topic in request.topic_partitions for index in topic.partitions)
-    for where in dict.fromkeys(wanted):
-        records, result = _elected(state, where, elect)
-        state.write(*records)
-        results.setdefault(where.topic, []).append(result)
-    return _response(results)
+        state.postpone(_elections(state, _everywhere(state), elect, results, untold=ErrorCode.ELECTION_NOT_NEEDED))
+    else:
+        named = (TopicPartition(topic.topic, index) for topic in request.topic_partitions for index in topic.partitions)
+        state.postpone(_elections(state, dict.fromkeys(named), elect, results))
+    return lambda: _response(results)
 
 
 def _response(results: dict[str, list[PartitionResult]]) -> ElectLeadersResponse:
@@ -70,15 +65,25 @@ def _response(results: dict[str, list[PartitionResult]]) -> ElectLeadersResponse
     )
 
 
-def _elected_everywhere(
-    state: ControllerState, elect: Elect, results: dict[str, list[PartitionResult]]
-) -> Iterator[Iterable[PartitionChangeRecord]]:
+def _everywhere(state: ControllerState) -> Iterator[TopicPartition]:
     for name, topic in sorted(state.image.topics_by_name.items()):
         for index in sorted(topic.partitions):
-            records, result = _elected(state, TopicPartition(name, index), elect)
-            if result.error_code != ErrorCode.ELECTION_NOT_NEEDED:
-                results.setdefault(name, []).append(result)
-            yield records
+            yield TopicPartition(name, index)
+
+
+def _elections(
+    state: ControllerState,
+    partitions: Iterable[TopicPartition],
+    elect: Elect,
+    results: dict[str, list[PartitionResult]],
+    *,
+    untold: ErrorCode | None = None,
+) -> Iterator[Iterable[PartitionChangeRecord]]:
+    for where in partitions:
+        records, result = _elected(state, where, elect)
+        if result.error_code != untold:
+            results.setdefault(where.topic, []).append(result)
+        yield records
 
 
 def _elected(state: ControllerState, where: TopicPartition, elect: Elect) -> Elected:

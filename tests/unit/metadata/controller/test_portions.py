@@ -17,6 +17,7 @@ from minikafka.metadata.controller.elections import ElectionType
 from minikafka.metadata.controller.state import PORTION, ControllerState
 from minikafka.metadata.image import MetadataImage, PartitionImage, TopicImage
 from minikafka.metadata.records import PartitionChangeRecord, PartitionRecord, Record, TopicRecord
+from minikafka.model import TopicPartition
 from minikafka.wire.schema import Message
 
 PARTITIONS = 3 * PORTION + 7
@@ -110,12 +111,20 @@ def elect(cluster: Any) -> Portions[Any]:
     return asked(cluster, ask.elect(ElectionType.PREFERRED))
 
 
+def elect_named(cluster: Any) -> Portions[Any]:
+    named = [TopicPartition(topic.name, index) for topic, index, _ in cluster.image.partitions()]
+    elect(cluster).close()
+    return asked(cluster, ask.elect(ElectionType.PREFERRED, named))
+
+
 def asked(cluster: Any, request: Message) -> Portions[Any]:
     portions: Portions[Any] = cluster.controller.in_portions(request, cluster.now_ms)
     return portions
 
 
-@pytest.mark.parametrize("begin", [fence, unfence, register, unregister, fail_directory, raise_minimum, elect])
+@pytest.mark.parametrize(
+    "begin", [fence, unfence, register, unregister, fail_directory, raise_minimum, elect, elect_named]
+)
 def test_a_request_looks_at_so_many_partitions_in_a_portion(
     cluster: Any, looked: Looked, monkeypatch: pytest.MonkeyPatch, begin: Callable[[Any], Portions[Any]]
 ) -> None:
