@@ -14,11 +14,14 @@ from minikafka.cli.options import Settings, parse_assignments
 
 def broker(
     config: Annotated[
-        Path, typer.Option("--config", help="A .properties or TOML file.", exists=True, dir_okay=False, readable=True)
+        Path,
+        typer.Option(
+            "--config", help="Settings, in a .properties or TOML file.", exists=True, dir_okay=False, readable=True
+        ),
     ],
     settings: Settings = None,
 ) -> None:
-    """Run one broker in the foreground until it is told to stop (Ctrl-C or SIGTERM).
+    """Run one broker in the foreground; Ctrl-C or SIGTERM stops it.
 
     Example:
 

@@ -26,16 +26,16 @@ Nodes = Annotated[list[int], typer.Argument(metavar="N...", help="Node ids, from
 @app.command()
 def start(
     brokers: Annotated[
-        int | None, typer.Option(help="How many, for a new cluster.", show_default="3", min=1, max=99)
+        int | None, typer.Option(help="Number of brokers of a new cluster.", show_default="3", min=1, max=99)
     ] = None,
     directory: Directory = None,
     base_port: Annotated[
-        int | None, typer.Option(help="Client port of node 1, for a new cluster.", show_default="19092")
+        int | None, typer.Option(help="Client port of node 1 of a new cluster.", show_default="19092")
     ] = None,
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Start a cluster and return when it is ready; an existing one keeps its ids, ports and data.
+    """Start a cluster; return when it is ready. An existing cluster keeps its ids, ports and data.
 
     Examples:
 
@@ -59,14 +59,14 @@ def start(
             }
         )
         return
-    what = f"{len(started)} of {len(cluster.node_ids)} nodes started" if started else "all nodes were running already"
+    what = f"{len(started)} of {len(cluster.node_ids)} nodes started" if started else "all nodes are already running"
     print_line(f"{what}; ready after {seconds:.1f} s in {cluster.layout.directory}" if started else what)
     print_line(f"bootstrap.servers={cluster.bootstrap_servers}")
 
 
 @app.command()
 def status(directory: Directory = None, as_json: AsJson = False) -> None:
-    """Show every node: its process, ports and memory, what it leads, and what is under-replicated or has no leader."""
+    """Show every node: process, ports, memory, leaderships, and partitions under-replicated or without a leader."""
     from minikafka.chaos.cluster_status import cluster_status, losses_file
 
     cluster = open_cluster(directory)
@@ -89,8 +89,8 @@ def status(directory: Directory = None, as_json: AsJson = False) -> None:
     print_line(f"bootstrap.servers={cluster.bootstrap_servers}")
     for node in seen.nodes:
         if node.losses:
-            print_line(f"node {node.node_id} reports losses of records: {node.losses}")
-            print_line(f"read {losses_file(cluster, node.node_id)}, and remove it when that is dealt with")
+            print_line(f"node {node.node_id} reports lost records: {node.losses}")
+            print_line(f"read {losses_file(cluster, node.node_id)}; remove it once you have dealt with the loss")
     if seen.view is None:
         print_line("no node answers; start the cluster with: minikafka cluster start")
     elif seen.controller_id is None:
@@ -104,29 +104,32 @@ def status(directory: Directory = None, as_json: AsJson = False) -> None:
 @app.command()
 def stop(
     nodes: Annotated[
-        list[int] | None, typer.Argument(metavar="[N]...", help="All if none is named.", show_default=False)
+        list[int] | None, typer.Argument(metavar="[N]...", help="Node ids. Default: all.", show_default=False)
     ] = None,
     directory: Directory = None,
 ) -> None:
-    """Stop nodes in an orderly way: leaderships move first; the data stays."""
+    """Stop nodes cleanly: leaderships move first, data stays."""
     cluster = open_cluster(directory)
     if nodes:
         for node_id in nodes:
             was_stubborn = cluster.stop_node(node_id)
-            print_line(f"stopped node {node_id}" + ("; it did not end in time and got SIGKILL" if was_stubborn else ""))
+            print_line(
+                f"stopped node {node_id}"
+                + ("; it did not stop in time and was killed with SIGKILL" if was_stubborn else "")
+            )
         return
     running = cluster.running()
     killed = cluster.stop()
-    print_line(f"stopped {_names(running)}" if running else "nothing was running")
+    print_line(f"stopped {_names(running)}" if running else "no node was running")
     if killed:
-        print_line(f"{_names(killed)} did not end in time and got SIGKILL")
+        print_line(f"{_names(killed)} did not stop in time: killed with SIGKILL")
 
 
 @app.command()
 def kill(nodes: Nodes, directory: Directory = None) -> None:
-    """Kill nodes with SIGKILL: no goodbye, no flush.
+    """Kill nodes with SIGKILL: no clean shutdown, no flush.
 
-    Example, all at once: [bold]minikafka cluster kill 1 2 3[/]
+    Example, several at once: [bold]minikafka cluster kill 1 2 3[/]
     """
     open_cluster(directory).kill(*nodes)
     print_line(f"killed {_names(nodes)}")
@@ -134,21 +137,21 @@ def kill(nodes: Nodes, directory: Directory = None) -> None:
 
 @app.command()
 def pause(nodes: Nodes, directory: Directory = None) -> None:
-    """Freeze nodes with SIGSTOP: their connections stay open and nothing answers."""
+    """Freeze nodes with SIGSTOP: their connections stay open, but they do not answer."""
     open_cluster(directory).pause(*nodes)
-    print_line(f"paused {_names(nodes)}; go on with: minikafka cluster resume {' '.join(map(str, nodes))}")
+    print_line(f"paused {_names(nodes)}; resume with: minikafka cluster resume {' '.join(map(str, nodes))}")
 
 
 @app.command()
 def resume(nodes: Nodes, directory: Directory = None) -> None:
-    """Let paused nodes go on (SIGCONT), as if no time had passed for them."""
+    """Resume paused nodes with SIGCONT."""
     open_cluster(directory).resume(*nodes)
     print_line(f"resumed {_names(nodes)}")
 
 
 @app.command()
 def restart(nodes: Nodes, directory: Directory = None) -> None:
-    """Start nodes that are down, and stop and start those that are up, one after the other."""
+    """Restart nodes, one after the other; start those that are down."""
     cluster = open_cluster(directory)
     for node_id in nodes:
         cluster.restart(node_id)
@@ -184,7 +187,9 @@ def _open_or_create(
             f"leave out --brokers and --base-port to start it, or choose another --dir"
         )
     if settings:
-        raise ClusterError(f"--set is for a new cluster; edit {directory}/node-*/server.properties of this one")
+        raise ClusterError(
+            f"--set applies to a new cluster only; edit {directory}/node-*/server.properties of this one"
+        )
     return cluster
 
 

@@ -22,24 +22,26 @@ _WAIT_MS: Final = 3_600_000  # for ever, an hour at a time
 
 
 def consume(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="What to read.")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic to read.")],
     from_beginning: Annotated[
-        bool, typer.Option("--from-beginning", help="Begin with the oldest record, not with the next one.")
+        bool, typer.Option("--from-beginning", help="Start at the earliest offset instead of the latest.")
     ] = False,
-    count: Annotated[int | None, typer.Option("--count", "-n", help="Stop after so many records.", min=1)] = None,
+    count: Annotated[
+        int | None, typer.Option("--count", "-n", help="Number of records; stop after them.", min=1)
+    ] = None,
     group: Annotated[
-        str | None, typer.Option("--group", "-g", help="Share the partitions with this group, and commit.")
+        str | None, typer.Option("--group", "-g", help="Consumer group: share its partitions and commit offsets.")
     ] = None,
     partition: Annotated[int | None, typer.Option("--partition", "-p", help="Only this partition.", min=0)] = None,
     timeout: Annotated[
-        float | None, typer.Option("--timeout", help="Stop when no record came for so many seconds.", min=0)
+        float | None, typer.Option("--timeout", help="Seconds without a record; stop after them.", min=0)
     ] = None,
     print_key: Annotated[bool, typer.Option("--print-key", help="Print the key and a tab before the value.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print each record as one line of JSON.")] = False,
     bootstrap: Bootstrap = None,
     directory: Directory = None,
 ) -> None:
-    """Print one line per record, until Ctrl-C unless told when to stop.
+    """Print records, one per line, until --count, --timeout or Ctrl-C.
 
     Examples:
 
@@ -50,7 +52,9 @@ def consume(
     [bold]minikafka consume events --from-beginning --timeout 2 > all.txt[/]
     """
     if group is not None and partition is not None:
-        raise typer.BadParameter("a group decides itself who reads which partition", param_hint="--partition")
+        raise typer.BadParameter(
+            "cannot be combined with --group: the group assigns the partitions", param_hint="--partition"
+        )
     from minikafka.client import Consumer
     from minikafka.model import TopicPartition
 
@@ -80,11 +84,12 @@ async def _check_exists(servers: str, topic: str, partition: int | None) -> None
     async with Admin(servers) as admin:
         (view,) = await admin.describe_topics([topic])
     if view.error:
-        raise KafkaError(view.error, f"topic {topic!r} cannot be read; create it with: minikafka topic create {topic}")
+        raise KafkaError(view.error, f"cannot read topic {topic!r}; create it with: minikafka topic create {topic}")
     if partition is not None and partition not in view.partitions:
         last = len(view.partitions) - 1
         raise KafkaError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic} has the partitions 0 to {last}, not {partition}"
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            f"partition {partition} not found: topic {topic!r} has partitions 0 to {last}",
         )
 
 

@@ -21,9 +21,9 @@ def demo(
     rate: Annotated[int, typer.Option(help="Lines per second.", min=100)] = 10_000,
     history: Annotated[
         Path | None,
-        typer.Option(help="Write what the clients did and saw to this file, as JSON lines.", dir_okay=False),
+        typer.Option(help="Record what the clients sent and read in this file, as JSON lines.", dir_okay=False),
     ] = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the brokers' files.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the brokers' files afterwards.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Start three brokers, stream real files through them, kill the leader and the controller, and count what was lost.
@@ -33,7 +33,7 @@ def demo(
     try:
         import confluent_kafka  # noqa: F401
     except ImportError:
-        fail("the demo writes with confluent-kafka, which is not installed: pip install 'minikafka[demo]'")
+        fail("the demo needs confluent-kafka, which is not installed: pip install 'minikafka[demo]'")
     from contextlib import ExitStack
 
     from rich.console import Console
@@ -96,7 +96,7 @@ def _report(run: Demo) -> None:
     from importlib.util import find_spec
 
     if find_spec("pyspark") is None:
-        print_note("with pip install 'minikafka[spark]' a report on the topic would follow")
+        print_note("for a report on the topic: pip install 'minikafka[spark]'")
         return
     from minikafka.chaos.demo import TOPIC
     from minikafka.cli.pipeline.report import report

@@ -28,12 +28,12 @@ def elect_leaders(
         ElectionType,
         typer.Option(
             case_sensitive=False,
-            help="preferred: the first replica, if it is in sync. unclean: any live one where there is no leader; "
-            "what it lacks is lost.",
+            help="preferred: the first replica, if in sync. unclean: any live replica of a partition without a leader; "
+            "records it lacks are lost.",
         ),
     ] = ElectionType.PREFERRED,
     all_topic_partitions: Annotated[
-        bool, typer.Option("--all-topic-partitions", help="Every partition that needs it.")
+        bool, typer.Option("--all-topic-partitions", help="All partitions in need of an election.")
     ] = False,
     topic: Annotated[str | None, typer.Option(help="One topic.", show_default=False)] = None,
     partition: Annotated[
@@ -50,7 +50,7 @@ def elect_leaders(
     bootstrap: Bootstrap = None,
     directory: Directory = None,
 ) -> None:
-    """Elect leaders, after a broker came back or where none is left.
+    """Elect leaders: after the return of a broker, or for partitions without a leader.
 
     Examples:
 
@@ -59,10 +59,10 @@ def elect_leaders(
     [bold]minikafka elect-leaders --election-type unclean --topic events --partition 0[/]
     """
     if [all_topic_partitions, topic is not None, file is not None].count(True) != 1:
-        message = "say one of --all-topic-partitions, --topic and --path-to-json-file"
+        message = "choose one of --all-topic-partitions, --topic and --path-to-json-file"
         raise typer.BadParameter(message, param_hint="elect-leaders")
     if partition is not None and topic is None:
-        raise typer.BadParameter("of which --topic?", param_hint="--partition")
+        raise typer.BadParameter("needs --topic", param_hint="--partition")
     text = None if file is None else read_file(file)
     run(_elect(bootstrap_servers(bootstrap, directory), election_type, topic, partition, text))
 

@@ -32,7 +32,7 @@ class LineSplitter:
         """The lines that `chunk` completes."""
         *lines, self._rest = (self._rest + chunk).split(b"\n")
         if len(self._rest) > LINE_SIZE_MAX:
-            raise LineError(f"a line is longer than {LINE_SIZE_MAX >> 20} MiB")
+            raise LineError(f"line too long: at most {LINE_SIZE_MAX >> 20} MiB allowed")
         return [line.removesuffix(b"\r") for line in lines]
 
     def end(self) -> list[bytes]:

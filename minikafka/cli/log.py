@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Explain = Callable[[Record], str]
 
-app = typer.Typer(no_args_is_help=True, help="Look into the files of a partition on disk.")
+app = typer.Typer(no_args_is_help=True, help="Inspect the files of a partition.")
 
 
 @app.callback()
@@ -33,13 +33,13 @@ def dump(
         list[Path],
         typer.Argument(metavar="SEGMENT...", help=".log, .index, .timeindex or .snapshot files.", show_default=False),
     ],
-    records: Annotated[bool, typer.Option("--records", "-r", help="Print every record too.")] = False,
-    verify: Annotated[bool, typer.Option("--verify", help="Compare the indexes with the batches, too.")] = False,
+    records: Annotated[bool, typer.Option("--records", "-r", help="Print the records, too.")] = False,
+    verify: Annotated[bool, typer.Option("--verify", help="Verify the indexes against the batches, too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print each batch or entry as one line of JSON.")] = False,
 ) -> None:
-    """Print what segment files and their indexes hold; exits with 1 when something in them is damaged.
+    """Print the content of segment files and indexes. Exit code 1 if any is damaged.
 
-    Nothing is changed, so it may be used on the files of a running broker.
+    Changes nothing; safe on the files of a running broker.
 
     Examples:
 
@@ -54,7 +54,7 @@ def dump(
     with quiet_when_the_reader_leaves():
         for file in files:
             if file.is_dir():
-                fail(f"{file} is a directory; name files in it: {file}/*.log")
+                fail(f"{file} is a directory; name the files in it: {file}/*.log")
             if not file.is_file():
                 fail(f"{file}: file not found")
             if len(files) > 1 and not as_json:
@@ -73,7 +73,7 @@ def _entries(disk: OsDisk, path: str, records: bool, verify: bool) -> Iterator[d
 
     kind = path.rpartition(".")[2]
     if kind not in _READERS:
-        fail(f"{path}: its name does not end in .log, .index, .timeindex or .snapshot")
+        fail(f"{path}: unknown file type; the name must end in .log, .index, .timeindex or .snapshot")
     try:
         yield from _READERS[kind](disk, path, records, verify)
     except (DamagedIndexError, DamagedSnapshotError, ValueError) as error:
@@ -170,7 +170,7 @@ def _batch(batch: DumpedBatch, with_records: bool, explain: Explain) -> Iterator
         "crc_valid": batch.is_valid,
     }
     if not batch.is_valid:
-        yield {"problem": f"the checksum of the batch at byte {batch.position} is wrong"}
+        yield {"problem": f"wrong checksum: batch at byte {batch.position}"}
     elif with_records:
         try:
             for record in batch.records():

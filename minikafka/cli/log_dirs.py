@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 def log_dirs(
     broker_list: Annotated[
-        str | None, typer.Option(metavar="1,2,3", help="Only these brokers.", show_default="all")
+        str | None, typer.Option(metavar="1,2,3", help="Brokers to show. Default: all live ones.", show_default="all")
     ] = None,
     topic_list: Annotated[
-        str | None, typer.Option(metavar="TOPIC[,TOPIC...]", help="Only these topics.", show_default="all")
+        str | None, typer.Option(metavar="TOPIC[,TOPIC...]", help="Topics to show. Default: all.", show_default="all")
     ] = None,
-    replicas: Annotated[bool, typer.Option("--replicas", help="One line for each replica.")] = False,
+    replicas: Annotated[bool, typer.Option("--replicas", help="Print one line per replica.")] = False,
     describe: Annotated[bool, typer.Option("--describe", hidden=True)] = False,
     bootstrap: Bootstrap = None,
     directory: Directory = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the log directories of brokers: what they hold, what is moving, what has failed.
+    """Show the log directories of brokers: size, replicas, moves, failures.
 
-    Move replicas between directories with the log_dirs of a plan: [bold]minikafka reassign --help[/].
+    To move replicas between directories, set log_dirs in a plan: [bold]minikafka reassign --help[/].
     """
     from minikafka.cli.reassign import parse_brokers
 
@@ -55,7 +55,7 @@ def log_dirs(
 
 def _check_all_answered(named: list[int], found: dict[int, list[LogDirectory]]) -> None:
     if missing := [str(broker) for broker in named if broker not in found]:
-        fail(f"--broker-list: not alive: {', '.join(missing)}; leave the list out to see every live broker")
+        fail(f"--broker-list: brokers not alive: {', '.join(missing)}; omit the option to see all live brokers")
 
 
 def _only(directory: LogDirectory, topics: list[str] | None) -> LogDirectory:

@@ -22,10 +22,10 @@ Node = Annotated[int, typer.Argument(metavar="N", help="Node id.", show_default=
 
 
 def add(directory: Directory = None) -> None:
-    """Start one more node, which joins the running cluster as a broker.
+    """Add a broker to the running cluster.
 
-    It has no vote in the controller quorum, and no replicas until topics are created or moved to it:
-    [bold]minikafka reassign --generate[/] proposes what.
+    It has no vote in the controller quorum. It gets replicas of new topics; [bold]minikafka reassign --generate[/]
+    proposes a plan to move existing ones to it.
     """
     began = time.monotonic()
     cluster = open_cluster(directory)
@@ -41,13 +41,13 @@ def drain(
         typer.Option(
             metavar="BYTES/S",
             min=1,
-            help="Move at most so many bytes a second from and to each broker.",
+            help="Throttle, in bytes per second, from and to each broker.",
             show_default="none",
         ),
     ] = None,
     directory: Directory = None,
 ) -> None:
-    """Move every replica off a node, to those that have fewest. It runs on, and can be stopped then.
+    """Move all replicas off a node, to the nodes with the fewest. The node keeps running.
 
     Example:
 
@@ -61,12 +61,12 @@ def drain(
 
 
 def remove(node: Node, directory: Directory = None) -> None:
-    """Stop a node that was added and has no replicas any more, and forget it with its directory."""
+    """Remove a node added before: stop it, unregister it, delete its directory. It must hold no replicas."""
     cluster = open_cluster(directory)
     _check_node(cluster, node)
     cluster.layout.without_node(node)  # raises for one that must stay
     run(_leave(cluster, node))
-    print_line(f"node {node} is gone")
+    print_line(f"removed node {node}")
 
 
 async def _drain(cluster: LocalCluster, node: int, throttle: int | None) -> None:
@@ -85,9 +85,9 @@ async def _drain(cluster: LocalCluster, node: int, throttle: int | None) -> None
                 print_cleared(await tool.clear_throttles(plan))
         left = await tool.drain(node)
     if left:
-        raise _error(f"node {node} has {_replicas(len(left))} still; drain it again")
+        raise _error(f"node {node} still has {_replicas(len(left))}; drain it again")
     what = "remove" if node not in cluster.layout.voter_ids else "stop"
-    print_line(f"node {node} has no replicas; it can go: minikafka cluster {what} {node}")
+    print_line(f"node {node} has no replicas; take it out with: minikafka cluster {what} {node}")
 
 
 async def _leave(cluster: LocalCluster, node: int) -> None:

@@ -11,25 +11,25 @@ Directory = Annotated[
     Path | None,
     typer.Option(
         "--dir",
-        help="Where the cluster lives.",
+        help="Directory of the cluster.",
         show_default="$MINIKAFKA_DIR or ~/.minikafka/default",
         file_okay=False,
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a script.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Bootstrap = Annotated[
     str | None,
     typer.Option(
         "--bootstrap-server",
         "-b",
-        help="Brokers to start from: HOST:PORT[,HOST:PORT...].",
+        help="Bootstrap servers, HOST:PORT[,HOST:PORT...].",
         show_default="the cluster of --dir, else 127.0.0.1:19092",
         envvar="MINIKAFKA_BOOTSTRAP_SERVERS",
     ),
 ]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="Set one of the settings; may be repeated."),
+    typer.Option("--set", metavar="NAME=VALUE", help="Broker setting; may be repeated."),
 ]
 
 

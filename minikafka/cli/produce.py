@@ -44,25 +44,27 @@ class Codec(StrEnum):
 
 
 def produce(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Where to; it is created if the cluster allows that.")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic to write to; created if the cluster allows it.")],
     file: Annotated[
         Path | None,
-        typer.Option("--file", "-f", help="Read this instead of standard input.", exists=True, dir_okay=False),
+        typer.Option("--file", "-f", help="Input file. Default: standard input.", exists=True, dir_okay=False),
     ] = None,
     key_separator: Annotated[
         str | None, typer.Option("--key-separator", "-k", help="Separator between key and value (first occurrence).")
     ] = None,
-    acks: Annotated[Acks, typer.Option(help="Who must have a record before it counts as written.")] = Acks.ALL,
-    compression: Annotated[Codec, typer.Option("--compression", "-z", help="Of batches.")] = Codec.NONE,
+    acks: Annotated[
+        Acks, typer.Option(help="Acknowledgement of a record: all in-sync replicas, the leader (1) or none (0).")
+    ] = Acks.ALL,
+    compression: Annotated[Codec, typer.Option("--compression", "-z", help="Compression of batches.")] = Codec.NONE,
     history: Annotated[
         Path | None,
-        typer.Option(help="Write what was sent and acknowledged to this file, for `pipeline audit`.", dir_okay=False),
+        typer.Option(help="Record every send and acknowledgement in this file, for `pipeline audit`.", dir_okay=False),
     ] = None,
     bootstrap: Bootstrap = None,
     directory: Directory = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write one record per line; what was written is summed up at the end.
+    """Write each line as a record; print a summary at the end.
 
     Examples:
 

@@ -21,15 +21,18 @@ if TYPE_CHECKING:
 STDIN: Final = "-"
 
 File = Annotated[
-    Path | None, typer.Argument(metavar="[FILE]", help="A JSON file; - reads standard input.", show_default=False)
+    Path | None, typer.Argument(metavar="[FILE]", help="JSON file, or - for standard input.", show_default=False)
 ]
-PlanFile = Annotated[Path | None, typer.Option("--reassignment-json-file", help="FILE, by the name of Kafka's tool.")]
+PlanFile = Annotated[
+    Path | None, typer.Option("--reassignment-json-file", help="Same as FILE; the name in Kafka's tool.")
+]
 TopicsFile = Annotated[
-    Path | None, typer.Option("--topics-to-move-json-file", help="FILE of --generate, by the name of Kafka's tool.")
+    Path | None,
+    typer.Option("--topics-to-move-json-file", help="Same as FILE of --generate; the name in Kafka's tool."),
 ]
 BrokerList = Annotated[
     str | None,
-    typer.Option(metavar="1,2,3", help="--generate: the brokers to place partitions on.", show_default=False),
+    typer.Option(metavar="1,2,3", help="--generate: brokers for the replicas.", show_default=False),
 ]
 Throttled = Annotated[
     int | None,
@@ -37,7 +40,7 @@ Throttled = Annotated[
         "--throttle",
         metavar="BYTES/S",
         min=1,
-        help="--execute: move at most so many bytes a second from and to each broker.",
+        help="--execute: throttle, in bytes per second, from and to each broker.",
         show_default="none",
     ),
 ]
@@ -47,7 +50,7 @@ LogDirThrottled = Annotated[
         "--replica-alter-log-dirs-throttle",
         metavar="BYTES/S",
         min=1,
-        help="--execute: the same between directories of a broker.",
+        help="--execute: throttle between the log directories of a broker.",
         show_default="none",
     ),
 ]
@@ -56,36 +59,43 @@ LogDirThrottled = Annotated[
 def reassign(
     file: File = None,
     generate: Annotated[
-        bool, typer.Option("--generate", help="Propose a balanced plan for the topics of FILE; changes nothing.")
+        bool, typer.Option("--generate", help="Propose a balanced plan for the topics in FILE; change nothing.")
     ] = False,
     execute: Annotated[bool, typer.Option("--execute", help="Carry out the plan in FILE.")] = False,
     verify: Annotated[
-        bool, typer.Option("--verify", help="How far the plan is; when it is complete, remove its throttles.")
+        bool,
+        typer.Option(
+            "--verify", help="Show the progress of the plan in FILE; remove its throttles once it is complete."
+        ),
     ] = False,
-    cancel: Annotated[bool, typer.Option("--cancel", help="End what is under way of the plan, and go back.")] = False,
-    list_: Annotated[bool, typer.Option("--list", help="Everything that is being reassigned.")] = False,
+    cancel: Annotated[
+        bool, typer.Option("--cancel", help="Cancel the plan in FILE; return to the previous replicas.")
+    ] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List all reassignments in progress.")] = False,
     broker_list: BrokerList = None,
-    disable_rack_aware: Annotated[
-        bool, typer.Option("--disable-rack-aware", help="--generate: do not look at racks.")
-    ] = False,
+    disable_rack_aware: Annotated[bool, typer.Option("--disable-rack-aware", help="--generate: ignore racks.")] = False,
     throttle: Throttled = None,
     log_dir_throttle: LogDirThrottled = None,
     additional: Annotated[
         bool,
-        typer.Option("--additional", help="--execute: beside what is under way already, or in place of it."),
+        typer.Option(
+            "--additional", help="--execute: allow it during other reassignments; replace those of the same partitions."
+        ),
     ] = False,
     disallow_replication_factor_change: Annotated[
         bool,
-        typer.Option("--disallow-replication-factor-change", help="--execute: refuse more or fewer replicas."),
+        typer.Option(
+            "--disallow-replication-factor-change", help="--execute: refuse a change of the replication factor."
+        ),
     ] = False,
     preserve_throttles: Annotated[
-        bool, typer.Option("--preserve-throttles", help="--verify, --cancel: leave throttles as they are.")
+        bool, typer.Option("--preserve-throttles", help="--verify, --cancel: keep the throttles.")
     ] = False,
     wait: Annotated[
         bool | None,
         typer.Option(
             "--wait/--no-wait",
-            help="Show progress until it is complete.",
+            help="Show progress until the plan is complete.",
             show_default="--wait with --execute, --no-wait with --verify",
         ),
     ] = None,
@@ -96,7 +106,7 @@ def reassign(
 ) -> None:
     """Move partitions to other brokers or log directories.
 
-    A plan is Kafka's JSON, and so is what is printed. Write one, or have it proposed:
+    A plan is a JSON file in Kafka's format. Write one, or let --generate propose one:
 
     [bold]echo '{"version": 1, "topics": [{"topic": "events"}]}' > topics.json[/]
 
@@ -106,9 +116,9 @@ def reassign(
 
     [bold]minikafka reassign --execute plan.json --throttle 50000000[/]
 
-    --execute first prints where everything is now: executing that is the way back. It then shows progress until all is
-    moved, and removes the throttle; Ctrl-C leaves the cluster to it, and --verify looks again. --verify ends with exit
-    code 1 while the plan is not complete.
+    --execute first prints the current assignment: save it, to roll back. It then shows progress and finally removes
+    the throttle. After Ctrl-C the cluster continues; --verify shows the progress. Exit code of --verify: 1 until the
+    plan is complete.
     """
     actions = {"--generate": generate, "--execute": execute, "--verify": verify, "--cancel": cancel, "--list": list_}
     _check_one(actions)
@@ -141,7 +151,7 @@ def _check_one(actions: dict[str, bool]) -> None:
     chosen = [name for name, given in actions.items() if given]
     if len(chosen) != 1:
         given = f", not {' and '.join(chosen)}" if chosen else ""
-        raise typer.BadParameter(f"say one of {', '.join(actions)}{given}", param_hint="reassign")
+        raise typer.BadParameter(f"choose one of {', '.join(actions)}{given}", param_hint="reassign")
 
 
 def read_file(path: Path) -> str:
@@ -153,7 +163,7 @@ def read_file(path: Path) -> str:
     except OSError as error:
         raise PlanError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise PlanError(f"{path} is not a text file") from None
+        raise PlanError(f"{path} is not a UTF-8 text file") from None
 
 
 async def _with_admin(
@@ -225,7 +235,7 @@ async def follow_to_end(tool: Reassigner, begun: Begun, resume: str) -> Progress
         try:
             return await tool.wait(begun.plan, begun.moves, bar.show)
         except asyncio.CancelledError:
-            print_note(f"\nthe cluster goes on by itself; look again with: {resume}")
+            print_note(f"\nthe reassignment continues; see its progress with: {resume}")
             raise
 
 

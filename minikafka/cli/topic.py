@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Topics: create, list, describe, alter, delete.")
 
 Name = Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)]
-WithInternal = Annotated[bool, typer.Option("--internal", help="Include the topics that the cluster keeps for itself.")]
+WithInternal = Annotated[bool, typer.Option("--internal", help="Include internal topics.")]
 
 
 @app.command()
@@ -32,7 +32,7 @@ def create(
     ] = None,
     configs: Annotated[
         list[str] | None,
-        typer.Option("--config", "-c", metavar="NAME=VALUE", help="A setting of the topic; may be repeated."),
+        typer.Option("--config", "-c", metavar="NAME=VALUE", help="Topic setting; may be repeated."),
     ] = None,
     bootstrap: Bootstrap = None,
     directory: Directory = None,
@@ -88,16 +88,16 @@ def list_topics(
 @app.command()
 def describe(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[TOPIC]...", help="All if none is named.", show_default=False)
+        list[str] | None, typer.Argument(metavar="[TOPIC]...", help="Topics. Default: all.", show_default=False)
     ] = None,
     under_replicated: Annotated[
-        bool, typer.Option("--under-replicated", help="Only partitions that miss a replica.")
+        bool, typer.Option("--under-replicated", help="Only under-replicated partitions.")
     ] = False,
     bootstrap: Bootstrap = None,
     directory: Directory = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the partitions of topics: leader, replicas, in-sync replicas, and what is missing.
+    """Show the partitions of topics: leader, replicas, in-sync and missing replicas.
 
     Example:
 
@@ -112,7 +112,7 @@ def describe(
             topics = await (admin.describe_topics(names) if names else admin.list_topics())
         for topic in topics:
             if topic.error:
-                raise KafkaError(topic.error, f"topic {topic.name!r} cannot be described")
+                raise KafkaError(topic.error, f"cannot describe topic {topic.name!r}")
         rows = [row for topic in topics for row in _partitions(topic) if row["missing"] or not under_replicated]
         if as_json:
             print_json(rows)
@@ -135,12 +135,12 @@ def alter(
     ] = None,
     delete_configs: Annotated[
         list[str] | None,
-        typer.Option("--delete-config", metavar="NAME", help="Take a setting back to its default; may be repeated."),
+        typer.Option("--delete-config", metavar="NAME", help="Reset a setting to its default; may be repeated."),
     ] = None,
     bootstrap: Bootstrap = None,
     directory: Directory = None,
 ) -> None:
-    """Give a topic more partitions, or change its settings. Replicas are moved by [bold]minikafka reassign[/].
+    """Add partitions or change settings of a topic. To move replicas, use [bold]minikafka reassign[/].
 
     Examples:
 
@@ -154,7 +154,9 @@ def alter(
             raise typer.BadParameter(f"{setting} is also in --config", param_hint="--delete-config")
         changes[setting] = None
     if partitions is None and not changes:
-        raise typer.BadParameter("say what: --partitions, --config or --delete-config", param_hint="topic alter")
+        raise typer.BadParameter(
+            "nothing to change; give --partitions, --config or --delete-config", param_hint="topic alter"
+        )
 
     async def verb() -> None:
         from minikafka.client import Admin

@@ -59,7 +59,7 @@ def test_the_life_of_a_cluster(in_directory: MakeCommandLine) -> None:
     assert first["healthy"]
     assert first["controller"] in (1, 2, 3)
     again = minikafka("cluster", "start").decode()
-    assert again.splitlines() == ["all nodes were running already", f"bootstrap.servers={servers}"]
+    assert again.splitlines() == ["all nodes are already running", f"bootstrap.servers={servers}"]
 
     minikafka("cluster", "kill", "2")
     assert states(minikafka) == ["up", "down", "up"]
@@ -82,7 +82,7 @@ def test_the_life_of_a_cluster(in_directory: MakeCommandLine) -> None:
     assert minikafka("cluster", "stop").decode() == "stopped nodes 1, 2, 3\n"
     assert states(minikafka) == ["down"] * 3
     assert not status(minikafka)["healthy"]
-    assert minikafka("cluster", "stop").decode() == "nothing was running\n"
+    assert minikafka("cluster", "stop").decode() == "no node was running\n"
     assert "ready after" in minikafka("cluster", "start").decode()
 
 

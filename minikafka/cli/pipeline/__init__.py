@@ -11,7 +11,7 @@ from minikafka.cli.pipeline import archive, audit, demo, prepare, replay, report
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Archive, replay, aggregate, audit and look at topics with Spark (`pip install 'minikafka\\[spark]'`).",
+    help="Archive, replay, aggregate, audit and report topics with Spark (`pip install 'minikafka\\[spark]'`).",
 )
 
 

@@ -17,32 +17,34 @@ if TYPE_CHECKING:
 
 @pipeline_verb
 def archive(
-    to: Annotated[str, typer.Option("--to", metavar="DIR", help="The lake; made when it is not there.")],
+    to: Annotated[str, typer.Option("--to", metavar="DIR", help="Directory of the lake; created if missing.")],
     topics: Annotated[
-        list[str] | None, typer.Argument(metavar="TOPIC", help="What to archive. Default: all that the lake has.")
+        list[str] | None, typer.Argument(metavar="TOPIC", help="Topics to archive. Default: the topics of the lake.")
     ] = None,
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with what is written, until Ctrl-C, rather than end.")
-    ] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep archiving new records until Ctrl-C.")] = False,
     every: Annotated[
-        float, typer.Option("--every", metavar="SECONDS", help="With --follow: a commit this often.", min=0.1)
+        float, typer.Option("--every", metavar="SECONDS", help="--follow: interval between commits.", min=0.1)
     ] = 10.0,
-    add: Annotated[bool, typer.Option("--add", help="Let new topics into a lake that has others.")] = False,
+    add: Annotated[bool, typer.Option("--add", help="Add new topics to an existing lake.")] = False,
     skip_lost: Annotated[
-        bool, typer.Option("--skip-lost", help="Go on behind offsets that were deleted before they were archived.")
+        bool, typer.Option("--skip-lost", help="Skip offsets deleted before they were archived.")
     ] = False,
     drop_before: Annotated[
         str | None,
         typer.Option(
-            "--drop-before", metavar="DATE", help="Remove the days before this one, or forget those that are gone."
+            "--drop-before",
+            metavar="DATE",
+            help="Remove the days before this date from the lake; forget those already deleted.",
         ),
     ] = None,
     per_commit: Annotated[
-        int, typer.Option("--per-commit", metavar="OFFSETS", help="About so many offsets in a commit.", min=1)
+        int, typer.Option("--per-commit", metavar="OFFSETS", help="Offsets per commit, approximately.", min=1)
     ] = 1_000_000,
     compact_at: Annotated[
         int,
-        typer.Option("--compact-at", metavar="FILES", help="Put together so many small files of a day; 0: never."),
+        typer.Option(
+            "--compact-at", metavar="FILES", help="Merge the small files of a day once there are this many; 0: never."
+        ),
     ] = 8,
     bootstrap: Bootstrap = None,
     directory: Directory = None,
@@ -50,21 +52,21 @@ def archive(
     conf: SparkSettings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Copy topics into a lake of Parquet files: each offset exactly once, whatever is killed, and when.
+    """Copy topics into a lake of Parquet files: each offset exactly once, in spite of crashes.
 
-    Started again, it goes on where it was: the lake itself knows what it holds. Any reader of Parquet reads it,
+    A restart resumes: the lake stores its progress. Any Parquet reader can read it. The file
 
     DIR/topic=orders/date=2026-11-21/00003-00000000000000001000-00000000000000001999.parquet
 
     is partition 3 from offset 1000 to 1999. Columns: key, value, partition, offset, timestamp, timestampType, headers,
     and, from the path, topic and date (the UTC day of the timestamp). Tombstones are rows whose value is null.
 
-    Do not remove files from it: archive would take that for damage. --drop-before removes old days, and they are not
-    archived again; of those that somebody has removed already it lets the lake forget.
+    Do not remove files from a lake: archive treats that as damage. Use --drop-before to remove old days; they are not
+    archived again. It also forgets days whose files are already gone.
 
-    What you should know: files appear complete and are never changed; small ones are replaced by larger ones, a day's
-    directory at a time. A reader that had begun before then misses a file, and must be run again. One archive writes to
-    a lake at a time; DIR must be on a file system that all of Spark's machines have mounted.
+    Files appear complete and never change. Merging replaces small files by larger ones, one day's directory at a time;
+    a reader that started before may miss a file: run it again. Only one archive may write to a lake at a time. DIR must
+    be on a file system mounted on all of Spark's machines.
 
     Examples:
 

@@ -24,17 +24,18 @@ _SHOWN_MAX = 10  # examples of a rule; --json has them all
 def audit(
     history: Annotated[
         Path,
-        typer.Option("--history", metavar="PATH", help="What clients did: a file, or a directory of them."),
+        typer.Option("--history", metavar="PATH", help="History of the clients: a file, or a directory of files."),
     ],
     topics: Annotated[
-        str | None, typer.Option("--topics", metavar="TOPIC[,TOPIC...]", help="What to judge, read from the cluster.")
+        str | None, typer.Option("--topics", metavar="TOPIC[,TOPIC...]", help="Topics to judge; read from the cluster.")
     ] = None,
     logs: Annotated[
         list[str] | None,
-        typer.Option("--logs", metavar="DIR", help="Read this log directory instead; repeat it for several brokers'."),
+        typer.Option("--logs", metavar="DIR", help="Read this log directory instead of the cluster; may be repeated."),
     ] = None,
     lake: Annotated[
-        str | None, typer.Option("--lake", metavar="DIR", help="Read the lake of `pipeline archive` instead.")
+        str | None,
+        typer.Option("--lake", metavar="DIR", help="Read this lake of `pipeline archive` instead of the cluster."),
     ] = None,
     polls: Annotated[
         bool,
@@ -44,12 +45,15 @@ def audit(
     ] = False,
     from_log_start: Annotated[
         bool,
-        typer.Option("--from-log-start", help="Believe the cluster: what lies below was deleted on purpose."),
+        typer.Option("--from-log-start", help="Treat records below the log start offset as deleted on purpose."),
     ] = False,
     identity: Annotated[
         str | None,
         typer.Option(
-            "--id", metavar="SQL", help="A record's id in the history, from key, value, ...", show_default="KEY#CRC32"
+            "--id",
+            metavar="SQL",
+            help="SQL expression for a record's id in the history, from key, value, ...",
+            show_default="KEY#CRC32",
         ),
     ] = None,
     bootstrap: Bootstrap = None,
@@ -58,10 +62,10 @@ def audit(
     conf: SparkSettings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare what the cluster promised to keep with what is there. Exits with 0 only if every promise was kept.
+    """Compare what the cluster acknowledged with what it stores. Exit code 0 only if it kept every promise.
 
-    A partition that nobody read to the end is "not judged", and that is not 0: read it with --topics, or let the
-    history say who read it to the end.
+    A partition that no consumer read to the end is "not judged"; the exit code then is not 0. Read it with --topics, or
+    let a consumer in the history read it to the end.
 
     A history is a file of JSON lines that a test's clients write: what they sent, what was acknowledged at which
     offset, what they read. `minikafka produce --history FILE` and `minikafka demo --history FILE` write one; so does
@@ -86,7 +90,7 @@ def audit(
     """
     names = [name for name in (topics or "").split(",") if name]
     if (logs or lake) and not names:
-        raise typer.BadParameter("say which topics to judge", param_hint="--topics")
+        raise typer.BadParameter("name the topics to judge", param_hint="--topics")
     from minikafka.spark.pipelines.archive.state import local_directory, read_identity
     from minikafka.spark.pipelines.audit.history import history_files
 

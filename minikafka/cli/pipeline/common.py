@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
     from minikafka.spark.pipelines.running import Progress
 
-Master = Annotated[str, typer.Option("--master", help="Where Spark runs: local[N], spark://HOST:PORT, yarn, k8s://...")]
+Master = Annotated[str, typer.Option("--master", help="Spark master: local[N], spark://HOST:PORT, yarn, k8s://...")]
 SparkSettings = Annotated[
     list[str] | None,
-    typer.Option("--conf", metavar="NAME=VALUE", help="Set one of Spark's settings; may be repeated."),
+    typer.Option("--conf", metavar="NAME=VALUE", help="Spark setting; may be repeated."),
 ]
 MASTER: Final = "local[2]"
 

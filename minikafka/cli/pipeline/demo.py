@@ -44,7 +44,7 @@ def demo(
     try:
         import confluent_kafka  # noqa: F401
     except ImportError:
-        fail("the demo writes with confluent-kafka, which is not installed: pip install 'minikafka[demo,spark]'")
+        fail("the demo needs confluent-kafka, which is not installed: pip install 'minikafka[demo,spark]'")
     from minikafka.chaos.demo import Demo
 
     work = Path(tempfile.mkdtemp(prefix="minikafka-pipelines-"))

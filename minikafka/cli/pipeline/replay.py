@@ -18,32 +18,35 @@ if TYPE_CHECKING:
 @pipeline_verb
 def replay(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="A lake, a file, or a directory of files.")],
-    to: Annotated[str, typer.Option("--to", metavar="TOPIC", help="Where records go; it must exist.")],
+    to: Annotated[str, typer.Option("--to", metavar="TOPIC", help="Topic to write to; it must exist.")],
     kind: Annotated[
         str | None,
         typer.Option(
             "--as",
             metavar="lake|csv|json|records",
-            help="What SOURCE is; records: lines as `minikafka consume --json` prints them.",
-            show_default="told by its name",
+            help="Format of SOURCE; records: the output of `minikafka consume --json`.",
+            show_default="by file name",
         ),
     ] = None,
     topics: Annotated[
         list[str] | None,
-        typer.Option("--topic", metavar="TOPIC", help="Only this topic of a lake; may be repeated. Default: all."),
+        typer.Option("--topic", metavar="TOPIC", help="Topic of the lake to replay; may be repeated. Default: all."),
     ] = None,
     key: Annotated[
-        str | None, typer.Option("--key", metavar="COLUMN", help="The column or field with the key. Default: no key.")
+        str | None, typer.Option("--key", metavar="COLUMN", help="Column or field for the key. Default: no key.")
     ] = None,
     value: Annotated[
         str | None,
-        typer.Option("--value", metavar="COLUMN", help="The one with the value. Default: the whole row, as JSON."),
+        typer.Option(
+            "--value", metavar="COLUMN", help="Column or field for the value. Default: the whole row, as JSON."
+        ),
     ] = None,
     by_key: Annotated[
-        bool, typer.Option("--by-key", help="Place records by their key, even if they could keep their partition.")
+        bool, typer.Option("--by-key", help="Choose partitions by key; do not keep the original ones.")
     ] = False,
     name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="Write what was replayed before once more, as NAME.")
+        str | None,
+        typer.Option("--name", metavar="NAME", help="Replay once more, under this name, what was replayed before."),
     ] = None,
     compression: Annotated[
         str, typer.Option("--compression", metavar="CODEC", help="none, gzip, snappy, lz4 or zstd.")
@@ -54,15 +57,14 @@ def replay(
     conf: SparkSettings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a lake, CSV files or JSON lines to a topic, each source in its order; started again, go on.
+    """Write a lake, CSV files or JSON lines to a topic, in order. A restart resumes.
 
-    Of a lake, records keep key, value, headers, timestamp, and their partition if TOPIC has as many; else they go where
-    their key does. Lines of `minikafka consume --json` (--as records) keep all that, too; TOPIC must have as many
-    partitions, or --by-key be said. CSV needs a line with the names of its columns. Files that end in .gz are
-    decompressed.
+    Records of a lake keep key, value, headers and timestamp. They keep their partition if TOPIC has as many partitions;
+    otherwise the key decides. So do lines of `minikafka consume --json` (--as records), but they need --by-key if the
+    numbers of partitions differ. CSV needs a header line. Files that end in .gz are decompressed.
 
-    Every record gets a header minikafka.replay with the place it came from. By these the topic itself knows what it has
-    of a replay: after a kill -9 the same command writes the rest; after more was archived, what is new.
+    Every record gets a header minikafka.replay with its place in SOURCE. The topic thus stores the progress: after a
+    kill -9 the same command writes the rest; after more was archived, the new records.
 
     Examples:
 

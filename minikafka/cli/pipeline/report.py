@@ -22,9 +22,9 @@ _BAR = 8
 
 @pipeline_verb
 def report(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="What to look at.")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic to read.")],
     html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Write a page with plots, too.", dir_okay=False)
+        Path | None, typer.Option("--html", metavar="FILE", help="Write an HTML page with plots, too.", dir_okay=False)
     ] = None,
     bootstrap: Bootstrap = None,
     directory: Directory = None,
@@ -32,7 +32,7 @@ def report(
     conf: SparkSettings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Read a topic once and tell what is in it: records, bytes, rate over time, keys, skew, sizes, headers.
+    """Read a topic once; report records, bytes, rate over time, keys, skew, sizes, headers.
 
     Distinct keys, percentiles of sizes and frequent keys are estimates (about 2%, 1% and 0.35% of the records off);
     the rest is exact. Bytes are those of keys, values and headers before compression.
@@ -61,7 +61,7 @@ def report(
     else:
         _print(made)
     if html is not None:
-        print_note(f"the page with plots: {html.absolute().as_uri()}")
+        print_note(f"page with plots: {html.absolute().as_uri()}")
 
 
 def _print(made: TopicReport) -> None:

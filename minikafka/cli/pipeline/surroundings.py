@@ -60,7 +60,7 @@ def _end_java_that_starts(error: BaseException) -> None:
 def end_if_stopped(is_stopped: bool, where: str = "here") -> None:
     """A pipeline that was stopped before its end says so to scripts, too."""
     if is_stopped:
-        print_note(f"stopped; the same command goes on from {where}")
+        print_note(f"stopped; the same command resumes from {where}")
         raise typer.Exit(INTERRUPTED)
 
 

@@ -18,43 +18,49 @@ if TYPE_CHECKING:
 
 @pipeline_verb
 def windows(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="What to aggregate.")],
-    to: Annotated[str, typer.Option("--to", metavar="TOPIC", help="Where results go; it must exist.")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic to aggregate.")],
+    to: Annotated[str, typer.Option("--to", metavar="TOPIC", help="Topic for the results; it must exist.")],
     key: Annotated[
         list[str] | None,
-        typer.Option("--key", "-k", metavar="EXPR", help="Group by this; may be repeated. Default: one group."),
+        typer.Option(
+            "--key", "-k", metavar="EXPR", help="Expression to group by; may be repeated. Default: one group."
+        ),
     ] = None,
     window: Annotated[
-        str, typer.Option("--window", "-w", metavar="DURATION", help="How long a window is: 500ms, 10s, 5m, 1h, 1d.")
+        str, typer.Option("--window", "-w", metavar="DURATION", help="Length of a window: 500ms, 10s, 5m, 1h, 1d.")
     ] = "1m",
     agg: Annotated[
         list[str] | None,
-        typer.Option("--agg", "-a", metavar="EXPR", help="What to compute; may be repeated. Default: count(*)."),
+        typer.Option("--agg", "-a", metavar="EXPR", help="Aggregate to compute; may be repeated. Default: count(*)."),
     ] = None,
     slide: Annotated[
         str | None,
-        typer.Option("--slide", metavar="DURATION", help="A window begins this often. Default: they do not overlap."),
+        typer.Option(
+            "--slide",
+            metavar="DURATION",
+            help="Interval between window starts. Default: the length of a window, without overlap.",
+        ),
     ] = None,
     watermark: Annotated[
         str,
         typer.Option(
             "--watermark",
             metavar="DURATION",
-            help="Records may be this much older than the newest seen; later, a closed window takes none.",
+            help="Allowed lateness of a record, relative to the newest one seen; then its window closes.",
         ),
     ] = "10s",
     time: Annotated[
-        str, typer.Option("--time", metavar="EXPR", help="When an event happened.", show_default="the record's time")
+        str, typer.Option("--time", metavar="EXPR", help="Time of an event.", show_default="the record's time")
     ] = "timestamp",
     where: Annotated[
-        str | None, typer.Option("--where", metavar="EXPR", help="Only records of which this is true.")
+        str | None, typer.Option("--where", metavar="EXPR", help="Condition on the records to aggregate.")
     ] = None,
     schema: Annotated[
         str | None,
         typer.Option(
             "--schema",
             metavar="FIELDS",
-            help="The fields of json: 'user STRING, amount DOUBLE'. Default: learnt from the newest 1,000 records.",
+            help="Fields of json: 'user STRING, amount DOUBLE'. Default: inferred from the newest 1,000 records.",
         ),
     ] = None,
     emit: Annotated[
@@ -62,20 +68,22 @@ def windows(
         typer.Option(
             "--emit",
             metavar="update|final",
-            help="update: a window whenever it changed. final: once, when the watermark has closed it.",
+            help="update: write a window at each change. final: write it once, when the watermark closes it.",
         ),
     ] = "update",
-    once: Annotated[bool, typer.Option("--once", help="Stop when what is in the topic now is done.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Stop at the current end of the topic.")] = False,
     start: Annotated[
-        str, typer.Option("--from", metavar="earliest|latest", help="Where the first start begins.")
+        str, typer.Option("--from", metavar="earliest|latest", help="Start position without a checkpoint.")
     ] = "earliest",
-    every: Annotated[str, typer.Option("--every", metavar="DURATION", help="Results are written this often.")] = "1s",
+    every: Annotated[
+        str, typer.Option("--every", metavar="DURATION", help="Interval between writes of results.")
+    ] = "1s",
     checkpoint: Annotated[
         str | None,
         typer.Option(
             "--checkpoint",
             metavar="DIR",
-            help="Where the work resumes; any file system of Spark's.",
+            help="Directory of the checkpoint, to resume from; on any of Spark's file systems.",
             show_default="~/.minikafka/pipelines/windows/TOPIC-to-TOPIC",
         ),
     ] = None,
@@ -85,7 +93,7 @@ def windows(
     conf: SparkSettings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Aggregate records by key and event-time window, until Ctrl-C; started again, it goes on where it was.
+    """Aggregate records by key and event-time window, until Ctrl-C. A restart resumes.
 
     EXPR is Spark SQL over [bold]key[/] and [bold]value[/] (both text), [bold]json[/] (the value parsed: json.user,
     json.address.city), topic, partition, offset, timestamp and headers. It may end with AS NAME.
@@ -119,7 +127,7 @@ def windows(
         emit=emit,
     )
     if start not in ("earliest", "latest"):
-        raise typer.BadParameter(f"{start!r} is neither earliest nor latest", param_hint="--from")
+        raise typer.BadParameter(f"{start!r} is not valid; choose earliest or latest", param_hint="--from")
     servers = servers_with(bootstrap, directory, [topic, to])
     chosen = checkpoint or str(Path.home() / ".minikafka" / "pipelines" / "windows" / f"{topic}-to-{to}")
     with spark_session("windows", master, conf) as spark, progress_bar("aggregating") as show:
@@ -155,7 +163,7 @@ def _print(summary: WindowsSummary, checkpoint: str, *, as_json: bool) -> None:
         ),
     ]
     for what, count, why in (
-        ("left out: unfit", summary.unfit, "values that are no JSON objects, or not with the fields of --schema"),
+        ("left out: unfit", summary.unfit, "values that are not JSON objects, or do not match --schema"),
         ("left out: untimed", summary.untimed, "events whose --time is NULL"),
         ("left out: late", summary.late, "groups of records that came after the watermark had closed their window"),
     ):

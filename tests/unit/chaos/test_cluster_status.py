@@ -78,4 +78,4 @@ def test_losses_that_a_node_wrote_down_are_shown(cluster: StagedCluster, monkeyp
     assert [node.losses for node in cluster_status(cluster).nodes] == [0, 2, 0]
     monkeypatch.setattr(cluster_verbs, "open_cluster", lambda _directory: cluster)
     shown = CliRunner().invoke(cluster_verbs.app, ["status"]).output
-    assert "\nnode 2 reports losses of records: 2\n" in shown
+    assert "\nnode 2 reports lost records: 2\n" in shown

@@ -31,7 +31,7 @@ def test_a_line_is_passed_on_before_the_next_is_there() -> None:
 
 def test_an_endless_line_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "LINE_SIZE_MAX", 10)
-    with pytest.raises(LineError, match="longer than"):
+    with pytest.raises(LineError, match="line too long"):
         LineSplitter().feed(b"x" * 20)
 
 

@@ -93,7 +93,7 @@ def test_damage_is_told_where_it_is_and_fails(segment: Path) -> None:
     segment.write_bytes(data[:-3])
     result = dump(segment)
     assert result.exit_code == 1
-    assert "!! the checksum of the batch at byte 0 is wrong" in result.output
+    assert "!! wrong checksum: batch at byte 0" in result.output
     assert "!! damaged from byte" in result.output
     assert result.output.splitlines()[-1] == "minikafka: 2 problems found"
 
@@ -122,6 +122,9 @@ def test_what_is_no_such_file_is_refused_in_a_line(tmp_path: Path) -> None:
     path.write_bytes(b"")
     refused = dump(path)
     assert refused.exit_code == 1
-    assert refused.output == f"minikafka: {path}: its name does not end in .log, .index, .timeindex or .snapshot\n"
+    assert (
+        refused.output
+        == f"minikafka: {path}: unknown file type; the name must end in .log, .index, .timeindex or .snapshot\n"
+    )
     assert dump(tmp_path / "none.log").output == f"minikafka: {tmp_path}/none.log: file not found\n"
-    assert dump(tmp_path).output == f"minikafka: {tmp_path} is a directory; name files in it: {tmp_path}/*.log\n"
+    assert dump(tmp_path).output == f"minikafka: {tmp_path} is a directory; name the files in it: {tmp_path}/*.log\n"

@@ -93,7 +93,7 @@ def test_a_verb_without_a_cluster_says_how_to_make_one(verb: str, tmp_path: Path
         (("produce", "t", "-b", "nowhere"), "is not HOST:PORT"),
         (("produce", "t", "--file", "/nonexistent"), "does not exist"),
         (("produce", "t", "--acks", "2"), "--acks"),
-        (("consume", "t", "--group", "g", "--partition", "0"), "a group decides itself"),
+        (("consume", "t", "--group", "g", "--partition", "0"), "the group assigns the partitions"),
         (("consume", "t", "--count", "0"), "--count"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,

@@ -21,16 +21,16 @@ A0, A1, A2 = (TopicPartition("a", index) for index in range(3))
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        ("reassign", "say one of --generate, --execute, --verify, --cancel, --list"),
+        ("reassign", "choose one of --generate, --execute, --verify, --cancel, --list"),
         ("reassign --execute --verify x.json", "not --execute and --verify"),
         ("reassign --execute", "--execute needs a FILE"),
         ("reassign --execute x.json --throttle 0", "--throttle"),
-        ("elect-leaders", "say one of --all-topic-partitions, --topic and --path-to-json-file"),
-        ("elect-leaders --topic a --all-topic-partitions", "say one of"),
-        ("elect-leaders --all-topic-partitions --partition 1", "of which --topic?"),
+        ("elect-leaders", "choose one of --all-topic-partitions, --topic and --path-to-json-file"),
+        ("elect-leaders --topic a --all-topic-partitions", "choose one of"),
+        ("elect-leaders --all-topic-partitions --partition 1", "needs --topic"),
         ("elect-leaders --election-type best --topic a", "'best' is not one of"),
         ("log-dirs --broker-list 1,x", "'1,x' is not a list of broker ids"),
-        ("topic alter a", "say what: --partitions, --config or --delete-config"),
+        ("topic alter a", "nothing to change; give --partitions, --config or --delete-config"),
         ("topic alter a --config x=1 --delete-config x", "x is also in --config"),
         ("topic alter a --config x", "is not NAME=VALUE"),
     ],
@@ -48,7 +48,7 @@ def test_a_file_that_cannot_be_read_is_named(words: list[str], tmp_path: Path) -
     for path, complaint in (
         (missing, f"cannot read {missing}: No such file or directory"),
         (tmp_path, f"cannot read {tmp_path}: Is a directory"),
-        (binary, f"{binary} is not a text file"),
+        (binary, f"{binary} is not a UTF-8 text file"),
     ):
         result = CliRunner().invoke(app, [*words, str(path)])
         assert isinstance(result.exception, PlanError)
@@ -60,7 +60,7 @@ def test_brokers_that_do_not_answer_are_named(capsys: pytest.CaptureFixture[str]
     _check_all_answered([1], {1: [], 2: []})
     with pytest.raises(SystemExit):
         _check_all_answered([1, 7, 8], {1: []})
-    assert "not alive: 7, 8; leave the list out" in capsys.readouterr().err
+    assert "not alive: 7, 8; omit the option" in capsys.readouterr().err
 
 
 def test_broker_lists() -> None:

@@ -95,7 +95,7 @@ def test_what_was_stopped_says_so_to_scripts(capsys: pytest.CaptureFixture[str])
     with pytest.raises(typer.Exit) as ended:
         end_if_stopped(True, "some/dir")
     assert ended.value.exit_code == 130
-    assert "goes on from some/dir" in capsys.readouterr().err
+    assert "resumes from some/dir" in capsys.readouterr().err
 
 
 def test_brokers_that_do_not_answer_are_told_before_spark_is_started(tmp_path: Path) -> None:
