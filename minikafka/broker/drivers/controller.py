@@ -169,6 +169,11 @@ class ControllerDriver:
         except StopIteration as end:
             done: tuple[T, int] = end.value
             return done
+        except KafkaError:
+            raise
+        except Exception:
+            self._give_up()
+            raise
         finally:
             if not is_begun:
                 self._in_line.release()
@@ -207,7 +212,7 @@ class ControllerDriver:
 
     def _on_end(self, task: asyncio.Task[None], epoch: int, answer: asyncio.Future[Any]) -> None:
         if (task.cancelled() or task.exception() is not None) and self._epoch == epoch:
-            self.on_lost_leadership()  # the machine has carried out half a request
+            self._give_up()
         self._in_line.release()
         if not answer.done():
             answer.set_exception(KafkaError(ErrorCode.NOT_CONTROLLER, f"node {self._node_id} stops"))
@@ -216,11 +221,15 @@ class ControllerDriver:
         try:
             self._end_offset = self._raft.append(values)
         except KafkaError:
-            # The machine replayed what the log did not take: nothing it says from here on could be trusted.
-            self.on_lost_leadership()
-            self._raft.step_down()
+            self._give_up()
             raise
         assert self._end_offset == self._controller.image.offset + 1, "the controller's image left the log"
+
+    def _give_up(self) -> None:
+        """The machine carried out half a request, or replayed what the log did not take: nothing that it says from here
+        on could be trusted. Whoever leads next begins from the log."""
+        self.on_lost_leadership()
+        self._raft.step_down()
 
     # -- time -------------------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from typing import Final
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.handlers.admin import LONGEST_TIMEOUT_S
+from minikafka.broker.pacing import paced
 from minikafka.broker.replicas import Replicas
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import INTERNAL_TOPICS, NO_OFFSET, TopicPartition
@@ -25,6 +26,7 @@ from minikafka.wire.messages.delete_records import (
 )
 
 LOOK_INTERVAL_S: Final = 0.05
+PARTITIONS_AT_ONCE: Final = 500
 HIGH_WATERMARK: Final = -1
 
 Waiting = list[tuple[TopicPartition, int, DeleteRecordsPartitionResult]]
@@ -39,7 +41,7 @@ async def handle(
     answer = DeleteRecordsResponse(topics=[DeleteRecordsTopicResult(name=topic.name) for topic in request.topics])
     waiting: Waiting = []
     for told, topic in zip(answer.topics, request.topics, strict=True):
-        for wanted in topic.partitions:
+        async for wanted in paced(topic.partitions, PARTITIONS_AT_ONCE):
             where = TopicPartition(topic.name, wanted.partition_index)
             result = DeleteRecordsPartitionResult(partition_index=where.partition, low_watermark=NO_OFFSET)
             told.partitions.append(result)
@@ -68,7 +70,7 @@ async def _wait(waiting: Waiting, replicas: Replicas, metadata: Metadata, timeou
     until_s = loop.time() + timeout_s
     while True:
         live = {broker.broker_id for broker in metadata.image.live_brokers()}
-        waiting = [one for one in waiting if not _is_settled(*one, replicas, live)]
+        waiting = [one async for one in paced(waiting, PARTITIONS_AT_ONCE) if not _is_settled(*one, replicas, live)]
         if not waiting or loop.time() >= until_s:
             break
         await asyncio.sleep(LOOK_INTERVAL_S)

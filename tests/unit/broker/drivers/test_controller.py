@@ -358,6 +358,28 @@ async def test_what_leadership_was_lost_over_is_not_appended(of_many: Node) -> N
     assert of_many.failure is None
 
 
+async def test_a_bug_that_a_request_meets_costs_the_leadership_and_no_more(
+    of_many: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver, taken = of_many.control_plane.controller, []
+    write = state_module.ControllerState.write_portion
+
+    def broken(state: state_module.ControllerState) -> None:
+        write(state)
+        if not taken:
+            taken.append(state)
+            raise ZeroDivisionError
+
+    monkeypatch.setattr(state_module.ControllerState, "write_portion", broken)
+    with pytest.raises(ZeroDivisionError):
+        await in_time(driver.handle(RAISE_MINIMUM))
+    assert taken
+    assert not driver.is_active, "the machine carried out half of it"
+    await eventually(lambda: driver.is_active, "the next election")
+    assert (await in_time(driver.handle(ORDERS))).topics[0].error_code == ErrorCode.NONE
+    assert (await in_time(driver.handle(RAISE_MINIMUM))).responses[0].error_code == ErrorCode.NONE
+
+
 async def test_a_node_stops_in_the_middle_of_a_request(of_many: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     driver, loop = of_many.control_plane.controller, asyncio.get_running_loop()
     failures: list[str] = []
