@@ -137,7 +137,7 @@ class Replicas:
                 leader.check_enough_in_sync()
             header = validate_produce(view, partition.batch_limits, version, self._wall_ms or self._read_wall_ms())
             if header.attributes & TRANSACTIONAL_FLAG:  # nobody would end it, and read_committed would wait for ever
-                raise KafkaError(ErrorCode.INVALID_TXN_STATE, "transactions are not offered by this cluster")
+                raise KafkaError(ErrorCode.INVALID_TXN_STATE, "this cluster does not support transactions")
             if partition.needs_keys and not has_keys:
                 if is_costly_inside(header):
                     raise UncheckedKeysError

@@ -113,9 +113,9 @@ class Demo:
             time.sleep(_UNDISTURBED_S)
             faults.append(self.kill_controller())
             time.sleep(_UNDISTURBED_S)
-        self.say("reading everything back with aiokafka")
+        self.say("reading all records with aiokafka")
         read = asyncio.run(read_back(self.cluster.bootstrap_servers, TOPIC, PARTITIONS, self.history))
-        self.say(f"read {read:,} records; comparing with what was sent")
+        self.say(f"read {read:,} records; comparing them with the sent ones")
         return Outcome(check(self.history.events), faults, time.monotonic() - began)
 
     def remove_files(self) -> None:

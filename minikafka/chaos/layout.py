@@ -63,7 +63,7 @@ class ClusterLayout:
         if "," in str(directory):  # log.dirs is a list
             raise ClusterError(f"{directory} has a comma in its name; choose another --dir")
         if directory.is_dir() and any(directory.iterdir()):
-            raise ClusterError(f"{directory} is not empty and holds no cluster; choose another --dir")
+            raise ClusterError(f"{directory} is not empty, but contains no cluster; choose another --dir")
         layout = cls(directory, new_cluster_id(), base_port, list(range(1, brokers + 1)), settings, brokers)
         directory.mkdir(parents=True, exist_ok=True)
         layout.save()
@@ -234,7 +234,7 @@ def new_cluster_id() -> str:
 def check_size(brokers: int, base_port: int) -> None:
     """Raise ClusterError unless that many brokers fit above that port."""
     if not 1 <= brokers <= BROKERS_MAX:
-        raise ClusterError(f"--brokers must be 1 to {BROKERS_MAX}, not {brokers}")
+        raise ClusterError(f"--brokers is {brokers}; it must be from 1 to {BROKERS_MAX}")
     port_max = base_port + CONTROLLER_PORT_OFFSET + brokers - 1
     if base_port < 1 or port_max > 65535:
         raise ClusterError(f"--base-port {base_port} needs the ports up to {port_max}; choose 1024 to 65000")

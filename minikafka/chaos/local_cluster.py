@@ -127,14 +127,14 @@ class LocalCluster:
         """Start one node that is down; waits until it is a live member, if enough nodes are up for a quorum."""
         self._check_node(node_id)
         if not self._spawn_missing([node_id]):
-            raise ClusterError(f"node {node_id} is up already")
+            raise ClusterError(f"node {node_id} is already up")
         if self._has_quorum():
             self.wait_ready([node_id], timeout_s)
 
     def add_node(self, timeout_s: float = READY_TIMEOUT_S) -> int:
         """Start one more node, a broker without a vote, beside those that run; its id, once it is a live member."""
         if not self._has_quorum():
-            raise ClusterError("a node can join when most of the first nodes are up: minikafka cluster start")
+            raise ClusterError("no controller quorum to join; start the first nodes: minikafka cluster start")
         before, self.layout = self.layout, self.layout.with_added_node()
         node_id = self.layout.node_ids[-1]
         try:
@@ -188,7 +188,7 @@ class LocalCluster:
         start = time.monotonic()
         while (view := self.view()) is None or not condition(view):
             if time.monotonic() - start >= timeout_s:
-                raise ClusterError(f"waited {timeout_s:g} s in vain for {what}; last seen: {view}")
+                raise ClusterError(f"timed out after {timeout_s:g} s waiting for {what}; last seen: {view}")
             time.sleep(_POLL_INTERVAL_S)
         return time.monotonic() - start
 
@@ -198,7 +198,7 @@ class LocalCluster:
             return False
         if view.cluster_id != self.layout.cluster_id:
             port = self.layout.client_port(node_id)
-            raise ClusterError(f"port {port} is answered by another cluster ({view.cluster_id}); choose a --base-port")
+            raise ClusterError(f"another cluster ({view.cluster_id}) uses port {port}; choose another --base-port")
         return view.has_controller and expected <= view.broker_ids
 
     def _check_alive(self, node_id: int) -> None:

@@ -52,7 +52,7 @@ class BrokerConnection:
             raise UnreachableError(f"{endpoint} did not answer within {CONNECT_TIMEOUT_S:g} s") from None
         except OSError as error:
             why = "connection refused" if isinstance(error, ConnectionRefusedError) else error.strerror or error
-            raise UnreachableError(f"{endpoint} cannot be reached: {why}") from error
+            raise UnreachableError(f"cannot reach {endpoint}: {why}") from error
         except WireError as error:
             raise UnreachableError(f"{endpoint} does not speak the Kafka protocol: {error}") from error
         return cls(endpoint, channel, client_id, versions)
@@ -61,7 +61,7 @@ class BrokerConnection:
         """The newest version both sides have. KafkaError(UNSUPPORTED_VERSION) when there is none."""
         version = self._versions.get(key)
         if version is None:
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{self.endpoint} does not offer {key.camel_name}")
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{self.endpoint} does not support {key.camel_name}")
         return version if at_most is None else min(version, at_most)
 
     async def call(
@@ -94,7 +94,7 @@ class BrokerConnection:
             raise UnreachableError(f"{self.endpoint}: {error}") from error
         except WireError as error:
             self.close()
-            raise UnreachableError(f"{self.endpoint} answered {key.camel_name} with garbage: {error}") from error
+            raise UnreachableError(f"{self.endpoint} sent a malformed {key.camel_name} response: {error}") from error
         finally:
             del self._slow_after_s[correlation_id]
 
@@ -125,7 +125,7 @@ class BrokerConnection:
         try:
             body = encode(request, version)
         except WireError as error:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{key.camel_name} cannot be sent: {error}") from error
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"cannot send {key.camel_name}: {error}") from error
         correlation_id = self._channel.next_correlation_id()
         return correlation_id, encode_request(key, version, correlation_id, self._client_id, body)
 
@@ -145,7 +145,7 @@ async def _negotiate(channel: Channel, client_id: str) -> dict[int, int]:
     if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
         response = await _ask_versions(channel, client_id, 0)
     if response.error_code:
-        raise KafkaError(ErrorCode.of(response.error_code), "the broker refused to tell its API versions")
+        raise KafkaError(ErrorCode.of(response.error_code), "the broker rejected ApiVersions")
     common = {}
     for row in response.api_keys:
         ours = _OURS.get(row.api_key)

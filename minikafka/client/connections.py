@@ -43,7 +43,7 @@ def parse_bootstrap_servers(text: str) -> list[Endpoint]:
             raise ValueError(f"bootstrap server {entry!r} is not HOST:PORT, for example 127.0.0.1:19092")
         endpoints.append(Endpoint(host, int(port)))
     if not endpoints:
-        raise ValueError("no bootstrap server was given; name at least one HOST:PORT")
+        raise ValueError("no bootstrap server; name at least one HOST:PORT")
     return endpoints
 
 

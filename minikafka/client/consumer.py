@@ -156,7 +156,7 @@ class Consumer:
     async def start(self) -> None:
         """Connect; with topics, begin to read them. Raises KafkaError when no broker answers or a topic is missing."""
         if self._is_running:
-            raise RuntimeError("the consumer is running already; 'async with' has started it")
+            raise RuntimeError("the consumer is already running; 'async with' has started it")
         self._is_running = True
         try:
             await self._connections.bootstrap()
@@ -272,10 +272,10 @@ class Consumer:
             if position.state is PositionState.FAILED and position.error is not None:
                 raise position.error
             if position.consumed.offset == NO_OFFSET:
-                raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, f"the position in {where} is still being looked up")
+                raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, f"position of {where} not known yet; poll again")
             return position.consumed.offset
 
-        return await self._retrying(attempt, f"finding the position in {where}")
+        return await self._retrying(attempt, f"finding the position of {where}")
 
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndEpoch | int] | None = None) -> None:
         """Store offsets for the group: given ones, or the position behind everything handed out.

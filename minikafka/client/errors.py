@@ -25,8 +25,8 @@ class CommitFailedError(KafkaError):
     def __init__(self, code: ErrorCode, group_id: str, why: str) -> None:
         super().__init__(
             code,
-            f"group {group_id!r}: offsets were not committed: {why}; what was read since the last commit will be read "
-            "again, so poll to go on",
+            f"group {group_id!r}: commit failed: {why}; poll again; records read since the last commit will be "
+            "delivered again",
         )
 
     @property
@@ -44,13 +44,13 @@ class LogTruncatedError(KafkaError):
 
     def __init__(self, where: TopicPartition, offset: int, divergence: OffsetAndEpoch | None) -> None:
         agree = (
-            "of which this leader knows nothing"
+            "and the leader does not know where the logs diverge"
             if divergence is None
-            else f"and the log agrees only up to offset {divergence.offset} (epoch {divergence.epoch})"
+            else f"and the logs diverge at offset {divergence.offset} (epoch {divergence.epoch})"
         )
         super().__init__(
             ErrorCode.OFFSET_OUT_OF_RANGE,
-            f"{where}: records before offset {offset} were read but are no longer in the log, {agree}; "
+            f"{where}: log truncated below offset {offset}, up to which records were read, {agree}; "
             "seek to go on, or set auto_offset_reset",
         )
         self.where = where
@@ -62,7 +62,7 @@ class NoOffsetError(KafkaError):
     """There is no committed offset, or the offset is out of range, and ``auto_offset_reset`` is "none"."""
 
     def __init__(self, where: TopicPartition, offset: int | None = None) -> None:
-        what = "has no committed offset" if offset is None else f"has no offset {offset} any more, or not yet"
+        what = "has no committed offset" if offset is None else f"does not contain offset {offset}"
         super().__init__(
             ErrorCode.OFFSET_OUT_OF_RANGE,
             f"{where} {what}, and auto_offset_reset is 'none': seek, or choose 'earliest' or 'latest'",

@@ -91,7 +91,7 @@ class Metadata:
             if view.is_usable:
                 return view
             if view.error is not ErrorCode.NONE and not view.error.retriable:
-                raise KafkaError(view.error, f"the cluster does not accept the topic {name!r}")
+                raise KafkaError(view.error, f"the cluster rejected topic {name!r}")
 
     def _why_unknown(self, name: str, timeout_s: float) -> KafkaError:
         if self.failure is not None:

@@ -126,7 +126,7 @@ class Producer:
     async def start(self) -> None:
         """Connect. Raises KafkaError when no broker answers."""
         if self._is_running:
-            raise RuntimeError("the producer is running already; 'async with' has started it")
+            raise RuntimeError("the producer is already running; 'async with' has started it")
         try:
             await self._connections.bootstrap()
         except BaseException:
@@ -302,7 +302,7 @@ class Producer:
 
     def _check_size(self, what: str, size: int) -> None:
         if size > self._max_record_bytes:
-            message = f"{what} of {size} bytes is larger than a request may be ({self._max_record_bytes} bytes)"
+            message = f"{what} of {size} bytes is too large: at most {self._max_record_bytes} bytes fit in a request"
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, message)
 
     async def _wait_for_progress(self) -> None:
@@ -341,9 +341,11 @@ def _closed() -> KafkaError:
 def _check_batch(batch: bytearray, record_count: int) -> None:
     """What would spoil more than the batch itself; the broker checks the rest."""
     if not isinstance(batch, bytearray):
-        raise TypeError(f"a batch is a bytearray, which is stamped in place, not {type(batch).__name__}")
+        raise TypeError(f"a batch must be a bytearray (it is stamped in place), not {type(batch).__name__}")
     if len(batch) < HEADER_SIZE:
-        raise KafkaError(ErrorCode.INVALID_RECORD, f"{len(batch)} bytes are no record batch: its header alone has 61")
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD, f"{len(batch)} bytes are too short for a record batch: its header has 61"
+        )
     header = parse_header(batch)
     if header.magic != MAGIC or header.size_in_bytes != len(batch):
         message = f"{len(batch)} bytes are not one record batch: magic {header.magic}, size {header.size_in_bytes}"

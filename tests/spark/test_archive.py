@@ -181,7 +181,7 @@ def test_bad_input_is_told_in_a_line(spark: SparkSession, cluster: LocalCluster,
     servers = cluster.bootstrap_servers
     with pytest.raises(KafkaError, match=f"topic '{topic}' not found.*minikafka topic create {topic}"):
         archive(spark, topics=[topic], to=tmp_path / "lake", bootstrap_servers=servers)
-    with pytest.raises(PipelineError, match="is no lake; make one with"):
+    with pytest.raises(PipelineError, match="is not a lake; create one with"):
         archive(spark, to=tmp_path / "none", bootstrap_servers=servers)
     create(cluster, topic, 1)
     with pytest.raises(PipelineError, match=r"none not found"):

@@ -433,7 +433,7 @@ def test_what_is_not_there_is_named(spark: SparkSession, tmp_path: Path) -> None
     with pytest.raises(PipelineError, match=r"no file ends in \.jsonl"):
         audit(spark, tmp_path)
     (tmp_path / "history.jsonl").write_text(GOOD)
-    with pytest.raises(PipelineError, match="the history says nothing of topic other"):
+    with pytest.raises(PipelineError, match="the history contains no record sent to topic other"):
         audit(spark, tmp_path, ["other"])
     with pytest.raises(PipelineError, match="nothing_such"):
         audit(spark, tmp_path, ["t"], stored=rows(spark, {"t-0": {0: "a"}}), identity="nothing_such")

@@ -110,7 +110,7 @@ def test_what_cannot_be_read_or_written_says_so(cluster: LocalCluster, facade: C
     with pytest.raises(KafkaError, match="topic 'no-such' not found") as raised:
         facade.partitions([created, "no-such"])
     assert raised.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    with pytest.raises(NoOffsetError, match=f"{where} has no offset 50"):
+    with pytest.raises(NoOffsetError, match=f"{where} does not contain offset 50"):
         list(facade.read_batches(where, 50, 60))
     with pytest.raises(KafkaError, match=f"reading {where} from 0 to 9: nothing came from offset 3 on within 0.3 s"):
         list(facade.read_batches(where, 0, 9, timeout_ms=300))

@@ -177,7 +177,7 @@ def test_a_driver_that_is_killed_goes_on_where_it_was(job: Job) -> None:
         ({"key": ["json.usr"]}, "--key 'json.usr': No such struct field `usr`"),
         ({"key": ["json.user +"]}, "--key 'json.user +': Syntax error at or near end of input"),
         ({"key": ["max(key) AS it"]}, "--key 'max(key)': it is an aggregate; those belong into --agg"),
-        ({"agg": ["json.user"]}, "--agg 'json.user': it is no aggregate; say count"),
+        ({"agg": ["json.user"]}, "--agg 'json.user': it is not an aggregate; use count"),
         ({"agg": ["summ(offset)"]}, "--agg 'summ(offset)': Cannot resolve routine `summ`"),
         ({"time": "offset"}, "--time 'offset' is a bigint, not a time: say timestamp_millis(offset)"),
         ({"where": "offset"}, "--where 'offset' is a bigint, not true or false"),
@@ -210,7 +210,7 @@ def test_what_is_missing_is_said_before_anything_starts(job: Job) -> None:
             job.spark, job.topic, to="nowhere", windows=WINDOWS, bootstrap_servers=job.cluster.bootstrap_servers,
             checkpoint=str(job.checkpoint),
         )  # fmt: skip
-    with pytest.raises(PipelineError, match=f"--to {job.topic}: results would be aggregated in their turn"):
+    with pytest.raises(PipelineError, match=f"--to {job.topic} is the source topic: results would be aggregated again"):
         run_windows(
             job.spark, job.topic, to=job.topic, windows=WINDOWS, bootstrap_servers=job.cluster.bootstrap_servers,
             checkpoint=str(job.checkpoint),
@@ -238,7 +238,7 @@ def test_a_checkpoint_belongs_to_the_query_that_began_a_batch_with_it(job: Job) 
     with pytest.raises(PipelineError, match=r"of other windows .--window was 10s."):
         job.run(replace(WINDOWS, window_ms=20_000))
     shutil.rmtree(job.checkpoint / "purpose")
-    with pytest.raises(PipelineError, match="is of another program: choose another --checkpoint"):
+    with pytest.raises(PipelineError, match="belongs to another program: choose another --checkpoint"):
         job.run()
     job.checkpoint = job.checkpoint / "metadata"
     with pytest.raises(PipelineError, match=r"metadata cannot be used: Parent path is not a directory"):

@@ -40,7 +40,7 @@ def handle(
 def _begin(moves: DirectoryMoves, where: TopicPartition, path: str) -> ErrorCode:
     try:
         if where.topic == CLUSTER_METADATA_TOPIC or where.partition < 0:
-            raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, f"{where} cannot be moved")
+            raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, f"cannot move {where}")
         moves.request(where, path)
     except KafkaError as error:
         return error.code

@@ -47,7 +47,7 @@ async def handle(
             told.partitions.append(result)
             try:
                 if named[where] > 1:
-                    raise KafkaError(ErrorCode.INVALID_REQUEST, f"{where} is named twice")
+                    raise KafkaError(ErrorCode.INVALID_REQUEST, f"duplicate partition {where}")
                 waiting.append((where, _delete(replicas, where, wanted.offset), result))
             except KafkaError as error:
                 result.error_code = error.code

@@ -27,7 +27,7 @@ def handle(
 ) -> DescribeClusterResponse:
     """Answer from this node's image."""
     if request.endpoint_type != BROKERS:
-        message = "only brokers are listed here; ask for endpoint type 1"
+        message = "endpoint type not supported; it must be 1 (brokers)"
         return DescribeClusterResponse(error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, error_message=message)
     registered = sorted(metadata.image.brokers.items())
     return DescribeClusterResponse(

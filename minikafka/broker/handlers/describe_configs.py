@@ -63,7 +63,10 @@ def _entries(resource: DescribeConfigsResource, image: MetadataImage, config: Br
                 ErrorCode.INVALID_REQUEST, f"this is node {config.node_id}; ask node {name} for its settings"
             )
         return effective.describe()
-    raise KafkaError(ErrorCode.INVALID_REQUEST, f"resource type {resource.resource_type} has no settings here")
+    raise KafkaError(
+        ErrorCode.INVALID_REQUEST,
+        f"resource type {resource.resource_type} is not supported; it must be a topic or a broker",
+    )
 
 
 def _row(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:

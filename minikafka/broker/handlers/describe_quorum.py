@@ -51,7 +51,7 @@ def _partition(topic: str, index: int, report: QuorumReport) -> ResponsePartitio
         return ResponsePartitionData(
             partition_index=index,
             error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            error_message=f"only partition 0 of {CLUSTER_METADATA_TOPIC} is a quorum's",
+            error_message=f"only partition 0 of {CLUSTER_METADATA_TOPIC} has a quorum",
         )
     return ResponsePartitionData(
         partition_index=index,

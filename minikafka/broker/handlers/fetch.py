@@ -130,7 +130,7 @@ class _Fetch(ABC):
             self._cold = None
             self._begin(refused)
         except Exception as error:  # a bug, and what one client asks must not stop the node for all others
-            log.error("a fetch failed", why=one_line(error), exc_info=error)
+            log.error("fetch failed", why=one_line(error), exc_info=error)
             self._context.connection.close()
 
     def _begin(self, refused: Refusals) -> None:
@@ -212,10 +212,10 @@ class _Fetch(ABC):
     def _partition(self, cached: CachedPartition) -> Partition:
         where = cached.where
         if where is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has id {cached.topic_id}")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"topic id {cached.topic_id} not found")
         partition = self._find(cached, where)
         if cached.topic_id not in (ZERO_TOPIC_ID, partition.topic_id):
-            raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, f"{where} is another topic of that name now")
+            raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, f"the topic of {where} was deleted and created again")
         return partition
 
     def _read_partition(

@@ -34,7 +34,7 @@ class Locator:
             message = f"key type {key_type} is not supported; it must be 0 (group) or 1 (transaction)"
             raise KafkaError(ErrorCode.INVALID_REQUEST, message)
         if key_type == TRANSACTION:
-            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, "transactions are not offered by this cluster")
+            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, "this cluster does not support transactions")
         if not key:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
         if self.metadata.image.topic(CONSUMER_OFFSETS_TOPIC) is None:
@@ -46,7 +46,9 @@ class Locator:
         leader = image.broker(topic.partitions[partition_for(key, len(topic.partitions))].leader)
         endpoint = leader.listeners.get(listener) if leader is not None else None
         if leader is None or endpoint is None:
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the group's offsets partition has no leader now")
+            raise KafkaError(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE, "the offsets partition of the group has no leader now"
+            )
         return Coordinator(key=key, node_id=leader.broker_id, host=endpoint.host, port=endpoint.port)
 
 

@@ -60,9 +60,9 @@ async def handle(
         answer = ListOffsetsPartitionResponse(partition_index=where.partition)
         try:
             if named[where] > 1:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, f"{where} is named twice")
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"duplicate partition {where}")
             if wanted.timestamp < 0 and FIRST_VERSION_OF.get(wanted.timestamp, NEVER) > context.version:
-                message = f"timestamp {wanted.timestamp} has no meaning in version {context.version}"
+                message = f"timestamp {wanted.timestamp} is not supported in version {context.version}"
                 raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, message)
             partition = replicas.leader_of(where, current_leader_epoch=epoch)
             found = await _find(partition, wanted.timestamp, None if context.is_replica else isolation, lookups)
@@ -78,7 +78,7 @@ async def _find(partition: Partition, timestamp: int, isolation: Isolation | Non
     epoch = partition.leader_epoch
     found = await _by_time(partition, timestamp, lookups) if _is_time(timestamp) else None
     if partition.leader is None or partition.leader_epoch != epoch:
-        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition's leader moved during the look-up")
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the leader of the partition changed during the look-up")
     if isolation is None:
         return _within(partition, timestamp, found, partition.log.log_end_offset)
     answer = _within(partition, timestamp, found, partition.read_limit(isolation))

@@ -115,7 +115,7 @@ def _stage(
     if version >= FIRST_VERSION_WITH_IDS:
         partition = node.replicas.get(where)
         if not topic.name or (partition is not None and partition.topic_id != topic.topic_id):
-            refusal = KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"this node knows no topic with the id {topic.topic_id}")
+            refusal = KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"topic id {topic.topic_id} not found")
             return _failed(topic, data.index, refusal)
     result = node.replicas.stage_produced(where, data.records, acks, version, has_keys=has_keys)
     result.topic_id = topic.topic_id
@@ -162,7 +162,7 @@ async def _look_inside(
         node.staging.add(PendingProduce(context, node, acks, request.timeout_ms, results))
         node.staging.on_read_event_end()
     except Exception as error:  # a bug, and what one client sends must not stop the node for all others
-        log.error("a batch could not be looked at", why=one_line(error), exc_info=error)
+        log.error("batch check failed", why=one_line(error), exc_info=error)
         context.connection.close()
     finally:
         context.connection.resume()
@@ -242,4 +242,4 @@ def _refusal(request: ProduceRequest) -> KafkaError:
     """What is wrong with the request as a whole."""
     if request.acks not in _KNOWN_ACKS:
         return KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {request.acks}; it must be -1 (all), 0 or 1")
-    return KafkaError(ErrorCode.INVALID_TXN_STATE, "transactions are not offered by this cluster")
+    return KafkaError(ErrorCode.INVALID_TXN_STATE, "this cluster does not support transactions")

@@ -13,7 +13,9 @@ def handle(request: SaslAuthenticateRequest, context: RequestContext) -> SaslAut
     check = context.connection.session
     try:
         if not isinstance(check, PeerCheck):
-            raise KafkaError(ErrorCode.ILLEGAL_SASL_STATE, "SaslHandshake comes before SaslAuthenticate")
+            raise KafkaError(
+                ErrorCode.ILLEGAL_SASL_STATE, "SaslAuthenticate without SaslHandshake; send SaslHandshake first"
+            )
         answer = check.receive(request.auth_bytes)
     except KafkaError as error:
         context.send(SaslAuthenticateResponse(error_code=error.code, error_message=error.message))

@@ -18,7 +18,7 @@ def subscriber(member: JoinGroupResponseMember) -> Subscriber:
     try:
         topics = decode_subscription(member.metadata).topics
     except WireError as error:
-        message = f"the subscription of member {member.member_id!r} cannot be read: {error}"
+        message = f"cannot read the subscription of member {member.member_id!r}: {error}"
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, message) from error
     return Subscriber(member.member_id, frozenset(topics), member.group_instance_id)
 
@@ -30,7 +30,7 @@ def read_assignment(blob: bytes) -> list[TopicPartition]:
     try:
         assignment = decode_assignment(blob)
     except WireError as error:
-        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"an assignment cannot be read: {error}") from error
+        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"cannot read the assignment: {error}") from error
     return [
         TopicPartition(topic.topic, partition)
         for topic in assignment.assigned_partitions

@@ -57,10 +57,10 @@ class Commits:
         if self.is_subscribed and generation is None:
             if given is None and self._share.is_known and not self._share.is_uncommitted:
                 return
-            why = "this consumer has no share in its group now"
+            why = "this consumer has no assignment in its group now"
             raise CommitFailedError(ErrorCode.REBALANCE_IN_PROGRESS, self._coordinator.group_id, why)
         if not self._share.is_known:
-            why = "its partitions were divided anew since this consumer was last asked for records"
+            why = "the group rebalanced since the last poll of this consumer"
             raise CommitFailedError(ErrorCode.ILLEGAL_GENERATION, self._coordinator.group_id, why)
         offsets = self._share.consumed() if given is None else given
         if offsets:
@@ -119,7 +119,7 @@ class Commits:
 def with_epoch(offset: OffsetAndEpoch | int, doing: str) -> OffsetAndEpoch:
     """An offset as users may give it. Raises TypeError, and ValueError for one that no log has."""
     if not isinstance(offset, int | OffsetAndEpoch):
-        raise TypeError(f"cannot {doing} {offset!r}: an offset is a whole number or an OffsetAndEpoch")
+        raise TypeError(f"cannot {doing} {offset!r}: an offset must be a whole number or an OffsetAndEpoch")
     found = OffsetAndEpoch(offset, NO_EPOCH) if isinstance(offset, int) else offset
     if found.offset < 0:
         raise ValueError(f"cannot {doing} {found.offset}: offsets begin at 0")

@@ -154,7 +154,7 @@ class Membership:
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndEpoch], generation: Generation) -> None:
         """Store offsets in that generation. Raises CommitFailedError once this member is in another one, or in none."""
         if generation != self.generation:
-            why = f"generation {generation.id}, in which they were read, has ended"
+            why = f"generation {generation.id} of these records has ended"
             raise CommitFailedError(ErrorCode.ILLEGAL_GENERATION, self._coordinator.group_id, why)
         try:
             await self._coordinator.commit(
@@ -166,7 +166,7 @@ class Membership:
         except KafkaError as error:
             if error.code not in _THROWN_OUT:
                 raise
-            why = f"the coordinator has another generation than {generation.id}, or another member"
+            why = f"the coordinator does not know this member in generation {generation.id}"
             raise CommitFailedError(error.code, self._coordinator.group_id, why) from error
 
     async def leave(self) -> None:
@@ -245,7 +245,7 @@ class Membership:
 
     async def _divide(self, joined: JoinGroupResponse) -> list[SyncGroupRequestAssignment]:
         if joined.protocol_name not in OFFERED:
-            message = f"the group divides by {joined.protocol_name!r}, which was not offered"
+            message = f"the group chose the assignor {joined.protocol_name!r}, which this consumer did not offer"
             raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, message)
         members = [subscriber(member) for member in joined.members]
         topics = sorted({topic for member in members for topic in member.topics})
@@ -307,7 +307,7 @@ class Membership:
 
     async def _stand_aside(self) -> None:
         """The user does not read: leave, and come back when it does."""
-        await self._leave("the user did not ask for records within max_poll_interval_ms")
+        await self._leave("no poll within max_poll_interval_ms")
         self._owner.lost()
         await self._owner.wait_for_user()
 

@@ -42,7 +42,7 @@ class Subscription:
         for topic in topics:
             check_text("a topic", topic)
         if self._share.positions and not self._topics:
-            raise RuntimeError("this consumer has partitions assigned by hand; it cannot subscribe as well")
+            raise RuntimeError("cannot subscribe: this consumer has manually assigned partitions")
         if self._membership is not None and self._commits is not None:
             self._topics = topics
             self._commits.is_subscribed = True
@@ -58,7 +58,7 @@ class Subscription:
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read exactly these partitions."""
         if self._topics:
-            raise RuntimeError("this consumer is subscribed; it cannot be assigned partitions by hand as well")
+            raise RuntimeError("cannot assign partitions: this consumer is subscribed to topics")
         wanted = list(partitions)
         self._metadata.topics |= {where.topic for where in wanted}
         self._share.assign(wanted)

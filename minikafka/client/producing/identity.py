@@ -54,7 +54,7 @@ class Identity:
                 break
             except KafkaError as error:
                 if not error.retriable:
-                    message = "the cluster gave no producer id, which an idempotent producer needs"
+                    message = "the cluster returned no producer id; an idempotent producer needs one"
                     raise KafkaError(error.code, message) from error
                 self.failure = error
             failures += 1
@@ -66,4 +66,4 @@ class Identity:
 
 def _check_given(answer: InitProducerIdResponse) -> None:
     if answer.error_code:
-        raise KafkaError(ErrorCode.of(answer.error_code), "the broker gave no producer id")
+        raise KafkaError(ErrorCode.of(answer.error_code), "the broker returned no producer id")

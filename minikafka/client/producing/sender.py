@@ -160,19 +160,19 @@ class Sender:
 
     def _why_late(self, batch: Batch[Delivery]) -> str:
         if batch.is_expired:
-            return f"attempt {batch.attempts} is unanswered"
+            return f"attempt {batch.attempts} has no response"
         if batch.attempts:
-            return f"{batch.attempts} attempts failed, the last with {batch.failure}"
+            return f"{batch.attempts} attempts failed, the last one: {batch.failure}"
         return f"it could not be sent: {self._why_unsent(batch.where)}"
 
     def _why_unsent(self, where: TopicPartition) -> str:
         if self._sequences is not None and self._sequences.needs_producer_id:
             failure = self._identity.failure if self._identity is not None else None
-            return f"no broker gave a producer id ({failure or 'the first one asked has not answered'})"
+            return f"no broker returned a producer id ({failure or 'the first one has not answered'})"
         if self._connections.cluster.leader_of(where) == NO_NODE:
-            return f"the partition has no leader ({self._metadata.failure or 'brokers answer, and name none'})"
+            return f"the partition has no leader ({self._metadata.failure or 'according to the brokers'})"
         if self._accumulator.is_in_flight(where):
-            return "the batch before it is unanswered"
+            return "the batch before it has no response"
         return f"batches before it, or linger_ms ({self._accumulator.linger_ms}), took all of that time"
 
     def _dispatch(self, now_ms: int) -> None:
@@ -218,7 +218,9 @@ class Sender:
             answers = {batch.where: answer for batch in batches}
         if self._aborted:
             return
-        missing = PartitionProduceResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, error_message="no answer for it")
+        missing = PartitionProduceResponse(
+            error_code=ErrorCode.UNKNOWN_SERVER_ERROR, error_message="the response does not contain the partition"
+        )
         for batch in batches:
             self._settle(batch, answers.get(batch.where, missing), leader_epochs[batch.where])
         self._work.set()
@@ -230,7 +232,9 @@ class Sender:
         if batch.topic_id == ZERO_TOPIC_ID:
             batch.topic_id = topic_id
         elif topic_id not in (batch.topic_id, ZERO_TOPIC_ID):
-            message = f"topic {batch.where.topic!r} was deleted and created anew; {batch.failure or 'nothing was sent'}"
+            message = (
+                f"topic {batch.where.topic!r} was deleted and created again; {batch.failure or 'nothing was sent'}"
+            )
             self._accumulator.give_up(batch)
             _fail(batch, KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, message))
             self._work.set()
@@ -285,7 +289,7 @@ class Sender:
             self._retry(batch, leader_epoch if error in _LEADER_IN_DOUBT else None)
         else:
             self._accumulator.give_up(batch)
-            _fail(batch, KafkaError(error, answer.error_message or f"the batch for {batch.where} was refused"))
+            _fail(batch, KafkaError(error, answer.error_message or f"the leader rejected the batch for {batch.where}"))
 
     def _retry(self, batch: Batch[Delivery], failed_leader_epoch: int | None) -> None:
         """Back to the front of its queue, where it expires if its time is up."""

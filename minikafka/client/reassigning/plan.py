@@ -94,10 +94,10 @@ def _entries(text: str, key: str) -> list[dict[str, Any]]:
     except (ValueError, RecursionError) as error:  # of lists in lists in lists
         raise PlanError(f"not JSON: {error}") from None
     if not isinstance(document, dict):
-        raise PlanError(f'not a JSON object; {{"version": 1, "{key}": [...]}} is expected')
+        raise PlanError(f'not a JSON object; expected {{"version": 1, "{key}": [...]}}')
     version = document.get("version", VERSION)
     if version != VERSION or isinstance(version, bool):
-        raise PlanError(f"version is {version!r}; only version {VERSION} is known")
+        raise PlanError(f"version is {version!r}; it must be {VERSION}")
     entries = document.get(key)
     if not isinstance(entries, list) or not entries:
         raise PlanError(f"{key}: there are none" if entries == [] else f"{key}: a list is expected")

@@ -46,7 +46,7 @@ def check_racks(brokers: Racks) -> None:
     without = [str(broker) for broker, rack in sorted(brokers.items()) if rack is None]
     if without and len(without) < len(brokers):
         raise PlanError(
-            f"brokers {', '.join(without)} have no rack and others do; leave racks out: --disable-rack-aware"
+            f"brokers {', '.join(without)} have no rack, other brokers do; ignore racks with --disable-rack-aware"
         )
 
 

@@ -125,7 +125,7 @@ class Reassigner:
         if len(refused) == len(plan):
             await self._clear_throttles(plan, cluster)
         for where, error in sorted(refused.items()):
-            raise KafkaError(error.code, f"{where} is not reassigned: {error.message}{_more(len(refused) - 1)}")
+            raise KafkaError(error.code, f"cannot reassign {where}: {error.message}{_more(len(refused) - 1)}")
         await self._place_until_done(named)
         moves = tuple(
             ReplicaMove(where, broker)
@@ -174,7 +174,7 @@ class Reassigner:
             outcomes = await self._admin.alter_partition_reassignments(dict.fromkeys(ongoing))
             for where, error in sorted(outcomes.items()):
                 if error is not None and error.code is not ErrorCode.NO_REASSIGNMENT_IN_PROGRESS:
-                    raise KafkaError(error.code, f"{where} is not cancelled: {error.message}")
+                    raise KafkaError(error.code, f"cannot cancel the reassignment of {where}: {error.message}")
         return ongoing
 
     # -- throttles ----------------------------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ def test_a_node_that_is_down_cannot_be_broken_further(cluster: LocalCluster, ver
 
 
 def test_a_node_joins_a_cluster_that_runs(cluster: LocalCluster) -> None:
-    with pytest.raises(ClusterError, match="a node can join when most of the first nodes are up"):
+    with pytest.raises(ClusterError, match="no controller quorum to join"):
         cluster.add_node()
     assert cluster.node_ids == [1, 2, 3]
 
@@ -90,5 +90,5 @@ def test_a_recycled_process_id_is_not_taken_for_a_node(cluster: LocalCluster) ->
 def test_waiting_in_vain_says_for_what(cluster: LocalCluster) -> None:
     with pytest.raises(ClusterError, match=r"not ready after 0.01 s: node 1, 2, 3"):
         cluster.wait_ready(timeout_s=0.01)
-    with pytest.raises(ClusterError, match=r"waited 0.01 s in vain for every replica to be in sync"):
+    with pytest.raises(ClusterError, match=r"timed out after 0.01 s waiting for every replica to be in sync"):
         cluster.wait_in_sync(timeout_s=0.01)

@@ -110,7 +110,7 @@ def test_a_wrong_option_is_named(words: tuple[str, ...], message: str) -> None:
     [
         (
             "topic list -b 127.0.0.1:1",
-            "NETWORK_EXCEPTION: no broker answers: 127.0.0.1:1 cannot be reached: connection refused",
+            "NETWORK_EXCEPTION: no broker answers: cannot reach 127.0.0.1:1: connection refused",
         ),
         ("pipeline demo", "pipelines need Spark, and pyspark is not installed: pip install 'minikafka[spark]'"),
     ],

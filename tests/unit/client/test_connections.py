@@ -71,7 +71,7 @@ async def test_the_newest_common_version_is_used(cluster: ScriptedCluster) -> No
     assert connection.version_for(ApiKey.METADATA) == 5
     assert connection.version_for(ApiKey.METADATA, at_most=3) == 3
     assert connection.version_for(ApiKey.FETCH) == ApiKey.FETCH.versions.last
-    with pytest.raises(KafkaError, match="does not offer CreateTopics"):
+    with pytest.raises(KafkaError, match="does not support CreateTopics"):
         await connection.call(CreateTopicsRequest(), CreateTopicsResponse, timeout_s=5)
     connection.close()
 
@@ -85,7 +85,7 @@ async def test_an_old_broker_answers_in_version_0(cluster: ScriptedCluster) -> N
 
 async def test_an_address_where_nobody_listens(cluster: ScriptedCluster) -> None:
     cluster.kill(1)
-    with pytest.raises(UnreachableError, match="cannot be reached: connection refused"):
+    with pytest.raises(UnreachableError, match=r"cannot reach .*: connection refused"):
         await BrokerConnection.open(endpoint(cluster, 1), "test")
 
 
@@ -101,7 +101,7 @@ async def test_an_address_where_something_else_listens() -> None:
 
 
 async def test_a_name_that_does_not_resolve() -> None:
-    with pytest.raises(UnreachableError, match="cannot be reached"):
+    with pytest.raises(UnreachableError, match="cannot reach"):
         await BrokerConnection.open(Endpoint("no-such-host.invalid", 1), "test")
 
 
@@ -189,7 +189,7 @@ async def test_bootstrap_says_whom_it_asked(
     with pytest.raises(UnreachableError) as raised:
         await connections.bootstrap()
     for port in cluster.ports.values():
-        assert f"127.0.0.1:{port} cannot be reached" in str(raised.value)
+        assert f"cannot reach 127.0.0.1:{port}" in str(raised.value)
 
 
 async def test_a_node_that_is_not_listed(connections: Connections) -> None:

@@ -164,7 +164,7 @@ async def test_partitions_are_assigned_by_hand(cluster: ScriptedCluster) -> None
         consumer.assign([])
         assert await consumer.poll(10) == []
         consumer.assign([T0])
-        with pytest.raises(RuntimeError, match="assigned by hand"):
+        with pytest.raises(RuntimeError, match="manually assigned partitions"):
             await consumer.subscribe("t")
 
 
@@ -474,7 +474,7 @@ async def test_an_offset_that_is_gone_is_told_without_a_policy(cluster: Scripted
         with pytest.raises(NoOffsetError):
             await consumer.position(T0)
         consumer.seek(T0, 9)
-        with pytest.raises(NoOffsetError, match="t-0 has no offset 9 any more, or not yet"):
+        with pytest.raises(NoOffsetError, match="t-0 does not contain offset 9"):
             await consumer.poll(30_000)
         consumer.seek(T0, 2)
         assert await read(consumer, 2) == numbers(2, 4)
@@ -694,9 +694,9 @@ async def test_a_poll_ends_when_the_consumer_is_closed(cluster: ScriptedCluster)
     [
         ({"auto_offset_reset": "middle"}, "auto_offset_reset is 'middle'; it must be earliest, latest or none"),
         ({"fetch_max_wait_ms": 0}, "fetch_max_wait_ms is 0; it must be at least 1"),
-        ({"session_timeout_ms": "1"}, "session_timeout_ms is a whole number, not '1'"),
+        ({"session_timeout_ms": "1"}, "session_timeout_ms must be a whole number, not '1'"),
         ({"isolation_level": "read_committed"}, "must be one of minikafka.model.Isolation"),
-        ({"group_id": 5}, "group_id is a str, not int"),
+        ({"group_id": 5}, "group_id must be a str, not int"),
     ],
 )
 def test_settings_that_cannot_be(arguments: dict[str, Any], message: str) -> None:
@@ -706,12 +706,12 @@ def test_settings_that_cannot_be(arguments: dict[str, Any], message: str) -> Non
 
 async def test_wrong_types_are_told_at_the_call(cluster: ScriptedCluster) -> None:
     async with Consumer(cluster.servers) as consumer:
-        with pytest.raises(TypeError, match="a topic is a str, not list"):
+        with pytest.raises(TypeError, match="a topic must be a str, not list"):
             await consumer.subscribe(["t"])  # type: ignore[arg-type]
         consumer.assign([T0])
-        with pytest.raises(TypeError, match="cannot seek t-0 to '0': an offset is a whole number"):
+        with pytest.raises(TypeError, match="cannot seek t-0 to '0': an offset must be a whole number"):
             consumer.seek(T0, "0")  # type: ignore[arg-type]
-        with pytest.raises(RuntimeError, match="running already"):
+        with pytest.raises(RuntimeError, match="already running"):
             await consumer.start()
 
 
@@ -774,7 +774,7 @@ async def test_a_place_with_an_epoch_is_validated_before_anything_is_read(cluste
     async with Consumer(cluster.servers, auto_offset_reset="none") as consumer:
         consumer.assign([T0])
         consumer.seek(T0, OffsetAndEpoch(4, epoch))
-        with pytest.raises(LogTruncatedError, match="only up to offset 2"):
+        with pytest.raises(LogTruncatedError, match="diverge at offset 2"):
             await consumer.poll(30_000)
         consumer.seek(T0, OffsetAndEpoch(2, epoch))
         assert await read(consumer, 4) == numbers(10, 14)

@@ -103,11 +103,11 @@ class Lake:
         known = self.identity.topic_ids
         for topic, topic_id in topic_ids.items():
             if topic == _NO_NAME:
-                raise PipelineError(f"{topic} cannot be archived: readers of a lake take that name for no name at all")
+                raise PipelineError(f"cannot archive {topic}: readers of a lake take this name for a missing one")
             if known and topic not in known and not add:
                 raise PipelineError(
                     f"{self.directory} is the lake of {', '.join(sorted(known))}; "
-                    f"to let {topic} in as well, say --add, or choose another directory"
+                    f"add {topic} with --add, or choose another directory"
                 )
             if known.get(topic, topic_id) != topic_id:
                 raise PipelineError(
@@ -276,9 +276,7 @@ def _check_is_lake_or_new(directory: Path) -> None:
     if directory.exists() and not directory.is_dir():
         raise PipelineError(f"{directory} is a file; choose a directory")
     if directory.is_dir() and not directory.joinpath(layout.OF_LAKE).is_dir() and any(directory.iterdir()):
-        raise PipelineError(
-            f"{directory} is not empty and no lake; choose an empty directory, or one that is not there"
-        )
+        raise PipelineError(f"{directory} is neither empty nor a lake; choose an empty or a new directory")
 
 
 @contextmanager

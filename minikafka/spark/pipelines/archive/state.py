@@ -34,7 +34,7 @@ def local_directory(to: str | Path) -> Path:
     text = str(to).removeprefix("file://")
     if "://" in text:
         raise PipelineError(
-            f"{to} is no directory: a lake needs a file system that all of Spark's machines have mounted, "
+            f"{to} is not a directory: a lake needs a file system that all of Spark's machines have mounted, "
             f"because it becomes visible by renames; archive to a directory and copy it"
         )
     return Path(text).expanduser().resolve()
@@ -44,7 +44,9 @@ def read_identity(directory: Path) -> Identity:
     """Whose records are there. Raises PipelineError when there is no lake."""
     identity = find_identity(directory)
     if identity is None:
-        raise PipelineError(f"{directory} is no lake; make one with: minikafka pipeline archive TOPIC --to {directory}")
+        raise PipelineError(
+            f"{directory} is not a lake; create one with: minikafka pipeline archive TOPIC --to {directory}"
+        )
     return identity
 
 
@@ -111,11 +113,11 @@ def check_files(directory: Path, manifest: Manifest) -> None:
         raise PipelineError(f"{directory} is damaged: {_few(missing)} is missing; {WAYS_OUT}")
     if foreign := _only_in(found, named):
         raise PipelineError(
-            f"in {directory} there is {_few(foreign)}, of no commit: readers would take it for records; move it away"
+            f"{directory} contains {_few(foreign)}, unknown to every commit; readers would read it: move it away"
         )
     whole = manifest.files.items()
     if cut := [path for path, file in whole if directory.joinpath(path).stat().st_size != file.size_bytes]:
-        raise PipelineError(f"{directory} is damaged: {_few(cut)} is not as long as it was; {WAY_OUT}")
+        raise PipelineError(f"{directory} is damaged: {_few(cut)} has a wrong size; {WAY_OUT}")
 
 
 def _only_in(these: Mapping[str, set[str]], others: Mapping[str, set[str]]) -> list[str]:

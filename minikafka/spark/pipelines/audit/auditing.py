@@ -92,7 +92,7 @@ def audit(
     told_of = {partition.topic for partition in verdict.partitions if partition.sent}
     for topic in topics:
         if topic not in told_of:
-            raise PipelineError(f"the history says nothing of topic {topic}: no record was sent there")
+            raise PipelineError(f"the history contains no record sent to topic {topic}")
     return verdict
 
 

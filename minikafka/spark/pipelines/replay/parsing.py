@@ -57,7 +57,7 @@ def _lines(path: str) -> Iterator[str]:
             for number, line in enumerate(file, 1):
                 yield line.decode("utf-8" if number > 1 else "utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path}, line {number}: it is no UTF-8 text: {error}") from None
+        raise ValueError(f"{path}, line {number}: not UTF-8 text: {error}") from None
     except (OSError, EOFError, zlib.error) as error:
         raise ValueError(f"{path} cannot be read behind line {number}: {error}") from None
 
@@ -69,11 +69,11 @@ def _csv_records(path: str, key: str | None, value: str | None) -> Iterator[Reco
         names = next(rows, [])
         of_key, of_value = (None if column is None else _place(path, names, column) for column in (key, value))
         if twice := [name for name, count in Counter(names).items() if count > 1]:
-            raise ValueError(f"{path} has two columns {twice[0]!r}; name them apart")
+            raise ValueError(f"{path} has two columns {twice[0]!r}; rename one")
         for row in filter(None, rows):
             if len(row) != len(names):
                 where = f"{path}, line {rows.line_num}"
-                raise ValueError(f"{where}: it has {len(row)} fields, and its head has {len(names)}")
+                raise ValueError(f"{where}: {len(row)} fields, but the header line has {len(names)}")
             yield Record(
                 None if of_key is None else row[of_key].encode(),
                 _json(dict(zip(names, row, strict=True))) if of_value is None else row[of_value].encode(),
@@ -84,7 +84,7 @@ def _csv_records(path: str, key: str | None, value: str | None) -> Iterator[Reco
 
 def _place(path: str, names: list[str], column: str) -> int:
     if column not in names:
-        raise ValueError(f"{path} has no column {column!r}; its columns are {', '.join(names)}")
+        raise ValueError(f"column {column!r} not found in {path}; its columns are {', '.join(names)}")
     return names.index(column)
 
 
@@ -102,7 +102,7 @@ def _parser(key: str | None, value: str | None) -> Parse:
 def _object(line: str) -> dict[str, Any]:
     fields = json.loads(line)
     if not isinstance(fields, dict):
-        raise ValueError("it is no JSON object")
+        raise ValueError("not a JSON object")
     return fields
 
 

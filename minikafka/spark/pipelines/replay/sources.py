@@ -56,7 +56,7 @@ def open_source(
     if is_lake:
         raise PipelineError(f"{where} is a lake; replay it without --as")
     if topics:
-        raise PipelineError(f"{where} is no lake; --topic chooses among the topics of one")
+        raise PipelineError(f"{where} is not a lake; --topic needs a lake")
     return _of_files(spark, where, kind, key, value)
 
 
@@ -83,7 +83,7 @@ def _of_files(spark: SparkSession, where: Path, kind: str | None, key: str | Non
     files = _files(where, kind)
     kinds = {kind or _kind(path) for path in files}
     if len(kinds) > 1:
-        raise PipelineError(f"{where} holds files of several kinds ({', '.join(sorted(kinds))}); choose one by --as")
+        raise PipelineError(f"{where} holds files of several kinds ({', '.join(sorted(kinds))}); choose one with --as")
     (chosen,) = kinds
     if chosen == "records" and (key is not None or value is not None):
         raise PipelineError(
@@ -122,7 +122,7 @@ def _is_hidden(path: Path) -> bool:
 def _kind(path: Path) -> str:
     found = _kind_or_none(path)
     if found is None:
-        raise PipelineError(f"what {path} holds cannot be told by its name; say --as csv, json or records")
+        raise PipelineError(f"unknown format: {path}; choose one with --as csv, json or records")
     return found
 
 

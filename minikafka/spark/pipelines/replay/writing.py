@@ -72,7 +72,7 @@ class ReplayWriter(DataSourceArrowWriter):
         that Spark noticed it would answer by the same task once more, and its rows would be written twice."""
         task = TaskContext.get()
         if task is not None and task.attemptNumber() > 0:
-            raise RuntimeError("a task of the replay was lost; the same command goes on behind what it has written")
+            raise RuntimeError("the replay lost a task; run the same command again to resume")
         try:
             self._write(iterator)
         except KafkaError as error:

@@ -79,7 +79,9 @@ def load_purpose(spark: SparkSession, checkpoint: str) -> dict[str, Any] | None:
     try:
         found: dict[str, Any] = json.loads(lines[0])
     except (IndexError, ValueError):
-        raise PipelineError(f"the checkpoint {checkpoint} is of another program: choose another --checkpoint") from None
+        raise PipelineError(
+            f"the checkpoint {checkpoint} belongs to another program: choose another --checkpoint"
+        ) from None
     return found
 
 

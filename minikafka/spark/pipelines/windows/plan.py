@@ -128,7 +128,9 @@ def _in_words(error: BaseException) -> str:
     if "GROUP_BY_AGGREGATE" in str(error):
         return "it is an aggregate; those belong into --agg"
     if "MISSING_AGGREGATION" in str(error) or "MISSING_GROUP_BY" in str(error):
-        return "it is no aggregate; say count(*), sum(...), avg(...), min(...), max(...), approx_count_distinct(...)"
+        return (
+            "it is not an aggregate; use count(*), sum(...), avg(...), min(...), max(...), approx_count_distinct(...)"
+        )
     return line
 
 

@@ -69,7 +69,9 @@ def run_windows(
     """
     interval = f"{parse_duration(every, '--every')} milliseconds"
     if to == topic:
-        raise PipelineError(f"--to {to}: results would be aggregated in their turn, without end; name another topic")
+        raise PipelineError(
+            f"--to {to} is the source topic: results would be aggregated again, without end; choose another topic"
+        )
     found = peek(bootstrap_servers, topic)
     peek(bootstrap_servers, to)
     purpose, is_resumed = _purpose(spark, found, to, windows, bootstrap_servers, checkpoint)

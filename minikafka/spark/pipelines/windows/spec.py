@@ -131,7 +131,7 @@ def parse_duration(text: str, option: str, *, at_least_ms: int = 0) -> int:
         raise PipelineError(f"{option} {text}: a duration is a number with a unit: 500ms, 10s, 5m, 1h, 1d")
     duration_ms = int(found[1]) * _UNITS_MS[found[2]]
     if duration_ms < at_least_ms:
-        raise PipelineError(f"{option} {text}: it must be longer than nothing")
+        raise PipelineError(f"{option} {text}: it must be longer than 0")
     if duration_ms > DURATION_MAX_MS:
         raise PipelineError(f"{option} {text}: it must not be longer than {format_duration(DURATION_MAX_MS)}")
     return duration_ms
@@ -146,7 +146,7 @@ def format_duration(duration_ms: int) -> str:
 def parse_named(text: str, option: str) -> Named:
     """``EXPR AS NAME`` or ``EXPR``. Raises PipelineError that names the option."""
     if not text.strip():
-        raise PipelineError(f"{option} is empty: say an expression of Spark SQL, as {_EXAMPLES[option]!r}")
+        raise PipelineError(f"{option} is empty; give a Spark SQL expression, for example {_EXAMPLES[option]!r}")
     if found := _ALIAS.fullmatch(text):
         return Named(found["quoted"] or found["plain"], found["expression"].strip())
     words = re.findall(r"\w+", _STRING.sub(lambda string: string[0][1:-1], text))

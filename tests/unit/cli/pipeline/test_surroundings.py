@@ -99,7 +99,7 @@ def test_what_was_stopped_says_so_to_scripts(capsys: pytest.CaptureFixture[str])
 
 
 def test_brokers_that_do_not_answer_are_told_before_spark_is_started(tmp_path: Path) -> None:
-    with pytest.raises(KafkaError, match=f"no broker answers: {NOBODY}"):
+    with pytest.raises(KafkaError, match=f"no broker answers: cannot reach {NOBODY}"):
         servers_with(NOBODY, None)
     history = tmp_path / "history.jsonl"
     history.write_text("")
@@ -113,7 +113,7 @@ def test_a_history_a_lake_and_a_source_that_are_not_there_are_told_before_anythi
     refused = {
         ("audit", "--history", nowhere): "nowhere not found",
         ("audit", "--history", str(tmp_path)): "no file name ends in .jsonl",
-        ("audit", "--history", str(history), "--topics", "t", "--lake", str(history)): "is no lake; make one with",
+        ("audit", "--history", str(history), "--topics", "t", "--lake", str(history)): "is not a lake; create one with",
         ("replay", nowhere, "--to", "t"): "nowhere not found",
     }
     for words, message in refused.items():

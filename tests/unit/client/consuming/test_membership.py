@@ -200,21 +200,21 @@ async def test_joining_goes_on_until_it_succeeds(cluster: ScriptedCluster, membe
 async def test_an_assignor_that_was_not_offered(cluster: ScriptedCluster, member: Make, protocol: Any) -> None:
     cluster.group.protocol = protocol
     consumer = await member(joined=False)
-    with pytest.raises(KafkaError, match="INCONSISTENT_GROUP_PROTOCOL: the group divides by"):
+    with pytest.raises(KafkaError, match="INCONSISTENT_GROUP_PROTOCOL: the group chose the assignor"):
         await consumer.poll(30_000)
 
 
 async def test_a_subscription_that_cannot_be_read(cluster: ScriptedCluster, member: Make) -> None:
     cluster.group.other_members = [JoinGroupResponseMember(member_id="other", metadata=b"?")]
     consumer = await member(joined=False)
-    with pytest.raises(KafkaError, match="INCONSISTENT_GROUP_PROTOCOL: the subscription of member 'other'"):
+    with pytest.raises(KafkaError, match="INCONSISTENT_GROUP_PROTOCOL: cannot read the subscription of member 'other'"):
         await consumer.poll(30_000)
 
 
 async def test_an_assignment_that_cannot_be_read(cluster: ScriptedCluster, member: Make) -> None:
     cluster.group.assignment = b"?"
     consumer = await member(joined=False)
-    with pytest.raises(KafkaError, match="INCONSISTENT_GROUP_PROTOCOL: an assignment cannot be read"):
+    with pytest.raises(KafkaError, match="INCONSISTENT_GROUP_PROTOCOL: cannot read the assignment"):
         await consumer.poll(30_000)
 
 
@@ -224,9 +224,7 @@ async def test_a_user_who_stays_away_gives_up_its_share(cluster: ScriptedCluster
     await until(lambda: cluster.asked(LeaveGroupRequest))
     await until(lambda: not consumer.assignment)
     assert cluster.group.generation == 1
-    assert cluster.asked(LeaveGroupRequest)[0].members[0].reason == (
-        "the user did not ask for records within max_poll_interval_ms"
-    )
+    assert cluster.asked(LeaveGroupRequest)[0].members[0].reason == ("no poll within max_poll_interval_ms")
     assert await consumer.poll(30_000, 1)
     assert cluster.group.member_id == "member-2"
 
@@ -279,7 +277,7 @@ async def test_while_it_joins_other_calls_are_answered(cluster: ScriptedCluster,
 async def test_offsets_are_not_committed_between_generations(cluster: ScriptedCluster, member: Make) -> None:
     cluster.on(ApiKey.JOIN_GROUP, lambda node_id, request: HANG)
     consumer = await member(joined=False)
-    with pytest.raises(CommitFailedError, match="offsets were not committed: this consumer has no share in its group"):
+    with pytest.raises(CommitFailedError, match="commit failed: this consumer has no assignment in its group"):
         await consumer.commit({T0: 1})
 
 
@@ -298,7 +296,7 @@ async def test_who_was_thrown_out_and_is_back_commits_nothing_of_before(
     assert await consumer.poll(30_000, 3)
     await thrown_out(cluster, consumer)
     await consumer.position(T0)  # it begins at 0 again
-    with pytest.raises(CommitFailedError, match="its partitions were divided anew since"):
+    with pytest.raises(CommitFailedError, match="the group rebalanced since"):
         await consumer.commit(offsets)
     assert not cluster.asked(OffsetCommitRequest)
     records = await consumer.poll(30_000, 2)
@@ -317,7 +315,7 @@ async def test_who_was_thrown_out_and_is_not_back_commits_nothing(
     cluster.on(ApiKey.JOIN_GROUP, lambda node_id, request: HANG)
     cluster.next_only(ApiKey.HEARTBEAT, HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
     await until(lambda: not consumer.assignment)
-    with pytest.raises(CommitFailedError, match="this consumer has no share in its group now"):
+    with pytest.raises(CommitFailedError, match="this consumer has no assignment in its group now"):
         await consumer.commit(offsets)
     assert not cluster.asked(OffsetCommitRequest)
 
@@ -329,7 +327,7 @@ async def test_who_does_not_know_yet_that_it_was_thrown_out_hears_it_from_its_co
     consumer = await member(enable_auto_commit=False)
     assert await consumer.poll(30_000, 3)
     cluster.on(ApiKey.OFFSET_COMMIT, lambda node_id, request: commit_answer(request, code))
-    with pytest.raises(CommitFailedError, match="another generation than 1, or another member") as raised:
+    with pytest.raises(CommitFailedError, match="does not know this member in generation 1") as raised:
         await consumer.commit()
     assert raised.value.code is code
     assert len(cluster.asked(OffsetCommitRequest)) == 1
@@ -342,7 +340,7 @@ async def test_a_commit_under_way_does_not_go_into_the_next_generation(cluster: 
     committing = asyncio.ensure_future(consumer.commit())
     await until(lambda: cluster.asked(OffsetCommitRequest))
     await thrown_out(cluster, consumer)
-    with pytest.raises(CommitFailedError, match="generation 1, in which they were read, has ended"):
+    with pytest.raises(CommitFailedError, match="generation 1 of these records has ended"):
         await committing
     commits = cluster.asked(OffsetCommitRequest)
     assert {(commit.generation_id_or_member_epoch, commit.member_id) for commit in commits} == {(1, "member-1")}

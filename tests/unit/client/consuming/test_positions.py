@@ -166,7 +166,7 @@ def test_what_was_lost_after_it_was_seen_is_told() -> None:
     error = position.error
     assert isinstance(error, LogTruncatedError)
     assert (error.where, error.offset, error.divergence) == (WHERE, 10, (6, 2))
-    assert "agrees only up to offset 6 (epoch 2)" in error.message
+    assert "diverge at offset 6 (epoch 2)" in error.message
 
 
 @pytest.mark.spec("E4")

@@ -46,7 +46,7 @@ def test_a_plan_in_kafkas_form_is_read() -> None:
     [
         ("{", "not JSON: "),
         ("[]", "not a JSON object"),
-        (document(entry(), version=2), "version is 2; only version 1 is known"),
+        (document(entry(), version=2), "version is 2; it must be 1"),
         (document(entry(), version=True), "version is True"),
         (document(), "partitions: there are none"),
         (json.dumps({"version": 1}), "partitions: a list is expected"),

@@ -60,14 +60,14 @@ def test_compressed_files(tmp_path: Path) -> None:
     ("kind", "key", "lines", "told"),
     [
         ("json", None, ['{"a":1}', '{"a":'], "line 2: Expecting value at character 6: {"),
-        ("json", None, ["[1]"], "line 1: it is no JSON object: \\[1\\]"),
+        ("json", None, ["[1]"], "line 1: not a JSON object: \\[1\\]"),
         ("json", "b", ['{"a":1}'], "line 1: field 'b' not found"),
-        ("csv", "b", ["a,c", "1,2"], "has no column 'b'; its columns are a, c"),
-        ("csv", None, ["a,c", "1,2", "1"], "line 3: it has 1 fields, and its head has 2"),
+        ("csv", "b", ["a,c", "1,2"], "column 'b' not found in .*; its columns are a, c"),
+        ("csv", None, ["a,c", "1,2", "1"], "line 3: 1 fields, but the header line has 2"),
         ("json", None, ["[" * 100_000], "line 1: maximum recursion depth"),
-        ("csv", "a", ["a,a", "1,2"], "has two columns 'a'; name them apart"),
+        ("csv", "a", ["a,a", "1,2"], "has two columns 'a'; rename one"),
         ("csv", None, ["a,c", '1,"2', "3,4"], "line 3: unexpected end of data"),
-        ("records", None, ["[1]"], "line 1: it is no JSON object: \\[1\\]"),
+        ("records", None, ["[1]"], "line 1: not a JSON object: \\[1\\]"),
         ("records", None, ['{"key":"a"}'], "line 1: field 'value' not found"),
         ("records", None, ['{"value":5}'], 'line 1: 5 is neither text nor {"base64": ...}'),
         (
@@ -99,8 +99,8 @@ def test_what_is_no_record_is_named_by_its_line(
 @pytest.mark.parametrize(
     ("name", "kind", "data", "told"),
     [
-        ("a.jsonl", "json", b'{"a":1}\n{"a":"\xff"}\n', "a.jsonl, line 2: it is no UTF-8 text"),
-        ("a.csv", "csv", b"a,b\n1,2\n\xff,2\n", "a.csv, line 3: it is no UTF-8 text"),
+        ("a.jsonl", "json", b'{"a":1}\n{"a":"\xff"}\n', "a.jsonl, line 2: not UTF-8 text"),
+        ("a.csv", "csv", b"a,b\n1,2\n\xff,2\n", "a.csv, line 3: not UTF-8 text"),
         (
             "a.jsonl.gz",
             "json",

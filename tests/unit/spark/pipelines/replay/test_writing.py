@@ -23,7 +23,7 @@ def second_attempt() -> Iterator[None]:
 @pytest.mark.usefixtures("second_attempt")
 def test_a_task_is_not_repeated() -> None:
     """What it wrote before it was lost would be in the topic twice; only the next replay can see it."""
-    with pytest.raises(RuntimeError, match="the same command goes on behind what it has written"):
+    with pytest.raises(RuntimeError, match="run the same command again to resume"):
         WRITER.write(iter(()))
 
 

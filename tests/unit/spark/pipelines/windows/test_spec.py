@@ -46,13 +46,13 @@ def test_a_duration_is_read_as_it_was_written(duration_ms: int) -> None:
     ("words", "complaint"),
     [
         ({"window": "10"}, "--window 10: a duration is a number with a unit"),
-        ({"window": "0s"}, "--window 0s: it must be longer than nothing"),
+        ({"window": "0s"}, "--window 0s: it must be longer than 0"),
         ({"window": "999999999d"}, "--window 999999999d: it must not be longer than 36500d"),
         ({"window": "-1s"}, "--window -1s: a duration"),
         ({"window": "10s", "slide": "11s"}, "--slide 11s is longer than --window 10s"),
         ({"window": "10s", "watermark": "soon"}, "--watermark soon: a duration"),
         ({"window": "10s", "emit": "all"}, "--emit all: it is one of update, final"),
-        ({"window": "10s", "key": [" "]}, "--key is empty: say an expression of Spark SQL, as 'json.user'"),
+        ({"window": "10s", "key": [" "]}, "--key is empty; give a Spark SQL expression, for example 'json.user'"),
         ({"window": "10s", "agg": ["sum(a)", "sum( a )"]}, "--agg 'sum( a )' would be called sum_a, and so is another"),
         (
             {"window": "10s", "key": ["Count"]},
