@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 from minikafka.broker.control_plane import ControlPlane
 from minikafka.broker.dispatch import Dispatcher
-from minikafka.broker.drivers.controller_client import BROKER_METHOD
-from minikafka.broker.drivers.controller_client import METHOD as CONTROLLER_METHOD
+from minikafka.broker.drivers.controller_client import BROKER_METHOD, CLIENT_METHOD
 from minikafka.broker.drivers.raft import METHOD as RAFT_METHOD
 from minikafka.broker.parts import Parts
 from minikafka.broker.ports import Ports
@@ -49,7 +48,7 @@ def build_listeners(ports: Ports, control: ControlPlane, parts: Parts) -> Listen
         ports.identity,
         {
             RAFT_METHOD: control.raft.handle_call,
-            CONTROLLER_METHOD: control.controller.handle_call,
+            CLIENT_METHOD: control.controller.handle_call,
             BROKER_METHOD: control.controller.handle_call,
             QUORUM_METHOD: parts.part(Quorum).handle_call,
         },

@@ -430,7 +430,7 @@ def test_an_unfinished_last_line_is_left_out(spark: SparkSession, tmp_path: Path
 def test_what_is_not_there_is_named(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match=r"history .*nowhere not found"):
         audit(spark, tmp_path / "nowhere")
-    with pytest.raises(PipelineError, match=r"no file ends in \.jsonl"):
+    with pytest.raises(PipelineError, match=r"no file name ends in \.jsonl"):
         audit(spark, tmp_path)
     (tmp_path / "history.jsonl").write_text(GOOD)
     with pytest.raises(PipelineError, match="the history contains no record sent to topic other"):

@@ -15,7 +15,7 @@ from minikafka.wire.api import BROKERS
 from minikafka.wire.forwarded import decode_answer, encode_forwarded, key_of
 from minikafka.wire.schema import Message
 
-METHOD: Final = "controller"
+CLIENT_METHOD: Final = "controller"
 BROKER_METHOD: Final = "broker"
 """What brokers ask on their own behalf: heartbeats must not wait behind, or be refused for, what clients ask."""
 
@@ -111,7 +111,7 @@ class ControllerClient:
             response = await self._local.handle(request)
             assert isinstance(response, response_class)
             return response
-        method = BROKER_METHOD if _is_brokers_own(request) else METHOD
+        method = BROKER_METHOD if _is_brokers_own(request) else CLIENT_METHOD
         answer = await self._links[leader_id].call(method, encode_forwarded(request))
         return decode_answer(request, response_class, answer)
 

@@ -160,10 +160,8 @@ def heartbeat(state: ControllerState, request: BrokerHeartbeatRequest, now_ms: i
     """
     broker = state.registered(request.broker_id, request.broker_epoch)
     is_caught_up = request.current_metadata_offset >= broker.broker_epoch
-    if broker.fenced and broker.in_controlled_shutdown:
-        return BrokerHeartbeatResponse(
-            is_caught_up=is_caught_up, is_fenced=True, should_shut_down=True
-        )  # said so before
+    if broker.fenced and broker.in_controlled_shutdown:  # told so before
+        return BrokerHeartbeatResponse(is_caught_up=is_caught_up, is_fenced=True, should_shut_down=True)
     session, is_first = state.sessions.hear(request.broker_id, now_ms, request.current_metadata_offset)
     if is_first:
         settle(state, [broker.broker_id])

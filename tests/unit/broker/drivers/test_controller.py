@@ -13,7 +13,7 @@ from broker_node import CLUSTER_ID, Cluster, create_topic, eventually, in_time, 
 
 from minikafka.broker import liveness as liveness_module
 from minikafka.broker.drivers import controller as controller_module
-from minikafka.broker.drivers.controller_client import METHOD, REQUESTS_MAX
+from minikafka.broker.drivers.controller_client import CLIENT_METHOD, REQUESTS_MAX
 from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.controller import state as state_module
@@ -441,7 +441,7 @@ async def test_the_controllers_own_errors_are_not_tried_again(node: Node, monkey
     with pytest.raises(KafkaError, match="of another life"):
         await node.controller.call(ORDERS, CreateTopicsResponse, timeout_s=30)
     assert len(calls) == 1
-    assert METHOD == "controller"
+    assert CLIENT_METHOD == "controller"
 
 
 # -- brokers that vanish ----------------------------------------------------------------------------------------------
