@@ -8,7 +8,9 @@ from a follower, up to the high watermark that this one knows; a leader names it
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import structlog
@@ -123,12 +125,21 @@ class _Fetch(ABC):
         """Answer, park, or first have read beside the loop what nobody read lately."""
         self._begin(self._refusals())
 
-    async def _begin_later(self, refused: Refusals) -> None:
+    def _read_cold(self, then: Callable[[], None]) -> None:
+        """Have read beside the loop what nobody read lately, and go on."""
+        if self._node.tasks.is_closed:
+            self._context.connection.close()  # the node stops
+            return
+        task = self._node.tasks.start(self._go_on_later(then), "cold reads")
+        self._context.reply.hold(COLD_READ_BYTES)
+        self._context.reply.cancel_with_connection(task.cancel)
+
+    async def _go_on_later(self, then: Callable[[], None]) -> None:
         assert self._cold is not None
         try:
             await read_beside_the_loop(self._cold, self._node.lookups)
             self._cold = None
-            self._begin(refused)
+            then()
         except Exception as error:  # a bug, and what one client asks must not stop the node for all others
             log.error("fetch failed", why=one_line(error), exc_info=error)
             self._context.connection.close()
@@ -138,9 +149,7 @@ class _Fetch(ABC):
         request, partitions = self._request, self._session.partitions
         results, size, must_answer = self._read(refused)
         if self._cold:
-            task = self._node.tasks.start(self._begin_later(refused), "cold reads")
-            self._context.reply.hold(COLD_READ_BYTES)
-            self._context.reply.cancel_with_connection(task.cancel)
+            self._read_cold(partial(self._begin, refused))
             return
         if request.max_wait_ms <= 0 or not partitions or must_answer or size >= request.min_bytes:
             self._answer(results)
@@ -303,8 +312,12 @@ class _Fetch(ABC):
         return False
 
     def _answer_anew(self) -> None:
+        """It waited. What it finds may have gone cold meanwhile: a segment was rolled, or is another's copy now."""
         results, _, _ = self._read({})
-        self._answer(results)
+        if self._cold:
+            self._read_cold(self._answer_anew)
+        else:
+            self._answer(results)
 
     def _answer(self, results: list[FetchResult]) -> None:
         response = self._session.response(results)

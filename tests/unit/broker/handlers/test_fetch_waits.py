@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 import pytest
-from broker_client import Client, batch, fetch_request
+from broker_client import Client, batch, fetch_request, values_in
 from broker_node import create_topic, eventually, in_time, led
 
 from minikafka.broker.handlers import fetch
@@ -54,6 +54,22 @@ async def test_a_waiting_fetch_learns_that_its_log_left_the_leaders(node: Node, 
     node.replicas.release_waiting(ORDERS)
     fetched = (await in_time(waiting)).responses[0].partitions[0]
     assert (fetched.diverging_epoch.epoch, fetched.diverging_epoch.end_offset) == (0, 2)
+
+
+@pytest.mark.spec("D5")
+@pytest.mark.usefixtures("orders")
+async def test_what_went_cold_under_a_waiting_fetch_is_read_beside_the_loop(node: Node, client: Client) -> None:
+    """A segment was closed, and let go since: what the fetch found at first in memory has to be read from the disk."""
+    waiting = client.send(fetch_request("orders", 0, max_wait_ms=LONG_MS, min_bytes=1 << 20), 12)
+    await eventually(lambda: node.replicas.consumer_fetches.delayed == 1, "the fetch to be parked")
+    log = led(node, ORDERS).log
+    log.roll()
+    log.flush()
+    log.segments.closed[0].cool()
+    assert log.prepare_read(0, 1000) is not None
+    node.replicas.release_waiting(ORDERS)
+    fetched = (await in_time(waiting)).responses[0].partitions[0]
+    assert values_in(fetched.records) == [b"a", b"b", b"c"]
 
 
 # -- how long, and for whom -------------------------------------------------------------------------------------------
