@@ -9,7 +9,7 @@ is for gets a new partition epoch, in the same batch: a leader that has not hear
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
 from typing import Any, Final
 
@@ -102,22 +102,32 @@ def _alter(state: ControllerState, asked: AlterConfigsResource, validate_only: b
     if DECISIVE.isdisjoint(changed):
         state.write(*records)
         return
-    is_topic = resource.resource_type is ConfigResourceType.TOPIC
-    _write_decisive(state, records, [state.topic(resource.name)] if is_topic else list(state.image.topics()))
-    if not is_topic:
-        share_min_insync_replicas(state)
+    if resource.resource_type is ConfigResourceType.TOPIC:
+        _write_decisive(state, records, state.topic(resource.name))
+    else:
+        _write_decisive_of_all(state, records)
 
 
-def _write_decisive(state: ControllerState, records: Iterable[ConfigRecord], topics: Collection[TopicImage]) -> None:
-    """Change settings of these topics that leaders are named by, and act on it."""
-    before = {topic.name: _minimum(state, topic) for topic in topics}
+def _write_decisive(state: ControllerState, records: Iterable[ConfigRecord], topic: TopicImage) -> None:
+    """Change settings of a topic that leaders are named by, and act on it."""
+    before = state.topic_config(topic.name).min_insync_replicas
     state.write(*records)
-    settle_topics(state, topics)
-    renew_partition_epochs(state, [topic for topic in topics if _minimum(state, topic) > before[topic.name]])
+    settle_topics(state, [topic])
+    if state.topic_config(topic.name).min_insync_replicas > before:
+        renew_partition_epochs(state, [topic])
 
 
-def _minimum(state: ControllerState, topic: TopicImage) -> int:
-    return state.topic_config(topic.name).min_insync_replicas
+def _write_decisive_of_all(state: ControllerState, records: Iterable[ConfigRecord]) -> None:
+    """Change settings of brokers that leaders are named by, and act on it. No topic is looked at before a portion's
+    turn: the settings of 20,000 topics take most of a second."""
+    before = state.config.min_insync_replicas
+    state.write(*records)
+    settle_topics(state, state.image.topics())
+    if state.config.min_insync_replicas > before:
+        image = state.image
+        shared = (topic for topic in image.topics() if MIN_INSYNC_REPLICAS not in image.topic_overrides(topic.name))
+        renew_partition_epochs(state, shared)
+    share_min_insync_replicas(state)
 
 
 def share_min_insync_replicas(state: ControllerState) -> None:

@@ -92,7 +92,7 @@ def _settled_one(
     return list(change_records(topic, index, partition, partition, around))
 
 
-def renew_partition_epochs(state: ControllerState, topics: Collection[TopicImage]) -> None:
+def renew_partition_epochs(state: ControllerState, topics: Iterable[TopicImage]) -> None:
     """Void what leaders of these topics propose until they have heard of everything that was written up to now. In
     portions, as :func:`settle`."""
     where = ((topic.topic_id, index) for topic in topics for index in topic.partitions)

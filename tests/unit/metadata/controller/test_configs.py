@@ -142,3 +142,14 @@ def test_a_raised_minimum_voids_proposals_and_a_lowered_one_ends_eligibility(clu
     assert cluster.propose((1, 2), partition_epoch=known).error_code == ErrorCode.INVALID_UPDATE_VERSION
     cluster.alter("t", retention_ms="1000")
     assert cluster.propose((1, 2), partition_epoch=known + 1).error_code == ErrorCode.NONE
+
+
+@pytest.mark.spec("P1")
+def test_a_minimum_raised_for_all_voids_proposals_of_topics_that_go_by_it(cluster: Any) -> None:
+    cluster.create("own", (1, 2, 3), configs=(("min.insync.replicas", "2"),))
+    cluster.create("shared", (1, 2, 3))
+    epochs = {name: cluster.partition(topic=name).partition_epoch for name in ("own", "shared")}
+    for value, renewals in (("3", 1), ("3", 1), ("2", 1), ("2", 1), ("3", 2)):
+        assert alter(cluster, BROKER, "", ("min.insync.replicas", SET, value)).error_code == ErrorCode.NONE
+        assert cluster.partition(topic="own").partition_epoch == epochs["own"]
+        assert cluster.partition(topic="shared").partition_epoch == epochs["shared"] + renewals

@@ -11,6 +11,8 @@ from uuid import UUID
 import controller_requests as ask
 import pytest
 
+from minikafka.config import BrokerConfig, TopicConfig
+from minikafka.metadata import effective
 from minikafka.metadata.controller.configs import AlterConfigOp
 from minikafka.metadata.controller.controller import Outcome, Portions
 from minikafka.metadata.controller.elections import ElectionType
@@ -152,6 +154,35 @@ def test_a_request_looks_at_so_many_partitions_in_a_portion(
     count, outcome = gone_through(portions, check)
     assert count >= PARTITIONS // PORTION
     cluster.log(outcome.records)
+
+
+def test_a_minimum_for_all_looks_at_the_settings_of_so_many_topics_in_a_portion(
+    cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records: list[Record] = []
+    for number in range(3 * PORTION):
+        topic_id = UUID(int=number + 1)
+        records.append(TopicRecord(f"t{number}", topic_id))
+        records.append(PartitionRecord(topic_id, 0, (1, 2, 3), (1, 2, 3), 1, 0, 0))
+    cluster.is_encoding = False
+    cluster.controller._state.write(*records)
+    cluster.log(cluster.controller._state.take_written())
+    made: list[str] = []
+    topic_config = effective.topic_config
+
+    def counted(image: MetadataImage, topic: str, static: BrokerConfig) -> TopicConfig:
+        made.append(topic)
+        return topic_config(image, topic, static)
+
+    monkeypatch.setattr(effective, "topic_config", counted)
+
+    def check() -> None:
+        assert len(made) <= PORTION
+        made.clear()
+
+    _, outcome = gone_through(raise_minimum(cluster), check)
+    renewed = [one.topic_id for one in outcome.records if isinstance(one, PartitionChangeRecord)]
+    assert len(renewed) == len(set(renewed)) == 3 * PORTION
 
 
 def test_what_is_done_in_portions_is_what_is_done_at_once(cluster: Any) -> None:
