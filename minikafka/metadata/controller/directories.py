@@ -8,7 +8,7 @@ directory has nothing to tell: its replicas are taken to be there from the begin
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from uuid import UUID
 
@@ -17,14 +17,13 @@ from minikafka.metadata.controller.partition_change import directories_of
 from minikafka.metadata.controller.partitions import change_records, settle
 from minikafka.metadata.controller.state import ControllerState
 from minikafka.metadata.image import BrokerImage, PartitionImage
-from minikafka.metadata.records import BrokerChangeRecord
+from minikafka.metadata.records import BrokerChangeRecord, PartitionChangeRecord
 from minikafka.model import LOST_DIRECTORY, UNASSIGNED_DIRECTORY
 from minikafka.wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,
     DirectoryResult,
     PartitionResult,
-    TopicData,
     TopicResult,
 )
 from minikafka.wire.messages.broker_registration import BrokerRegistrationRequest
@@ -65,32 +64,41 @@ def have_all_failed(broker: BrokerImage, failed: Collection[UUID]) -> bool:
 
 def assign_replicas_to_dirs(
     state: ControllerState, request: AssignReplicasToDirsRequest
-) -> AssignReplicasToDirsResponse:
-    """Each assignment on its own; one that is known already changes nothing. A directory that is not online takes the
-    replica offline.
+) -> Callable[[], AssignReplicasToDirsResponse]:
+    """Each assignment on its own, in portions; one that is known already changes nothing. A directory that is not
+    online takes the replica offline.
 
     Errors of the whole: STALE_BROKER_EPOCH. Of an assignment: UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION,
     NOT_LEADER_OR_FOLLOWER (no replica of it is placed there).
     """
     broker = state.registered(request.broker_id, request.broker_epoch)
 
-    def result(topic_id: UUID, partition: int, directory: UUID) -> PartitionResult:
-        try:
-            _assign(state, broker, topic_id, partition, directory)
-        except KafkaError as error:
-            return PartitionResult(partition_index=partition, error_code=error.code, error_message=error.message)
-        return PartitionResult(partition_index=partition)
+    response = AssignReplicasToDirsResponse(directories=[])
+    state.postpone(_assigned(state, broker, request, response))
+    return lambda: response
 
-    def results(topic: TopicData, directory: UUID) -> TopicResult:
-        partitions = [result(topic.topic_id, one.partition_index, directory) for one in topic.partitions]
-        return TopicResult(topic_id=topic.topic_id, partitions=partitions)
 
-    return AssignReplicasToDirsResponse(
-        directories=[
-            DirectoryResult(id=one.id, topics=[results(topic, one.id) for topic in one.topics])
-            for one in request.directories
-        ]
-    )
+def _assigned(
+    state: ControllerState,
+    broker: BrokerImage,
+    request: AssignReplicasToDirsRequest,
+    response: AssignReplicasToDirsResponse,
+) -> Iterator[Iterable[PartitionChangeRecord]]:
+    for directory in request.directories:
+        topics: list[TopicResult] = []
+        response.directories.append(DirectoryResult(id=directory.id, topics=topics))
+        for topic in directory.topics:
+            results: list[PartitionResult] = []
+            topics.append(TopicResult(topic_id=topic.topic_id, partitions=results))
+            for index in (one.partition_index for one in topic.partitions):
+                try:
+                    _assign(state, broker, topic.topic_id, index, directory.id)
+                except KafkaError as error:
+                    code, message = error.code, error.message
+                    results.append(PartitionResult(partition_index=index, error_code=code, error_message=message))
+                else:
+                    results.append(PartitionResult(partition_index=index))
+                yield ()
 
 
 def _assign(state: ControllerState, broker: BrokerImage, topic_id: UUID, index: int, directory: UUID) -> None:

@@ -117,8 +117,8 @@ def change_records(
 # -- what leaders propose ---------------------------------------------------------------------------------------------
 
 
-def alter_partition(state: ControllerState, request: AlterPartitionRequest) -> AlterPartitionResponse:
-    """Validate and record ISR proposals, each on its own.
+def alter_partition(state: ControllerState, request: AlterPartitionRequest) -> Callable[[], AlterPartitionResponse]:
+    """Validate and record ISR proposals, each on its own, in portions: a broker that dies leaves the ISRs of thousands.
 
     Errors of the whole: STALE_BROKER_EPOCH. Of a proposal: UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION,
     NOT_CONTROLLER (the leader knows later epochs), FENCED_LEADER_EPOCH, INVALID_UPDATE_VERSION (an older partition
@@ -126,22 +126,26 @@ def alter_partition(state: ControllerState, request: AlterPartitionRequest) -> A
     """
     state.registered(request.broker_id, request.broker_epoch)
 
-    def result(topic_id: UUID, change: AlterPartitionData) -> AlterPartitionResult:
-        try:
-            return _alter_one(state, request.broker_id, topic_id, change)
-        except KafkaError as error:
-            return AlterPartitionResult(
-                partition_index=change.partition_index, error_code=error.code, error_message=error.message
-            )
+    response = AlterPartitionResponse(topics=[])
+    state.postpone(_altered(state, request, response))
+    return lambda: response
 
-    return AlterPartitionResponse(
-        topics=[
-            AlterPartitionTopicResult(
-                topic_id=topic.topic_id, partitions=[result(topic.topic_id, change) for change in topic.partitions]
-            )
-            for topic in request.topics
-        ]
-    )
+
+def _altered(
+    state: ControllerState, request: AlterPartitionRequest, response: AlterPartitionResponse
+) -> Iterator[Iterable[PartitionChangeRecord]]:
+    """Each is written here, since its result is what came of it."""
+    for topic in request.topics:
+        results: list[AlterPartitionResult] = []
+        response.topics.append(AlterPartitionTopicResult(topic_id=topic.topic_id, partitions=results))
+        for change in topic.partitions:
+            try:
+                result = _alter_one(state, request.broker_id, topic.topic_id, change)
+            except KafkaError as error:
+                index, code, message = change.partition_index, error.code, error.message
+                result = AlterPartitionResult(partition_index=index, error_code=code, error_message=message)
+            results.append(result)
+            yield ()
 
 
 def _alter_one(

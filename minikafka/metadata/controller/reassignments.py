@@ -12,42 +12,41 @@ have.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import chain
 
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.metadata.controller.assignment import Load
 from minikafka.metadata.controller.partition_change import Circumstances, min_isr_of, reassigned
 from minikafka.metadata.controller.partitions import change_records
 from minikafka.metadata.controller.state import ControllerState
 from minikafka.metadata.image import PartitionImage, TopicImage
+from minikafka.metadata.records import PartitionChangeRecord
 from minikafka.model import CLUSTER_METADATA_TOPIC, TopicPartition
 from minikafka.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     ReassignablePartition,
     ReassignablePartitionResponse,
-    ReassignableTopic,
     ReassignableTopicResponse,
 )
 
 
 def alter_partition_reassignments(
     state: ControllerState, request: AlterPartitionReassignmentsRequest
-) -> AlterPartitionReassignmentsResponse:
-    """Begin, replace or cancel reassignments, each partition on its own; what is in progress is listed from the image
-    (``adding_replicas``, ``removing_replicas``).
+) -> Callable[[], AlterPartitionReassignmentsResponse]:
+    """Begin, replace or cancel reassignments, each partition on its own, in portions; what is in progress is listed
+    from the image (``adding_replicas``, ``removing_replicas``).
 
     Errors of a partition: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION (the metadata log's topic),
     INVALID_REPLICA_ASSIGNMENT (none, one twice, one that is not alive; or the only replicas that have the records would
     go), INVALID_REPLICATION_FACTOR (unless ``allow_replication_factor_change``), NO_REASSIGNMENT_IN_PROGRESS (to
     cancel), INVALID_REQUEST (named twice), POLICY_VIOLATION (a broker would have too many replicas).
     """
-    asked = _Request(state, request)
-    return AlterPartitionReassignmentsResponse(
-        allow_replication_factor_change=request.allow_replication_factor_change,
-        error_message=None,
-        responses=[asked.topic(topic) for topic in request.topics],
+    response = AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=request.allow_replication_factor_change, error_message=None, responses=[]
     )
+    state.postpone(_Request(state, request).carried_out(response))
+    return lambda: response
 
 
 class _Request:
@@ -55,29 +54,36 @@ class _Request:
 
     def __init__(self, state: ControllerState, request: AlterPartitionReassignmentsRequest) -> None:
         self._state = state
+        self._topics = request.topics
         self._allow_replication_factor_change = request.allow_replication_factor_change
         self._named = Counter((topic.name, one.partition_index) for topic in request.topics for one in topic.partitions)
-        self._load = Load(partition.replicas for _, _, partition in state.image.partitions())
+        partitions = chain.from_iterable(topic.partitions.values() for topic in state.image.topics())
+        self._replicas_of = Counter(chain.from_iterable(partition.replicas for partition in partitions))
 
-    def topic(self, topic: ReassignableTopic) -> ReassignableTopicResponse:
-        return ReassignableTopicResponse(
-            name=topic.name, partitions=[self._result(topic.name, one) for one in topic.partitions]
-        )
+    def carried_out(self, response: AlterPartitionReassignmentsResponse) -> Iterator[Iterable[PartitionChangeRecord]]:
+        """What changes each partition; its result goes into ``response``."""
+        for topic in self._topics:
+            results: list[ReassignablePartitionResponse] = []
+            response.responses.append(ReassignableTopicResponse(name=topic.name, partitions=results))
+            for wish in topic.partitions:
+                records, result = self._result(TopicPartition(topic.name, wish.partition_index), wish)
+                results.append(result)
+                yield records
 
-    def _result(self, name: str, wish: ReassignablePartition) -> ReassignablePartitionResponse:
-        index = wish.partition_index
-        where = TopicPartition(name, index)
+    def _result(
+        self, where: TopicPartition, wish: ReassignablePartition
+    ) -> tuple[Collection[PartitionChangeRecord], ReassignablePartitionResponse]:
+        index = where.partition
         try:
-            if self._named[name, index] > 1:
+            if self._named[where] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"{where} is named more than once")
-            self._reassign(where, None if wish.replicas is None else tuple(wish.replicas))
+            records = list(self._reassign(where, None if wish.replicas is None else tuple(wish.replicas)))
         except KafkaError as error:
-            return ReassignablePartitionResponse(
-                partition_index=index, error_code=error.code, error_message=error.message
-            )
-        return ReassignablePartitionResponse(partition_index=index, error_message=None)
+            code, message = error.code, error.message
+            return (), ReassignablePartitionResponse(partition_index=index, error_code=code, error_message=message)
+        return records, ReassignablePartitionResponse(partition_index=index, error_message=None)
 
-    def _reassign(self, where: TopicPartition, replicas: tuple[int, ...] | None) -> None:
+    def _reassign(self, where: TopicPartition, replicas: tuple[int, ...] | None) -> Iterator[PartitionChangeRecord]:
         topic, partition = self._find(where)
         if replicas is None:
             if not partition.is_reassigning:
@@ -89,7 +95,7 @@ class _Request:
         around = self._state.circumstances(topic, partition)
         _check_copies(where, partition, wanted, around)
         self._check_room(where, partition, wanted)
-        self._state.write(*change_records(topic, where.partition, partition, wanted, around))
+        return change_records(topic, where.partition, partition, wanted, around)
 
     def _find(self, where: TopicPartition) -> tuple[TopicImage, PartitionImage]:
         if where.topic == CLUSTER_METADATA_TOPIC:
@@ -127,13 +133,13 @@ class _Request:
         limit = self._state.replicas_per_broker_max
         added = [replica for replica in wanted.replicas if replica not in partition.replicas]
         for broker_id in added:
-            if self._load.replicas[broker_id] >= limit:
+            if self._replicas_of[broker_id] >= limit:
                 raise KafkaError(
                     ErrorCode.POLICY_VIOLATION,
                     f"{where}: broker {broker_id} has {limit} replicas, as many as its limit of open files allows; "
                     "raise the limit (ulimit -n), or choose another broker",
                 )
-        self._load.replicas.update(added)
+        self._replicas_of.update(added)
 
 
 def _check_copies(

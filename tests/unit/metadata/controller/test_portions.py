@@ -20,6 +20,7 @@ from minikafka.metadata.controller.state import PORTION, ControllerState
 from minikafka.metadata.image import MetadataImage, PartitionImage, TopicImage
 from minikafka.metadata.records import PartitionChangeRecord, PartitionRecord, Record, TopicRecord
 from minikafka.model import TopicPartition
+from minikafka.wire.messages.alter_partition import BrokerState
 from minikafka.wire.schema import Message
 
 PARTITIONS = 3 * PORTION + 7
@@ -119,13 +120,39 @@ def elect_named(cluster: Any) -> Portions[Any]:
     return asked(cluster, ask.elect(ElectionType.PREFERRED, named))
 
 
+def reassign(cluster: Any) -> Portions[Any]:
+    """The replicas of every partition in another order."""
+    topics = [
+        ask.wish(t.name, *((i, p.replicas[::-1]) for i, p in t.partitions.items())) for t in cluster.image.topics()
+    ]
+    return asked(cluster, ask.reassign(*topics))
+
+
+def place(cluster: Any) -> Portions[Any]:
+    broker = cluster.image.brokers[2]
+    placed = (ask.placed(topic.topic_id, index, UUID(int=202)) for topic, index, _ in cluster.image.partitions())
+    return asked(cluster, ask.assign(2, broker.broker_epoch, *placed))
+
+
+def propose(cluster: Any) -> Portions[Any]:
+    """The leader of every partition drops a follower."""
+    images = cluster.image.partitions()
+    records = [PartitionChangeRecord(topic.topic_id, index, leader=1) for topic, index, _ in images]
+    cluster.controller._state.write(*records)
+    cluster.log(cluster.controller._state.take_written())
+    isr = [BrokerState(broker_id=member, broker_epoch=cluster.epochs[member]) for member in (1, 2)]
+    proposals = (ask.proposal(topic.topic_id, index, 1, 1, isr) for topic, index, _ in cluster.image.partitions())
+    return asked(cluster, ask.propose(1, cluster.epochs[1], *proposals))
+
+
 def asked(cluster: Any, request: Message) -> Portions[Any]:
     portions: Portions[Any] = cluster.controller.in_portions(request, cluster.now_ms)
     return portions
 
 
 @pytest.mark.parametrize(
-    "begin", [fence, unfence, register, unregister, fail_directory, raise_minimum, elect, elect_named]
+    "begin",
+    [fence, unfence, register, unregister, fail_directory, raise_minimum, elect, elect_named, reassign, place, propose],
 )
 def test_a_request_looks_at_so_many_partitions_in_a_portion(
     cluster: Any, looked: Looked, monkeypatch: pytest.MonkeyPatch, begin: Callable[[Any], Portions[Any]]
