@@ -90,7 +90,7 @@ class _Found:
                 seen[row["partition"]][row["offset"]] += 1
                 ids[f"{TOPIC}-{row['partition']}", row["offset"]] = record_id(row["key"].decode(), row["value"])
         self.doubled = sum(times > 1 for counts in seen.values() for times in counts.values())
-        self.missing = sum(end - len(seen[where.partition]) for where, end in ends.items())
+        self.missing = sum(end - len(seen[tp.partition]) for tp, end in ends.items())
         self.different = sum(ids.get((name, offset)) != record for name, record, offset in traffic.acknowledged())
 
 

@@ -62,14 +62,14 @@ async def read(servers: str, topic: str, count: int) -> None:
                 await consumer.getone()
                 left -= 1
     async with AIOKafkaConsumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
-        where = TopicPartition(topic, 0)
-        consumer.assign([where])
+        tp = TopicPartition(topic, 0)
+        consumer.assign([tp])
         left = count
         async with measured("read in batches, aiokafka", count):
             while left > 0:
                 found = await consumer.getmany(timeout_ms=30_000, max_records=READ_AT_ONCE)
                 left -= sum(map(len, found.values()))
-        await consumer.seek_to_beginning(where)
+        await consumer.seek_to_beginning(tp)
         left = count
         async with measured("read one by one, aiokafka", count):
             while left > 0:

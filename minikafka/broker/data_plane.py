@@ -54,8 +54,8 @@ def open_store(ports: Ports, on_failure: Callable[[LogDir, StorageFailure], None
     """Open and recover every log. ``on_failure`` hears of a directory that went offline. MetaError, StorageFailure."""
     unaltered = TopicConfig({}, ports.config)
 
-    def config_for(where: TopicPartition) -> LogConfig:
-        return METADATA_LOG_CONFIG if where == METADATA_PARTITION else log_config(unaltered)
+    def config_for(tp: TopicPartition) -> LogConfig:
+        return METADATA_LOG_CONFIG if tp == METADATA_PARTITION else log_config(unaltered)
 
     return LogStore.open(
         ports.disk,

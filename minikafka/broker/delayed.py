@@ -36,11 +36,11 @@ class ProduceResult:
         "message",
         "required_offset",
         "topic_id",
-        "where",
+        "tp",
     )
 
-    def __init__(self, where: TopicPartition) -> None:
-        self.where = where
+    def __init__(self, tp: TopicPartition) -> None:
+        self.tp = tp
         self.error = ErrorCode.NONE
         self.message: str | None = None
         self.base_offset = -1
@@ -51,9 +51,9 @@ class ProduceResult:
         self.topic_id = ZERO_TOPIC_ID  # by which the producer named the topic
 
     @classmethod
-    def failed(cls, where: TopicPartition, error: KafkaError) -> ProduceResult:
+    def failed(cls, tp: TopicPartition, error: KafkaError) -> ProduceResult:
         """An answer that is an error from the start."""
-        result = cls(where)
+        result = cls(tp)
         result.fail(error)
         return result
 
@@ -117,7 +117,7 @@ class DelayedProduce(DelayedOperation):
         return super().force_complete()
 
     def _is_answered(self, result: ProduceResult) -> bool:
-        partition = self._replicas.get(result.where)
+        partition = self._replicas.get(result.tp)
         error: ErrorCode | None = ErrorCode.NOT_LEADER_OR_FOLLOWER
         if partition is not None:
             error = partition.replica.acknowledgement_of(

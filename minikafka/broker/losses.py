@@ -41,12 +41,12 @@ class Losses:
         self._tasks = tasks
         self._run_in_thread = run_in_thread
 
-    def note(self, where: TopicPartition, what: str) -> None:
+    def note(self, tp: TopicPartition, what: str) -> None:
         """Records of the partition that were acknowledged may be gone on every replica."""
-        log.error("records lost", partition=str(where), what=what)
+        log.error("records lost", partition=str(tp), what=what)
         if self._store.online:
             path = f"{self._store.online[0].path}/{LOSSES_FILE}"
-            line = f"{self._clock.wall_ms()} {where} {what}\n".encode()
+            line = f"{self._clock.wall_ms()} {tp} {what}\n".encode()
             self._tasks.start(self._write(path, line), "note a loss")
 
     async def _write(self, path: str, line: bytes) -> None:

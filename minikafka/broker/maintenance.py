@@ -139,13 +139,13 @@ class Maintenance:
                 continue
             finally:
                 log_.is_cleaning = False
-            where = str(partition.topic_partition)
+            name = str(partition.topic_partition)
             if is_done:
-                log.info("compacted", partition=where, up_to=job.end_offset)
+                log.info("compacted", partition=name, up_to=job.end_offset)
             elif (problem := job.error or job.damaged) is not None:
-                log.warning("not compacted", partition=where, why=str(problem))
+                log.warning("not compacted", partition=name, why=str(problem))
             if is_done and job.unreadable:
-                log.warning("batches that cannot be read were kept", partition=where, at=job.unreadable[:10])
+                log.warning("batches that cannot be read were kept", partition=name, at=job.unreadable[:10])
 
     async def _swap(self, log_: Log, job: CompactionJob) -> bool:
         """Let what the cleaner wrote take the place of the old segments, while nobody cuts them."""

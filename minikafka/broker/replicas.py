@@ -63,20 +63,20 @@ class Replicas:
 
     # -- the table --------------------------------------------------------------------------------------------------
 
-    def get(self, where: TopicPartition) -> Partition | None:
+    def get(self, tp: TopicPartition) -> Partition | None:
         """The local replica, in whatever role, or None."""
-        return self._partitions.get(where)
+        return self._partitions.get(tp)
 
     def add(self, partition: Partition) -> None:
         """A replica was placed on, or found on, this node."""
         assert partition.topic_partition not in self._partitions
         self._partitions[partition.topic_partition] = partition
 
-    def remove(self, where: TopicPartition) -> Partition | None:
+    def remove(self, tp: TopicPartition) -> Partition | None:
         """The replica left this node; what waits on it is answered."""
-        partition = self._partitions.pop(where, None)
+        partition = self._partitions.pop(tp, None)
         if partition is not None:
-            self.release_waiting(where)
+            self.release_waiting(tp)
         return partition
 
     def __iter__(self) -> Iterator[Partition]:
@@ -85,26 +85,24 @@ class Replicas:
     def __len__(self) -> int:
         return len(self._partitions)
 
-    def leader_of(self, where: TopicPartition, *, current_leader_epoch: int = NO_EPOCH) -> Partition:
+    def leader_of(self, tp: TopicPartition, *, current_leader_epoch: int = NO_EPOCH) -> Partition:
         """The partition, led here and in the caller's epoch; else the KafkaError of row E3."""
-        partition = self.replica_of(where, current_leader_epoch=current_leader_epoch)
+        partition = self.replica_of(tp, current_leader_epoch=current_leader_epoch)
         if partition.replica.leader is None:
-            raise KafkaError(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"node {partition.leader_id} leads {where}, not this one"
-            )
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"node {partition.leader_id} leads {tp}, not this one")
         return partition
 
-    def replica_of(self, where: TopicPartition, *, current_leader_epoch: int = NO_EPOCH) -> Partition:
+    def replica_of(self, tp: TopicPartition, *, current_leader_epoch: int = NO_EPOCH) -> Partition:
         """The partition, in whatever role but in the caller's epoch; else the KafkaError of row E3."""
-        partition = self._partitions.get(where)
+        partition = self._partitions.get(tp)
         if partition is None:
-            if where in self.offline:
-                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {where} is offline on this node")
-            if self.is_known(where):
-                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{where} has no replica on node {self._node_id}")
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {where} not found")
+            if tp in self.offline:
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {tp} is offline on this node")
+            if self.is_known(tp):
+                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{tp} has no replica on node {self._node_id}")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {tp} not found")
         if partition.replica.is_offline:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {where} is offline on this node")
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {tp} is offline on this node")
         if current_leader_epoch != NO_EPOCH:
             partition.check_leader_epoch(current_leader_epoch)
         return partition
@@ -113,7 +111,7 @@ class Replicas:
 
     def stage_produced(
         self,
-        where: TopicPartition,
+        tp: TopicPartition,
         records: Buffer | None,
         acks: int,
         version: int,
@@ -126,12 +124,12 @@ class Replicas:
         staged, for a batch whose keys must be checked first, which takes too long for the loop; ``has_keys`` when they
         are.
         """
-        result = ProduceResult(where)
+        result = ProduceResult(tp)
         view = memoryview(b"") if records is None else memoryview(records)
         try:
-            partition = self._partitions.get(where)
+            partition = self._partitions.get(tp)
             if partition is None or partition.is_internal or (leader := partition.replica.leader) is None:
-                result.fail(self._refusal(where))
+                result.fail(self._refusal(tp))
                 return result
             if acks == ALL_IN_SYNC and leader.is_under_min_isr:
                 leader.check_enough_in_sync()
@@ -153,18 +151,18 @@ class Replicas:
         result.leader_epoch = leader.leader_epoch
         return result
 
-    def _refusal(self, where: TopicPartition) -> KafkaError:
+    def _refusal(self, tp: TopicPartition) -> KafkaError:
         """Why nothing can be produced to a partition that is not led here, or is not for clients."""
         try:
-            if where.topic in INTERNAL_TOPICS:
-                message = f"topic {where.topic} is the cluster's own; only brokers write it"
+            if tp.topic in INTERNAL_TOPICS:
+                message = f"topic {tp.topic} is the cluster's own; only brokers write it"
                 return KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, message)
-            if where not in self._partitions:
-                check_topic_name(where.topic)
-            self.leader_of(where)
+            if tp not in self._partitions:
+                check_topic_name(tp.topic)
+            self.leader_of(tp)
         except KafkaError as refusal:
             return refusal
-        raise AssertionError(f"{where} is open to producers")
+        raise AssertionError(f"{tp} is open to producers")
 
     def stage(self, partition: Partition, records: memoryview, header: BatchHeader) -> AppendInfo:
         """Give a checked batch its offsets; the view must live until :meth:`commit_staged`."""
@@ -252,12 +250,12 @@ class Replicas:
 
     def on_synced(self, partition: Partition) -> None:
         """A log is synced up to its recovery point: that much counts at its leader."""
-        where = partition.topic_partition
-        if self._partitions.get(where) is not partition:
+        tp = partition.topic_partition
+        if self._partitions.get(tp) is not partition:
             return
         moved = partition.replica.on_synced(self._clock.monotonic_ms())
-        self.note_moved(where, high_watermark=bool(moved & HIGH_WATERMARK_MOVED))
-        self.produces.check_and_complete(where)  # acks=1 waits for the counted end
+        self.note_moved(tp, high_watermark=bool(moved & HIGH_WATERMARK_MOVED))
+        self.produces.check_and_complete(tp)  # acks=1 waits for the counted end
         if moved & SYNC_DUE:
             self.carry_out(partition, _SYNC)
 
@@ -285,7 +283,7 @@ class Replicas:
         if acks != ALL_IN_SYNC and not self._is_any_waiting(results):
             done(results)
             return None
-        waiting = [result.where for result in results if result.required_offset >= 0]
+        waiting = [result.tp for result in results if result.required_offset >= 0]
         operation = DelayedProduce(timeout_ms, results, self, done, needs_all=acks == ALL_IN_SYNC)
         done_already = self.produces.try_complete_else_watch(operation, waiting, self._clock.monotonic_ms())
         return None if done_already else operation
@@ -294,7 +292,7 @@ class Replicas:
         """Is a leader's own end short of a result: being synced, failed, or no longer a leader?"""
         for result in results:
             if result.required_offset >= 0:
-                partition = self._partitions.get(result.where)
+                partition = self._partitions.get(result.tp)
                 leader = None if partition is None else partition.replica.leader
                 if leader is None or leader.log_end_offset < result.required_offset:
                     return True
@@ -302,32 +300,32 @@ class Replicas:
 
     # -- what moved, and who waits for it ---------------------------------------------------------------------------
 
-    def note_moved(self, where: TopicPartition, *, log_end: bool = False, high_watermark: bool = False) -> None:
+    def note_moved(self, tp: TopicPartition, *, log_end: bool = False, high_watermark: bool = False) -> None:
         """Remember what moved; whoever waits for it is tried at the end of this loop iteration."""
         if log_end:
-            self._log_end_moved[where] = None
+            self._log_end_moved[tp] = None
         if high_watermark:
-            self._high_watermark_moved[where] = None
+            self._high_watermark_moved[tp] = None
         if (log_end or high_watermark) and not self._wake_scheduled:
             self._wake_scheduled = True
             asyncio.get_running_loop().call_soon(self._wake)
 
-    def release_waiting(self, where: TopicPartition) -> None:
+    def release_waiting(self, tp: TopicPartition) -> None:
         """Leadership or the partition itself moved: everything that waits on it is tried, and finds the error."""
-        self.produces.check_and_complete(where)
-        self.consumer_fetches.check_and_complete(where)
-        self.follower_fetches.check_and_complete(where)
+        self.produces.check_and_complete(tp)
+        self.consumer_fetches.check_and_complete(tp)
+        self.follower_fetches.check_and_complete(tp)
 
     def _wake(self) -> None:
         self._wake_scheduled = False
         log_end_moved, self._log_end_moved = self._log_end_moved, {}
         high_watermark_moved, self._high_watermark_moved = self._high_watermark_moved, {}
-        for where in log_end_moved:
-            self.follower_fetches.check_and_complete(where)
-        for where in high_watermark_moved:
-            listener = self.high_watermark_listeners.get(where)
-            partition = self._partitions.get(where)
+        for tp in log_end_moved:
+            self.follower_fetches.check_and_complete(tp)
+        for tp in high_watermark_moved:
+            listener = self.high_watermark_listeners.get(tp)
+            partition = self._partitions.get(tp)
             if listener is not None and partition is not None:
                 listener(partition.replica.high_watermark)
-            self.produces.check_and_complete(where)
-            self.consumer_fetches.check_and_complete(where)
+            self.produces.check_and_complete(tp)
+            self.consumer_fetches.check_and_complete(tp)

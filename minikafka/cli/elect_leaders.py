@@ -85,15 +85,15 @@ async def _elect(
             wanted = list(current_assignment(await admin.describe_cluster(), [topic]))
         outcomes = await admin.elect_leaders(election_type.value, wanted)
     name = election_type.name
-    elected = [where for where, error in outcomes.items() if error is None]
-    right = [where for where, error in outcomes.items() if error and error.code is ErrorCode.ELECTION_NOT_NEEDED]
+    elected = [tp for tp, error in outcomes.items() if error is None]
+    right = [tp for tp, error in outcomes.items() if error and error.code is ErrorCode.ELECTION_NOT_NEEDED]
     if elected:
         print_line(f"Successfully completed leader election ({name}) for partitions {_names(elected)}")
     if right or not outcomes:
         print_line(f"Valid replica already elected for {f'partitions {_names(right)}' if right else 'all partitions'}")
-    failed = {where: error for where, error in outcomes.items() if error and where not in right}
-    for where, error in sorted(failed.items()):
-        print_line(f"Error completing leader election ({name}) for partition: {where}: {error}")
+    failed = {tp: error for tp, error in outcomes.items() if error and tp not in right}
+    for tp, error in sorted(failed.items()):
+        print_line(f"Error completing leader election ({name}) for partition: {tp}: {error}")
     if failed:
         raise typer.Exit(1)
 

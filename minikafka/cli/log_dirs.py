@@ -84,14 +84,14 @@ def _replica_rows(found: dict[int, list[LogDirectory]]) -> list[tuple[str, ...]]
         (
             str(broker),
             each.path,
-            str(where),
+            str(tp),
             size(replica.size_bytes),
             str(replica.offset_lag),
             "[yellow]moves here[/]" if replica.is_future else "",
         )
         for broker, directories in found.items()
         for each in directories
-        for where, replica in sorted(each.replicas.items())
+        for tp, replica in sorted(each.replicas.items())
     ]
 
 
@@ -108,12 +108,12 @@ def _as_json(found: dict[int, list[LogDirectory]]) -> dict[str, Any]:
                         "error": each.error.name if each.error else None,
                         "partitions": [
                             {
-                                "partition": str(where),
+                                "partition": str(tp),
                                 "size": replica.size_bytes,
                                 "offsetLag": replica.offset_lag,
                                 "isFuture": replica.is_future,
                             }
-                            for where, replica in sorted(each.replicas.items())
+                            for tp, replica in sorted(each.replicas.items())
                         ],
                     }
                     for each in directories

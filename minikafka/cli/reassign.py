@@ -277,31 +277,31 @@ async def _list(tool: Reassigner) -> None:
         print_line("No partition reassignments found.")
         return
     print_line("Current partition reassignments:")
-    for where, each in ongoing.items():
+    for tp, each in ongoing.items():
         adding = f" adding: {_ids(each.adding)}." if each.adding else ""
         removing = f" removing: {_ids(each.removing)}." if each.removing else ""
-        print_line(f"{where}: replicas: {_ids(each.replicas)}.{adding}{removing}")
+        print_line(f"{tp}: replicas: {_ids(each.replicas)}.{adding}{removing}")
 
 
 def _status(plan: Any, progress: Progress) -> Iterable[str]:
     from minikafka.client.reassigning.progress import State
 
-    for where, state in progress.partitions.items():
+    for tp, state in progress.partitions.items():
         if state is State.COMPLETE:
-            yield f"Reassignment of partition {where} is completed."
+            yield f"Reassignment of partition {tp} is completed."
         elif state is State.IN_PROGRESS:
-            yield f"Reassignment of partition {where} is still in progress."
+            yield f"Reassignment of partition {tp} is still in progress."
         else:
-            sets = f"replica set is {_ids(progress.replicas[where])} rather than {_ids(plan[where].replicas)}"
-            yield f"There is no active reassignment of partition {where}, but {sets}."
+            sets = f"replica set is {_ids(progress.replicas[tp])} rather than {_ids(plan[tp].replicas)}"
+            yield f"There is no active reassignment of partition {tp}, but {sets}."
     for move, state in progress.directories.items():
-        replica = f"{move.where}-{move.broker}"
+        replica = f"{move.tp}-{move.broker}"
         if state is State.COMPLETE:
             yield f"Reassignment of replica {replica} completed successfully."
         elif state is State.IN_PROGRESS:
             yield f"Reassignment of replica {replica} is still in progress."
         else:
-            yield f"Partition {move.where} on broker {move.broker} is not being moved to log dir {move.path}."
+            yield f"Partition {move.tp} on broker {move.broker} is not being moved to log dir {move.path}."
 
 
 def print_cleared(removed: Throttle) -> None:

@@ -73,19 +73,19 @@ class Cluster:
             return Cluster(self.cluster_id, self.controller_id, self.brokers, self.racks, topics)
         return Cluster(newer.cluster_id, newer.controller_id, newer.brokers, newer.racks, topics)
 
-    def partition(self, where: TopicPartition) -> PartitionView | None:
+    def partition(self, tp: TopicPartition) -> PartitionView | None:
         """The partition, if its topic was described."""
-        topic = self.topics.get(where.topic)
-        return None if topic is None else topic.partitions.get(where.partition)
+        topic = self.topics.get(tp.topic)
+        return None if topic is None else topic.partitions.get(tp.partition)
 
-    def leader_of(self, where: TopicPartition) -> int:
+    def leader_of(self, tp: TopicPartition) -> int:
         """The leader's node id, -1 while there is none or it is not known."""
-        view = self.partition(where)
+        view = self.partition(tp)
         return NO_NODE if view is None else view.leader
 
-    def leader_epoch_of(self, where: TopicPartition) -> int:
+    def leader_epoch_of(self, tp: TopicPartition) -> int:
         """The newest leader epoch known, -1 when unknown."""
-        view = self.partition(where)
+        view = self.partition(tp)
         return NO_EPOCH if view is None else view.leader_epoch
 
     def topic_id_of(self, topic: str) -> UUID:

@@ -207,13 +207,13 @@ class Consumer:
         """The partitions read now."""
         return frozenset(self._share.positions)
 
-    def seek(self, where: TopicPartition, offset: OffsetAndEpoch | int, *, until: int = NO_END) -> None:
+    def seek(self, tp: TopicPartition, offset: OffsetAndEpoch | int, *, until: int = NO_END) -> None:
         """Continue at ``offset``. What was fetched is dropped. Raises ValueError for a partition that is not read.
 
         With the epoch of the record before it the leader is asked first whether it has the same log up to there. What
         lies at ``until`` and behind is not fetched for its own sake, but may come with what lies before.
         """
-        position, to = self._share.position(where), with_epoch(offset, f"seek {where} to")
+        position, to = self._share.position(tp), with_epoch(offset, f"seek {tp} to")
         position.until = until
         position.seek(to.offset, to.epoch, validated=False)
         self._share.moved()
@@ -264,18 +264,18 @@ class Consumer:
 
     # -- offsets ----------------------------------------------------------------------------------------------------
 
-    async def position(self, where: TopicPartition) -> int:
+    async def position(self, tp: TopicPartition) -> int:
         """Offset of the next record that will be handed out, found out first if need be."""
-        position = self._share.position(where)
+        position = self._share.position(tp)
 
         async def attempt() -> int:
             if position.state is PositionState.FAILED and position.error is not None:
                 raise position.error
             if position.consumed.offset == NO_OFFSET:
-                raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, f"position of {where} not known yet; poll again")
+                raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, f"position of {tp} not known yet; poll again")
             return position.consumed.offset
 
-        return await self._retrying(attempt, f"finding the position of {where}")
+        return await self._retrying(attempt, f"finding the position of {tp}")
 
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndEpoch | int] | None = None) -> None:
         """Store offsets for the group: given ones, or the position behind everything handed out.
@@ -287,13 +287,13 @@ class Consumer:
         if offsets is None:
             await commits.commit(None)
         else:
-            await commits.commit({where: with_epoch(offset, "commit offset") for where, offset in offsets.items()})
+            await commits.commit({tp: with_epoch(offset, "commit offset") for tp, offset in offsets.items()})
 
-    async def committed(self, where: TopicPartition) -> int | None:
+    async def committed(self, tp: TopicPartition) -> int | None:
         """The group's stored offset, or None."""
         coordinator, _ = self._group()
-        found = await self._retrying(lambda: coordinator.committed([where]), "fetching committed offsets")
-        return found[where].offset if where in found else None
+        found = await self._retrying(lambda: coordinator.committed([tp]), "fetching committed offsets")
+        return found[tp].offset if tp in found else None
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """First offset still there, per partition."""
@@ -306,7 +306,7 @@ class Consumer:
     async def offsets_for_times(self, timestamps_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """First offset at or after each time; partitions without one are missing from the answer."""
         found = await self._find_offsets(timestamps_ms)
-        return {where: offset for where, offset in found.items() if offset != NO_OFFSET}
+        return {tp: offset for tp, offset in found.items() if offset != NO_OFFSET}
 
     # -- inside -----------------------------------------------------------------------------------------------------
 
@@ -329,13 +329,13 @@ class Consumer:
         return taken
 
     def _reset(self, partitions: tuple[TopicPartition, ...], to: int) -> None:
-        for where in partitions or tuple(self._share.positions):
-            self._share.position(where).reset(to)
+        for tp in partitions or tuple(self._share.positions):
+            self._share.position(tp).reset(to)
         self._share.moved()
 
     def _set_paused(self, partitions: tuple[TopicPartition, ...], is_paused: bool) -> None:
-        for where in partitions or tuple(self._share.positions):
-            self._share.position(where).is_paused = is_paused
+        for tp in partitions or tuple(self._share.positions):
+            self._share.position(tp).is_paused = is_paused
         self._share.moved()
         self._changed.set()
 

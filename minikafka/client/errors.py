@@ -38,11 +38,11 @@ class CommitFailedError(KafkaError):
 class LogTruncatedError(KafkaError):
     """Records that this consumer had read are no longer in the log: its leader changed uncleanly (KIP-320).
 
-    ``where`` stood at ``offset``; the logs agree up to ``divergence``, None when the leader cannot tell. Seek to
+    ``tp`` stood at ``offset``; the logs agree up to ``divergence``, None when the leader cannot tell. Seek to
     read on from where you choose.
     """
 
-    def __init__(self, where: TopicPartition, offset: int, divergence: OffsetAndEpoch | None) -> None:
+    def __init__(self, tp: TopicPartition, offset: int, divergence: OffsetAndEpoch | None) -> None:
         agree = (
             "and the leader does not know where the logs diverge"
             if divergence is None
@@ -50,10 +50,10 @@ class LogTruncatedError(KafkaError):
         )
         super().__init__(
             ErrorCode.OFFSET_OUT_OF_RANGE,
-            f"{where}: log truncated below offset {offset}, up to which records were read, {agree}; "
+            f"{tp}: log truncated below offset {offset}, up to which records were read, {agree}; "
             "seek to go on, or set auto_offset_reset",
         )
-        self.where = where
+        self.tp = tp
         self.offset = offset
         self.divergence = divergence
 
@@ -61,10 +61,10 @@ class LogTruncatedError(KafkaError):
 class NoOffsetError(KafkaError):
     """There is no committed offset, or the offset is out of range, and ``auto_offset_reset`` is "none"."""
 
-    def __init__(self, where: TopicPartition, offset: int | None = None) -> None:
+    def __init__(self, tp: TopicPartition, offset: int | None = None) -> None:
         what = "has no committed offset" if offset is None else f"does not contain offset {offset}"
         super().__init__(
             ErrorCode.OFFSET_OUT_OF_RANGE,
-            f"{where} {what}, and auto_offset_reset is 'none': seek, or choose 'earliest' or 'latest'",
+            f"{tp} {what}, and auto_offset_reset is 'none': seek, or choose 'earliest' or 'latest'",
         )
-        self.where = where
+        self.tp = tp

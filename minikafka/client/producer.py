@@ -196,9 +196,9 @@ class Producer:
         size = upper_bound_size(key, value, kept_headers)
         self._check_size("a record", size)
         self._check_running()
-        where = await self._place(topic, key, partition)
+        tp = await self._place(topic, key, partition)
         await self._wait_for_room(size)
-        return await self._append(where, key, value, kept_headers, timestamp_ms)
+        return await self._append(tp, key, value, kept_headers, timestamp_ms)
 
     async def send_batch(self, topic: str, partition: int, batch: bytearray, record_count: int) -> Delivery:
         """Buffer an encoded batch of ``record_count`` records; the future tells the offset of the first of them.
@@ -210,11 +210,11 @@ class Producer:
         _check_batch(batch, record_count)
         self._check_size("a batch", len(batch))
         self._check_running()
-        where = await self._place(topic, None, partition)
+        tp = await self._place(topic, None, partition)
         await self._wait_for_room(len(batch))
         loop = asyncio.get_running_loop()
         delivery: Delivery = loop.create_future()
-        self._accumulator.append_encoded(where, batch, delivery, int(loop.time() * 1000))
+        self._accumulator.append_encoded(tp, batch, delivery, int(loop.time() * 1000))
         self._sender.wake()
         await asyncio.sleep(0)  # see _append
         return delivery
@@ -278,7 +278,7 @@ class Producer:
 
     async def _append(
         self,
-        where: TopicPartition,
+        tp: TopicPartition,
         key: bytes | None,
         value: bytes | None,
         headers: tuple[Header, ...],
@@ -287,11 +287,11 @@ class Producer:
         loop = asyncio.get_running_loop()
         delivery: Delivery = loop.create_future()
         timestamp = int(self._wall_s() * 1000) if timestamp_ms is None else timestamp_ms
-        appended = self._accumulator.append(where, key, value, timestamp, headers, delivery, int(loop.time() * 1000))
+        appended = self._accumulator.append(tp, key, value, timestamp, headers, delivery, int(loop.time() * 1000))
         if appended.opened:
             self._sender.wake()
         if appended.completed:
-            self._partitioner.move_on(*where)
+            self._partitioner.move_on(*tp)
             await asyncio.sleep(0)  # a caller that never waits must not keep full batches from being sent
         return delivery
 
@@ -318,8 +318,8 @@ class Producer:
     def _on_metadata(self) -> None:
         self._sender.wake()
 
-    def _on_sent(self, where: TopicPartition) -> None:
-        self._partitioner.move_on(*where)
+    def _on_sent(self, tp: TopicPartition) -> None:
+        self._partitioner.move_on(*tp)
 
     def _on_progress(self) -> None:
         self._progress.set()

@@ -26,11 +26,11 @@ class ConsumerRecord(NamedTuple):
 class FetchedBatches(NamedTuple):
     """Batches of one partition as they were fetched, each a position in ``buffer`` and its header.
 
-    Records of ``where`` from ``start_offset`` to before ``end_offset``. The first batch may begin earlier. Control
+    Records of ``tp`` from ``start_offset`` to before ``end_offset``. The first batch may begin earlier. Control
     batches and, for a read_committed consumer, aborted transactions are not in ``batches``, which may so be empty.
     """
 
-    where: TopicPartition
+    tp: TopicPartition
     buffer: memoryview
     batches: tuple[tuple[int, BatchHeader], ...]
     start_offset: int

@@ -138,10 +138,10 @@ class MetadataImage:
         """All topics, in no particular order."""
         return self.topics_by_name.values()
 
-    def partition(self, where: TopicPartition) -> PartitionImage | None:
+    def partition(self, tp: TopicPartition) -> PartitionImage | None:
         """The partition, or None when there is no such topic or index."""
-        topic = self.topics_by_name.get(where.topic)
-        return None if topic is None else topic.partitions.get(where.partition)
+        topic = self.topics_by_name.get(tp.topic)
+        return None if topic is None else topic.partitions.get(tp.partition)
 
     def partitions(self) -> Iterator[tuple[TopicImage, int, PartitionImage]]:
         """Every partition of the cluster with its topic and index."""

@@ -73,38 +73,38 @@ class FetchSessionClient:
 
     # -- what is wanted ---------------------------------------------------------------------------------------------
 
-    def update(self, where: TopicPartition, topic_id: UUID, partition: FetchPartition) -> None:
+    def update(self, tp: TopicPartition, topic_id: UUID, partition: FetchPartition) -> None:
         """Ask for ``partition`` from now on; it must not be changed afterwards. The place in the order is kept."""
-        told = self._told.get(where)
+        told = self._told.get(tp)
         if told is not None and told != topic_id:
-            self._forgotten[where, told] = None
-            del self._told[where]
-        self._forgotten.pop((where, topic_id), None)
-        self._wanted[where] = _Wanted(topic_id, partition)
-        self._changed[where] = None
+            self._forgotten[tp, told] = None
+            del self._told[tp]
+        self._forgotten.pop((tp, topic_id), None)
+        self._wanted[tp] = _Wanted(topic_id, partition)
+        self._changed[tp] = None
 
-    def forget(self, where: TopicPartition) -> None:
+    def forget(self, tp: TopicPartition) -> None:
         """Ask for it no longer; unknown partitions are ignored."""
-        if self._wanted.pop(where, None) is None:
+        if self._wanted.pop(tp, None) is None:
             return
-        self._changed.pop(where, None)
-        told = self._told.get(where)
+        self._changed.pop(tp, None)
+        told = self._told.get(tp)
         if told is not None:
-            self._forgotten[where, told] = None
+            self._forgotten[tp, told] = None
 
-    def move_to_end(self, where: TopicPartition) -> None:
+    def move_to_end(self, tp: TopicPartition) -> None:
         """Others go first in the next full request (row R8); a server with a session rotates by itself."""
-        wanted = self._wanted.pop(where, None)
+        wanted = self._wanted.pop(tp, None)
         if wanted is not None:
-            self._wanted[where] = wanted
+            self._wanted[tp] = wanted
 
-    def asked(self, where: TopicPartition) -> FetchPartition | None:
+    def asked(self, tp: TopicPartition) -> FetchPartition | None:
         """What is wanted of a partition; between :meth:`build` and the answer, that is what was asked."""
-        wanted = self._wanted.get(where)
+        wanted = self._wanted.get(tp)
         return None if wanted is None else wanted.partition
 
-    def __contains__(self, where: TopicPartition) -> bool:
-        return where in self._wanted
+    def __contains__(self, tp: TopicPartition) -> bool:
+        return tp in self._wanted
 
     def __iter__(self) -> Iterator[TopicPartition]:
         return iter(self._wanted)
@@ -135,11 +135,11 @@ class FetchSessionClient:
         request = SessionRequest(
             self._session_id, self._epoch, _grouped(self._wanted, named), _forgotten_grouped(self._forgotten)
         )
-        for where in named:
-            self._told[where] = self._wanted[where].topic_id
-        for where, topic_id in self._forgotten:
-            if where not in self._wanted and self._told.get(where) == topic_id:
-                del self._told[where]
+        for tp in named:
+            self._told[tp] = self._wanted[tp].topic_id
+        for tp, topic_id in self._forgotten:
+            if tp not in self._wanted and self._told.get(tp) == topic_id:
+                del self._told[tp]
         self._forgotten.clear()
         self._changed.clear()
         return request
@@ -175,10 +175,10 @@ def _grouped(wanted: dict[TopicPartition, _Wanted], named: Iterable[TopicPartiti
     """Neighbours of one topic share an entry; grouping more would lose the order."""
     topics: list[FetchTopic] = []
     last: FetchTopic | None = None
-    for where in named:
-        topic_id, partition = wanted[where]
-        if last is None or last.topic != where.topic or last.topic_id != topic_id:
-            last = FetchTopic(topic=where.topic, topic_id=topic_id)
+    for tp in named:
+        topic_id, partition = wanted[tp]
+        if last is None or last.topic != tp.topic or last.topic_id != topic_id:
+            last = FetchTopic(topic=tp.topic, topic_id=topic_id)
             topics.append(last)
         last.partitions.append(partition)
     return topics
@@ -186,9 +186,9 @@ def _grouped(wanted: dict[TopicPartition, _Wanted], named: Iterable[TopicPartiti
 
 def _forgotten_grouped(forgotten: Iterable[tuple[TopicPartition, UUID]]) -> list[ForgottenTopic]:
     topics: dict[tuple[str, UUID], ForgottenTopic] = {}
-    for where, topic_id in forgotten:
-        key = (where.topic, topic_id)
+    for tp, topic_id in forgotten:
+        key = (tp.topic, topic_id)
         if key not in topics:
-            topics[key] = ForgottenTopic(topic=where.topic, topic_id=topic_id)
-        topics[key].partitions.append(where.partition)
+            topics[key] = ForgottenTopic(topic=tp.topic, topic_id=topic_id)
+        topics[key].partitions.append(tp.partition)
     return list(topics.values())

@@ -62,26 +62,26 @@ class FetchStates:
 
     def add(self, followed: FollowedPartition) -> None:
         """Follow a partition; one that is followed in the same epoch already goes on undisturbed."""
-        where = followed.topic_partition
-        known = self._states.get(where)
+        tp = followed.topic_partition
+        known = self._states.get(tp)
         if known is not None:
             if (known.current_leader_epoch, known.topic_id) == (followed.leader_epoch, followed.topic_id):
                 return
             self.drop(known)
-        self._topic_names[followed.topic_id] = where.topic
+        self._topic_names[followed.topic_id] = tp.topic
         self._followed_by_topic[followed.topic_id] += 1
-        state = self._states[where] = PartitionFetchState(followed)
+        state = self._states[tp] = PartitionFetchState(followed)
         self.enqueue(state)
 
     def remove(self, partitions: Iterable[TopicPartition]) -> None:
         """Follow them no longer."""
-        for where in partitions:
-            if (state := self._states.get(where)) is not None:
+        for tp in partitions:
+            if (state := self._states.get(tp)) is not None:
                 self.drop(state)
 
-    def get(self, where: TopicPartition) -> PartitionFetchState | None:
+    def get(self, tp: TopicPartition) -> PartitionFetchState | None:
         """The state of a followed partition."""
-        return self._states.get(where)
+        return self._states.get(tp)
 
     def values(self) -> ValuesView[PartitionFetchState]:
         """All of them."""
@@ -89,7 +89,7 @@ class FetchStates:
 
     def current(self, states: StatesByPartition) -> StatesByPartition:
         """Those of ``states`` that were not dropped, or added anew, meanwhile."""
-        return {where: state for where, state in states.items() if self._states.get(where) is state}
+        return {tp: state for tp, state in states.items() if self._states.get(tp) is state}
 
     def topic_name(self, topic_id: UUID) -> str:
         """The followed topic with that id; empty when there is none."""
@@ -102,15 +102,15 @@ class FetchStates:
 
     def enqueue(self, state: PartitionFetchState) -> None:
         """Put a partition where the fetcher will find it, by its state."""
-        where = state.topic_partition
+        tp = state.topic_partition
         if state.delayed_until_ms is not None or state.is_being_cut:
             return
         if state.is_out_of_range:
-            self.out_of_range[where] = state
+            self.out_of_range[tp] = state
         elif state.replica_state is ReplicaState.TRUNCATING:
-            self.truncating[where] = state
+            self.truncating[tp] = state
         elif not state.is_throttled:
-            self.changed[where] = state
+            self.changed[tp] = state
 
     def leave_session(self, state: PartitionFetchState) -> None:
         """Fetch it no longer for now."""
@@ -176,11 +176,11 @@ class FetchStates:
 
     def drop(self, state: PartitionFetchState) -> None:
         """Forget a state; what was asked for it will find nobody."""
-        where = state.topic_partition
+        tp = state.topic_partition
         self.leave_session(state)
-        self.truncating.pop(where, None)
-        self.out_of_range.pop(where, None)
-        del self._states[where]
+        self.truncating.pop(tp, None)
+        self.out_of_range.pop(tp, None)
+        del self._states[tp]
         self._followed_by_topic[state.topic_id] -= 1
         if not self._followed_by_topic[state.topic_id]:
             del self._followed_by_topic[state.topic_id], self._topic_names[state.topic_id]

@@ -118,15 +118,15 @@ class ReplicaFetcher:
 
     def throttle(self, partitions: Iterable[TopicPartition]) -> None:
         """Leave them out of fetches until :meth:`unthrottle` (row R7)."""
-        for where in partitions:
-            if (state := self._states.get(where)) is not None:
+        for tp in partitions:
+            if (state := self._states.get(tp)) is not None:
                 state.is_throttled = True
                 self._states.leave_session(state)
 
     def unthrottle(self, partitions: Iterable[TopicPartition]) -> None:
         """Fetch them again."""
-        for where in partitions:
-            if (state := self._states.get(where)) is not None and state.is_throttled:
+        for tp in partitions:
+            if (state := self._states.get(tp)) is not None and state.is_throttled:
                 state.is_throttled = False
                 self._states.enqueue(state)
 
@@ -135,9 +135,9 @@ class ReplicaFetcher:
         """Nothing is followed: the driver shuts it down (row R9)."""
         return not self._states
 
-    def state(self, where: TopicPartition) -> PartitionFetchState | None:
+    def state(self, tp: TopicPartition) -> PartitionFetchState | None:
         """Where a partition stands, for descriptions and tests."""
-        return self._states.get(where)
+        return self._states.get(tp)
 
     def states(self) -> tuple[PartitionFetchState, ...]:
         """Where all of them stand."""
@@ -182,8 +182,8 @@ class ReplicaFetcher:
         self._on_answer(_Awaited.EPOCH_END_OFFSETS)
         asked = self._take_asked()
         effects: list[Effect] = []
-        for where, error, end in epoch_answers(response):
-            state = asked.pop(where, None)
+        for tp, error, end in epoch_answers(response):
+            state = asked.pop(tp, None)
             if state is None:
                 continue
             if error is ErrorCode.NONE:
@@ -198,7 +198,7 @@ class ReplicaFetcher:
         effects: list[Effect] = []
         questions: list[EpochQuestion] = []
         due, self._states.truncating = self._states.truncating, {}
-        for where, state in due.items():
+        for tp, state in due.items():
             latest_epoch = state.log.latest_epoch
             if latest_epoch == NO_EPOCH:
                 state.start_fetching()
@@ -209,8 +209,8 @@ class ReplicaFetcher:
                 )
             else:
                 state.asked_epoch = latest_epoch
-                self._asked[where] = state
-                questions.append(EpochQuestion(where, state.current_leader_epoch, latest_epoch))
+                self._asked[tp] = state
+                questions.append(EpochQuestion(tp, state.current_leader_epoch, latest_epoch))
         if questions:
             self._awaited = _Awaited.EPOCH_END_OFFSETS
             effects.append(SendOffsetsForLeaderEpoch(epoch_request(self._local_id, questions)))
@@ -227,15 +227,15 @@ class ReplicaFetcher:
             state.start_fetching()
         return [self._cut(state, truncation.offset)]
 
-    def on_cut(self, where: TopicPartition) -> None:
+    def on_cut(self, tp: TopicPartition) -> None:
         """The log ends, or begins, where a :class:`TruncateTo` or a :class:`RestartAt` said."""
-        state = self._states.get(where)
+        state = self._states.get(tp)
         if state is not None and state.is_being_cut:
             self._states.end_cut(state)
 
-    def on_cut_put_off(self, where: TopicPartition, now_ms: int) -> list[Effect]:
+    def on_cut_put_off(self, tp: TopicPartition, now_ms: int) -> list[Effect]:
         """Nobody knows yet whether it may be cut, or begin anew: ask the leader again after a back-off."""
-        state = self._states.get(where)
+        state = self._states.get(tp)
         if state is None or not state.is_being_cut:
             return []
         self._states.end_cut(state)
@@ -253,9 +253,9 @@ class ReplicaFetcher:
         asked = self._take_asked()
         latest_of = {answer.topic_partition: answer for answer in offset_answers(latest)}
         effects: list[Effect] = []
-        for where, error, log_start_offset in offset_answers(earliest):
-            state = asked.pop(where, None)
-            end = latest_of.get(where)
+        for tp, error, log_start_offset in offset_answers(earliest):
+            state = asked.pop(tp, None)
+            end = latest_of.get(tp)
             if state is None or end is None:
                 continue
             if error is not ErrorCode.NONE or end.error is not ErrorCode.NONE:
@@ -268,7 +268,7 @@ class ReplicaFetcher:
     def _look_up_ends(self) -> Effect:
         self._asked, self._states.out_of_range = self._states.out_of_range, {}
         self._awaited = _Awaited.LIST_OFFSETS
-        wanted = [(where, state.current_leader_epoch) for where, state in self._asked.items()]
+        wanted = [(tp, state.current_leader_epoch) for tp, state in self._asked.items()]
         return SendListOffsets(
             list_offsets_request(self._local_id, EARLIEST_TIMESTAMP, wanted),
             list_offsets_request(self._local_id, LATEST_TIMESTAMP, wanted),
@@ -303,31 +303,29 @@ class ReplicaFetcher:
                 self._on_partition_data(TopicPartition(name, data.partition_index), data, now_ms, effects)
         return effects
 
-    def on_appended(self, where: TopicPartition, log_end_offset: int, last_epoch: int) -> None:
+    def on_appended(self, tp: TopicPartition, log_end_offset: int, last_epoch: int) -> None:
         """The records of an :class:`Append` are in the log, which ends at ``log_end_offset`` in ``last_epoch`` now."""
-        state = self._states.get(where)
+        state = self._states.get(tp)
         if state is not None:
             state.fetch_offset = log_end_offset
             state.last_fetched_epoch = last_epoch
             state.failures = 0
             self._states.enqueue(state)
-            self._states.session.move_to_end(where)
+            self._states.session.move_to_end(tp)
 
-    def on_append_put_off(
-        self, where: TopicPartition, log_end_offset: int, last_epoch: int, now_ms: int
-    ) -> list[Effect]:
+    def on_append_put_off(self, tp: TopicPartition, log_end_offset: int, last_epoch: int, now_ms: int) -> list[Effect]:
         """This node is short of something: the log has the records up to ``log_end_offset``, and the rest is fetched
         again after a back-off."""
-        state = self._states.get(where)
+        state = self._states.get(tp)
         if state is None:
             return []
         state.fetch_offset = log_end_offset
         state.last_fetched_epoch = last_epoch
         return [self._states.delay(state, ErrorCode.KAFKA_STORAGE_ERROR, now_ms)]
 
-    def on_append_failed(self, where: TopicPartition, error: ErrorCode, now_ms: int) -> list[Effect]:
+    def on_append_failed(self, tp: TopicPartition, error: ErrorCode, now_ms: int) -> list[Effect]:
         """The records of an :class:`Append` are not in the log: fetch damaged ones again, give up on the rest (R12)."""
-        state = self._states.get(where)
+        state = self._states.get(tp)
         if state is None:
             return []
         if error in RETRIED_APPEND_ERRORS:
@@ -337,8 +335,8 @@ class ReplicaFetcher:
     def _fetch(self, now_ms: int) -> Effect:
         """One request for everything that is ready (rows R5, R6)."""
         changed, self._states.changed = self._states.changed, {}
-        for where, state in changed.items():
-            self._states.session.update(where, state.topic_id, state.describe(self._settings.max_bytes))
+        for tp, state in changed.items():
+            self._states.session.update(tp, state.topic_id, state.describe(self._settings.max_bytes))
         if not self._states.session:
             return Wait(self._states.next_delay_ends_ms)
         session_id, session_epoch, topics, forgotten = self._states.session.build()
@@ -361,11 +359,9 @@ class ReplicaFetcher:
             )
         )
 
-    def _on_partition_data(
-        self, where: TopicPartition, data: PartitionData, now_ms: int, effects: list[Effect]
-    ) -> None:
-        state = self._states.get(where)
-        asked = self._states.session.asked(where)
+    def _on_partition_data(self, tp: TopicPartition, data: PartitionData, now_ms: int, effects: list[Effect]) -> None:
+        state = self._states.get(tp)
+        asked = self._states.session.asked(tp)
         if (
             state is None
             or asked is None
@@ -387,7 +383,7 @@ class ReplicaFetcher:
         else:
             effects.append(self._apply(state, data))
             if data.log_start_offset > asked.log_start_offset:
-                self._states.changed[where] = state
+                self._states.changed[tp] = state
 
     def _cut_to_divergence(self, state: PartitionFetchState, data: PartitionData) -> Effect:
         """Records stop agreeing at the divergence; the next fetch carries the epoch before it (KIP-595)."""

@@ -51,11 +51,11 @@ class OffsetAnswer(NamedTuple):
 def epoch_request(replica_id: int, questions: Iterable[EpochQuestion]) -> OffsetForLeaderEpochRequest:
     """All questions in one request."""
     topics: dict[str, OffsetForLeaderTopic] = {}
-    for where, leader_epoch, asked_epoch in questions:
-        topic = topics.setdefault(where.topic, OffsetForLeaderTopic(topic=where.topic))
+    for tp, leader_epoch, asked_epoch in questions:
+        topic = topics.setdefault(tp.topic, OffsetForLeaderTopic(topic=tp.topic))
         topic.partitions.append(
             OffsetForLeaderPartition(
-                partition=where.partition, current_leader_epoch=leader_epoch, leader_epoch=asked_epoch
+                partition=tp.partition, current_leader_epoch=leader_epoch, leader_epoch=asked_epoch
             )
         )
     return OffsetForLeaderEpochRequest(replica_id=replica_id, topics=list(topics.values()))
@@ -77,12 +77,10 @@ def list_offsets_request(
 ) -> ListOffsetsRequest:
     """One end (by its special timestamp) of each (partition, current leader epoch)."""
     topics: dict[str, ListOffsetsTopic] = {}
-    for where, leader_epoch in partitions:
-        topic = topics.setdefault(where.topic, ListOffsetsTopic(name=where.topic))
+    for tp, leader_epoch in partitions:
+        topic = topics.setdefault(tp.topic, ListOffsetsTopic(name=tp.topic))
         topic.partitions.append(
-            ListOffsetsPartition(
-                partition_index=where.partition, current_leader_epoch=leader_epoch, timestamp=timestamp
-            )
+            ListOffsetsPartition(partition_index=tp.partition, current_leader_epoch=leader_epoch, timestamp=timestamp)
         )
     return ListOffsetsRequest(replica_id=replica_id, topics=list(topics.values()))
 
@@ -91,5 +89,5 @@ def offset_answers(response: ListOffsetsResponse) -> Iterator[OffsetAnswer]:
     """Every partition's answer."""
     for topic in response.topics:
         for data in topic.partitions:
-            where = TopicPartition(topic.name, data.partition_index)
-            yield OffsetAnswer(where, ErrorCode.of(data.error_code), data.offset)
+            tp = TopicPartition(topic.name, data.partition_index)
+            yield OffsetAnswer(tp, ErrorCode.of(data.error_code), data.offset)

@@ -46,7 +46,7 @@ class Rng(Protocol):
 class CachedPartition:
     """A partition as its fetcher asks for it, and what it was told last.
 
-    ``where`` is None while no topic has the id (answer UNKNOWN_TOPIC_ID). A topic may be deleted and made again under
+    ``tp`` is None while no topic has the id (answer UNKNOWN_TOPIC_ID). A topic may be deleted and made again under
     its name while a session names the old one: compare ``topic_id`` (zero when asked by name) with the partition's.
     """
 
@@ -58,7 +58,7 @@ class CachedPartition:
         "partition",
         "topic",
         "topic_id",
-        "where",
+        "tp",
     )
 
     def __init__(self, topic: str, topic_id: UUID, asked: FetchPartition) -> None:
@@ -66,7 +66,7 @@ class CachedPartition:
         self.topic_id = topic_id
         self.partition = asked.partition
         self.asked = asked
-        self.where: TopicPartition | None = None
+        self.tp: TopicPartition | None = None
         self._high_watermark = NO_OFFSET
         self._last_stable_offset = NO_OFFSET
         self._log_start_offset = NO_OFFSET
@@ -80,7 +80,7 @@ class CachedPartition:
         """Find the partition's name, once."""
         name = self.topic if self.topic_id is ZERO_TOPIC_ID else topic_name(self.topic_id)
         if name is not None:
-            self.where = TopicPartition(name, self.partition)
+            self.tp = TopicPartition(name, self.partition)
 
     def is_news(self, data: PartitionData) -> bool:
         """Does ``data`` say anything the fetcher was not told yet?"""
@@ -243,7 +243,7 @@ class FetchSessionCache:
 
     def _resolve(self, partitions: Iterable[CachedPartition]) -> None:
         for cached in partitions:
-            if cached.where is None:
+            if cached.tp is None:
                 cached.resolve(self._topic_name)
 
     def _touch(self, session: _Session, now_ms: int) -> None:

@@ -131,7 +131,7 @@ class Cluster:
     def offsets_for_times(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndEpoch]:
         """The first record at or after each time, with its epoch; partitions without one are missing."""
         found = self._offsets(times_ms)
-        return {where: offset for where, offset in found.items() if offset.offset != NO_OFFSET}
+        return {tp: offset for tp, offset in found.items() if offset.offset != NO_OFFSET}
 
     def truncated(self, ends: Mapping[TopicPartition, OffsetAndEpoch]) -> dict[TopicPartition, OffsetAndEpoch]:
         """Those whose logs are not any more what they were up to these ends, and up to where they still are.
@@ -139,13 +139,13 @@ class Cluster:
         An unclean election loses records that were read before, and offsets alone do not show it: others may have
         their numbers by now. Ends without an epoch (-1) are not looked at.
         """
-        epochs = {where: end.epoch for where, end in ends.items() if end.epoch != NO_EPOCH}
+        epochs = {tp: end.epoch for tp, end in ends.items() if end.epoch != NO_EPOCH}
 
         async def ask(admin: Admin) -> dict[TopicPartition, OffsetAndEpoch]:
             return await unless_deleted(admin, epochs, admin.epoch_ends)
 
         found = self._ask(ask, f"comparing the logs of {_named(epochs)}") if epochs else {}
-        return {where: end for where, end in found.items() if end.offset < ends[where].offset}
+        return {tp: end for tp, end in found.items() if end.offset < ends[tp].offset}
 
     def _offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndEpoch]:
         async def ask(admin: Admin) -> dict[TopicPartition, OffsetAndEpoch]:
@@ -158,7 +158,7 @@ class Cluster:
 
     def read_batches(
         self,
-        where: TopicPartition,
+        tp: TopicPartition,
         start: OffsetAndEpoch | int,
         end: OffsetAndEpoch | int,
         *,
@@ -178,22 +178,22 @@ class Cluster:
         first, last = _with_epoch(start), _with_epoch(end)
         if first.offset >= last.offset:
             return
-        doing = f"reading {where} from {first.offset} to {last.offset}"
-        self._check_topic(where.topic, topic_id)
-        for agreed in self.truncated({where: last}).values():
-            raise LogTruncatedError(where, last.offset, agreed)
-        consumer = self._call(self._consumer_of(where.topic, topic_id), CONNECT_TIMEOUT_MS, doing)
+        doing = f"reading {tp} from {first.offset} to {last.offset}"
+        self._check_topic(tp.topic, topic_id)
+        for agreed in self.truncated({tp: last}).values():
+            raise LogTruncatedError(tp, last.offset, agreed)
+        consumer = self._call(self._consumer_of(tp.topic, topic_id), CONNECT_TIMEOUT_MS, doing)
         may_be_used_again = False
         try:
-            self._call(_begin(consumer, where, first, last), self.settings.max_block_ms, doing)
-            yield from self._until(consumer, where, first.offset, last.offset, topic_id, timeout_ms, doing)
+            self._call(_begin(consumer, tp, first, last), self.settings.max_block_ms, doing)
+            yield from self._until(consumer, tp, first.offset, last.offset, topic_id, timeout_ms, doing)
             may_be_used_again = True
         except GeneratorExit:
             may_be_used_again = True
             raise
         finally:
             self._loop.post(_end(consumer, self._consumers, may_be_used_again))
-        self._check_topic(where.topic, topic_id, may_be_deleted=True)  # ids never come back: so it was all along
+        self._check_topic(tp.topic, topic_id, may_be_deleted=True)  # ids never come back: so it was all along
 
     def writer(self) -> BatchWriter:
         """For one task; used in a ``with``, so that it is flushed at the end."""
@@ -216,7 +216,7 @@ class Cluster:
     def _until(
         self,
         consumer: Consumer,
-        where: TopicPartition,
+        tp: TopicPartition,
         offset: int,
         end: int,
         topic_id: str,
@@ -229,7 +229,7 @@ class Cluster:
             polled = self._call(consumer.poll_batches(patience_ms), patience_ms, doing)
             if polled:
                 waited_ms = 0
-            elif self._is_vain(where, offset, end, topic_id):
+            elif self._is_vain(tp, offset, end, topic_id):
                 return
             elif (waited_ms := waited_ms + patience_ms) >= timeout_ms:
                 message = f"{doing}: nothing came from offset {offset} on within {timeout_ms / 1000:g} s"
@@ -240,12 +240,12 @@ class Cluster:
                 if wanted:
                     yield fetched._replace(batches=wanted, end_offset=offset)
 
-    def _is_vain(self, where: TopicPartition, offset: int, end: int, topic_id: str) -> bool:
+    def _is_vain(self, tp: TopicPartition, offset: int, end: int, topic_id: str) -> bool:
         """True when there is nothing to wait for. Raises TopicReplacedError, nothing else: waiting goes on."""
         try:
-            self._check_topic(where.topic, topic_id, timeout_ms=LOOK_TIMEOUT_MS)
-            doing = f"looking for records of {where}"
-            return self._call(holds_none(self.settings, where, offset, end), LOOK_TIMEOUT_MS, doing)
+            self._check_topic(tp.topic, topic_id, timeout_ms=LOOK_TIMEOUT_MS)
+            doing = f"looking for records of {tp}"
+            return self._call(holds_none(self.settings, tp, offset, end), LOOK_TIMEOUT_MS, doing)
         except TopicReplacedError:
             raise
         except KafkaError:
@@ -275,9 +275,9 @@ class Cluster:
 # -- what is done on the loop -----------------------------------------------------------------------------------------
 
 
-async def _begin(consumer: Consumer, where: TopicPartition, start: OffsetAndEpoch, end: OffsetAndEpoch) -> None:
-    consumer.assign([where])
-    consumer.seek(where, start, until=end.offset)
+async def _begin(consumer: Consumer, tp: TopicPartition, start: OffsetAndEpoch, end: OffsetAndEpoch) -> None:
+    consumer.assign([tp])
+    consumer.seek(tp, start, until=end.offset)
 
 
 async def _end(consumer: Consumer, consumers: Pool[Consumer], may_be_used_again: bool) -> None:

@@ -19,7 +19,7 @@ from minikafka.wire.messages.fetch import FetchPartition, FetchRequest, FetchRes
 ANSWER_TIMEOUT_S: Final = 2.0
 
 
-async def holds_none(settings: ClientSettings, where: TopicPartition, start: int, end: int) -> bool:
+async def holds_none(settings: ClientSettings, tp: TopicPartition, start: int, end: int) -> bool:
     """True when every offset from ``start`` to before ``end`` may be read and none has a record.
 
     False when some have, or when nobody can say so now.
@@ -31,9 +31,9 @@ async def holds_none(settings: ClientSettings, where: TopicPartition, start: int
         request_timeout_s=ANSWER_TIMEOUT_S,
     )
     try:
-        cluster = await connections.refresh([where.topic])
-        leader = await connections.to_node(cluster.leader_of(where))
-        request = _one_fetch(settings, where, start)
+        cluster = await connections.refresh([tp.topic])
+        leader = await connections.to_node(cluster.leader_of(tp))
+        request = _one_fetch(settings, tp, start)
         answer = await leader.call(request, FetchResponse, timeout_s=ANSWER_TIMEOUT_S, at_most=MAX_VERSION_BY_NAME)
     except KafkaError:
         return False
@@ -43,16 +43,16 @@ async def holds_none(settings: ClientSettings, where: TopicPartition, start: int
     return found is not None and _is_empty(found, settings.isolation_level, end)
 
 
-def _one_fetch(settings: ClientSettings, where: TopicPartition, start: int) -> FetchRequest:
+def _one_fetch(settings: ClientSettings, tp: TopicPartition, start: int) -> FetchRequest:
     partition = FetchPartition(
-        partition=where.partition, fetch_offset=start, partition_max_bytes=settings.max_partition_fetch_bytes
+        partition=tp.partition, fetch_offset=start, partition_max_bytes=settings.max_partition_fetch_bytes
     )
     return FetchRequest(
         max_wait_ms=0,
         min_bytes=0,
         max_bytes=settings.fetch_max_bytes,
         isolation_level=settings.isolation_level,
-        topics=[FetchTopic(topic=where.topic, partitions=[partition])],
+        topics=[FetchTopic(topic=tp.topic, partitions=[partition])],
     )
 
 

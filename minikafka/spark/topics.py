@@ -71,7 +71,7 @@ async def unless_deleted(
     except TimeoutError:
         if not limit.expired():
             raise
-    found = await partitions_of(admin, sorted({where.topic for where in questions}))
-    for where in sorted(questions.keys() - set(found)):
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {where} not found")
+    found = await partitions_of(admin, sorted({tp.topic for tp in questions}))
+    for tp in sorted(questions.keys() - set(found)):
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {tp} not found")
     return await ask(questions)

@@ -123,9 +123,9 @@ class OffsetCheckpoint:
         self._file.found(self._version)
         return offsets
 
-    def mentions(self, where: TopicPartition) -> bool:
+    def mentions(self, tp: TopicPartition) -> bool:
         """True when the file has, may have or is to have a row for the partition."""
-        return where in self._desired or self._file.durable_version < self._version
+        return tp in self._desired or self._file.durable_version < self._version
 
     def replace(self, offsets: Mapping[TopicPartition, int]) -> None:
         """The file should hold these rows."""
@@ -133,10 +133,10 @@ class OffsetCheckpoint:
             self._desired = dict(offsets)
             self._version += 1
 
-    def lower(self, where: TopicPartition, offset: int) -> None:
+    def lower(self, tp: TopicPartition, offset: int) -> None:
         """The row of a partition, if there is one, should say no more than ``offset``."""
-        if offset < self._desired.get(where, offset):
-            self._desired[where] = offset
+        if offset < self._desired.get(tp, offset):
+            self._desired[tp] = offset
             self._version += 1
 
     def store(self) -> None:

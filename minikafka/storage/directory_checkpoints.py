@@ -65,9 +65,9 @@ class DirectoryCheckpoints:
         self.recovery_points, self.log_starts = self._recovery_points.read(), self._log_starts.read()
         self.first_dirty, self.high_watermarks = self._first_dirty.read(), self._high_watermarks.read()
 
-    def log_start(self, where: TopicPartition) -> int | None:
+    def log_start(self, tp: TopicPartition) -> int | None:
         """Where a log starts; None when the file is there and cannot be read."""
-        return None if self._log_starts.is_unreadable else self.log_starts.get(where, 0)
+        return None if self._log_starts.is_unreadable else self.log_starts.get(tp, 0)
 
     def prepare_bounds(self, logs: Logs) -> Callable[[], None]:
         """Below which offsets the logs need no recovery, and where they start: on disk when this is called."""
@@ -76,42 +76,42 @@ class DirectoryCheckpoints:
 
     def prepare(self, logs: Logs, high_watermarks: Mapping[TopicPartition, int]) -> CheckpointJob:
         """Note everything about the logs that are there. Those without a high watermark keep their last."""
-        for where, offset in high_watermarks.items():
-            if where in logs:
-                self.high_watermarks[where] = _uncut(logs[where], offset)
-        self.high_watermarks = {where: self.high_watermarks[where] for where in logs if where in self.high_watermarks}
+        for tp, offset in high_watermarks.items():
+            if tp in logs:
+                self.high_watermarks[tp] = _uncut(logs[tp], offset)
+        self.high_watermarks = {tp: self.high_watermarks[tp] for tp in logs if tp in self.high_watermarks}
         self._note_bounds(logs)
         self._first_dirty.replace(
-            {where: dirty for where, log in logs.items() if (dirty := _uncut(log, log.first_dirty_offset)) > 0}
+            {tp: dirty for tp, log in logs.items() if (dirty := _uncut(log, log.first_dirty_offset)) > 0}
         )
         self._high_watermarks.replace(self.high_watermarks)
         return CheckpointJob(self._store)
 
-    def prepare_forget(self, where: TopicPartition, logs: Logs) -> Callable[[], None]:
+    def prepare_forget(self, tp: TopicPartition, logs: Logs) -> Callable[[], None]:
         """A log is about to be made, and inherits nothing: what is recorded of it is gone when this was called."""
-        self.high_watermarks.pop(where, None)
-        if not any(file.mentions(where) for file in self._files):
+        self.high_watermarks.pop(tp, None)
+        if not any(file.mentions(tp) for file in self._files):
             return _nothing
-        assert where not in logs
+        assert tp not in logs
         self.prepare(logs, {})
         return self._store
 
-    def prepare_cut(self, where: TopicPartition, floor: int) -> Callable[[], None]:
+    def prepare_cut(self, tp: TopicPartition, floor: int) -> Callable[[], None]:
         """A log is about to be cut at ``floor`` or above: what is recorded of it falls to that when this is called."""
-        if floor < self.high_watermarks.get(where, floor):
-            self.high_watermarks[where] = floor
+        if floor < self.high_watermarks.get(tp, floor):
+            self.high_watermarks[tp] = floor
         for file in self._files:
-            file.lower(where, floor)
+            file.lower(tp, floor)
         return self._store
 
     def lower_to_ends(self, logs: Logs) -> None:
         """What will be written where records were lost is neither committed nor durable because those were."""
-        ends = {where: log.log_end_offset for where, log in logs.items()}
-        for where, end in ends.items():
-            if end < self.recovery_points.get(where, end):
-                self._recovery_points.lower(where, end)
+        ends = {tp: log.log_end_offset for tp, log in logs.items()}
+        for tp, end in ends.items():
+            if end < self.recovery_points.get(tp, end):
+                self._recovery_points.lower(tp, end)
                 self._recovery_points.store()
-        self.high_watermarks = {where: min(at, ends.get(where, at)) for where, at in self.high_watermarks.items()}
+        self.high_watermarks = {tp: min(at, ends.get(tp, at)) for tp, at in self.high_watermarks.items()}
         self._high_watermarks.write(self.high_watermarks)
 
     def partitions(self) -> set[TopicPartition]:
@@ -123,9 +123,9 @@ class DirectoryCheckpoints:
             file.store()
 
     def _note_bounds(self, logs: Logs) -> None:
-        self._recovery_points.replace({where: _uncut(log, log.recovery_point) for where, log in logs.items()})
+        self._recovery_points.replace({tp: _uncut(log, log.recovery_point) for tp, log in logs.items()})
         self._log_starts.replace(
-            {where: start for where, log in logs.items() if (start := _uncut(log, log.log_start_offset)) > 0}
+            {tp: start for tp, log in logs.items() if (start := _uncut(log, log.log_start_offset)) > 0}
         )
 
 

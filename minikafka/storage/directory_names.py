@@ -45,21 +45,21 @@ def is_stray_name(name: str) -> bool:
     return _STRAY.fullmatch(name) is not None
 
 
-def deleted_directory_name(where: TopicPartition, unique: UUID) -> str:
+def deleted_directory_name(tp: TopicPartition, unique: UUID) -> str:
     """What a partition's directory is renamed to before it is removed."""
-    return _with_suffix(where, unique, DELETE_SUFFIX)
+    return _with_suffix(tp, unique, DELETE_SUFFIX)
 
 
-def future_directory_name(where: TopicPartition, unique: UUID) -> str:
+def future_directory_name(tp: TopicPartition, unique: UUID) -> str:
     """Where a copy is made that is to take the place of the log in another log directory."""
-    return _with_suffix(where, unique, FUTURE_SUFFIX)
+    return _with_suffix(tp, unique, FUTURE_SUFFIX)
 
 
-def stray_directory_name(where: TopicPartition, unique: UUID) -> str:
+def stray_directory_name(tp: TopicPartition, unique: UUID) -> str:
     """What a log is renamed to that metadata does not place here; it is kept for a while."""
-    return _with_suffix(where, unique, STRAY_SUFFIX)
+    return _with_suffix(tp, unique, STRAY_SUFFIX)
 
 
-def _with_suffix(where: TopicPartition, unique: UUID, suffix: str) -> str:
-    suffix = f"-{where.partition}.{unique.hex}{suffix}"
-    return where.topic[: MAX_NAME_LENGTH - len(suffix)] + suffix
+def _with_suffix(tp: TopicPartition, unique: UUID, suffix: str) -> str:
+    suffix = f"-{tp.partition}.{unique.hex}{suffix}"
+    return tp.topic[: MAX_NAME_LENGTH - len(suffix)] + suffix

@@ -31,15 +31,15 @@ def find_directories(disk: Disk, path: str) -> FoundDirectories:
     """Look at the names in a log directory; OSError when it cannot be read."""
     found = FoundDirectories([], {}, [], [], set(), [])
     for name in disk.listdir(path):
-        where, future, deleted = (
+        tp, future, deleted = (
             parse_directory_name(name),
             parse_future_directory_name(name),
             deleted_directory_id(name),
         )
-        if where is not None and disk.is_dir(f"{path}/{name}"):
-            found.logs.append(where)
-        elif where is not None:
-            found.unusable[where] = "it is a file"
+        if tp is not None and disk.is_dir(f"{path}/{name}"):
+            found.logs.append(tp)
+        elif tp is not None:
+            found.unusable[tp] = "it is a file"
         elif future is not None:
             found.futures.append(future)
         elif deleted is not None:

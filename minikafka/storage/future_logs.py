@@ -37,44 +37,44 @@ class FutureLogs(dict[TopicPartition, FutureLog]):
         self._disk = disk
         self._directory = directory
 
-    def create(self, where: TopicPartition, topic_id: UUID, config: LogConfig, unique: UUID) -> Log:
+    def create(self, tp: TopicPartition, topic_id: UUID, config: LogConfig, unique: UUID) -> Log:
         """An empty copy of a log of another directory, to be filled."""
-        assert where not in self._directory.logs
-        assert where not in self
-        log = self._directory.make_log(where, topic_id, config, self._path(where, unique))
-        self[where] = FutureLog(log, unique)
+        assert tp not in self._directory.logs
+        assert tp not in self
+        log = self._directory.make_log(tp, topic_id, config, self._path(tp, unique))
+        self[tp] = FutureLog(log, unique)
         return log
 
-    def discard(self, where: TopicPartition, unique: UUID) -> None:
+    def discard(self, tp: TopicPartition, unique: UUID) -> None:
         """Give a copy up; ``unique`` is new, not the copy's own, which would say that it is complete."""
-        log = self.pop(where).log
-        log.leave(StorageFailure(f"the move of {where} was given up"))
-        self._directory.throw_away(log.directory, where, unique)
+        log = self.pop(tp).log
+        log.leave(StorageFailure(f"the move of {tp} was given up"))
+        self._directory.throw_away(log.directory, tp, unique)
 
-    def resume(self, where: TopicPartition, unique: UUID, config: LogConfig, *, is_complete: bool = False) -> Log:
+    def resume(self, tp: TopicPartition, unique: UUID, config: LogConfig, *, is_complete: bool = False) -> Log:
         """A copy that an earlier process began: it goes on with what is good of it.
 
         ``is_complete``: it is to be the log, and what is not good of it is damage.
         """
-        path, directory = self._path(where, unique), self._directory
-        topic_id = self.topic_id_of(where, unique)
-        with directory.final(f"open the future log of {where} in {directory.path}", is_repeatable=True):
+        path, directory = self._path(tp, unique), self._directory
+        topic_id = self.topic_id_of(tp, unique)
+        with directory.final(f"open the future log of {tp} in {directory.path}", is_repeatable=True):
             if is_complete:
-                log = directory.open_complete_copy(where, topic_id, config, path)
+                log = directory.open_complete_copy(tp, topic_id, config, path)
             else:
-                log = directory.open_log(where, config, topic_id=topic_id, is_clean=False, directory=path)
+                log = directory.open_log(tp, config, topic_id=topic_id, is_clean=False, directory=path)
         log.flusher.take_along(f"{path}/{PARTITION_METADATA_FILE}")
         directory.ends.add(log)
-        self[where] = FutureLog(log, unique)
+        self[tp] = FutureLog(log, unique)
         return log
 
-    def drop(self, where: TopicPartition, found: UUID, unique: UUID) -> None:
+    def drop(self, tp: TopicPartition, found: UUID, unique: UUID) -> None:
         """What an earlier process left of a copy is of no use."""
-        self._directory.throw_away(self._path(where, found), where, unique)
+        self._directory.throw_away(self._path(tp, found), tp, unique)
 
-    def topic_id_of(self, where: TopicPartition, unique: UUID) -> UUID:
+    def topic_id_of(self, tp: TopicPartition, unique: UUID) -> UUID:
         """Of which topic a copy is that an earlier process began."""
-        return read_topic_id(self._disk, self._path(where, unique))
+        return read_topic_id(self._disk, self._path(tp, unique))
 
-    def _path(self, where: TopicPartition, unique: UUID) -> str:
-        return f"{self._directory.path}/{future_directory_name(where, unique)}"
+    def _path(self, tp: TopicPartition, unique: UUID) -> str:
+        return f"{self._directory.path}/{future_directory_name(tp, unique)}"

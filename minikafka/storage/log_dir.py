@@ -133,8 +133,8 @@ class LogDir:
         self.deleted_ids = found.deleted_ids
         self._found_deleted = found.deleted
         self._noted = read_log_ends(self._disk, self.path, boot_id)
-        for where in found.logs:
-            self._load_log(where, config_for(where))
+        for tp in found.logs:
+            self._load_log(tp, config_for(tp))
         self.ends.begin(boot_id, self.logs.values(), self._noted)
         self.missing = self._checkpoints.partitions().difference(self.logs)
         if self.was_clean:
@@ -143,34 +143,34 @@ class LogDir:
             self._settle()
         self._checkpoints.lower_to_ends(self.logs)
 
-    def _load_log(self, where: TopicPartition, config: LogConfig) -> None:
+    def _load_log(self, tp: TopicPartition, config: LogConfig) -> None:
         """Open one log. Nothing that its files hold keeps the others from being opened."""
-        recorded, directory = self._checkpoints, self.directory_of(where)
+        recorded, directory = self._checkpoints, self.directory_of(tp)
         try:
             topic_id = read_topic_id(self._disk, directory)
             log = self.open_log(
-                where,
+                tp,
                 config,
                 topic_id=topic_id,
                 is_clean=self.was_clean,
                 was_killed=self._was_killed,
-                recovery_point=recorded.recovery_points.get(where, 0),
-                log_start_offset=recorded.log_start(where),
-                high_watermark=recorded.high_watermarks.get(where, 0),
-                noted=self._noted.get(LogKey(topic_id, where.partition)),
+                recovery_point=recorded.recovery_points.get(tp, 0),
+                log_start_offset=recorded.log_start(tp),
+                high_watermark=recorded.high_watermarks.get(tp, 0),
+                noted=self._noted.get(LogKey(topic_id, tp.partition)),
             )
         except OSError as error:
             if is_passing(error):
                 raise
-            self.unusable[where] = str(error)
+            self.unusable[tp] = str(error)
             return
-        is_named = topic_id != ZERO_TOPIC_ID or where.topic == CLUSTER_METADATA_TOPIC
+        is_named = topic_id != ZERO_TOPIC_ID or tp.topic == CLUSTER_METADATA_TOPIC
         if not is_named and log.log_end_offset > 0:  # a power cut leaves new logs without a name and without records
             log.corruption = unidentified(directory)
             write_refetch_mark(self._disk, directory, log.corruption)
-        log.first_dirty_offset = min(recorded.first_dirty.get(where, 0), log.log_end_offset)
+        log.first_dirty_offset = min(recorded.first_dirty.get(tp, 0), log.log_end_offset)
         log.flusher.take_along(f"{directory}/{PARTITION_METADATA_FILE}")
-        self.logs[where] = log
+        self.logs[tp] = log
 
     def _settle(self) -> None:
         """Make durable what is there: a process that was killed may have left what is seen but not synced.
@@ -187,7 +187,7 @@ class LogDir:
 
     def open_log(
         self,
-        where: TopicPartition,
+        tp: TopicPartition,
         config: LogConfig,
         *,
         topic_id: UUID,
@@ -206,8 +206,8 @@ class LogDir:
         """
         return Log.open(
             self._disk,
-            directory or self.directory_of(where),
-            where,
+            directory or self.directory_of(tp),
+            tp,
             config,
             topic_id=topic_id,
             recovery_point=recovery_point,
@@ -221,8 +221,8 @@ class LogDir:
                 self.fail,
                 self.prepare_bounds,
                 self._trash.extend,
-                partial(self._checkpoints.prepare_cut, where),
-                can_be_remade=where.topic != CLUSTER_METADATA_TOPIC,
+                partial(self._checkpoints.prepare_cut, tp),
+                can_be_remade=tp.topic != CLUSTER_METADATA_TOPIC,
             ),
         )
 
@@ -235,26 +235,26 @@ class LogDir:
 
     # -- logs -------------------------------------------------------------------------------------------------------
 
-    def directory_of(self, where: TopicPartition) -> str:
+    def directory_of(self, tp: TopicPartition) -> str:
         """Path of a partition's directory."""
-        return f"{self.path}/{where}"
+        return f"{self.path}/{tp}"
 
-    def prepare_create(self, where: TopicPartition, topic_id: UUID, config: LogConfig) -> NewLog:
+    def prepare_create(self, tp: TopicPartition, topic_id: UUID, config: LogConfig) -> NewLog:
         """Begin a new log: ``run`` the job in any thread, then once :meth:`complete_create`, whatever became of it."""
-        job = self._prepare_log(where, topic_id, config, self.directory_of(where))
+        job = self._prepare_log(tp, topic_id, config, self.directory_of(tp))
         self.being_made += 1
         return job
 
     def complete_create(self, job: NewLog) -> Log:
         """The new log; durable, its name included, with its first flush. StorageFailure when it could not be made."""
-        assert job.where not in self.logs
+        assert job.tp not in self.logs
         self.being_made -= 1
-        log = self.logs[job.where] = self._complete_log(job)
+        log = self.logs[job.tp] = self._complete_log(job)
         return log
 
     def make_log(
         self,
-        where: TopicPartition,
+        tp: TopicPartition,
         topic_id: UUID,
         config: LogConfig,
         directory: str,
@@ -264,13 +264,13 @@ class LogDir:
 
         StorageFailure, PassingFailure when it could not be made.
         """
-        job = self._prepare_log(where, topic_id, config, directory, damage)
+        job = self._prepare_log(tp, topic_id, config, directory, damage)
         job.run()
         return self._complete_log(job)
 
     def _prepare_log(
         self,
-        where: TopicPartition,
+        tp: TopicPartition,
         topic_id: UUID,
         config: LogConfig,
         directory: str,
@@ -278,14 +278,14 @@ class LogDir:
     ) -> NewLog:
         if self.failure is not None:
             raise self.failure
-        forget = self._checkpoints.prepare_forget(where, self.logs)
-        make = partial(self._make_files, forget, where, topic_id, config, directory, damage)
-        return NewLog(self, where, directory, make)
+        forget = self._checkpoints.prepare_forget(tp, self.logs)
+        make = partial(self._make_files, forget, tp, topic_id, config, directory, damage)
+        return NewLog(self, tp, directory, make)
 
     def _make_files(
         self,
         forget: Callable[[], None],
-        where: TopicPartition,
+        tp: TopicPartition,
         topic_id: UUID,
         config: LogConfig,
         directory: str,
@@ -297,13 +297,13 @@ class LogDir:
         if damage is not None:  # first: a log with a topic id and without a mark is whole
             write_refetch_mark(self._disk, directory, damage)
         write_topic_id(self._disk, directory, topic_id)
-        log = self.open_log(where, config, topic_id=topic_id, is_clean=False, directory=directory, cache=SegmentCache())
+        log = self.open_log(tp, config, topic_id=topic_id, is_clean=False, directory=directory, cache=SegmentCache())
         log.corruption = damage
         return log
 
     def _complete_log(self, job: NewLog) -> Log:
         if job.error is not None:
-            raise self.refused(f"create the log of {job.where} in {self.path}", job.error) from job.error
+            raise self.refused(f"create the log of {job.tp} in {self.path}", job.error) from job.error
         if self.failure is not None:
             raise self.failure
         assert job.log is not None
@@ -312,37 +312,37 @@ class LogDir:
         self.ends.add(job.log)
         return job.log
 
-    def remake(self, where: TopicPartition, unique: UUID) -> Log:
+    def remake(self, tp: TopicPartition, unique: UUID) -> Log:
         """Begin a log anew that lost its files. It is damaged until it was fetched again. StorageFailure if refused.
 
         PassingFailure: again, some time later. A start meanwhile finds a log that is damaged, or misses it.
         """
-        lost = self.logs.pop(where)
+        lost = self.logs.pop(tp)
         assert lost.corruption is not None
-        failure = StorageFailure(f"the files of {where} are gone")
+        failure = StorageFailure(f"the files of {tp} are gone")
         lost.go_offline(failure)
         try:
-            self.throw_away(lost.directory, where, unique, is_repeatable=True)
-            log = self.make_log(where, lost.topic_id, lost.config, lost.directory, lost.corruption)
+            self.throw_away(lost.directory, tp, unique, is_repeatable=True)
+            log = self.make_log(tp, lost.topic_id, lost.config, lost.directory, lost.corruption)
         except (StorageFailure, PassingFailure):
-            self.logs[where] = lost
+            self.logs[tp] = lost
             raise
         lost.leave(failure)
-        self.logs[where] = log
+        self.logs[tp] = log
         return log
 
-    def delete(self, where: TopicPartition, unique: UUID) -> None:
+    def delete(self, tp: TopicPartition, unique: UUID) -> None:
         """Take a log away: renamed now, its files removed with the trash."""
-        log = self.logs.pop(where)
-        log.leave(StorageFailure(f"{where} was deleted"))
-        self.throw_away(log.directory, where, unique)
+        log = self.logs.pop(tp)
+        log.leave(StorageFailure(f"{tp} was deleted"))
+        self.throw_away(log.directory, tp, unique)
 
-    def identify(self, where: TopicPartition, topic_id: UUID) -> None:
+    def identify(self, tp: TopicPartition, topic_id: UUID) -> None:
         """Give a log its topic id back; durable with its next flush. It stays damaged until it was fetched again.
 
         For want of something it is not written down: the next start finds the log as this one did.
         """
-        log = self.logs[where]
+        log = self.logs[tp]
         log.topic_id = topic_id
         self.ends.add(log)
         path = f"{log.directory}/{PARTITION_METADATA_FILE}"
@@ -356,23 +356,23 @@ class LogDir:
             if isinstance(failure := self.refused(f"write {path}", error), PassingFailure):
                 logger.warning("log identified in memory only", path=path, why=str(failure), effect="until a restart")
 
-    def set_aside(self, where: TopicPartition, unique: UUID) -> str | None:
+    def set_aside(self, tp: TopicPartition, unique: UUID) -> str | None:
         """Take what has the log's name out of service, files and all: renamed as a stray. Its path; None: offline."""
-        log = self.logs.pop(where, None)
+        log = self.logs.pop(tp, None)
         if log is not None:
-            log.leave(StorageFailure(f"{where} was set aside"))
-        target = f"{self.path}/{stray_directory_name(where, unique)}"
-        if not self._rename(self.directory_of(where), target, "set aside"):
+            log.leave(StorageFailure(f"{tp} was set aside"))
+        target = f"{self.path}/{stray_directory_name(tp, unique)}"
+        if not self._rename(self.directory_of(tp), target, "set aside"):
             return None
         self.strays.append(target)
         return target
 
-    def throw_away(self, directory: str, where: TopicPartition, unique: UUID, *, is_repeatable: bool = False) -> None:
+    def throw_away(self, directory: str, tp: TopicPartition, unique: UUID, *, is_repeatable: bool = False) -> None:
         """Rename the directory of a log, or of a copy of it, as deleted; its files go with the trash.
 
         PassingFailure for want of something, where that can be done again.
         """
-        target = f"{self.path}/{deleted_directory_name(where, unique)}"
+        target = f"{self.path}/{deleted_directory_name(tp, unique)}"
         if self._rename(directory, target, "delete", is_repeatable=is_repeatable):
             self._trash.append(target)
 
@@ -413,31 +413,31 @@ class LogDir:
 
     # -- moves to another directory ------------------------------------------------------------------------------------
 
-    def retire(self, where: TopicPartition, unique: UUID, names: NamesFile) -> str:
+    def retire(self, tp: TopicPartition, unique: UUID, names: NamesFile) -> str:
         """A log's future is complete: durably rename the log out of the way. What to remove in the end.
 
         ``names`` were opened before, as for :meth:`adopt`: nothing on the way may fail for want of a descriptor.
         """
-        log = self.logs[where]
-        target = f"{self.path}/{deleted_directory_name(where, unique)}"
-        with self.final(f"move {where} out of {self.path}", is_repeatable=True):
+        log = self.logs[tp]
+        target = f"{self.path}/{deleted_directory_name(tp, unique)}"
+        with self.final(f"move {tp} out of {self.path}", is_repeatable=True):
             self._disk.rename(log.directory, target)
-        with self.final(f"move {where} out of {self.path}"):
+        with self.final(f"move {tp} out of {self.path}"):
             names.fsync()
-        del self.logs[where]
+        del self.logs[tp]
         log.is_replaced = True
-        log.leave(StorageFailure(f"{where} moved to another directory"))
+        log.leave(StorageFailure(f"{tp} moved to another directory"))
         return target
 
-    def open_complete_copy(self, where: TopicPartition, topic_id: UUID, config: LogConfig, directory: str) -> Log:
+    def open_complete_copy(self, tp: TopicPartition, topic_id: UUID, config: LogConfig, directory: str) -> Log:
         """Load a copy that was whole and durable when it took a log's place. OSError when it cannot be read."""
         return self.open_log(
-            where,
+            tp,
             config,
             topic_id=topic_id,
             is_clean=False,
             was_killed=self._was_killed,
-            noted=self._noted.get(LogKey(topic_id, where.partition)),
+            noted=self._noted.get(LogKey(topic_id, tp.partition)),
             directory=directory,
         )
 
@@ -446,16 +446,16 @@ class LogDir:
         self._trash += self._found_deleted
         self._found_deleted = []
 
-    def adopt(self, where: TopicPartition, high_watermark: int, names: NamesFile) -> Log:
+    def adopt(self, tp: TopicPartition, high_watermark: int, names: NamesFile) -> Log:
         """The log that its future here was to replace is retired: the future becomes the log."""
-        log, _unique = self.futures[where]
-        with self.final(f"move {where} into {self.path}"):
-            self._disk.rename(log.directory, self.directory_of(where))
+        log, _unique = self.futures[tp]
+        with self.final(f"move {tp} into {self.path}"):
+            self._disk.rename(log.directory, self.directory_of(tp))
             names.fsync()
-        del self.futures[where]
-        log.relocate(self.directory_of(where))
-        self.logs[where] = log
-        self.write_checkpoints({where: high_watermark})
+        del self.futures[tp]
+        log.relocate(self.directory_of(tp))
+        self.logs[tp] = log
+        self.write_checkpoints({tp: high_watermark})
         return log
 
     def discard_later(self, path: str) -> None:

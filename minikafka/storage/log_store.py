@@ -148,105 +148,105 @@ class LogStore:
     def __len__(self) -> int:
         return sum(len(directory.logs) for directory in self.directories)
 
-    def get(self, where: TopicPartition) -> Log | None:
+    def get(self, tp: TopicPartition) -> Log | None:
         """The partition's log, if it is here."""
-        directory = self.directory_of(where)
-        return None if directory is None else directory.logs[where]
+        directory = self.directory_of(tp)
+        return None if directory is None else directory.logs[tp]
 
-    def directory_of(self, where: TopicPartition) -> LogDir | None:
+    def directory_of(self, tp: TopicPartition) -> LogDir | None:
         """The directory that holds the partition's log."""
         for directory in self.directories:
-            if where in directory.logs:
+            if tp in directory.logs:
                 return directory
         return None
 
-    def create(self, where: TopicPartition, topic_id: UUID, config: LogConfig, directory: LogDir | None = None) -> Log:
+    def create(self, tp: TopicPartition, topic_id: UUID, config: LogConfig, directory: LogDir | None = None) -> Log:
         """A new log, in the online directory with the fewest logs unless one is named.
 
         StorageFailure: that directory is offline now, and another may do. PassingFailure: none would do now.
         """
-        job = self.prepare_create(where, topic_id, config, directory)
+        job = self.prepare_create(tp, topic_id, config, directory)
         job.run()
         return self.complete_create(job)
 
     def prepare_create(
-        self, where: TopicPartition, topic_id: UUID, config: LogConfig, directory: LogDir | None = None
+        self, tp: TopicPartition, topic_id: UUID, config: LogConfig, directory: LogDir | None = None
     ) -> NewLog:
         """The same for a thread: ``run`` it, then :meth:`complete_create`. StorageFailure: no directory is online."""
-        if self.directory_of(where) is not None:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{where} already has a log on this node")
+        if self.directory_of(tp) is not None:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{tp} already has a log on this node")
         chosen = directory or min(self.online, key=_log_count, default=None)
         if chosen is None:
-            raise StorageFailure(f"no log directory is online for {where}")
-        return chosen.prepare_create(where, topic_id, config)
+            raise StorageFailure(f"no log directory is online for {tp}")
+        return chosen.prepare_create(tp, topic_id, config)
 
     def complete_create(self, job: NewLog) -> Log:
         """The new log. Errors as of :meth:`create`."""
         try:
             log = job.directory.complete_create(job)
         except PassingFailure:
-            job.directory.throw_away(job.path, job.where, self._new_uuid())  # the next attempt may be elsewhere
+            job.directory.throw_away(job.path, job.tp, self._new_uuid())  # the next attempt may be elsewhere
             raise
         self._forget_lost(log)
         return log
 
-    def delete(self, where: TopicPartition) -> None:
+    def delete(self, tp: TopicPartition) -> None:
         """Take the partition's log away, and a copy of it that is being made; its files go with the trash."""
-        directory = self.directory_of(where)
-        assert directory is not None, where
-        self.end_move(where)
-        directory.delete(where, self._new_uuid())
+        directory = self.directory_of(tp)
+        assert directory is not None, tp
+        self.end_move(tp)
+        directory.delete(tp, self._new_uuid())
 
-    def remake(self, where: TopicPartition) -> Log:
+    def remake(self, tp: TopicPartition) -> Log:
         """Begin the partition's log anew, where it was; its files are gone. StorageFailure when the disk refuses."""
-        directory = self.directory_of(where)
-        assert directory is not None, where
-        self.end_move(where)
-        return directory.remake(where, self._new_uuid())
+        directory = self.directory_of(tp)
+        assert directory is not None, tp
+        self.end_move(tp)
+        return directory.remake(tp, self._new_uuid())
 
     # -- strays -----------------------------------------------------------------------------------------------------
 
-    def identify(self, where: TopicPartition, topic_id: UUID) -> None:
+    def identify(self, tp: TopicPartition, topic_id: UUID) -> None:
         """A log that did not say of which topic it is belongs to that one. A directory that refuses goes offline."""
-        directory = self.directory_of(where)
-        assert directory is not None, where
-        directory.identify(where, topic_id)
+        directory = self.directory_of(tp)
+        assert directory is not None, tp
+        directory.identify(tp, topic_id)
 
     def set_aside(self, log: Log) -> list[str]:
         """Rename the directory of a log as a stray; its path. Another log of the partition stays."""
-        where = log.topic_partition
-        if self.get(where) is log:
-            self.end_move(where)
-        return self._set_aside(where, [one for one in self.online if one.logs.get(where) is log])
+        tp = log.topic_partition
+        if self.get(tp) is log:
+            self.end_move(tp)
+        return self._set_aside(tp, [one for one in self.online if one.logs.get(tp) is log])
 
-    def set_unusable_aside(self, where: TopicPartition) -> list[str]:
+    def set_unusable_aside(self, tp: TopicPartition) -> list[str]:
         """Rename what has the partition's name and cannot be opened as a stray, wherever it is; the paths."""
-        directories = [one for one in self.online if where in one.unusable]
+        directories = [one for one in self.online if tp in one.unusable]
         for directory in directories:
-            del directory.unusable[where]
-        return self._set_aside(where, directories)
+            del directory.unusable[tp]
+        return self._set_aside(tp, directories)
 
-    def _set_aside(self, where: TopicPartition, directories: Sequence[LogDir]) -> list[str]:
-        paths = [directory.set_aside(where, self._new_uuid()) for directory in directories]
+    def _set_aside(self, tp: TopicPartition, directories: Sequence[LogDir]) -> list[str]:
+        paths = [directory.set_aside(tp, self._new_uuid()) for directory in directories]
         return [path for path in paths if path is not None]
 
     def unusable(self) -> dict[TopicPartition, str]:
         """Partitions whose logs are there and cannot be opened, and why."""
-        return {where: why for directory in self.online for where, why in directory.unusable.items()}
+        return {tp: why for directory in self.online for tp, why in directory.unusable.items()}
 
     def missing(self) -> list[TopicPartition]:
         """Partitions that were here when the checkpoints were last written, and are not now."""
-        return sorted({where for directory in self.online for where in directory.missing if self.get(where) is None})
+        return sorted({tp for directory in self.online for tp in directory.missing if self.get(tp) is None})
 
-    def is_missing(self, where: TopicPartition, topic_id: UUID) -> bool:
+    def is_missing(self, tp: TopicPartition, topic_id: UUID) -> bool:
         """The replica was here once, with records as far as that is known, and is not now."""
-        key = LogKey(topic_id, where.partition)
-        return self.get(where) is None and any(where in one.missing or one.ends.has_lost(key) for one in self.online)
+        key = LogKey(topic_id, tp.partition)
+        return self.get(tp) is None and any(tp in one.missing or one.ends.has_lost(key) for one in self.online)
 
-    def forget_missing(self, where: TopicPartition) -> None:
+    def forget_missing(self, tp: TopicPartition) -> None:
         """Whatever the checkpoints mention, no log of the partition should be here."""
         for directory in self.online:
-            directory.missing.discard(where)
+            directory.missing.discard(tp)
 
     def _forget_lost(self, log: Log) -> None:
         """It is here, wherever it was before."""
@@ -266,22 +266,22 @@ class LogStore:
 
     # -- moving between directories (row A5) -----------------------------------------------------------------------
 
-    def begin_move(self, where: TopicPartition, target: LogDir) -> ReplicaMove:
+    def begin_move(self, tp: TopicPartition, target: LogDir) -> ReplicaMove:
         """Make a future log in ``target``, where the log is not. StorageFailure when one of them is offline."""
-        current = self.get(where)
-        assert current is not None, where
-        assert self.directory_of(where) is not target
+        current = self.get(tp)
+        assert current is not None, tp
+        assert self.directory_of(tp) is not target
         if current.failure is not None:
             raise current.failure
-        self.end_move(where)
-        future = target.futures.create(where, current.topic_id, current.config, self._new_uuid())
+        self.end_move(tp)
+        future = target.futures.create(tp, current.topic_id, current.config, self._new_uuid())
         return ReplicaMove(current, future)
 
-    def end_move(self, where: TopicPartition) -> None:
+    def end_move(self, tp: TopicPartition) -> None:
         """Give a move up, if there is one: the future log goes, the log stays where it is."""
-        target = self.future_directory_of(where)
+        target = self.future_directory_of(tp)
         if target is not None:
-            target.futures.discard(where, self._new_uuid())
+            target.futures.discard(tp, self._new_uuid())
 
     def complete_move(self, move: ReplicaMove, high_watermark: int) -> Log:
         """Let a future log that has caught up take the log's place; the new log. StorageFailure: a directory failed.
@@ -290,21 +290,21 @@ class LogStore:
         Durable, step by step: the copy is whole; the old directory is named as deleted, which decides; the copy gets
         the log's name. Blocks for as long as the disks take.
         """
-        where = move.current.topic_partition
-        source, target = self.directory_of(where), self.future_directory_of(where)
+        tp = move.current.topic_partition
+        source, target = self.directory_of(tp), self.future_directory_of(tp)
         assert source is not None
         assert target is not None
         move.seal()
         source_names, target_names = source.open_names(), target.open_names()
-        trash = source.retire(where, target.futures[where].unique, source_names)
-        log = target.adopt(where, high_watermark, target_names)
+        trash = source.retire(tp, target.futures[tp].unique, source_names)
+        log = target.adopt(tp, high_watermark, target_names)
         source.discard_later(trash)
         return log
 
-    def future_directory_of(self, where: TopicPartition) -> LogDir | None:
+    def future_directory_of(self, tp: TopicPartition) -> LogDir | None:
         """The directory that the partition's log is being moved to."""
         for directory in self.directories:
-            if where in directory.futures:
+            if tp in directory.futures:
                 return directory
         return None
 
@@ -313,17 +313,17 @@ class LogStore:
         return [
             ReplicaMove(current, future.log)
             for directory in self.online
-            for where, future in directory.futures.items()
-            if (current := self.get(where)) is not None
+            for tp, future in directory.futures.items()
+            if (current := self.get(tp)) is not None
         ]
 
     def _settle_moves(self, config_for: ConfigFor) -> None:
         """What a former process was moving: completed where that was decided, else resumed, else dropped."""
         deleted = {unique: directory for directory in self.online for unique in directory.deleted_ids}
         for directory in self.online:
-            for where, unique in directory.futures.found:
+            for tp, unique in directory.futures.found:
                 try:
-                    self._settle_move(directory, where, unique, config_for, deleted.get(unique))
+                    self._settle_move(directory, tp, unique, config_for, deleted.get(unique))
                 except StorageFailure:
                     break  # the directory is offline, and says why
             directory.futures.found = []
@@ -332,31 +332,31 @@ class LogStore:
                 directory.discard_found()
 
     def _settle_move(
-        self, directory: LogDir, where: TopicPartition, unique: UUID, config_for: ConfigFor, source: LogDir | None
+        self, directory: LogDir, tp: TopicPartition, unique: UUID, config_for: ConfigFor, source: LogDir | None
     ) -> None:
         """``source`` has given the log up: the copy was complete."""
-        current = self.get(where)
+        current = self.get(tp)
         if current is None and source is not None:
-            log = directory.futures.resume(where, unique, config_for(where), is_complete=True)
-            high_watermark = min(source.high_watermarks.get(where, 0), log.log_end_offset)
-            directory.adopt(where, high_watermark, directory.open_names())
+            log = directory.futures.resume(tp, unique, config_for(tp), is_complete=True)
+            high_watermark = min(source.high_watermarks.get(tp, 0), log.log_end_offset)
+            directory.adopt(tp, high_watermark, directory.open_names())
         elif current is None and len(self.online) < len(self.directories):
             return  # what it is a copy of may be in a directory that is offline
-        elif current is None or not self._is_copy(directory, where, unique, current):
-            directory.futures.drop(where, unique, self._new_uuid())
-        elif directory.futures.resume(where, unique, config_for(where)).corruption is not None:
-            self.begin_move(where, directory)  # from the beginning
+        elif current is None or not self._is_copy(directory, tp, unique, current):
+            directory.futures.drop(tp, unique, self._new_uuid())
+        elif directory.futures.resume(tp, unique, config_for(tp)).corruption is not None:
+            self.begin_move(tp, directory)  # from the beginning
 
-    def _is_copy(self, directory: LogDir, where: TopicPartition, unique: UUID, current: Log) -> bool:
-        is_first = self.future_directory_of(where) is None and self.directory_of(where) is not directory
-        return is_first and directory.futures.topic_id_of(where, unique) == current.topic_id
+    def _is_copy(self, directory: LogDir, tp: TopicPartition, unique: UUID, current: Log) -> bool:
+        is_first = self.future_directory_of(tp) is None and self.directory_of(tp) is not directory
+        return is_first and directory.futures.topic_id_of(tp, unique) == current.topic_id
 
-    def high_watermark(self, where: TopicPartition) -> int:
+    def high_watermark(self, tp: TopicPartition) -> int:
         """The checkpointed high watermark of a log, within its bounds (row R22); its start when none was written."""
-        directory = self.directory_of(where)
-        assert directory is not None, where
-        log = directory.logs[where]
-        return max(log.log_start_offset, min(directory.high_watermarks.get(where, 0), log.log_end_offset))
+        directory = self.directory_of(tp)
+        assert directory is not None, tp
+        log = directory.logs[tp]
+        return max(log.log_start_offset, min(directory.high_watermarks.get(tp, 0), log.log_end_offset))
 
     def write_checkpoints(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Record recovery points, log starts and the given high watermarks durably (row R22)."""
@@ -425,4 +425,4 @@ def _give_up(directory: LogDir, what: str, error: OSError) -> None:
 
 
 def _only(high_watermarks: Mapping[TopicPartition, int], directory: LogDir) -> dict[TopicPartition, int]:
-    return {where: offset for where, offset in high_watermarks.items() if where in directory.logs}
+    return {tp: offset for tp, offset in high_watermarks.items() if tp in directory.logs}

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 class NewLog:
     """``run`` it in any thread; its directory then completes it."""
 
-    def __init__(self, directory: LogDir, where: TopicPartition, path: str, make: Callable[[], Log]) -> None:
+    def __init__(self, directory: LogDir, tp: TopicPartition, path: str, make: Callable[[], Log]) -> None:
         self.directory = directory
-        self.where = where
+        self.tp = tp
         self.path = path
         self.log: Log | None = None
         self.error: OSError | None = None

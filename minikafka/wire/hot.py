@@ -93,19 +93,19 @@ class ProduceResponses:
         self,
         version: int,
         correlation_id: int,
-        where: TopicPartition,
+        tp: TopicPartition,
         topic_id: UUID,
         base_offset: int,
         log_append_time: int,
         log_start_offset: int,
     ) -> bytes:
         """The frame, size prefix included; equal to what :func:`encode_response` would make."""
-        key = (version, where) if topic_id is ZERO_TOPIC_ID else (version, where, topic_id)
+        key = (version, tp) if topic_id is ZERO_TOPIC_ID else (version, tp, topic_id)
         template = self._templates.get(key)
         if template is None:
             if len(self._templates) >= self._entries_max:
                 self._templates.clear()
-            template = self._templates[key] = _ProduceTemplate(version, *where, topic_id)
+            template = self._templates[key] = _ProduceTemplate(version, *tp, topic_id)
         size, between, behind = template.size, template.between, template.behind
         if not template.has_log_start:
             return template.pack(size, correlation_id, between, base_offset, log_append_time, behind)

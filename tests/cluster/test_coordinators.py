@@ -75,7 +75,7 @@ def test_committed_offsets_survive_their_coordinator(cluster: LocalCluster, cons
         cluster.kill(victim)
         eventually(lambda victim=victim: coordinator(cluster) != victim, "another coordinator")  # type: ignore[misc]
         work(round_)
-        offsets = [where.offset for where in consumer.committed(partitions, PATIENCE_S)]
+        offsets = [tp.offset for tp in consumer.committed(partitions, PATIENCE_S)]
         assert offsets == [10 * (round_ + 1)] * PARTITIONS
         cluster.start_node(victim, PATIENCE_S)
         cluster.wait_in_sync(PATIENCE_S)
@@ -83,7 +83,7 @@ def test_committed_offsets_survive_their_coordinator(cluster: LocalCluster, cons
     cluster.kill_all()
     cluster.start(PATIENCE_S)
     coordinator(cluster)
-    offsets = [where.offset for where in eventually(lambda: _committed(consumer, partitions), "the committed offsets")]
+    offsets = [tp.offset for tp in eventually(lambda: _committed(consumer, partitions), "the committed offsets")]
     assert offsets == [30] * PARTITIONS
 
 

@@ -30,9 +30,9 @@ def cluster(start_cluster: StartCluster) -> LocalCluster:
     )
 
 
-def holders(cluster: LocalCluster, node_id: int, where: TopicPartition) -> list[Path]:
+def holders(cluster: LocalCluster, node_id: int, tp: TopicPartition) -> list[Path]:
     """Everything on a node that has to do with a partition."""
-    return sorted(cluster.layout.node_directory(node_id).glob(f"*/{where}*"))
+    return sorted(cluster.layout.node_directory(node_id).glob(f"*/{tp}*"))
 
 
 def link_data(cluster: LocalCluster) -> None:
@@ -42,9 +42,9 @@ def link_data(cluster: LocalCluster) -> None:
         shutil.rmtree(data, ignore_errors=True)
         data.mkdir()
         for index in range(PARTITIONS):
-            where = TopicPartition(TOPIC, index)
-            (found,) = holders(cluster, node_id, where)
-            (data / str(where)).symlink_to(found)
+            tp = TopicPartition(TOPIC, index)
+            (found,) = holders(cluster, node_id, tp)
+            (data / str(tp)).symlink_to(found)
 
 
 async def move(cluster: LocalCluster, node_id: int, path: Path) -> None:

@@ -149,21 +149,21 @@ async def test_it_seeks_by_timestamp(
     for number in range(50):
         await producer.send_and_wait(topic, b"%d" % number, partition=number % 2, timestamp_ms=START_MS + 1000 * number)
     reader = await consumer()
-    where = TopicPartition(topic, 0)
-    reader.assign([where])
+    tp = TopicPartition(topic, 0)
+    reader.assign([tp])
 
     async def offset_at(timestamp_ms: int) -> int | None:
-        found = (await reader.offsets_for_times({where: timestamp_ms}))[where]
+        found = (await reader.offsets_for_times({tp: timestamp_ms}))[tp]
         return None if found is None else found.offset
 
     assert await offset_at(START_MS + 20_000) == 10
     assert await offset_at(START_MS + 20_001) == 11
     assert await offset_at(0) == 0
     assert await offset_at(START_MS + 49_001) is None
-    reader.seek(where, 11)
+    reader.seek(tp, 11)
     assert [record.value for record in await read(14, reader)] == [b"%d" % number for number in range(22, 50, 2)]
-    assert await reader.beginning_offsets([where]) == {where: 0}
-    assert await reader.end_offsets([where]) == {where: 25}
+    assert await reader.beginning_offsets([tp]) == {tp: 0}
+    assert await reader.end_offsets([tp]) == {tp: 25}
 
 
 @pytest.mark.parametrize(
@@ -204,17 +204,17 @@ async def test_a_new_consumer_of_the_group_goes_on_where_it_was_committed(
     topic: str, create: Create, producer: AIOKafkaProducer, consumer: MakeConsumer
 ) -> None:
     await create(topic)
-    where = TopicPartition(topic, 0)
+    tp = TopicPartition(topic, 0)
     for number in range(10):
         await producer.send_and_wait(topic, b"%d" % number)
     before = await consumer(group=f"g-{topic}")
-    before.assign([where])
-    assert await before.committed(where) is None
-    await before.commit({where: OffsetAndMetadata(7, "seven")})
+    before.assign([tp])
+    assert await before.committed(tp) is None
+    await before.commit({tp: OffsetAndMetadata(7, "seven")})
     await before.stop()
 
     after = await consumer(topic, group=f"g-{topic}")
-    assert await after.committed(where) == 7
+    assert await after.committed(tp) == 7
     assert [record.value for record in await read(3, after)] == [b"7", b"8", b"9"]
 
 

@@ -206,7 +206,7 @@ def test_a_group_of_two_rebalances(
     eventually(lambda: assigned(first) == [PARTITIONS], "the first member to have all partitions again")
     drain(first, expected=produce(3))
     committed = first.committed([TopicPartition(topic, n) for n in range(PARTITIONS)], PATIENCE_S)
-    assert [where.offset for where in committed] == [30] * PARTITIONS
+    assert [tp.offset for tp in committed] == [30] * PARTITIONS
 
 
 def test_a_new_consumer_of_the_group_goes_on_where_it_was_committed(
@@ -343,11 +343,11 @@ def test_offsets_are_listed(admin: AdminClient, topic: str, create: Callable[...
     for number, timestamp in enumerate([5000, 9000, 7000]):
         producer.produce(topic, b"%d" % number, timestamp=1_700_000_000_000 + timestamp)
         flush(producer)
-    where = TopicPartition(topic, 0)
+    tp = TopicPartition(topic, 0)
 
     def offset(spec: Any) -> int:
-        results = admin.list_offsets({where: spec}, isolation_level=IsolationLevel.READ_COMMITTED)
-        found: int = results[where].result(PATIENCE_S).offset
+        results = admin.list_offsets({tp: spec}, isolation_level=IsolationLevel.READ_COMMITTED)
+        found: int = results[tp].result(PATIENCE_S).offset
         return found
 
     assert offset(OffsetSpec.earliest()) == 0
@@ -363,15 +363,15 @@ def test_records_are_deleted(admin: AdminClient, topic: str, create: Callable[..
     flush(producer)
     results = admin.delete_records([TopicPartition(topic, 0, 3)])
     assert [result.result(PATIENCE_S).low_watermark for result in results.values()] == [3]
-    where = TopicPartition(topic, 0)
-    assert admin.list_offsets({where: OffsetSpec.earliest()})[where].result(PATIENCE_S).offset == 3
+    tp = TopicPartition(topic, 0)
+    assert admin.list_offsets({tp: OffsetSpec.earliest()})[tp].result(PATIENCE_S).offset == 3
 
 
 def test_preferred_leaders_are_elected(admin: AdminClient, topic: str, create: Callable[..., None]) -> None:
     create(topic)
-    where = TopicPartition(topic, 0)
-    (result,) = admin.elect_leaders(ElectionType.PREFERRED, [where]).result().items()
-    assert result[0] == where
+    tp = TopicPartition(topic, 0)
+    (result,) = admin.elect_leaders(ElectionType.PREFERRED, [tp]).result().items()
+    assert result[0] == tp
     assert result[1] is None or result[1].name() == "ELECTION_NOT_NEEDED"
     everything = admin.elect_leaders(ElectionType.UNCLEAN).result()
     assert all(error is None or error.name() == "ELECTION_NOT_NEEDED" for error in everything.values())

@@ -161,21 +161,21 @@ def test_it_seeks_by_timestamp(topic: str, create: Create, producer: KafkaProduc
             PATIENCE_S
         )
     reader = consumer()
-    where = TopicPartition(topic, 0)
-    reader.assign([where])
+    tp = TopicPartition(topic, 0)
+    reader.assign([tp])
 
     def offset_at(timestamp_ms: int) -> int | None:
-        found = reader.offsets_for_times({where: timestamp_ms})[where]
+        found = reader.offsets_for_times({tp: timestamp_ms})[tp]
         return None if found is None else found.offset
 
     assert offset_at(START_MS + 20_000) == 10
     assert offset_at(START_MS + 20_001) == 11
     assert offset_at(0) == 0
     assert offset_at(START_MS + 49_001) is None
-    reader.seek(where, 11)
+    reader.seek(tp, 11)
     assert [record.value for record in read(14, reader)] == [b"%d" % number for number in range(22, 50, 2)]
-    assert reader.beginning_offsets([where]) == {where: 0}
-    assert reader.end_offsets([where]) == {where: 25}
+    assert reader.beginning_offsets([tp]) == {tp: 0}
+    assert reader.end_offsets([tp]) == {tp: 25}
 
 
 @pytest.mark.parametrize(
@@ -218,16 +218,16 @@ def test_a_new_consumer_of_the_group_goes_on_where_it_was_committed(
     topic: str, create: Create, producer: KafkaProducer, consumer: MakeConsumer
 ) -> None:
     create(topic)
-    where = TopicPartition(topic, 0)
+    tp = TopicPartition(topic, 0)
     for number in range(10):
         producer.send(topic, b"%d" % number).get(PATIENCE_S)
     before = consumer(group=f"g-{topic}")
-    before.assign([where])
-    assert before.committed(where) is None
-    before.commit({where: OffsetAndMetadata(7, "seven", -1)})
+    before.assign([tp])
+    assert before.committed(tp) is None
+    before.commit({tp: OffsetAndMetadata(7, "seven", -1)})
 
     after = consumer(topic, group=f"g-{topic}")
-    committed = after.committed(where, metadata=True)
+    committed = after.committed(tp, metadata=True)
     assert (committed.offset, committed.metadata) == (7, "seven")
     assert [record.value for record in read(3, after)] == [b"7", b"8", b"9"]
 
@@ -278,7 +278,7 @@ def test_groups_are_listed_described_and_deleted(
 ) -> None:
     create(topic)
     group = f"group-of-{topic}"
-    where = TopicPartition(topic, 0)
+    tp = TopicPartition(topic, 0)
     producer.send(topic, b"x").get(PATIENCE_S)
     member = consumer(topic, group=group, client_id="tester")
     read(1, member)
@@ -290,23 +290,23 @@ def test_groups_are_listed_described_and_deleted(
     assert [each["client_id"] for each in described["members"]] == ["tester"]
     member.close()
 
-    assert admin.list_group_offsets(group)[group][where].offset == 1
-    admin.alter_group_offsets(group, {where: OffsetAndMetadata(0, "", -1)})
-    assert admin.list_group_offsets(group)[group][where].offset == 0
-    admin.delete_group_offsets(group, [where])
-    assert where not in admin.list_group_offsets(group)[group]
+    assert admin.list_group_offsets(group)[group][tp].offset == 1
+    admin.alter_group_offsets(group, {tp: OffsetAndMetadata(0, "", -1)})
+    assert admin.list_group_offsets(group)[group][tp].offset == 0
+    admin.delete_group_offsets(group, [tp])
+    assert tp not in admin.list_group_offsets(group)[group]
     assert admin.delete_groups([group]) == {group: "OK"}
     assert group not in {each["group_id"] for each in admin.list_groups()}
 
 
 def test_offsets_are_listed(admin: KafkaAdminClient, topic: str, create: Create, producer: KafkaProducer) -> None:
     create(topic)
-    where = TopicPartition(topic, 0)
+    tp = TopicPartition(topic, 0)
     for number, timestamp in enumerate([5000, 9000, 7000]):
         producer.send(topic, b"%d" % number, timestamp_ms=START_MS + timestamp).get(PATIENCE_S)
 
     def offset(spec: Any) -> int:
-        found: int = admin.list_partition_offsets({where: spec})[where].offset
+        found: int = admin.list_partition_offsets({tp: spec})[tp].offset
         return found
 
     assert offset(OffsetSpec.EARLIEST) == 0
@@ -331,7 +331,7 @@ def test_partitions_are_reassigned_listed_and_led_by_whom_they_prefer(
 
     eventually(lambda: [replicas for _, replicas in assigned()] == [[2, 3], [1]], "every node to know")
     refused = admin.alter_partition_reassignments({first: [77], second: None})
-    assert [getattr(refused[where], "__name__", None) for where in (first, second)] == [
+    assert [getattr(refused[tp], "__name__", None) for tp in (first, second)] == [
         "InvalidReplicationAssignmentError",
         "NoReassignmentInProgressError",
     ]

@@ -130,10 +130,10 @@ async def test_batches_make_the_round_trip_to_the_byte(servers: str, admin: Admi
         second = await producer.send_and_wait(topic, b"between", partition=0)
         third = await producer.send_batch(topic, 0, build_batch([Record(-1, START_MS, None, b"last")]), 1)
         assert [(await first).offset, second.offset, (await third).offset] == [0, 3, 4]
-    where = TopicPartition(topic, 0)
+    tp = TopicPartition(topic, 0)
     async with Consumer(servers) as consumer:
-        consumer.assign([where])
-        consumer.seek(where, 1)
+        consumer.assign([tp])
+        consumer.seek(tp, 1)
         values: dict[int, bytes | None] = {}
         while len(values) < 4:
             for taken in await consumer.poll_batches(int(PATIENCE_S * 1000)):
@@ -172,18 +172,18 @@ async def test_a_topic_is_created_on_first_use(servers: str, topic: str) -> None
 
 async def test_seeking_by_time(servers: str, admin: Admin, topic: str) -> None:
     await admin.create_topic(topic, partitions=1)
-    where = TopicPartition(topic, 0)
+    tp = TopicPartition(topic, 0)
     async with Producer(servers) as producer:
         for n in range(20):
             await producer.send(topic, b"%d" % n, timestamp_ms=START_MS + n * 1000)
     async with Consumer(servers) as consumer:
-        consumer.assign([where])
-        assert await consumer.beginning_offsets([where]) == {where: 0}
-        assert await consumer.end_offsets([where]) == {where: 20}
-        found = await consumer.offsets_for_times({where: START_MS + 7001})
-        assert found == {where: 8}
-        assert await consumer.offsets_for_times({where: START_MS + 60_000}) == {}
-        consumer.seek(where, found[where])
+        consumer.assign([tp])
+        assert await consumer.beginning_offsets([tp]) == {tp: 0}
+        assert await consumer.end_offsets([tp]) == {tp: 20}
+        found = await consumer.offsets_for_times({tp: START_MS + 7001})
+        assert found == {tp: 8}
+        assert await consumer.offsets_for_times({tp: START_MS + 60_000}) == {}
+        consumer.seek(tp, found[tp])
         assert (await consumer.getone()).value == b"8"
 
 
@@ -212,9 +212,7 @@ async def test_a_group_of_two_with_a_rebalance(servers: str, admin: Admin, topic
                             seen += [int(r.value or b"") for r in await consumer.poll(50)]
                 view = await admin.describe_group(group)
                 assert (view.state, view.protocol_type, view.assignor) == ("Stable", "consumer", "range")
-                assert sorted(where.partition for m in view.members for where in m.assignment) == list(
-                    range(PARTITIONS)
-                )
+                assert sorted(tp.partition for m in view.members for tp in m.assignment) == list(range(PARTITIONS))
                 for n in range(200, 400):
                     await producer.send(topic, b"%d" % n, partition=n % PARTITIONS)
                 while len(seen) < 400:
@@ -241,7 +239,7 @@ async def test_a_group_shared_with_another_client(servers: str, admin: Admin, to
             while not len(ours.assignment) == len(theirs.assignment()) == PARTITIONS // 2:
                 await ours.poll(50)
                 await theirs.getmany(timeout_ms=50)
-        shares = {where.partition for where in ours.assignment}, {where.partition for where in theirs.assignment()}
+        shares = {tp.partition for tp in ours.assignment}, {tp.partition for tp in theirs.assignment()}
     assert shares[0] | shares[1] == set(range(PARTITIONS))
 
 
@@ -306,10 +304,10 @@ async def test_a_reader_is_told_what_an_unclean_election_lost(
     await admin.create_topic(topic, partitions=1, replication_factor=2, configs=settings)
     await asyncio.to_thread(mortal.wait_in_sync, PATIENCE_S)
     leader, follower = (await admin.describe_topics([topic]))[0].partitions[0].replicas
-    where = TopicPartition(topic, 0)
+    tp = TopicPartition(topic, 0)
     async with Producer(servers) as producer, Consumer(servers, auto_offset_reset="none") as consumer:
-        consumer.assign([where])
-        consumer.seek(where, 0)
+        consumer.assign([tp])
+        consumer.seek(tp, 0)
         for n in range(5):
             await producer.send_and_wait(topic, b"%d" % n)
         await read(consumer, 5)
@@ -325,6 +323,6 @@ async def test_a_reader_is_told_what_an_unclean_election_lost(
             await read(consumer, 1)
         error = raised.value
         assert error.divergence is not None
-        assert (error.where, error.offset, error.divergence.offset) == (where, 10, 5)
-        consumer.seek(where, error.divergence.offset)
+        assert (error.tp, error.offset, error.divergence.offset) == (tp, 10, 5)
+        consumer.seek(tp, error.divergence.offset)
         assert [record.value for record in await read(consumer, 8)] == [b"new"] * 8

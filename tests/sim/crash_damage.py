@@ -29,33 +29,33 @@ Damaging = Callable[[SimulatedDisk], object]
 Start = Callable[[MountedDisk], LogStore]
 
 
-def check_damages(platter: SimulatedDisk, where: TopicPartition, boot_id: str, start: Start) -> None:
+def check_damages(platter: SimulatedDisk, tp: TopicPartition, boot_id: str, start: Start) -> None:
     """Damage one copy of the disk after the other. ``start`` opens a store as the next process does."""
     for is_stopped in (False, True):
         whole = platter.copy()
         whole.kill()
-        log = _started(whole, where, start, stops=is_stopped)
+        log = _started(whole, tp, start, stops=is_stopped)
         if log.corruption is not None or not log.size_in_bytes:
             return
         before, directory = _served(log), log.directory
         gone = whole.copy()
         gone.kill()
         damage(gone, directory, "lost", _First())
-        assert start(gone.mount()).is_missing(where, log.topic_id), "a log whose directory is lost is missing"
+        assert start(gone.mount()).is_missing(tp, log.topic_id), "a log whose directory is lost is missing"
         for what, damaging in _damages(whole, directory):
             damaged = whole.copy()
             damaged.kill()
             damaging(damaged)
             disk = damaged.mount()
             store = start(disk)
-            found = store.get(where)
+            found = store.get(tp)
             assert found is not None
             how = f"{what}, while the node is down after {'an orderly stop' if is_stopped else 'a kill'},"
             assert found.log_end_offset <= log.log_end_offset, f"{how} makes no log longer"
             if found.corruption is not None:
                 end = found.corruption.offset
                 assert _served(found, end) == _below(before, end), f"{how} changed nothing below what is said"
-            elif where.partition in Registrations(disk, store, boot_id).whole_replicas().get(log.topic_id, ()):
+            elif tp.partition in Registrations(disk, store, boot_id).whole_replicas().get(log.topic_id, ()):
                 assert _served(found) == before or found.corruption is not None, f"{how} is noticed"
 
 
@@ -81,11 +81,11 @@ def _below(batches: Batches, end: int) -> Batches:
     return {base: data for base, data in batches.items() if parse_header(data).next_offset <= end}
 
 
-def _started(platter: SimulatedDisk, where: TopicPartition, start: Start, *, stops: bool) -> Log:
+def _started(platter: SimulatedDisk, tp: TopicPartition, start: Start, *, stops: bool) -> Log:
     """The log as it is whole; with ``stops`` the process has ended orderly since."""
     if stops:
         start(platter.mount()).close({}, broker_epoch=1)
-    log = start(platter.copy().mount()).get(where)
+    log = start(platter.copy().mount()).get(tp)
     assert log is not None
     return log
 

@@ -89,11 +89,11 @@ def the_name_of_a_segment_counts_as_synced_when_a_flush_begins(flusher: Flusher)
 
 @SUITE.replaces(DirectoryCheckpoints, "prepare_cut")
 def a_cut_does_not_lower_the_recorded_high_watermark(
-    checkpoints: DirectoryCheckpoints, where: Any, floor: int
+    checkpoints: DirectoryCheckpoints, tp: Any, floor: int
 ) -> Callable[[], None]:
     """After a kill, the log ends below what its checkpoint calls committed: it looks as if records were lost."""
     for file in checkpoints._files[:-1]:
-        file.lower(where, floor)
+        file.lower(tp, floor)
     return checkpoints._store
 
 
@@ -125,7 +125,7 @@ def the_mark_of_an_orderly_stop_stays(disk: Any, directory: str) -> None:
 
 @SUITE.replaces(DirectoryCheckpoints, "prepare_forget")
 def a_topic_inherits_the_checkpoints_of_its_name(
-    checkpoints: DirectoryCheckpoints, where: Any, logs: Any
+    checkpoints: DirectoryCheckpoints, tp: Any, logs: Any
 ) -> Callable[[], None]:
     """A topic that is made again begins with the offsets of the deleted one."""
     return lambda: None

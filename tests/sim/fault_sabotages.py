@@ -138,7 +138,7 @@ def a_process_without_descriptors_has_a_broken_disk(patch: Any) -> None:
 
 @SHORTAGES.replaces(ReplicaFetcher, "on_append_put_off")
 def followers_without_descriptors_give_up(
-    fetcher: ReplicaFetcher, where: Any, _log_end_offset: int, _last_epoch: int, now_ms: int
+    fetcher: ReplicaFetcher, tp: Any, _log_end_offset: int, _last_epoch: int, now_ms: int
 ) -> Any:
     """A follower that cannot open its next segment follows that leader no more."""
-    return fetcher.on_append_failed(where, ErrorCode.KAFKA_STORAGE_ERROR, now_ms)
+    return fetcher.on_append_failed(tp, ErrorCode.KAFKA_STORAGE_ERROR, now_ms)

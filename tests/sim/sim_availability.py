@@ -90,10 +90,10 @@ class Availability:
         self._say("faults", f"slow disk on {machine.host}")
         for _ in range(int(WATCHED_S / STEP_S)):
             self._run(STEP_S)
-            for where in self.workload.partitions:
-                silent_s = self.simulator.now - self.workload.acknowledged_at.get(str(where), 0.0)
+            for tp in self.workload.partitions:
+                silent_s = self.simulator.now - self.workload.acknowledged_at.get(str(tp), 0.0)
                 if silent_s > PROGRESS_WITHIN_S:
-                    what = f"nothing was acknowledged on {where} for {silent_s:.0f} s"
+                    what = f"nothing was acknowledged on {tp} for {silent_s:.0f} s"
                     raise InvariantViolatedError(f"{what} while the disk of {machine.host} is slow")
 
     def _no_names(self) -> None:

@@ -40,9 +40,9 @@ class Bookmarks:
             try:
                 async with self._consumer() as consumer:
                     for _ in range(20):
-                        where = self._workload.partitions[self._next % len(self._workload.partitions)]
-                        await self._commit(consumer, where)
-                        self._check(where, await consumer.committed(where))
+                        tp = self._workload.partitions[self._next % len(self._workload.partitions)]
+                        await self._commit(consumer, tp)
+                        self._check(tp, await consumer.committed(tp))
                         await asyncio.sleep(PAUSE_S)
             except KafkaError:
                 await asyncio.sleep(BACKOFF_S)
@@ -53,27 +53,27 @@ class Bookmarks:
 
     async def _look(self, partitions: Sequence[TopicPartition]) -> None:
         async with self._consumer() as consumer:
-            for where in partitions:
-                self._check(where, await consumer.committed(where))
+            for tp in partitions:
+                self._check(tp, await consumer.committed(tp))
 
-    async def _commit(self, consumer: Consumer, where: TopicPartition) -> None:
+    async def _commit(self, consumer: Consumer, tp: TopicPartition) -> None:
         self._next += 1
         offset = self._next
-        doubts = self._in_doubt.setdefault(where, set())
+        doubts = self._in_doubt.setdefault(tp, set())
         doubts.add(offset)
-        await consumer.commit({where: offset})
+        await consumer.commit({tp: offset})
         doubts.discard(offset)
-        self._acknowledged[where] = offset
+        self._acknowledged[tp] = offset
 
     def check(self) -> None:
         """InvariantViolatedError when something else was found, or nothing was committed."""
         if self._wrong or not self._acknowledged:
             raise InvariantViolatedError(self._wrong or "no offset was committed")
 
-    def _check(self, where: TopicPartition, found: int | None) -> None:
-        expected = self._acknowledged.get(where)
-        if found != expected and found not in self._in_doubt.get(where, ()):
-            self._wrong = self._wrong or f"{where}: offset {expected} was committed, and {found} is found"
+    def _check(self, tp: TopicPartition, found: int | None) -> None:
+        expected = self._acknowledged.get(tp)
+        if found != expected and found not in self._in_doubt.get(tp, ()):
+            self._wrong = self._wrong or f"{tp}: offset {expected} was committed, and {found} is found"
 
     def _consumer(self) -> Consumer:
         return Consumer(self._cluster.bootstrap_servers, group_id=GROUP, client_id=GROUP, rng=self._workload.rng())

@@ -138,17 +138,17 @@ class Invariants:
 
     def _check_cut(self, machine: Machine, partition: Partition, high_watermark: int) -> None:
         """A high watermark fell: its log is being cut below it, or was."""
-        where = partition.topic_partition
+        tp = partition.topic_partition
         image = max((node.image for _, node in self._cluster.nodes()), key=lambda image: image.offset)
-        state = image.partition(where)
-        topic = image.topic(where.topic)
-        if state is None or topic is None or topic.topic_id != partition.topic_id or self.is_beyond(where):
+        state = image.partition(tp)
+        topic = image.topic(tp.topic)
+        if state is None or topic is None or topic.topic_id != partition.topic_id or self.is_beyond(tp):
             return
         if partition.log.corruption is not None:
             return  # a cut came upon damage, and knows: on nobody's word, and the replica does not count any more
         if partition.replica.condition.now is Condition.DAMAGED:
             return  # its files are gone, it was made anew, and says so
-        what = f"{machine.host} {where}: cut from its high watermark {high_watermark} to {partition.high_watermark}"
+        what = f"{machine.host} {tp}: cut from its high watermark {high_watermark} to {partition.high_watermark}"
         if machine.node_id in (*state.isr, *state.elr):
             raise InvariantViolatedError(f"{what} in ISR {state.isr} or ELR {state.elr}")
 

@@ -126,8 +126,8 @@ def a_retry_is_a_new_batch(
     accumulator: Accumulator[Any], batch: Any, not_before_ms: int, failed_leader_epoch: int | None = None
 ) -> None:
     """What is sent again gets new sequence numbers, so that nobody recognises it."""
-    del accumulator._in_flight[batch.where]
+    del accumulator._in_flight[batch.tp]
     batch.not_before_ms = not_before_ms
     batch.failed_leader_epoch = failed_leader_epoch
     batch.stamp = None
-    accumulator._queues.setdefault(batch.where, deque()).appendleft(batch)
+    accumulator._queues.setdefault(batch.tp, deque()).appendleft(batch)

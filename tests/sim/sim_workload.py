@@ -95,7 +95,7 @@ class Workload:
         rng = self.rng()
         while True:
             await asyncio.sleep(rng.expovariate(0.25))
-            where = rng.choice(self.partitions)
+            tp = rng.choice(self.partitions)
             target = None if rng.random() < 0.15 else rng.sample(sorted(self._cluster.machines), 3)
             try:
                 async with Admin(self._cluster.bootstrap_servers, client_id=name, rng=self.rng()) as admin:
@@ -103,20 +103,20 @@ class Workload:
                         await admin.elect_leaders("preferred")
                         continue
                     if len(self._cluster.log_dirs) > 1 and rng.random() < 0.5:
-                        await self._move_within(admin, where, rng)
+                        await self._move_within(admin, tp, rng)
                         continue
-                    outcomes = await admin.alter_partition_reassignments({where: target})
-                    self._cluster.say(name, f"{where} to {target}: {outcomes[where] or 'begun'}")
+                    outcomes = await admin.alter_partition_reassignments({tp: target})
+                    self._cluster.say(name, f"{tp} to {target}: {outcomes[tp] or 'begun'}")
                     for each, state in (await admin.list_partition_reassignments()).items():
                         self._cluster.say(name, f"{each} is being moved: {state}")
             except KafkaError as error:
-                self._cluster.say(name, f"{where} to {target}: {error}")
+                self._cluster.say(name, f"{tp} to {target}: {error}")
 
-    async def _move_within(self, admin: Admin, where: TopicPartition, rng: random.Random) -> None:
+    async def _move_within(self, admin: Admin, tp: TopicPartition, rng: random.Random) -> None:
         """Let a broker move its replica to a directory."""
         broker_id, path = rng.choice(sorted(self._cluster.machines)), rng.choice(self._cluster.log_dirs)
-        outcomes = await admin.alter_replica_log_dirs(broker_id, {where: path})
-        self._cluster.say("move", f"{where} on {broker_id} to {path}: {outcomes[where] or 'begun'}")
+        outcomes = await admin.alter_replica_log_dirs(broker_id, {tp: path})
+        self._cluster.say("move", f"{tp} on {broker_id} to {path}: {outcomes[tp] or 'begun'}")
 
     async def _write_some(self, topic: str) -> None:
         async with Producer(
@@ -152,23 +152,23 @@ class Workload:
             number = 0
             while not self.is_finishing:
                 number += 1
-                where = rng.choice(partitions)
+                tp = rng.choice(partitions)
                 identity = f"{name}:{number}"
                 value = identity.encode() + b" " * rng.choice((0, 0, 50, 300, 2000))
-                self.history.append(name, "invoke", "send", [(str(where), identity)])
-                delivery = await producer.send(where.topic, value, partition=where.partition)
+                self.history.append(name, "invoke", "send", [(str(tp), identity)])
+                delivery = await producer.send(tp.topic, value, partition=tp.partition)
                 self.produced += 1
-                delivery.add_done_callback(lambda done, w=where, i=identity: self._on_delivery(name, str(w), i, done))
+                delivery.add_done_callback(lambda done, w=tp, i=identity: self._on_delivery(name, str(w), i, done))
                 await asyncio.sleep(rng.expovariate(self._rate))
 
-    def _on_delivery(self, name: str, where: str, identity: str, delivery: Delivery) -> None:
+    def _on_delivery(self, name: str, partition: str, identity: str, delivery: Delivery) -> None:
         if delivery.cancelled() or delivery.exception() is not None:
-            self.history.append(name, "info", "send", [(where, identity)])  # it may have been written all the same
-            self._cluster.say(name, f"{identity} for {where} failed: {delivery.exception()}")
+            self.history.append(name, "info", "send", [(partition, identity)])  # it may have been written all the same
+            self._cluster.say(name, f"{identity} for {partition} failed: {delivery.exception()}")
         else:
-            self._acknowledged.add((where, delivery.result().offset))
-            self.acknowledged_at[where] = self._cluster.simulator.now
-            self.history.append(name, "ok", "send", [(where, identity, delivery.result().offset)])
+            self._acknowledged.add((partition, delivery.result().offset))
+            self.acknowledged_at[partition] = self._cluster.simulator.now
+            self.history.append(name, "ok", "send", [(partition, identity, delivery.result().offset)])
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -187,7 +187,7 @@ class Workload:
             self._cluster.bootstrap_servers, client_id=name, auto_offset_reset="earliest", rng=self.rng()
         ) as consumer:
             consumer.assign(self.partitions)
-            self.history.append(name, "ok", "assign", [str(where) for where in self.partitions])
+            self.history.append(name, "ok", "assign", [str(tp) for tp in self.partitions])
             while True:
                 self._note(name, await consumer.poll(timeout_ms=1000))
 
@@ -227,23 +227,23 @@ class Workload:
         ) as consumer:
             consumer.assign(self.partitions)
             ends = await consumer.end_offsets(self.partitions)
-            self.history.append(name, "ok", "assign", [str(where) for where in self.partitions])
+            self.history.append(name, "ok", "assign", [str(tp) for tp in self.partitions])
             while True:
-                behind = [where for where in self.partitions if await consumer.position(where) < ends[where]]
+                behind = [tp for tp in self.partitions if await consumer.position(tp) < ends[tp]]
                 if not behind:
                     break
                 self._note(name, await consumer.poll(timeout_ms=1000))
-            self.history.append(name, "ok", "drained", [str(where) for where in self.partitions])
+            self.history.append(name, "ok", "drained", [str(tp) for tp in self.partitions])
 
     def _note(self, name: str, records: Iterable[object]) -> None:
         handed = [
             (f"{record.topic}-{record.partition}", (record.value or b"").rstrip().decode(), record.offset)
             for record in records
         ]
-        for where, _, offset in handed:
-            if offset < self._positions.get((name, where), 0) and self.may_go_back(where):
-                self.history.append(name, "ok", "assign", [(where, offset)])
-            self._positions[name, where] = offset + 1
+        for tp, _, offset in handed:
+            if offset < self._positions.get((name, tp), 0) and self.may_go_back(tp):
+                self.history.append(name, "ok", "assign", [(tp, offset)])
+            self._positions[name, tp] = offset + 1
         if handed:
             self.history.append(name, "ok", "poll", handed)
 

@@ -58,9 +58,9 @@ def stored(cluster: LocalCluster, topic: str, partitions: int) -> list[tuple[Any
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "x", "enable.auto.commit": False})
     rows = []
     for partition in range(partitions):
-        where = TopicPartition(topic, partition, 0)
-        _, end = consumer.get_watermark_offsets(where, 30)
-        consumer.assign([where])
+        tp = TopicPartition(topic, partition, 0)
+        _, end = consumer.get_watermark_offsets(tp, 30)
+        consumer.assign([tp])
         for _ in range(end):
             message = consumer.poll(30)
             assert message is not None

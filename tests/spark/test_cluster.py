@@ -57,12 +57,12 @@ def records(taken: Iterable[FetchedBatches]) -> Iterator[tuple[int, bytes | None
                     yield record.offset, record.value
 
 
-def write(facade: Cluster, where: TopicPartition, count: int, *, first: int = 0) -> None:
+def write(facade: Cluster, tp: TopicPartition, count: int, *, first: int = 0) -> None:
     """Values are the offsets, three in a batch."""
     with facade.writer() as writer:
         for base in range(first, first + count, 3):
             values = [b"%d" % n for n in range(base, min(base + 3, first + count))]
-            writer.send(where.topic, where.partition, encoded(*values, timestamp=1_000_000 + base))
+            writer.send(tp.topic, tp.partition, encoded(*values, timestamp=1_000_000 + base))
 
 
 def numbered(first: int, last: int) -> list[tuple[int, bytes | None]]:
@@ -70,50 +70,50 @@ def numbered(first: int, last: int) -> list[tuple[int, bytes | None]]:
 
 
 def test_what_was_written_is_read_in_any_range(facade: Cluster, created: str) -> None:
-    where = TopicPartition(created, 1)
-    assert facade.partitions([created])[1] == where
+    tp = TopicPartition(created, 1)
+    assert facade.partitions([created])[1] == tp
     assert created in facade.topics()
-    write(facade, where, 30)
-    assert facade.offsets([where], EARLIEST)[where].offset == 0
-    end = facade.offsets([where], LATEST)[where]
+    write(facade, tp, 30)
+    assert facade.offsets([tp], EARLIEST)[tp].offset == 0
+    end = facade.offsets([tp], LATEST)[tp]
     assert (end.offset, end.epoch >= 0) == (30, True)
-    assert facade.offsets_for_times({where: 1_000_007})[where].offset in (6, 7, 8, 9)
-    assert facade.offsets_for_times({where: 2_000_000}) == {}
+    assert facade.offsets_for_times({tp: 1_000_007})[tp].offset in (6, 7, 8, 9)
+    assert facade.offsets_for_times({tp: 2_000_000}) == {}
     for first, last in ((0, 30), (0, 1), (4, 5), (1, 29), (29, 30), (7, 7)):
-        taken = list(facade.read_batches(where, first, last))
+        taken = list(facade.read_batches(tp, first, last))
         assert list(records(taken)) == numbered(first, last)
         assert all(header.base_offset < last for fetched in taken for _, header in fetched.batches)
-    assert list(records(facade.read_batches(where, OffsetAndEpoch(3, end.epoch), end))) == numbered(3, 30)
-    assert facade.truncated({where: end}) == {}
+    assert list(records(facade.read_batches(tp, OffsetAndEpoch(3, end.epoch), end))) == numbered(3, 30)
+    assert facade.truncated({tp: end}) == {}
 
 
 def test_a_large_partition_comes_in_pieces_while_the_caller_works(cluster: LocalCluster, created: str) -> None:
     facade = cluster_of(settings_of(cluster, max_partition_fetch_bytes=100_000))
-    where = TopicPartition(created, 0)
+    tp = TopicPartition(created, 0)
     with facade.writer() as writer:
         for _ in range(100):
-            writer.send(*where, encoded(b"." * 10_000))
-    reading = facade.read_batches(where, 0, 100)
+            writer.send(*tp, encoded(b"." * 10_000))
+    reading = facade.read_batches(tp, 0, 100)
     first = next(reading)
     assert first.end_offset < 100
     assert len(first.buffer) <= 120_000
     assert len(list(records([first, *reading]))) == 100
-    again = facade.read_batches(where, 0, 100)
+    again = facade.read_batches(tp, 0, 100)
     next(again)
     again.close()  # half-way
-    assert len(list(records(facade.read_batches(where, 50, 100)))) == 50
+    assert len(list(records(facade.read_batches(tp, 50, 100)))) == 50
 
 
 def test_what_cannot_be_read_or_written_says_so(cluster: LocalCluster, facade: Cluster, created: str) -> None:
-    where = TopicPartition(created, 0)
-    write(facade, where, 3)
+    tp = TopicPartition(created, 0)
+    write(facade, tp, 3)
     with pytest.raises(KafkaError, match="topic 'no-such' not found") as raised:
         facade.partitions([created, "no-such"])
     assert raised.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    with pytest.raises(NoOffsetError, match=f"{where} does not contain offset 50"):
-        list(facade.read_batches(where, 50, 60))
-    with pytest.raises(KafkaError, match=f"reading {where} from 0 to 9: nothing came from offset 3 on within 0.3 s"):
-        list(facade.read_batches(where, 0, 9, timeout_ms=300))
+    with pytest.raises(NoOffsetError, match=f"{tp} does not contain offset 50"):
+        list(facade.read_batches(tp, 50, 60))
+    with pytest.raises(KafkaError, match=f"reading {tp} from 0 to 9: nothing came from offset 3 on within 0.3 s"):
+        list(facade.read_batches(tp, 0, 9, timeout_ms=300))
     with pytest.raises(KafkaError, match="has partitions 0 to"), facade.writer() as writer:
         writer.send(created, 99, encoded(b"?"))
     with pytest.raises(KafkaError, match=r"max\.message\.bytes"), facade.writer() as writer:
@@ -121,44 +121,42 @@ def test_what_cannot_be_read_or_written_says_so(cluster: LocalCluster, facade: C
     nobody = cluster_of(ClientSettings("127.0.0.1:1", max_block_ms=500))
     with pytest.raises(KafkaError, match=r"127\.0\.0\.1:1"):
         nobody.topics()
-    assert list(records(facade.read_batches(where, 0, 3))) == numbered(0, 3)
+    assert list(records(facade.read_batches(tp, 0, 3))) == numbered(0, 3)
 
 
 def test_a_log_that_is_not_what_it_was_is_not_read(facade: Cluster, created: str) -> None:
-    where = TopicPartition(created, 0)
-    write(facade, where, 30)
-    end = facade.offsets([where], LATEST)[where]
+    tp = TopicPartition(created, 0)
+    write(facade, tp, 30)
+    end = facade.offsets([tp], LATEST)[tp]
     gone = OffsetAndEpoch(50, end.epoch)  # as if an unclean election had lost twenty records
-    assert facade.truncated({where: gone, TopicPartition(created, 1): OffsetAndEpoch(7, -1)}) == {
-        where: (30, end.epoch)
-    }
+    assert facade.truncated({tp: gone, TopicPartition(created, 1): OffsetAndEpoch(7, -1)}) == {tp: (30, end.epoch)}
     with pytest.raises(LogTruncatedError, match=r"truncated below offset 50, .* the logs diverge at offset 30"):
-        next(facade.read_batches(where, 0, gone))
+        next(facade.read_batches(tp, 0, gone))
     with pytest.raises(LogTruncatedError, match="truncated below offset 50"):
-        next(facade.read_batches(where, gone, 60))
-    assert list(records(facade.read_batches(where, 0, end))) == numbered(0, 30)
+        next(facade.read_batches(tp, gone, 60))
+    assert list(records(facade.read_batches(tp, 0, end))) == numbered(0, 30)
 
 
 def test_an_error_is_told_once_and_spoils_nothing(facade: Cluster, created: str) -> None:
-    where = TopicPartition(created, 0)
+    tp = TopicPartition(created, 0)
     with facade.writer() as writer:
-        writer.send(*where, encoded(b"0"))
+        writer.send(*tp, encoded(b"0"))
         writer.flush()
         with pytest.raises(ZeroDivisionError), facade.writer() as other:
             other.send(created, 1, bytearray(1 // 0))
-    write(facade, where, 5, first=1)
-    assert list(records(facade.read_batches(where, 0, 6))) == numbered(0, 6)
+    write(facade, tp, 5, first=1)
+    assert list(records(facade.read_batches(tp, 0, 6))) == numbered(0, 6)
 
 
 def test_many_threads_share_a_cluster(facade: Cluster, created: str) -> None:
     found: dict[int, list[tuple[int, bytes | None]]] = {}
 
     def work(partition: int) -> None:
-        where = TopicPartition(created, partition % 3)
+        tp = TopicPartition(created, partition % 3)
         if partition < 3:
-            write(facade, where, 300)
-        eventually(lambda: facade.offsets([where], LATEST)[where].offset == 300, "the other thread's records")
-        found[partition] = list(records(facade.read_batches(where, 0, 300)))
+            write(facade, tp, 300)
+        eventually(lambda: facade.offsets([tp], LATEST)[tp].offset == 300, "the other thread's records")
+        found[partition] = list(records(facade.read_batches(tp, 0, 300)))
 
     threads = [threading.Thread(target=work, args=(n,)) for n in range(6)]
     for thread in threads:
@@ -170,19 +168,19 @@ def test_many_threads_share_a_cluster(facade: Cluster, created: str) -> None:
 
 def test_a_forked_process_starts_anew(cluster: LocalCluster, facade: Cluster, created: str) -> None:
     """As PySpark's daemon forks its workers, here with a parent that is connected already."""
-    where = TopicPartition(created, 2)
-    write(facade, where, 5)
+    tp = TopicPartition(created, 2)
+    write(facade, tp, 5)
     child = os.fork()
     if not child:
         try:
             ours = cluster_of(settings_of(cluster))
-            is_well = ours is not facade and list(records(ours.read_batches(where, 0, 5))) == numbered(0, 5)
+            is_well = ours is not facade and list(records(ours.read_batches(tp, 0, 5))) == numbered(0, 5)
         except BaseException:
             is_well = False
         os._exit(0 if is_well else 1)
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0
-    assert list(records(facade.read_batches(where, 0, 5))) == numbered(0, 5)
+    assert list(records(facade.read_batches(tp, 0, 5))) == numbered(0, 5)
 
 
 def test_a_process_ends_without_complaint_in_the_middle_of_a_reading(
@@ -205,20 +203,20 @@ print(next(reading).end_offset)
 def test_leaders_that_die_are_replaced_while_reading_and_writing(start_cluster: StartCluster) -> None:
     cluster = start_cluster()
     facade = cluster_of(settings_of(cluster, max_partition_fetch_bytes=2_000))
-    where = TopicPartition(create_topic(cluster, "t"), 0)
+    tp = TopicPartition(create_topic(cluster, "t"), 0)
     with facade.writer() as writer:
         for base in range(0, 600, 3):
             if base == 300:
                 writer.flush()
                 cluster.kill(leader_of(cluster, "t"))
-            writer.send(*where, encoded(*(b"%d" % n for n in range(base, base + 3))))
-    end = facade.offsets([where], LATEST)[where]
+            writer.send(*tp, encoded(*(b"%d" % n for n in range(base, base + 3))))
+    end = facade.offsets([tp], LATEST)[tp]
     assert end.offset == 600
     cluster.start()
     cluster.wait_in_sync()
-    reading = facade.read_batches(where, 0, end)
+    reading = facade.read_batches(tp, 0, end)
     first = next(reading)
     assert first.end_offset < 300, "there is more to be read"
     cluster.kill(leader_of(cluster, "t"))
     assert list(records([first, *reading])) == numbered(0, 600)
-    assert facade.truncated({where: end}) == {}
+    assert facade.truncated({tp: end}) == {}

@@ -35,12 +35,12 @@ def directory(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -
 
     def is_committed(path: Path) -> bool:
         known = OffsetCheckpoint(OsDisk(), str(path), HIGH_WATERMARK_FILE).read()
-        return all(known.get(where) == offset for where, offset in expected.items())
+        return all(known.get(tp) == offset for tp, offset in expected.items())
 
     eventually(lambda: all(map(is_committed, data)), "the checkpoints of all nodes")
     copy = tmp_path_factory.mktemp("offline") / "copy"
     for path in data:
-        copy_logs(path, copy / path.parent.name / path.name, [str(where) for where in expected])
+        copy_logs(path, copy / path.parent.name / path.name, [str(tp) for tp in expected])
     return copy
 
 

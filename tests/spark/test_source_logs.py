@@ -71,8 +71,8 @@ def test_a_range_whose_last_records_were_compacted_away_is_read_to_its_end(
         producer.produce(topic, None, key=f"k{number}")
     assert producer.flush(60) == 0
     compact(cluster, topic)
-    where = TopicPartition(topic, 0)
-    assert cluster_of(ClientSettings(cluster.bootstrap_servers)).offsets([where], LATEST)[where].offset == 43
+    tp = TopicPartition(topic, 0)
+    assert cluster_of(ClientSettings(cluster.bootstrap_servers)).offsets([tp], LATEST)[tp].offset == 43
     patience = {"kafkaConsumer.pollTimeoutMs": "20000"}
     assert offsets_of(load(spark, cluster, topic, **patience)) == [39]
     assert offsets_of(load(spark, cluster, topic, endingOffsets=f'{{"{topic}":{{"0":20}}}}', **patience)) == []

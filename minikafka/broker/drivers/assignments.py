@@ -32,7 +32,7 @@ BATCH_SIZE: Final = 1000
 
 
 class _Report(NamedTuple):
-    where: TopicPartition
+    tp: TopicPartition
     topic_id: UUID
     directory: UUID
 
@@ -50,14 +50,14 @@ class DirectoryAssignments:
         self._wake = asyncio.Event()
         self._backoff = Backoff(rng, first_ms=20, last_ms=1000)
 
-    def report(self, where: TopicPartition, topic_id: UUID, directory: UUID) -> None:
+    def report(self, tp: TopicPartition, topic_id: UUID, directory: UUID) -> None:
         """A replica of this node is in that directory."""
-        self._pending[where] = _Report(where, topic_id, directory)
+        self._pending[tp] = _Report(tp, topic_id, directory)
         self._wake.set()
 
-    def forget(self, where: TopicPartition) -> None:
+    def forget(self, tp: TopicPartition) -> None:
         """The replica is not this node's any more."""
-        self._pending.pop(where, None)
+        self._pending.pop(tp, None)
 
     async def run(self) -> None:
         """Tell, for ever."""
@@ -88,14 +88,14 @@ class DirectoryAssignments:
         results = (result for one in answer.directories for topic in one.topics for result in topic.partitions)
         for report, result in zip(reports, results, strict=True):
             if result.error_code:  # deleted, or moved away: metadata will tell
-                log.info("a directory was not taken note of", partition=str(report.where), why=result.error_message)
-            if self._pending.get(report.where) is report:
-                del self._pending[report.where]
+                log.info("a directory was not taken note of", partition=str(report.tp), why=result.error_message)
+            if self._pending.get(report.tp) is report:
+                del self._pending[report.tp]
         return True
 
 
 def _topics(reports: Iterable[_Report]) -> list[TopicData]:
     return [
-        TopicData(topic_id=topic_id, partitions=[PartitionData(partition_index=one.where.partition) for one in some])
+        TopicData(topic_id=topic_id, partitions=[PartitionData(partition_index=one.tp.partition) for one in some])
         for topic_id, some in groupby(reports, lambda report: report.topic_id)
     ]

@@ -37,11 +37,11 @@ OPENED_AT_ONCE: Final = 10
 class Teller(Protocol):
     """Who knows what the newest image says."""
 
-    def tell(self, where: TopicPartition) -> None:
+    def tell(self, tp: TopicPartition) -> None:
         """Open, change or remove the replica."""
         ...
 
-    def prepare(self, where: TopicPartition) -> NewLog | None:
+    def prepare(self, tp: TopicPartition) -> NewLog | None:
         """What is to be made before it can be opened, if anything."""
         ...
 
@@ -90,16 +90,16 @@ class DueReplicas:
         left = PLACED_AT_ONCE
         while left and self._noted:
             portion = list(islice(self._noted[0], left))
-            for where in portion:
-                due = self._to_open if self._replicas.get(where) is None else self._here
-                due[where] = None
+            for tp in portion:
+                due = self._to_open if self._replicas.get(tp) is None else self._here
+                due[tp] = None
             if len(portion) < left:
                 self._noted.popleft()
             left -= len(portion)
 
-    def note_again(self, where: TopicPartition) -> None:
+    def note_again(self, tp: TopicPartition) -> None:
         """The replica could not be opened for want of something. It is told again after a pause; pauses grow."""
-        self._again[where] = None
+        self._again[tp] = None
         if not self._is_pausing:
             self._is_pausing = True
             self._tasks.start(self._tell_again(), "roles again")
@@ -143,27 +143,27 @@ class DueReplicas:
         self._all_told.set()
 
     def _tell_portion(self, due: dict[TopicPartition, None]) -> None:
-        for where in _taken(due):
-            self._teller.tell(where)
+        for tp in _taken(due):
+            self._teller.tell(tp)
 
     async def _open_portion(self) -> None:
         """What became of replicas while their files were made is seen when they are told."""
-        jobs = {where: self._teller.prepare(where) for where in _taken(self._to_open)}
+        jobs = {tp: self._teller.prepare(tp) for tp in _taken(self._to_open)}
         new = [job for job in jobs.values() if job is not None]
         if new:
             await self._run_in_thread(partial(_run_all, new))
-        for where, job in jobs.items():
+        for tp, job in jobs.items():
             if job is not None:
                 with suppress(StorageFailure, PassingFailure):  # in which case it is tried again, and said
                     self._store.complete_create(job)
-            self._teller.tell(where)
+            self._teller.tell(tp)
 
 
 def _taken(due: dict[TopicPartition, None]) -> list[TopicPartition]:
     """A portion of what is due, which is due no longer."""
     portion = list(islice(due, AT_ONCE))
-    for where in portion:
-        del due[where]
+    for tp in portion:
+        del due[tp]
     return portion
 
 

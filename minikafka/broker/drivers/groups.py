@@ -60,13 +60,13 @@ class Groups:
 
     def on_leading(self, partition: Partition) -> None:
         """This node leads a partition (again): if it is one of the offsets topic, its groups are ours now."""
-        where = partition.topic_partition
-        if where.topic != CONSUMER_OFFSETS_TOPIC:
+        tp = partition.topic_partition
+        if tp.topic != CONSUMER_OFFSETS_TOPIC:
             return
-        self.on_leading_no_more(where)
+        self.on_leading_no_more(tp)
         shard = GroupShard(self._new_coordinator, partition, self._replicas, self._ports, self._loading)
-        self._shards[where.partition] = shard
-        self._ports.tasks.start(shard.load(), f"load-{where}")
+        self._shards[tp.partition] = shard
+        self._ports.tasks.start(shard.load(), f"load-{tp}")
 
     def _new_coordinator(self) -> GroupCoordinator:
         clock = self._ports.clock
@@ -76,10 +76,10 @@ class Groups:
         topic = self._image().topic(name)
         return None if topic is None else topic.topic_id
 
-    def on_leading_no_more(self, where: TopicPartition) -> None:
+    def on_leading_no_more(self, tp: TopicPartition) -> None:
         """Another node leads it, or it is gone."""
-        if where.topic == CONSUMER_OFFSETS_TOPIC:
-            shard = self._shards.pop(where.partition, None)
+        if tp.topic == CONSUMER_OFFSETS_TOPIC:
+            shard = self._shards.pop(tp.partition, None)
             if shard is not None:
                 shard.resign()
 
@@ -153,10 +153,10 @@ class GroupShard:
         await self._replay_log()
         if not self._is_loading:
             return
-        took_ms, where = self._clock.monotonic_ms() - started_ms, self._partition.topic_partition
-        log.info("groups loaded", partition=str(where), records=self._records, took_ms=took_ms)
+        took_ms, tp = self._clock.monotonic_ms() - started_ms, self._partition.topic_partition
+        log.info("groups loaded", partition=str(tp), records=self._records, took_ms=took_ms)
         # What was appended by the former leader and not committed must not be served before it is.
-        self._replicas.high_watermark_listeners[where] = self._on_high_watermark
+        self._replicas.high_watermark_listeners[tp] = self._on_high_watermark
         self._on_high_watermark(self._partition.high_watermark)
         await self._is_committed.wait()
         async with self._loading:

@@ -99,17 +99,17 @@ class IsrProposals:
         return settled
 
     def _settle(self, partition: Partition, proposal: IsrProposal, result: AlterPartitionResult) -> bool:
-        where, leader = str(partition.topic_partition), partition.leader
+        name, leader = str(partition.topic_partition), partition.leader
         if leader is None or leader.proposal_in_flight is not proposal:
             return True  # metadata was faster
         error = ErrorCode.of(result.error_code)
         if error is not ErrorCode.NONE:
-            log.info("ISR change refused", partition=where, why=result.error_message or error.name)
+            log.info("ISR change refused", partition=name, why=result.error_message or error.name)
             return self._refuse(partition, proposal, error)
         now_ms = self._clock.monotonic_ms()
         replica = partition.replica
         effects = replica.on_proposal_accepted(proposal, tuple(result.isr), result.partition_epoch, now_ms)
-        log.info("ISR changed", partition=where, isr=result.isr)
+        log.info("ISR changed", partition=name, isr=result.isr)
         self._replicas.carry_out(partition, effects)
         return True
 

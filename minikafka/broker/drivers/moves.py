@@ -63,38 +63,38 @@ class DirectoryMoves:
 
     # -- what is asked for ------------------------------------------------------------------------------------------
 
-    def request(self, where: TopicPartition, path: str) -> None:
+    def request(self, tp: TopicPartition, path: str) -> None:
         """Begin to move a replica to the log directory ``path``; to where it is already: stay there.
 
         LOG_DIR_NOT_FOUND; KAFKA_STORAGE_ERROR when the directory or the replica is offline or damaged;
         REPLICA_NOT_AVAILABLE when there is no such replica here: then it will be made there once it is placed here.
         """
         target = self._directory(path)
-        if where in self._replicas.offline:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {where} is offline")
-        partition = self._replicas.get(where)
+        if tp in self._replicas.offline:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {tp} is offline")
+        partition = self._replicas.get(tp)
         if partition is None:
-            self._wish(where, target)
+            self._wish(tp, target)
             raise KafkaError(
-                ErrorCode.REPLICA_NOT_AVAILABLE, f"replica of {where} not found here; it will be created in {path}"
+                ErrorCode.REPLICA_NOT_AVAILABLE, f"replica of {tp} not found here; it will be created in {path}"
             )
         if partition.replica.is_offline or partition.replica.condition.now is not Condition.WHOLE:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{where} cannot be read: it is offline or damaged")
-        if self._store.directory_of(where) is target:
-            self._store.end_move(where)
-        elif self._store.future_directory_of(where) is not target:
-            self._store.begin_move(where, target)
-            log.info("moving", partition=str(where), to=target.path)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{tp} cannot be read: it is offline or damaged")
+        if self._store.directory_of(tp) is target:
+            self._store.end_move(tp)
+        elif self._store.future_directory_of(tp) is not target:
+            self._store.begin_move(tp, target)
+            log.info("moving", partition=str(tp), to=target.path)
         self.resume()
 
-    def wished(self, where: TopicPartition) -> LogDir | None:
+    def wished(self, tp: TopicPartition) -> LogDir | None:
         """Where a replica that is now to be made was asked to be; None when it was not, or not there any more."""
-        wished = self._wishes.get(where)
+        wished = self._wishes.get(tp)
         return None if wished is None or wished.failure is not None else wished
 
-    def forget_wish(self, where: TopicPartition) -> None:
+    def forget_wish(self, tp: TopicPartition) -> None:
         """The replica has been made."""
-        self._wishes.pop(where, None)
+        self._wishes.pop(tp, None)
 
     def resume(self) -> None:
         """Look for what is to be moved."""
@@ -109,11 +109,11 @@ class DirectoryMoves:
         known = ", ".join(abspath(directory.path) for directory in self._store.directories)
         raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"{path} is not a log directory of this broker; it has {known}")
 
-    def _wish(self, where: TopicPartition, target: LogDir) -> None:
-        if where.topic not in INTERNAL_TOPICS:
-            check_topic_name(where.topic)
-        self._wishes.pop(where, None)
-        self._wishes[where] = target
+    def _wish(self, tp: TopicPartition, target: LogDir) -> None:
+        if tp.topic not in INTERNAL_TOPICS:
+            check_topic_name(tp.topic)
+        self._wishes.pop(tp, None)
+        self._wishes[tp] = target
         if len(self._wishes) > WISHES_MAX:
             del self._wishes[next(iter(self._wishes))]
 
@@ -133,8 +133,8 @@ class DirectoryMoves:
 
     async def _step(self, move: ReplicaMove) -> int:
         """Copy a piece, or complete the move; how many bytes were copied."""
-        where = move.current.topic_partition
-        partition = self._replicas.get(where)
+        tp = move.current.topic_partition
+        partition = self._replicas.get(tp)
         if move.is_over or partition is None or partition.log is not move.current or partition.replica.is_offline:
             return 0  # it was deleted, or a directory failed: its end is not ours
         if partition.replica.cut is not None:
@@ -145,14 +145,14 @@ class DirectoryMoves:
                 return await self._maybe_complete(move, partition)
             return await self._copy(move)
         except PassingFailure as failure:
-            log.warning("a move waits", partition=str(where), why=str(failure))
+            log.warning("a move waits", partition=str(tp), why=str(failure))
             await asyncio.sleep(SHORTAGE_PAUSE_S)
             return 0
         except (KafkaError, IllegalLogState, OSError) as error:
-            log.error("a move is given up", partition=str(where), why=str(error))
+            log.error("a move is given up", partition=str(tp), why=str(error))
             if not move.current.is_offline:  # else a start decides, by what became durable
                 refused = move.future.log_end_offset
-                self._store.end_move(where)
+                self._store.end_move(tp)
                 await self._look_again(move.current, refused)
             return 0
 

@@ -109,35 +109,35 @@ class PartitionRoles:
 
     # -- one partition ----------------------------------------------------------------------------------------------
 
-    def tell(self, where: TopicPartition) -> None:
+    def tell(self, tp: TopicPartition) -> None:
         """Open, change or remove the replica, as the newest image says."""
         image = self._image
         assert image is not None
-        topic, state = image.topic(where.topic), image.partition(where)
-        partition = self._replicas.get(where)
+        topic, state = image.topic(tp.topic), image.partition(tp)
+        partition = self._replicas.get(tp)
         if topic is None or state is None or self._node_id not in state.replicas:
-            self._remove(where)
+            self._remove(tp)
             return
         if partition is not None and partition.topic_id != topic.topic_id:  # the topic was deleted and made again
-            self._remove(where)
-            self.due.note([[where]])
+            self._remove(tp)
+            self.due.note([[tp]])
             return
-        partition = partition or self._open(where, state, image)
+        partition = partition or self._open(tp, state, image)
         if partition is not None:
             self._driver.on_metadata(partition, self._committed(state))
 
-    def prepare(self, where: TopicPartition) -> NewLog | None:
+    def prepare(self, tp: TopicPartition) -> NewLog | None:
         """What is to be made for a replica before it can be opened, if anything."""
         image = self._image
         assert image is not None
-        topic, state = image.topic(where.topic), image.partition(where)
-        if topic is None or state is None or self._node_id not in state.replicas or self._store.get(where) is not None:
+        topic, state = image.topic(tp.topic), image.partition(tp)
+        if topic is None or state is None or self._node_id not in state.replicas or self._store.get(tp) is not None:
             return None
-        config = log_config(TopicConfig(image.topic_overrides(where.topic), self._config))
+        config = log_config(TopicConfig(image.topic_overrides(tp.topic), self._config))
         try:
             if self._is_elsewhere(state):
                 return None
-            return self._store.prepare_create(where, topic.topic_id, config, self._chosen(where, state))
+            return self._store.prepare_create(tp, topic.topic_id, config, self._chosen(tp, state))
         except StorageFailure:
             return None
 
@@ -153,39 +153,39 @@ class PartitionRoles:
             state.unclean_leader_epoch,
         )
 
-    def _open(self, where: TopicPartition, state: PartitionImage, image: MetadataImage) -> Partition | None:
-        topic = image.topic(where.topic)
+    def _open(self, tp: TopicPartition, state: PartitionImage, image: MetadataImage) -> Partition | None:
+        topic = image.topic(tp.topic)
         assert topic is not None
-        config = TopicConfig(image.topic_overrides(where.topic), self._config)
-        log_ = self._store.get(where)
-        is_missing = log_ is None and self._store.is_missing(where, topic.topic_id)
+        config = TopicConfig(image.topic_overrides(tp.topic), self._config)
+        log_ = self._store.get(tp)
+        is_missing = log_ is None and self._store.is_missing(tp, topic.topic_id)
         if log_ is not None and log_.topic_id != topic.topic_id:
-            self._store.delete(where)
+            self._store.delete(tp)
             log_ = None
         if is_missing:
-            log.error("log missing", partition=str(where), effect="it is made anew and fetched again")
+            log.error("log missing", partition=str(tp), effect="it is made anew and fetched again")
         if log_ is None:
-            log_ = self._create(where, state, topic.topic_id, log_config(config))
+            log_ = self._create(tp, state, topic.topic_id, log_config(config))
         if log_ is None or log_.is_offline:
-            self._replicas.offline[where] = None
+            self._replicas.offline[tp] = None
             return None
-        partition = Partition(topic.topic_id, log_, config, self._local_replica(where, log_, config, is_missing))
-        self._replicas.offline.pop(where, None)
-        self._moves.forget_wish(where)
+        partition = Partition(topic.topic_id, log_, config, self._local_replica(tp, log_, config, is_missing))
+        self._replicas.offline.pop(tp, None)
+        self._moves.forget_wish(tp)
         self._replicas.add(partition)
         self._driver.on_opened(partition)
         return partition
 
-    def _local_replica(self, where: TopicPartition, log_: Log, config: TopicConfig, is_made_anew: bool) -> LocalReplica:
-        directory = self._store.directory_of(where)
+    def _local_replica(self, tp: TopicPartition, log_: Log, config: TopicConfig, is_made_anew: bool) -> LocalReplica:
+        directory = self._store.directory_of(tp)
         meta = None if directory is None else directory.meta
         return LocalReplica(
-            where,
+            tp,
             self._node_id,
             log_,
             self._settings(config),
             Surroundings(self.is_eligible, self._broker_epoch, self._is_leaving, self._knows_metadata_of),
-            high_watermark=self._store.high_watermark(where),
+            high_watermark=self._store.high_watermark(tp),
             damage_offset=None if log_.corruption is None else log_.corruption.offset,
             directory_id=UNASSIGNED_DIRECTORY if meta is None else meta.directory_id,
             is_directory_told=len(self._store.directories) > 1,
@@ -204,25 +204,25 @@ class PartitionRoles:
         """Whether all that was committed until then is known here, and every replica was told."""
         return self._metadata_until_ms() >= at_ms and not self.due.is_behind
 
-    def _create(self, where: TopicPartition, state: PartitionImage, topic_id: UUID, config: LogConfig) -> Log | None:
+    def _create(self, tp: TopicPartition, state: PartitionImage, topic_id: UUID, config: LogConfig) -> Log | None:
         """A new log, where the cluster takes it to be, or else in any directory that takes it. None: it is offline."""
         while not self._is_elsewhere(state):
             try:
-                return self._store.create(where, topic_id, config, self._chosen(where, state))
+                return self._store.create(tp, topic_id, config, self._chosen(tp, state))
             except PassingFailure as failure:
-                log.warning("a replica is made later", partition=str(where), why=str(failure))
-                self.due.note_again(where)
+                log.warning("a replica is made later", partition=str(tp), why=str(failure))
+                self.due.note_again(tp)
                 return None
             except StorageFailure as failure:  # the directory went offline, and the cluster is told
-                log.error("cannot create a replica", partition=str(where), why=str(failure))
+                log.error("cannot create a replica", partition=str(tp), why=str(failure))
                 if not self._store.online:
                     return None
-        log.warning("a replica is in a log directory that is offline", partition=str(where))
+        log.warning("a replica is in a log directory that is offline", partition=str(tp))
         return None
 
-    def _chosen(self, where: TopicPartition, state: PartitionImage) -> LogDir | None:
+    def _chosen(self, tp: TopicPartition, state: PartitionImage) -> LogDir | None:
         """Where a new log was asked to be, else where the cluster takes it to be; None: where the fewest are."""
-        return self._moves.wished(where) or self._online().get(state.directory_of(self._node_id))
+        return self._moves.wished(tp) or self._online().get(state.directory_of(self._node_id))
 
     def _is_elsewhere(self, state: PartitionImage) -> bool:
         """The replica is in a directory that is offline, for all that is known: it is not made anew (KIP-858)."""
@@ -239,18 +239,18 @@ class PartitionRoles:
         """A log directory failed: its replicas are neither led nor followed here; the others go on."""
         failure = directory.failure
         assert failure is not None
-        for where in directory.logs:
-            partition = self._replicas.get(where)
+        for tp in directory.logs:
+            partition = self._replicas.get(tp)
             if partition is not None:
                 self._driver.on_storage_failed(partition, failure)
 
-    def _remove(self, where: TopicPartition) -> None:
-        self._replicas.offline.pop(where, None)
-        partition = self._replicas.get(where)
+    def _remove(self, tp: TopicPartition) -> None:
+        self._replicas.offline.pop(tp, None)
+        partition = self._replicas.get(tp)
         if partition is not None:
             self._driver.on_removed(partition)
-        elif self._store.get(where) is not None:  # it was to be opened still
-            self._store.delete(where)
+        elif self._store.get(tp) is not None:  # it was to be opened still
+            self._store.delete(tp)
 
     # -- what else changes ------------------------------------------------------------------------------------------
 

@@ -130,9 +130,9 @@ class ReplicaDriver:
             self.carry_out(partition, effects)
 
     def _note_damage(self, partition: Partition, corruption: Corruption) -> None:
-        where = partition.topic_partition
-        self._damage[where] = corruption
-        log.error("replica damaged", partition=str(where), offset=corruption.offset, why=str(corruption))
+        tp = partition.topic_partition
+        self._damage[tp] = corruption
+        log.error("replica damaged", partition=str(tp), offset=corruption.offset, why=str(corruption))
 
     def check_lagging(self) -> None:
         """Row R19, for all that lead here; and marks of damage that could not be written or removed before."""
@@ -145,15 +145,15 @@ class ReplicaDriver:
 
     def carry_out(self, partition: Partition, effects: Sequence[do.ReplicaEffect]) -> None:
         """In order."""
-        where = partition.topic_partition
+        tp = partition.topic_partition
         for effect in effects:
             match effect:
                 case do.HighWatermarkMoved():
-                    self._replicas.note_moved(where, high_watermark=True)
+                    self._replicas.note_moved(tp, high_watermark=True)
                 case do.AnswerWaiting():
-                    self._replicas.release_waiting(where)
+                    self._replicas.release_waiting(tp)
                 case do.AnswerProduces():
-                    self._replicas.produces.check_and_complete(where)
+                    self._replicas.produces.check_and_complete(tp)
                 case do.Propose(proposal):
                     self._propose(partition, proposal)
                 case do.Sync():
@@ -165,7 +165,7 @@ class ReplicaDriver:
                 case do.Follow():
                     self._fetchers.follow(partition)
                 case do.StopFollowing():
-                    self._fetchers.unfollow([where])
+                    self._fetchers.unfollow([tp])
                 case do.BeginEpoch(epoch):
                     partition.log.begin_epoch(epoch)
                 case do.Leads():
@@ -173,47 +173,47 @@ class ReplicaDriver:
                 case do.LeadsNoMore():
                     self._leads_no_more(partition)
                 case do.Claim(directory_id):
-                    self._assignments.report(where, partition.topic_id, directory_id)
+                    self._assignments.report(tp, partition.topic_id, directory_id)
                 case do.MarkWhole():
                     self._mark_whole(partition)
                 case do.Delete():
-                    self._store.delete(where)
+                    self._store.delete(tp)
                 case do.Say(do.Saying.LOSS_BY_TRUNCATION as what, at, expected):
-                    self._losses.note(where, f"{what.value}; to offset {at}, high watermark {expected}")
+                    self._losses.note(tp, f"{what.value}; to offset {at}, high watermark {expected}")
                 case do.Say(do.Saying.LOSS_BY_DAMAGE | do.Saying.LOSS_BY_LEADING as what, at, expected):
-                    self._losses.note(where, f"{what.value}; from offset {at} on, high watermark {expected}")
+                    self._losses.note(tp, f"{what.value}; from offset {at} on, high watermark {expected}")
                 case do.Say(do.Saying.FOLLOWER_WAITS as what, at, expected, unheard):
-                    log.warning(what.value, partition=str(where), at=at, expected=expected, unheard=[*unheard])
+                    log.warning(what.value, partition=str(tp), at=at, expected=expected, unheard=[*unheard])
                 case do.Say(what, at, expected):
-                    log.error(what.value, partition=str(where), at=at, expected=expected)
+                    log.error(what.value, partition=str(tp), at=at, expected=expected)
 
     def _cut(self, partition: Partition, cut: do.Cut | do.Restart) -> None:
-        log_, where = partition.log, str(partition.topic_partition)
+        log_, name = partition.log, str(partition.topic_partition)
         if isinstance(cut, do.Restart):
-            log.warning("restarting from the leader's log start", partition=where, offset=cut.offset)
+            log.warning("restarting from the leader's log start", partition=name, offset=cut.offset)
         elif cut.is_refetch:
-            log.warning("refetching from where the log is damaged", partition=where, offset=cut.offset)
+            log.warning("refetching from where the log is damaged", partition=name, offset=cut.offset)
         elif cut.offset < log_.log_end_offset:
-            log.info("truncating", partition=where, to=cut.offset, log_end_offset=log_.log_end_offset)
+            log.info("truncating", partition=name, to=cut.offset, log_end_offset=log_.log_end_offset)
         self._jobs.cut(partition, cut)
 
     def _leads(self, partition: Partition) -> None:
-        where, epoch = str(partition.topic_partition), partition.leader_epoch
-        log.info("leads", partition=where, epoch=epoch, log_end_offset=partition.log.log_end_offset)
+        name, epoch = str(partition.topic_partition), partition.leader_epoch
+        log.info("leads", partition=name, epoch=epoch, log_end_offset=partition.log.log_end_offset)
         self.on_leading(partition)
 
     def _leads_no_more(self, partition: Partition) -> None:
         replica = partition.replica
         leader = None if replica.leader_id == NO_NODE else replica.leader_id
-        where = partition.topic_partition
-        log.info("lost leadership", partition=str(where), leader=leader, epoch=replica.leader_epoch)
-        self.on_leading_no_more(where)
+        tp = partition.topic_partition
+        log.info("lost leadership", partition=str(tp), leader=leader, epoch=replica.leader_epoch)
+        self.on_leading_no_more(tp)
 
     def _mark_whole(self, partition: Partition) -> None:
-        where = partition.topic_partition
-        self._damage.pop(where, None)
+        tp = partition.topic_partition
+        self._damage.pop(tp, None)
         if self._try_to_mark(partition, partition.log.refetched):
-            log.info("the log is whole again", partition=str(where))
+            log.info("the log is whole again", partition=str(tp))
 
     def _try_to_mark(self, partition: Partition, act: Callable[[], None]) -> bool:
         """Whether it was done. For want of something it is not, and is tried again."""
@@ -222,8 +222,8 @@ class ReplicaDriver:
         except StorageFailure as failure:
             self.on_storage_failed(partition, failure)
         except PassingFailure as shortage:
-            where = str(partition.topic_partition)
-            log.warning("mark of damage put off", partition=where, why=str(shortage))
+            name = str(partition.topic_partition)
+            log.warning("mark of damage put off", partition=name, why=str(shortage))
         else:
             return True
         return False

@@ -85,32 +85,32 @@ class ReplicaFetchers:
 
     def follow(self, partition: Partition) -> None:
         """Fetch a partition from its leader, in its leader epoch, from now on."""
-        where = partition.topic_partition
-        key = self._key(where, partition.leader_id)
-        if self._key_of.get(where, key) != key:
-            self.unfollow([where])
+        tp = partition.topic_partition
+        key = self._key(tp, partition.leader_id)
+        if self._key_of.get(tp, key) != key:
+            self.unfollow([tp])
         fetcher = self._fetchers.get(key)
         if fetcher is None:
             fetcher = self._fetchers[key] = _Fetcher(key, self)
-        self._key_of[where] = key
+        self._key_of[tp] = key
         fetcher.add(partition)
 
     def unfollow(self, partitions: Iterable[TopicPartition]) -> None:
         """Stop fetching them; what is on its way for them is dropped (row R10)."""
-        for where in partitions:
-            key = self._key_of.pop(where, None)
+        for tp in partitions:
+            key = self._key_of.pop(tp, None)
             fetcher = None if key is None else self._fetchers.get(key)
             if fetcher is not None:  # it ends when it has given up all its partitions
-                fetcher.remove(where)
+                fetcher.remove(tp)
 
-    def on_cut(self, where: TopicPartition) -> None:
+    def on_cut(self, tp: TopicPartition) -> None:
         """A log was cut; it is fetched, or asked for, again."""
-        key = self._key_of.get(where)
+        key = self._key_of.get(tp)
         if key is not None:
-            self._fetchers[key].on_cut(where)
+            self._fetchers[key].on_cut(tp)
 
-    def _key(self, where: TopicPartition, source_id: int) -> FetcherKey:
-        fetcher_id = crc32(f"{where}".encode()) % self._config.num_replica_fetchers
+    def _key(self, tp: TopicPartition, source_id: int) -> FetcherKey:
+        fetcher_id = crc32(f"{tp}".encode()) % self._config.num_replica_fetchers
         return FetcherKey(source_id, fetcher_id)
 
 
@@ -160,12 +160,12 @@ class _Fetcher:
             self._is_abandoning = True
             self._connection.close()
 
-    def remove(self, where: TopicPartition) -> None:
-        self._machine.remove_partitions([where])
+    def remove(self, tp: TopicPartition) -> None:
+        self._machine.remove_partitions([tp])
         self._wake.set()
 
-    def on_cut(self, where: TopicPartition) -> None:
-        self._machine.on_cut(where)
+    def on_cut(self, tp: TopicPartition) -> None:
+        self._machine.on_cut(tp)
         self._wake.set()
 
     async def _fetch_while_needed(self) -> None:
@@ -230,24 +230,24 @@ class _Fetcher:
                 for consequence in self._append(effect):
                     self._apply(consequence)
                 self._unsynced[effect.topic_partition] = None
-            case do.FollowOffsets(where, high_watermark, log_start_offset):
-                self._follow_offsets(where, high_watermark, log_start_offset)
-            case do.TruncateTo(where, offset):
-                self._cut(where, lambda replica: replica.truncate(offset, self._now()))
-            case do.RestartAt(where, offset):
-                self._cut(where, lambda replica: replica.restart(offset, self._now()))
-            case do.Backoff(where, error, _):
-                log.info("following is delayed", partition=str(where), why=error.name, source=self._key.source_id)
-            case do.Fenced(where, epoch):
-                log.info("a later leader exists", partition=str(where), epoch=epoch)
-            case do.MarkFailed(where, reason):
-                log.error("following failed", partition=str(where), why=reason)
+            case do.FollowOffsets(tp, high_watermark, log_start_offset):
+                self._follow_offsets(tp, high_watermark, log_start_offset)
+            case do.TruncateTo(tp, offset):
+                self._cut(tp, lambda replica: replica.truncate(offset, self._now()))
+            case do.RestartAt(tp, offset):
+                self._cut(tp, lambda replica: replica.restart(offset, self._now()))
+            case do.Backoff(tp, error, _):
+                log.info("following is delayed", partition=str(tp), why=error.name, source=self._key.source_id)
+            case do.Fenced(tp, epoch):
+                log.info("a later leader exists", partition=str(tp), epoch=epoch)
+            case do.MarkFailed(tp, reason):
+                log.error("following failed", partition=str(tp), why=reason)
 
     def _append(self, effect: do.Append) -> list[do.Effect]:
-        where = effect.topic_partition
-        partition = self._local(where)
+        tp = effect.topic_partition
+        partition = self._local(tp)
         if partition is None:  # not followed any more, or failed: the machine must not ask for it again
-            return self._machine.on_append_failed(where, ErrorCode.KAFKA_STORAGE_ERROR, self._now())
+            return self._machine.on_append_failed(tp, ErrorCode.KAFKA_STORAGE_ERROR, self._now())
         try:
             partition.log.append_as_follower(
                 memoryview(effect.records),
@@ -259,54 +259,54 @@ class _Fetcher:
             self._replicas.on_storage_failed(partition, failure)
             return []
         except PassingFailure as shortage:
-            log.warning("following is put off", partition=str(where), why=str(shortage))
+            log.warning("following is put off", partition=str(tp), why=str(shortage))
             log_ = partition.log
-            return self._machine.on_append_put_off(where, log_.log_end_offset, log_.latest_epoch, self._now())
+            return self._machine.on_append_put_off(tp, log_.log_end_offset, log_.latest_epoch, self._now())
         except KafkaError as error:
-            return self._machine.on_append_failed(where, error.code, self._now())
+            return self._machine.on_append_failed(tp, error.code, self._now())
         except (
             IllegalLogState
         ) as error:  # offset and epoch of a batch have no checksum: they may be damaged at the leader
-            log.error("append does not continue the log", partition=str(where), why=str(error))
-            return self._machine.on_append_failed(where, ErrorCode.INVALID_RECORD, self._now())
+            log.error("append does not continue the log", partition=str(tp), why=str(error))
+            return self._machine.on_append_failed(tp, ErrorCode.INVALID_RECORD, self._now())
         self._owner._quotas.on_fetched(partition, len(effect.records))
-        self._follow_offsets(where, effect.high_watermark, effect.log_start_offset)
-        self._machine.on_appended(where, partition.log.log_end_offset, partition.log.latest_epoch)
+        self._follow_offsets(tp, effect.high_watermark, effect.log_start_offset)
+        self._machine.on_appended(tp, partition.log.log_end_offset, partition.log.latest_epoch)
         return []
 
     async def _sync_unsynced(self) -> None:
         """The next fetch tells the leader that these records are ours: where asked for, they are synced before it."""
         while self._unsynced:  # some may come to be followed meanwhile
             unsynced, self._unsynced = self._unsynced, {}
-            followed = [partition for where in unsynced if (partition := self._local(where)) is not None]
+            followed = [partition for tp in unsynced if (partition := self._local(tp)) is not None]
             due = [partition for partition in followed if partition.replica.is_sync_due]
             for outcome in await asyncio.gather(*map(self._owner._jobs.sync, due), return_exceptions=True):
                 if outcome is not None and not isinstance(outcome, StorageFailure):  # such are followed no longer
                     raise outcome
 
-    def _follow_offsets(self, where: TopicPartition, high_watermark: int, log_start_offset: int) -> None:
-        partition = self._local(where)
+    def _follow_offsets(self, tp: TopicPartition, high_watermark: int, log_start_offset: int) -> None:
+        partition = self._local(tp)
         if partition is None:
             return
         log_ = partition.log
         if log_start_offset > log_.log_start_offset:
             log_.maybe_increment_log_start_offset(min(log_start_offset, log_.log_end_offset))
         if partition.replica.follow_high_watermark(high_watermark):  # consumers may read here (row R25)
-            self._replicas.note_moved(where, high_watermark=True)
+            self._replicas.note_moved(tp, high_watermark=True)
 
-    def _cut(self, where: TopicPartition, decide: Callable[[LocalReplica], Effects]) -> None:
-        partition = self._local(where)
+    def _cut(self, tp: TopicPartition, decide: Callable[[LocalReplica], Effects]) -> None:
+        partition = self._local(tp)
         if partition is None:
             return
         effects = decide(partition.replica)
         self._replicas.carry_out(partition, effects)
         if not effects:
-            for consequence in self._machine.on_cut_put_off(where, self._now()):
+            for consequence in self._machine.on_cut_put_off(tp, self._now()):
                 self._apply(consequence)
 
-    def _local(self, where: TopicPartition) -> Partition | None:
+    def _local(self, tp: TopicPartition) -> Partition | None:
         """The partition, while it is still followed here."""
-        partition = self._replicas.get(where)
+        partition = self._replicas.get(tp)
         return partition if partition is not None and partition.replica.is_followed else None
 
     # -- requests ---------------------------------------------------------------------------------------------------

@@ -39,17 +39,17 @@ class Strays:
 
     def begin(self, image: MetadataImage) -> None:
         """Before replicas take up the roles that ``image`` gives them."""
-        for where, why in self._store.unusable().items():
-            self._say(where, f"it cannot be opened: {why}", self._store.set_unusable_aside(where))
+        for tp, why in self._store.unusable().items():
+            self._say(tp, f"it cannot be opened: {why}", self._store.set_unusable_aside(tp))
         by_name: dict[TopicPartition, list[Log]] = {}
         for log_ in self._store:
             if log_.topic_partition.topic != CLUSTER_METADATA_TOPIC:
                 by_name.setdefault(log_.topic_partition, []).append(log_)
         for logs in by_name.values():
             self._look_at(logs, image)
-        for where in self._store.missing():
-            if where.topic != CLUSTER_METADATA_TOPIC and not self._has_place(where, image):
-                self._store.forget_missing(where)  # deleted, and the process ended before it was checkpointed again
+        for tp in self._store.missing():
+            if tp.topic != CLUSTER_METADATA_TOPIC and not self._has_place(tp, image):
+                self._store.forget_missing(tp)  # deleted, and the process ended before it was checkpointed again
         paths = self._store.strays()
         if paths:
             log.warning("strays are kept", paths=paths, removed_after_ms=self._retention_ms)
@@ -71,9 +71,9 @@ class Strays:
             self._identify(kept, image)
 
     def _is_placed(self, log_: Log, image: MetadataImage) -> bool:
-        where = log_.topic_partition
-        topic, state = image.topic(where.topic), image.partition(where)
-        if topic is None or state is None or not self._has_place(where, image):
+        tp = log_.topic_partition
+        topic, state = image.topic(tp.topic), image.partition(tp)
+        if topic is None or state is None or not self._has_place(tp, image):
             return False
         if log_.topic_id == topic.topic_id:
             return True
@@ -81,20 +81,20 @@ class Strays:
             return False
         return log_.latest_epoch <= state.leader_epoch  # else it is of a topic that had the name before
 
-    def _has_place(self, where: TopicPartition, image: MetadataImage) -> bool:
-        state = image.partition(where)
+    def _has_place(self, tp: TopicPartition, image: MetadataImage) -> bool:
+        state = image.partition(tp)
         return state is not None and self._node_id in state.replicas
 
     def _identify(self, log_: Log, image: MetadataImage) -> None:
-        where = log_.topic_partition
-        topic = image.topic(where.topic)
+        tp = log_.topic_partition
+        topic = image.topic(tp.topic)
         assert topic is not None
-        self._store.identify(where, topic.topic_id)
-        log.error("log identified by metadata", partition=str(where), topic_id=str(topic.topic_id))
+        self._store.identify(tp, topic.topic_id)
+        log.error("log identified by metadata", partition=str(tp), topic_id=str(topic.topic_id))
 
-    def _say(self, where: TopicPartition, why: str, paths: Iterable[str]) -> None:
+    def _say(self, tp: TopicPartition, why: str, paths: Iterable[str]) -> None:
         for path in paths:
-            log.warning("log set aside", partition=str(where), why=why, path=path)
+            log.warning("log set aside", partition=str(tp), why=why, path=path)
 
     async def _remove(self, paths: Sequence[str]) -> None:
         await asyncio.sleep(self._retention_ms / 1000)

@@ -47,17 +47,17 @@ def _accepted(request: AlterPartitionReassignmentsRequest, answer: AlterPartitio
         if not result.error_code
     }
     return {
-        where: None if partition.replicas is None else tuple(partition.replicas)
+        tp: None if partition.replicas is None else tuple(partition.replicas)
         for topic in request.topics
         for partition in topic.partitions
-        if (where := TopicPartition(topic.name, partition.partition_index)) in accepted
+        if (tp := TopicPartition(topic.name, partition.partition_index)) in accepted
     }
 
 
 def _shows(image: MetadataImage, begun: Targets) -> bool:
     """True when the image has come to the change: each is under way to its target, there already, or cancelled."""
-    for where, replicas in begun.items():
-        partition = image.partition(where)
+    for tp, replicas in begun.items():
+        partition = image.partition(tp)
         if partition is None:
             continue
         if partition.is_reassigning if replicas is None else partition.target_replicas != replicas:

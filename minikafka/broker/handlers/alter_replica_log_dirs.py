@@ -37,11 +37,11 @@ def handle(
     )
 
 
-def _begin(moves: DirectoryMoves, where: TopicPartition, path: str) -> ErrorCode:
+def _begin(moves: DirectoryMoves, tp: TopicPartition, path: str) -> ErrorCode:
     try:
-        if where.topic == CLUSTER_METADATA_TOPIC or where.partition < 0:
-            raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, f"cannot move {where}")
-        moves.request(where, path)
+        if tp.topic == CLUSTER_METADATA_TOPIC or tp.partition < 0:
+            raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, f"cannot move {tp}")
+        moves.request(tp, path)
     except KafkaError as error:
         return error.code
     return ErrorCode.NONE

@@ -42,24 +42,24 @@ async def handle(
     waiting: Waiting = []
     for told, topic in zip(answer.topics, request.topics, strict=True):
         async for wanted in paced(topic.partitions, PARTITIONS_AT_ONCE):
-            where = TopicPartition(topic.name, wanted.partition_index)
-            result = DeleteRecordsPartitionResult(partition_index=where.partition, low_watermark=NO_OFFSET)
+            tp = TopicPartition(topic.name, wanted.partition_index)
+            result = DeleteRecordsPartitionResult(partition_index=tp.partition, low_watermark=NO_OFFSET)
             told.partitions.append(result)
             try:
-                if named[where] > 1:
-                    raise KafkaError(ErrorCode.INVALID_REQUEST, f"duplicate partition {where}")
-                waiting.append((where, _delete(replicas, where, wanted.offset), result))
+                if named[tp] > 1:
+                    raise KafkaError(ErrorCode.INVALID_REQUEST, f"duplicate partition {tp}")
+                waiting.append((tp, _delete(replicas, tp, wanted.offset), result))
             except KafkaError as error:
                 result.error_code = error.code
     await _wait(waiting, replicas, metadata, min(max(request.timeout_ms / 1000, 0), LONGEST_TIMEOUT_S))
     return answer
 
 
-def _delete(replicas: Replicas, where: TopicPartition, offset: int) -> int:
+def _delete(replicas: Replicas, tp: TopicPartition, offset: int) -> int:
     """Where the log begins now."""
-    partition = replicas.leader_of(where)
-    if where.topic in INTERNAL_TOPICS or not partition.log.config.deletes_old_segments:
-        raise KafkaError(ErrorCode.POLICY_VIOLATION, f"cleanup.policy of topic {where.topic!r} does not allow deletion")
+    partition = replicas.leader_of(tp)
+    if tp.topic in INTERNAL_TOPICS or not partition.log.config.deletes_old_segments:
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, f"cleanup.policy of topic {tp.topic!r} does not allow deletion")
     high_watermark = partition.replica.high_watermark
     return partition.log.delete_records(high_watermark if offset == HIGH_WATERMARK else offset, high_watermark)
 
@@ -79,10 +79,10 @@ async def _wait(waiting: Waiting, replicas: Replicas, metadata: Metadata, timeou
 
 
 def _is_settled(
-    where: TopicPartition, offset: int, result: DeleteRecordsPartitionResult, replicas: Replicas, live: set[int]
+    tp: TopicPartition, offset: int, result: DeleteRecordsPartitionResult, replicas: Replicas, live: set[int]
 ) -> bool:
     try:
-        result.low_watermark = replicas.leader_of(where).replica.low_watermark(live)
+        result.low_watermark = replicas.leader_of(tp).replica.low_watermark(live)
     except KafkaError as error:  # led by another node now, which may not know of the deletion
         result.low_watermark, result.error_code = NO_OFFSET, error.code
         return True

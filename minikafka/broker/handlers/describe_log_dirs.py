@@ -47,9 +47,9 @@ def _described(
         return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path)
     total, usable = directory.space()
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
-    for where, partition in sorted(_replicas(store, replicas, directory), key=lambda found: found[0]):
-        if where in wanted and where.topic != CLUSTER_METADATA_TOPIC:
-            topics.setdefault(where.topic, []).append(partition)
+    for tp, partition in sorted(_replicas(store, replicas, directory), key=lambda found: found[0]):
+        if tp in wanted and tp.topic != CLUSTER_METADATA_TOPIC:
+            topics.setdefault(tp.topic, []).append(partition)
     return DescribeLogDirsResult(
         log_dir=path,
         topics=[DescribeLogDirsTopic(name=name, partitions=partitions) for name, partitions in topics.items()],
@@ -61,18 +61,18 @@ def _described(
 def _replicas(
     store: LogStore, replicas: Replicas, directory: LogDir
 ) -> Iterator[tuple[TopicPartition, DescribeLogDirsPartition]]:
-    for where, log in directory.logs.items():
-        partition = replicas.get(where)
+    for tp, log in directory.logs.items():
+        partition = replicas.get(tp)
         high_watermark = log.log_end_offset if partition is None else partition.high_watermark
         lag = max(0, high_watermark - log.log_end_offset)
-        yield where, _partition(where, log.size_in_bytes, lag, is_future=False)
-    for where, future in directory.futures.items():
-        current = store.get(where)
+        yield tp, _partition(tp, log.size_in_bytes, lag, is_future=False)
+    for tp, future in directory.futures.items():
+        current = store.get(tp)
         lag = 0 if current is None else max(0, current.log_end_offset - future.log.log_end_offset)
-        yield where, _partition(where, future.log.size_in_bytes, lag, is_future=True)
+        yield tp, _partition(tp, future.log.size_in_bytes, lag, is_future=True)
 
 
-def _partition(where: TopicPartition, size: int, lag: int, *, is_future: bool) -> DescribeLogDirsPartition:
+def _partition(tp: TopicPartition, size: int, lag: int, *, is_future: bool) -> DescribeLogDirsPartition:
     return DescribeLogDirsPartition(
-        partition_index=where.partition, partition_size=size, offset_lag=lag, is_future_key=is_future
+        partition_index=tp.partition, partition_size=size, offset_lag=lag, is_future_key=is_future
     )

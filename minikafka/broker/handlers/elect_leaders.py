@@ -61,7 +61,7 @@ def _refused(request: ElectLeadersRequest, error: KafkaError) -> ElectLeadersRes
 
 
 def _shows(image: MetadataImage, elected: list[TopicPartition], *, is_unclean: bool) -> bool:
-    partitions = [partition for where in elected if (partition := image.partition(where)) is not None]
+    partitions = [partition for tp in elected if (partition := image.partition(tp)) is not None]
     if is_unclean:
         return not any(partition.is_offline for partition in partitions)
     return all(_has_preferred_leader(partition) for partition in partitions)

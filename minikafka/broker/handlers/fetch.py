@@ -154,10 +154,10 @@ class _Fetch(ABC):
         if request.max_wait_ms <= 0 or not partitions or must_answer or size >= request.min_bytes:
             self._answer(results)
             return
-        keys = [cached.where for cached in partitions if cached.where is not None]
-        for where in keys:
-            if (partition := self._node.replicas.get(where)) is not None:
-                self._epochs[where] = partition.leader_epoch
+        keys = [cached.tp for cached in partitions if cached.tp is not None]
+        for tp in keys:
+            if (partition := self._node.replicas.get(tp)) is not None:
+                self._epochs[tp] = partition.leader_epoch
         wait_ms = min(request.max_wait_ms, LONGEST_WAIT_MS)
         operation = DelayedFetch(wait_ms, self._is_satisfied, self._answer_anew)
         if not self._purgatory().try_complete_else_watch(operation, keys, self._node.clock.monotonic_ms()):
@@ -171,7 +171,7 @@ class _Fetch(ABC):
         """Where it waits."""
 
     @abstractmethod
-    def _find(self, cached: CachedPartition, where: TopicPartition) -> Partition:
+    def _find(self, cached: CachedPartition, tp: TopicPartition) -> Partition:
         """The partition, if it may be read here. KafkaError."""
 
     @abstractmethod
@@ -219,12 +219,12 @@ class _Fetch(ABC):
         return results, total, must_answer
 
     def _partition(self, cached: CachedPartition) -> Partition:
-        where = cached.where
-        if where is None:
+        tp = cached.tp
+        if tp is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"topic id {cached.topic_id} not found")
-        partition = self._find(cached, where)
+        partition = self._find(cached, tp)
         if cached.topic_id not in (ZERO_TOPIC_ID, partition.topic_id):
-            raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, f"the topic of {where} was deleted and created again")
+            raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, f"the topic of {tp} was deleted and created again")
         return partition
 
     def _read_partition(
@@ -273,13 +273,13 @@ class _Fetch(ABC):
             aborted_transactions=None,
             records=b"",
         )
-        if error.code in TELLING and cached.where is not None:
-            partition = self._node.replicas.get(cached.where)
+        if error.code in TELLING and cached.tp is not None:
+            partition = self._node.replicas.get(cached.tp)
             if partition is not None:  # leader discovery (KIP-595)
                 data.current_leader = LeaderIdAndEpoch(
                     leader_id=partition.leader_id, leader_epoch=partition.leader_epoch
                 )
-            if leader := self._node.new_leaders.find(cached.where, error.code, self._context.listener):
+            if leader := self._node.new_leaders.find(cached.tp, error.code, self._context.listener):
                 data.current_leader = LeaderIdAndEpoch(leader_id=leader.leader_id, leader_epoch=leader.epoch)
                 self._elsewhere.append(leader)
         return data
@@ -339,11 +339,11 @@ class _ConsumerFetch(_Fetch):
     def _purgatory(self) -> Purgatory[object]:
         return self._node.replicas.consumer_fetches
 
-    def _find(self, cached: CachedPartition, where: TopicPartition) -> Partition:
+    def _find(self, cached: CachedPartition, tp: TopicPartition) -> Partition:
         replicas, epoch = self._node.replicas, cached.asked.current_leader_epoch
         if self._may_follow:
-            return replicas.replica_of(where, current_leader_epoch=epoch)
-        return replicas.leader_of(where, current_leader_epoch=epoch)
+            return replicas.replica_of(tp, current_leader_epoch=epoch)
+        return replicas.leader_of(tp, current_leader_epoch=epoch)
 
     def _limit(self, partition: Partition, high_watermark: int) -> int:
         return partition.log.last_stable_offset(high_watermark) if self._only_committed else high_watermark
@@ -387,8 +387,8 @@ class _FollowerFetch(_Fetch):
     def _purgatory(self) -> Purgatory[object]:
         return self._node.replicas.follower_fetches
 
-    def _find(self, cached: CachedPartition, where: TopicPartition) -> Partition:
-        return self._node.replicas.leader_of(where, current_leader_epoch=cached.asked.current_leader_epoch)
+    def _find(self, cached: CachedPartition, tp: TopicPartition) -> Partition:
+        return self._node.replicas.leader_of(tp, current_leader_epoch=cached.asked.current_leader_epoch)
 
     def _limit(self, partition: Partition, high_watermark: int) -> int:
         return partition.log.log_end_offset
@@ -421,13 +421,13 @@ class _FollowerFetch(_Fetch):
 
     def _answer(self, results: list[FetchResult]) -> None:
         for cached, data in results:
-            if data.records and cached.where is not None:
-                self._on_sent(cached.where, cached.asked.fetch_offset, len(data.records))
+            if data.records and cached.tp is not None:
+                self._on_sent(cached.tp, cached.asked.fetch_offset, len(data.records))
         super()._answer(results)
 
-    def _on_sent(self, where: TopicPartition, fetch_offset: int, size: int) -> None:
+    def _on_sent(self, tp: TopicPartition, fetch_offset: int, size: int) -> None:
         replicas, quotas = self._node.replicas, self._node.quotas
-        partition = replicas.get(where)
+        partition = replicas.get(tp)
         if partition is None:
             return
         replicas.on_records_sent(partition, self._replica_id, fetch_offset, size)

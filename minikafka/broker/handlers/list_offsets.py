@@ -56,15 +56,15 @@ async def handle(
     by_topic = zip(answers, request.topics, strict=True)
     pairs = ((topic, wanted) for topic, asked in by_topic for wanted in asked.partitions)
     async for topic, wanted in paced(pairs, PARTITIONS_AT_ONCE):
-        where, epoch = TopicPartition(topic.name, wanted.partition_index), wanted.current_leader_epoch
-        answer = ListOffsetsPartitionResponse(partition_index=where.partition)
+        tp, epoch = TopicPartition(topic.name, wanted.partition_index), wanted.current_leader_epoch
+        answer = ListOffsetsPartitionResponse(partition_index=tp.partition)
         try:
-            if named[where] > 1:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, f"duplicate partition {where}")
+            if named[tp] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"duplicate partition {tp}")
             if wanted.timestamp < 0 and FIRST_VERSION_OF.get(wanted.timestamp, NEVER) > context.version:
                 message = f"timestamp {wanted.timestamp} is not supported in version {context.version}"
                 raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, message)
-            partition = replicas.leader_of(where, current_leader_epoch=epoch)
+            partition = replicas.leader_of(tp, current_leader_epoch=epoch)
             found = await _find(partition, wanted.timestamp, None if context.is_replica else isolation, lookups)
             answer.timestamp, answer.offset, answer.leader_epoch = found
         except KafkaError as error:

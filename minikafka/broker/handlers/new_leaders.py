@@ -37,10 +37,10 @@ class NewLeaders:
     config: BrokerConfig
     metadata: Metadata
 
-    def find(self, where: TopicPartition, error: int, listener: str) -> NewLeader | None:
-        """Who leads ``where``, if ``error`` is one that this mends and another node does."""
+    def find(self, tp: TopicPartition, error: int, listener: str) -> NewLeader | None:
+        """Who leads ``tp``, if ``error`` is one that this mends and another node does."""
         image = self.metadata.image
-        if error not in TELLING or (partition := image.partition(where)) is None:
+        if error not in TELLING or (partition := image.partition(tp)) is None:
             return None
         leader = image.broker(partition.leader)
         if leader is None or leader.broker_id == self.config.node_id:  # nobody, or this node has yet to begin

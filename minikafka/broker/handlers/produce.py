@@ -84,8 +84,8 @@ def handle_frame(frame: memoryview, position: int, context: RequestContext, node
                     if version >= FIRST_VERSION_WITH_IDS:
                         results.append(_stage(topic, data, acks, version, node))
                         continue
-                    where = _new_tuple(TopicPartition, (topic.name, data.index))
-                    results.append(stage(where, data.records, acks, version))
+                    tp = _new_tuple(TopicPartition, (topic.name, data.index))
+                    results.append(stage(tp, data.records, acks, version))
         except UncheckedKeysError:
             _stage_later(bytearray(frame), position, context, node, results)
             return
@@ -111,13 +111,13 @@ def _stage(
     if version >= FIRST_VERSION_WITH_IDS:
         found = node.metadata.image.topic_by_id(topic.topic_id)
         topic.name = "" if found is None else found.name
-    where = TopicPartition(topic.name, data.index)
+    tp = TopicPartition(topic.name, data.index)
     if version >= FIRST_VERSION_WITH_IDS:
-        partition = node.replicas.get(where)
+        partition = node.replicas.get(tp)
         if not topic.name or (partition is not None and partition.topic_id != topic.topic_id):
             refusal = KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"topic id {topic.topic_id} not found")
             return _failed(topic, data.index, refusal)
-    result = node.replicas.stage_produced(where, data.records, acks, version, has_keys=has_keys)
+    result = node.replicas.stage_produced(tp, data.records, acks, version, has_keys=has_keys)
     result.topic_id = topic.topic_id
     return result
 
@@ -199,8 +199,8 @@ class PendingProduce:
         topics: list[TopicProduceResponse] = []
         elsewhere: list[NewLeader] = []
         for result in results:
-            name, index = result.where
-            leader = self._node.new_leaders.find(result.where, result.error, self._context.listener)
+            name, index = result.tp
+            leader = self._node.new_leaders.find(result.tp, result.error, self._context.listener)
             if leader is not None:
                 elsewhere.append(leader)
             if not topics or (topics[-1].name, topics[-1].topic_id) != (name, result.topic_id):
@@ -223,7 +223,7 @@ class PendingProduce:
         frame = self._node.responses.success(
             context.version,
             context.correlation_id,
-            result.where,
+            result.tp,
             result.topic_id,
             result.base_offset,
             result.log_append_time,
@@ -235,7 +235,7 @@ class PendingProduce:
         failed = next((result for result in self._results if result.error), None)
         self._context.reply.skip()
         if failed is not None:
-            self._context.connection.close(f"produce with acks=0 to {failed.where} failed: {failed.message}")
+            self._context.connection.close(f"produce with acks=0 to {failed.tp} failed: {failed.message}")
 
 
 def _refusal(request: ProduceRequest) -> KafkaError:

@@ -31,13 +31,13 @@ class OffsetCalls(AdminCalls):
         With it comes the epoch of the record there, or of the leader for the end.
         """
         ask = partial(list_offsets, isolation=isolation, timeout_s=ANSWER_TIMEOUT_S)
-        questions = {where: TimeQuestion(timestamp) for where, timestamp in timestamps.items()}
+        questions = {tp: TimeQuestion(timestamp) for tp, timestamp in timestamps.items()}
         return await self._ask_leaders(questions, ask, "looking up an offset")
 
     async def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndEpoch]:
         """Where each epoch, or the last one before it that the leader knows, ended; -1 when it knows none."""
         ask = partial(epoch_ends, timeout_s=ANSWER_TIMEOUT_S)
-        questions = {where: EpochQuestion(epoch, NO_EPOCH) for where, epoch in epochs.items()}
+        questions = {tp: EpochQuestion(epoch, NO_EPOCH) for tp, epoch in epochs.items()}
         return await self._ask_leaders(questions, ask, "asking where an epoch ended in the log")
 
     async def _ask_leaders(

@@ -94,8 +94,8 @@ class ReplicaCalls(AdminCalls):
             ReassignableTopic(
                 name=topic,
                 partitions=[
-                    ReassignablePartition(partition_index=where.partition, replicas=_listed(targets[where]))
-                    for where in partitions
+                    ReassignablePartition(partition_index=tp.partition, replicas=_listed(targets[tp]))
+                    for tp in partitions
                 ],
             )
             for topic, partitions in _by_topic(targets).items()
@@ -110,8 +110,8 @@ class ReplicaCalls(AdminCalls):
             check(answer.error_code, answer.error_message, "reassigning partitions")
             for topic in answer.responses:
                 for each in topic.partitions:
-                    where = TopicPartition(topic.name, each.partition_index)
-                    outcomes[where] = failure(each.error_code, each.error_message, f"reassigning {where}")
+                    tp = TopicPartition(topic.name, each.partition_index)
+                    outcomes[tp] = failure(each.error_code, each.error_message, f"reassigning {tp}")
 
         await self._change(attempt, "reassigning partitions")
         return outcomes
@@ -121,7 +121,7 @@ class ReplicaCalls(AdminCalls):
         topics = None
         if partitions is not None:
             topics = [
-                ListPartitionReassignmentsTopics(name=topic, partition_indexes=[where.partition for where in group])
+                ListPartitionReassignmentsTopics(name=topic, partition_indexes=[tp.partition for tp in group])
                 for topic, group in _by_topic(partitions).items()
             ]
         request = ListPartitionReassignmentsRequest(timeout_ms=self._timeout_ms, topics=topics)
@@ -172,7 +172,7 @@ class ReplicaCalls(AdminCalls):
         wanted = None
         if partitions is not None:
             wanted = [
-                TopicPartitions(topic=topic, partitions=[where.partition for where in group])
+                TopicPartitions(topic=topic, partitions=[tp.partition for tp in group])
                 for topic, group in _by_topic(partitions).items()
             ]
         request = ElectLeadersRequest(
@@ -185,8 +185,8 @@ class ReplicaCalls(AdminCalls):
             check(answer.error_code, None, "electing leaders")
             for topic in answer.replica_election_results:
                 for each in topic.partition_result:
-                    where = TopicPartition(topic.topic, each.partition_id)
-                    outcomes[where] = failure(each.error_code, each.error_message, f"electing a leader of {where}")
+                    tp = TopicPartition(topic.topic, each.partition_id)
+                    outcomes[tp] = failure(each.error_code, each.error_message, f"electing a leader of {tp}")
 
         await self._change(attempt, "electing leaders")
         return outcomes
@@ -220,14 +220,14 @@ class ReplicaCalls(AdminCalls):
         made there. Returns when it has begun; :meth:`describe_log_dirs` shows future replicas until they are moved.
         """
         by_path: dict[str, list[TopicPartition]] = {}
-        for where, path in paths.items():
-            by_path.setdefault(path, []).append(where)
+        for tp, path in paths.items():
+            by_path.setdefault(path, []).append(tp)
         request = AlterReplicaLogDirsRequest(
             dirs=[
                 AlterReplicaLogDir(
                     path=path,
                     topics=[
-                        AlterReplicaLogDirTopic(name=topic, partitions=[where.partition for where in group])
+                        AlterReplicaLogDirTopic(name=topic, partitions=[tp.partition for tp in group])
                         for topic, group in _by_topic(partitions).items()
                     ],
                 )
@@ -240,10 +240,10 @@ class ReplicaCalls(AdminCalls):
             connection = await self._connections.to_node(broker_id)
             answer = await connection.call(request, AlterReplicaLogDirsResponse, timeout_s=self._answer_s)
             return {
-                where: failure(each.error_code, None, f"moving {where} on broker {broker_id}")
+                tp: failure(each.error_code, None, f"moving {tp} on broker {broker_id}")
                 for topic in answer.results
                 for each in topic.partitions
-                for where in (TopicPartition(topic.topic_name, each.partition_index),)
+                for tp in (TopicPartition(topic.topic_name, each.partition_index),)
             }
 
         return await self._retrying(attempt, f"moving replicas of broker {broker_id}")
@@ -265,8 +265,8 @@ class ReplicaCalls(AdminCalls):
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
     topics: dict[str, list[TopicPartition]] = {}
-    for where in dict.fromkeys(partitions):
-        topics.setdefault(where.topic, []).append(where)
+    for tp in dict.fromkeys(partitions):
+        topics.setdefault(tp.topic, []).append(tp)
     return topics
 
 

@@ -41,8 +41,8 @@ def read_assignment(blob: bytes) -> list[TopicPartition]:
 def write_assignment(share: Collection[TopicPartition]) -> bytes:
     """A share, for the member that gets it."""
     by_topic: dict[str, list[int]] = {}
-    for where in share:
-        by_topic.setdefault(where.topic, []).append(where.partition)
+    for tp in share:
+        by_topic.setdefault(tp.topic, []).append(tp.partition)
     return encode_assignment(
         ConsumerProtocolAssignment(
             assigned_partitions=[

@@ -101,7 +101,7 @@ class Commits:
 
     def _changed(self) -> Offsets:
         """Looked at for each attempt: a topic that was made anew meanwhile has another beginning."""
-        return {where: offset for where, offset in self._share.processed().items() if self._stored.get(where) != offset}
+        return {tp: offset for tp, offset in self._share.processed().items() if self._stored.get(tp) != offset}
 
     async def _store(self, offsets: Offsets, generation: Generation | None) -> None:
         if not offsets:

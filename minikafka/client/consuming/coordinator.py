@@ -90,8 +90,8 @@ class Coordinator:
         answer = await self.call(request, OffsetCommitResponse, at_most=MAX_VERSION_BY_NAME)
         for topic in answer.topics:
             for partition in topic.partitions:
-                where = TopicPartition(topic.name, partition.partition_index)
-                self.check(partition.error_code, f"committing an offset of {where}")
+                tp = TopicPartition(topic.name, partition.partition_index)
+                self.check(partition.error_code, f"committing an offset of {tp}")
 
     async def committed(
         self, partitions: Collection[TopicPartition], *, require_stable: bool = False
@@ -110,10 +110,10 @@ class Coordinator:
         found = {}
         for topic in answer.topics:
             for partition in topic.partitions:
-                where = TopicPartition(topic.name, partition.partition_index)
-                self.check(partition.error_code, f"fetching the committed offset of {where}")
+                tp = TopicPartition(topic.name, partition.partition_index)
+                self.check(partition.error_code, f"fetching the committed offset of {tp}")
                 if partition.committed_offset >= 0:
-                    found[where] = OffsetAndEpoch(partition.committed_offset, partition.committed_leader_epoch)
+                    found[tp] = OffsetAndEpoch(partition.committed_offset, partition.committed_leader_epoch)
         return found
 
     async def _find(self) -> Endpoint:

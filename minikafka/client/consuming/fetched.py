@@ -91,8 +91,8 @@ class Fetched:
         end_offset = self.position.consumed.offset
         if end_offset == start_offset:
             return None
-        where, high_watermark = self.position.where, self.position.high_watermark
-        return FetchedBatches(where, self._bytes, tuple(batches), start_offset, end_offset, high_watermark)
+        tp, high_watermark = self.position.tp, self.position.high_watermark
+        return FetchedBatches(tp, self._bytes, tuple(batches), start_offset, end_offset, high_watermark)
 
     def _open_batch(self) -> None:
         """Decode the next batch; it is closed at once if it has nothing for the user."""
@@ -113,12 +113,12 @@ class Fetched:
         """False when the next batch is to be left out; KafkaError when it is damaged."""
         at, header = self._batches[0]
         if self._check_crcs and not crc_is_valid(self._bytes, at, header):
-            message = f"{self.position.where}: the batch at offset {header.base_offset} arrived damaged"
+            message = f"{self.position.tp}: the batch at offset {header.base_offset} arrived damaged"
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, message)
         return not self._is_left_out(at, header)
 
     def _decode(self, at: int, header: BatchHeader) -> list[ConsumerRecord]:
-        topic, partition = self.position.where
+        topic, partition = self.position.tp
         epoch, start = header.leader_epoch, self._start
         return [
             _new_tuple(ConsumerRecord, (topic, partition, offset, timestamp, key, value, headers, epoch))

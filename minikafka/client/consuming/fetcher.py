@@ -106,9 +106,9 @@ class Fetcher:
 
     def _hear_of_metadata(self, positions: Iterable[Position]) -> None:
         cluster = self._connections.cluster
-        is_other = [position.on_topic_id(cluster.topic_id_of(position.where.topic)) for position in positions]
+        is_other = [position.on_topic_id(cluster.topic_id_of(position.tp.topic)) for position in positions]
         for position in positions:
-            position.on_leader_epoch(cluster.leader_epoch_of(position.where))
+            position.on_leader_epoch(cluster.leader_epoch_of(position.tp))
         if any(is_other):
             self._on_change()  # nothing may be asked any more whose answer would tell the user
 
@@ -125,7 +125,7 @@ class Fetcher:
         by_source: dict[int, list[Position]] = defaultdict(list)
         for position in positions:
             if position.may_be_read:
-                leader = self._connections.cluster.leader_of(position.where)
+                leader = self._connections.cluster.leader_of(position.tp)
                 by_source[position.source(leader, now_ms)].append(position)
         if by_source.pop(NO_NODE, None):
             self._metadata.request_refresh()
@@ -134,7 +134,7 @@ class Fetcher:
             if due and self._slots[source] and all(position.waiting <= WAITING_MAX for position in there):
                 due.sort(key=lambda position: position.served)
                 slot = self._slots[source].pop()
-                tickets = {position.where: (position, position.ask()) for position in due}
+                tickets = {position.tp: (position, position.ask()) for position in due}
                 self._tasks.start(self._fetch(source, slot, tickets), f"from-{source}-{slot}")
 
     # -- one fetch --------------------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ class Fetcher:
     async def _fetch(self, source: int, slot: int, tickets: Tickets) -> None:
         settings = self._settings
         wait_s = settings.max_wait_ms / 1000
-        names = {position.topic_id: position.where.topic for position, _ in tickets.values()}
+        names = {position.topic_id: position.tp.topic for position, _ in tickets.values()}
         try:
             connection = await self._connections.to_node(source, f"fetch-{slot}")
             response = await connection.call(
@@ -169,11 +169,11 @@ class Fetcher:
     def _request(self, positions: Iterable[Position]) -> FetchRequest:
         topics: list[FetchTopic] = []
         for position in positions:  # in their order, because the byte limit is shared in it
-            if not topics or topics[-1].topic != position.where.topic:
-                topics.append(FetchTopic(topic=position.where.topic, topic_id=position.topic_id))
+            if not topics or topics[-1].topic != position.tp.topic:
+                topics.append(FetchTopic(topic=position.tp.topic, topic_id=position.topic_id))
             topics[-1].partitions.append(
                 FetchPartition(
-                    partition=position.where.partition,
+                    partition=position.tp.partition,
                     current_leader_epoch=position.leader_epoch,
                     fetch_offset=position.fetched.offset,
                     partition_max_bytes=self._settings.partition_max_bytes,
@@ -194,8 +194,8 @@ class Fetcher:
             for topic in response.responses
             for data in topic.partitions
         }
-        for where, (position, ticket) in tickets.items():
-            if position.answered(ticket) and (data := answers.get(where)) is not None:
+        for tp, (position, ticket) in tickets.items():
+            if position.answered(ticket) and (data := answers.get(tp)) is not None:
                 self._settle(position, data)
 
     def _settle(self, position: Position, data: PartitionData) -> None:
@@ -205,13 +205,13 @@ class Fetcher:
                 self._add(position, data)
             elif position.read_replica != NO_NODE:
                 position.read_from_leader()
-                raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, f"a follower of {position.where}: {error.name}")
+                raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, f"a follower of {position.tp}: {error.name}")
             elif error is ErrorCode.OFFSET_OUT_OF_RANGE and not position.waiting:
                 position.on_out_of_range()
             elif error is ErrorCode.OFFSET_OUT_OF_RANGE:
                 self._back_off_until_taken(position)
             else:
-                raise KafkaError(error, f"fetching from {position.where} failed")
+                raise KafkaError(error, f"fetching from {position.tp} failed")
         except KafkaError as failure:
             self._resolver.back_off(position, failure)
 

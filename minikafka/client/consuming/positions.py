@@ -64,7 +64,7 @@ class PositionState(Enum):
 class Position:
     """One partition of a consumer. ``reset_policy`` is EARLIEST, LATEST, or None when the user wants to decide."""
 
-    where: TopicPartition
+    tp: TopicPartition
     reset_policy: int | None = LATEST
     state: PositionState = PositionState.UNKNOWN
     processed: OffsetAndEpoch = UNDEFINED_OFFSET_AND_EPOCH
@@ -133,13 +133,13 @@ class Position:
 
     def on_fetched(self, end: OffsetAndEpoch) -> None:
         """An answer arrived that reaches to ``end`` and waits to be taken."""
-        assert end.offset >= self.fetched.offset, f"{self.where}: fetched {end} behind {self.fetched}"
+        assert end.offset >= self.fetched.offset, f"{self.tp}: fetched {end} behind {self.fetched}"
         self.fetched = end
         self.waiting += 1
 
     def advance(self, consumed: OffsetAndEpoch) -> None:
         """Records before ``consumed`` were handed out."""
-        assert self.consumed.offset <= consumed.offset <= self.fetched.offset, f"{self.where}: {consumed} of {self}"
+        assert self.consumed.offset <= consumed.offset <= self.fetched.offset, f"{self.tp}: {consumed} of {self}"
         self.consumed = consumed
 
     # -- what the cluster says --------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ class Position:
         self.leader_epoch = NO_EPOCH
         if self.consumed.offset == NO_OFFSET:
             return False
-        self.reset_by_policy(LogTruncatedError(self.where, self.consumed.offset, None))
+        self.reset_by_policy(LogTruncatedError(self.tp, self.consumed.offset, None))
         return True
 
     def on_leader_epoch(self, leader_epoch: int) -> None:
@@ -183,21 +183,21 @@ class Position:
         """
         assert self.state is PositionState.VALIDATING
         if end.offset == NO_OFFSET or end.epoch == NO_EPOCH:
-            self.reset_by_policy(LogTruncatedError(self.where, self.consumed.offset, None))
+            self.reset_by_policy(LogTruncatedError(self.tp, self.consumed.offset, None))
         elif end.offset >= self.fetched.offset:
             self.state = PositionState.FETCHING
         elif end.offset >= self.consumed.offset:
             self.state = PositionState.FETCHING
             self.rewind()
         elif self.reset_policy is None:
-            self.fail(LogTruncatedError(self.where, self.consumed.offset, end))
+            self.fail(LogTruncatedError(self.tp, self.consumed.offset, end))
         else:
             self.seek(end.offset, end.epoch)
 
     def on_out_of_range(self) -> None:
         """The leader does not have the offset to fetch, and nothing waits to be handed out before."""
         assert not self.waiting
-        self.reset_by_policy(NoOffsetError(self.where, self.fetched.offset))
+        self.reset_by_policy(NoOffsetError(self.tp, self.fetched.offset))
 
     # -- where to read ----------------------------------------------------------------------------------------------
 

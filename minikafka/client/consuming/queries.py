@@ -71,8 +71,8 @@ class TimeQuestion(NamedTuple):
 def indexes_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     """Partition indexes under their topics, as most requests want them."""
     grouped: dict[str, list[int]] = defaultdict(list)
-    for where in partitions:
-        grouped[where.topic].append(where.partition)
+    for tp in partitions:
+        grouped[tp.topic].append(tp.partition)
     return grouped
 
 
@@ -141,30 +141,30 @@ async def ask_leaders(
 
     Raises KafkaError when some of it is still missing; to be repeated while that may pass.
     """
-    missing = [where for where in questions if where not in found]
+    missing = [tp for tp in questions if tp not in found]
     cluster = connections.cluster
-    if any(cluster.leader_of(where) == NO_NODE for where in missing):
-        cluster = await connections.refresh(sorted({where.topic for where in missing}))
+    if any(cluster.leader_of(tp) == NO_NODE for tp in missing):
+        cluster = await connections.refresh(sorted({tp.topic for tp in missing}))
     by_leader: dict[int, dict[TopicPartition, Question]] = defaultdict(dict)
-    for where in missing:
-        by_leader[cluster.leader_of(where)][where] = questions[where]
+    for tp in missing:
+        by_leader[cluster.leader_of(tp)][tp] = questions[tp]
     failure: KafkaError | None = None
-    for where in by_leader.pop(NO_NODE, ()):
-        failure = KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{where} does not exist, or has no leader now")
+    for tp in by_leader.pop(NO_NODE, ()):
+        failure = KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{tp} does not exist, or has no leader now")
     for leader, led in by_leader.items():
         try:
             answers = await ask(await connections.to_node(leader), led)
         except KafkaError as error:
             failure = error
             continue
-        for where in led:
-            error_code, answer = answers.get(where, NO_ANSWER)
+        for tp in led:
+            error_code, answer = answers.get(tp, NO_ANSWER)
             if error_code is ErrorCode.NONE:
-                found[where] = answer
+                found[tp] = answer
             else:
-                failure = KafkaError(error_code, f"{doing} of {where} failed")
+                failure = KafkaError(error_code, f"{doing} of {tp} failed")
     if failure is not None:
-        await connections.refresh(sorted({where.topic for where in missing}))
+        await connections.refresh(sorted({tp.topic for tp in missing}))
         raise failure
 
 

@@ -88,7 +88,7 @@ class Resolver:
 
         Raises KafkaError when some partition's leader did not answer within ``timeout_s``.
         """
-        questions = {where: TimeQuestion(timestamp) for where, timestamp in timestamps.items()}
+        questions = {tp: TimeQuestion(timestamp) for tp, timestamp in timestamps.items()}
         ask = partial(list_offsets, isolation=self._isolation, timeout_s=ANSWER_TIMEOUT_S)
         found: dict[TopicPartition, OffsetAndEpoch] = {}
 
@@ -96,7 +96,7 @@ class Resolver:
             await ask_leaders(self._connections, questions, ask, found, "looking up an offset")
 
         await retrying(attempt, timeout_s=timeout_s, rng=self._rng, doing="looking up offsets")
-        return {where: max(offset, NO_OFFSET) for where, (offset, _) in found.items()}
+        return {tp: max(offset, NO_OFFSET) for tp, (offset, _) in found.items()}
 
     # -- questions about positions ----------------------------------------------------------------------------------
 
@@ -105,7 +105,7 @@ class Resolver:
             return
         if self._coordinator is None:
             for position in positions:
-                position.reset_by_policy(NoOffsetError(position.where))
+                position.reset_by_policy(NoOffsetError(position.tp))
             self._on_answer()
             return
         tickets = _tickets(positions)
@@ -114,16 +114,16 @@ class Resolver:
     async def _find_committed(self, coordinator: Coordinator, tickets: Tickets) -> None:
         stable = self._isolation is Isolation.READ_COMMITTED
         stored = await coordinator.committed(list(tickets), require_stable=stable)
-        for where, (position, ticket) in tickets.items():
+        for tp, (position, ticket) in tickets.items():
             if position.answered(ticket):
-                if (offset := stored.get(where)) is not None:
+                if (offset := stored.get(tp)) is not None:
                     position.seek(*offset, validated=False)
                 else:
-                    position.reset_by_policy(NoOffsetError(where))
+                    position.reset_by_policy(NoOffsetError(tp))
 
     async def _reset(self, leader: int, tickets: Tickets) -> None:
         questions = {
-            where: TimeQuestion(position.reset_to, position.leader_epoch) for where, (position, _) in tickets.items()
+            tp: TimeQuestion(position.reset_to, position.leader_epoch) for tp, (position, _) in tickets.items()
         }
         connection = await self._connections.to_node(leader)
         answers = await list_offsets(connection, questions, self._isolation, timeout_s=ANSWER_TIMEOUT_S)
@@ -132,8 +132,7 @@ class Resolver:
 
     async def _validate(self, leader: int, tickets: Tickets) -> None:
         questions = {
-            where: EpochQuestion(position.fetched.epoch, position.leader_epoch)
-            for where, (position, _) in tickets.items()
+            tp: EpochQuestion(position.fetched.epoch, position.leader_epoch) for tp, (position, _) in tickets.items()
         }
         connection = await self._connections.to_node(leader)
         answers = await epoch_ends(connection, questions, timeout_s=ANSWER_TIMEOUT_S)
@@ -144,13 +143,13 @@ class Resolver:
         self, tickets: Tickets, answers: Mapping[TopicPartition, Answer], doing: str
     ) -> Iterable[tuple[Position, OffsetAndEpoch]]:
         """The answers that can be used; positions that got none back off."""
-        for where, (position, ticket) in tickets.items():
+        for tp, (position, ticket) in tickets.items():
             if position.answered(ticket):
-                error, found = answers.get(where, NO_ANSWER)
+                error, found = answers.get(tp, NO_ANSWER)
                 if error is ErrorCode.NONE:
                     yield position, found
                 else:
-                    self.back_off(position, KafkaError(error, f"{where}: {doing} failed"))
+                    self.back_off(position, KafkaError(error, f"{tp}: {doing} failed"))
 
     def _start(self, question: Callable[[], Awaitable[None]], tickets: Tickets, name: str) -> None:
         self._tasks.start(self._guard(question, tickets), name)
@@ -168,11 +167,11 @@ class Resolver:
         """Groups by leader; a position without one waits until metadata names it."""
         by_leader: dict[int, list[Position]] = defaultdict(list)
         for position in positions:
-            by_leader[self._connections.cluster.leader_of(position.where)].append(position)
+            by_leader[self._connections.cluster.leader_of(position.tp)].append(position)
         if by_leader.pop(NO_NODE, None):
             self._metadata.request_refresh()
         return by_leader.items()
 
 
 def _tickets(positions: Iterable[Position]) -> Tickets:
-    return {position.where: (position, position.ask()) for position in positions}
+    return {position.tp: (position, position.ask()) for position in positions}

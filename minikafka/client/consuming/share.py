@@ -51,26 +51,26 @@ class Share:
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read exactly these from now on; where they were read before, go on."""
         wanted = dict.fromkeys(partitions)
-        for where in [where for where in self.positions if where not in wanted]:
-            self.positions.pop(where).drop()
+        for tp in [tp for tp in self.positions if tp not in wanted]:
+            self.positions.pop(tp).drop()
         self.add(wanted)
         self.moved()
 
     def add(self, partitions: Iterable[TopicPartition], *, reset_to: int | None = None) -> None:
         """Read these too, from ``reset_to`` (EARLIEST or LATEST) rather than where the group or the policy says."""
-        for where in partitions:
-            if where not in self.positions:
-                position = self.positions[where] = Position(where, self._reset_policy)
+        for tp in partitions:
+            if tp not in self.positions:
+                position = self.positions[tp] = Position(tp, self._reset_policy)
                 if reset_to is not None:
                     position.reset(reset_to)
         self._on_room()
 
-    def position(self, where: TopicPartition) -> Position:
+    def position(self, tp: TopicPartition) -> Position:
         """Raises ValueError when the partition is not read."""
         try:
-            return self.positions[where]
+            return self.positions[tp]
         except KeyError:
-            raise ValueError(f"{where} is not assigned to this consumer") from None
+            raise ValueError(f"{tp} is not assigned to this consumer") from None
 
     def moved(self) -> None:
         """Positions were moved or paused by hand."""
@@ -105,12 +105,12 @@ class Share:
         """Everything that waits, an item for each answer. Raises the KafkaError that reading ran into."""
         batches = list(self._while_any(self.buffer.take_batches))
         for taken in batches:
-            self._hold(taken.where)
+            self._hold(taken.tp)
         return batches
 
-    def _hold(self, where: TopicPartition) -> None:
+    def _hold(self, tp: TopicPartition) -> None:
         self.is_uncommitted = True
-        self._handover.hold(self.positions[where])
+        self._handover.hold(self.positions[tp])
 
     def look_for_errors(self) -> None:
         """Answers came that may have put errors into positions."""
@@ -149,14 +149,14 @@ class Share:
         """Behind what the user is done with, per partition. A topic that is gone is left out: one that is made anew
         under its name would be read from that offset."""
         return {
-            where: position.processed
-            for where, position in self.positions.items()
-            if position.processed.offset != NO_OFFSET and position.topic_id == self._topic_id_of(where.topic)
+            tp: position.processed
+            for tp, position in self.positions.items()
+            if position.processed.offset != NO_OFFSET and position.topic_id == self._topic_id_of(tp.topic)
         }
 
     def consumed(self) -> Offsets:
         """Behind what was handed out, per partition."""
-        return {where: p.consumed for where, p in self.positions.items() if p.consumed.offset != NO_OFFSET}
+        return {tp: p.consumed for tp, p in self.positions.items() if p.consumed.offset != NO_OFFSET}
 
     def settle(self) -> None:
         """The user is done with everything it got."""

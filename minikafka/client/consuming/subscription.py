@@ -53,14 +53,14 @@ class Subscription:
         for topic in topics:
             await self._metadata.topic(topic, timeout_s=self._timeout_s, may_create=False)
         self._topics = topics
-        self._share.assign(where for topic in topics for where in self._connections.cluster.partitions_of(topic))
+        self._share.assign(tp for topic in topics for tp in self._connections.cluster.partitions_of(topic))
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read exactly these partitions."""
         if self._topics:
             raise RuntimeError("cannot assign partitions: this consumer is subscribed to topics")
         wanted = list(partitions)
-        self._metadata.topics |= {where.topic for where in wanted}
+        self._metadata.topics |= {tp.topic for tp in wanted}
         self._share.assign(wanted)
 
     def on_metadata(self) -> None:
@@ -74,6 +74,6 @@ class Subscription:
             self._membership.on_metadata()
             return
         known = self._share.positions
-        grown = [where for topic in self._topics for where in cluster.partitions_of(topic) if where not in known]
+        grown = [tp for topic in self._topics for tp in cluster.partitions_of(topic) if tp not in known]
         if grown:
             self._share.add(grown, reset_to=EARLIEST)

@@ -44,14 +44,14 @@ class Batch(Generic[Token]):
         "timestamps",
         "tokens",
         "topic_id",
-        "where",
+        "tp",
     )
 
     def __init__(
-        self, serial: int, where: TopicPartition, created_ms: int, compression: Compression = Compression.NONE
+        self, serial: int, tp: TopicPartition, created_ms: int, compression: Compression = Compression.NONE
     ) -> None:
         self.serial = serial
-        self.where = where
+        self.tp = tp
         self.created_ms = created_ms
         self.tokens: list[Token] = []
         self.timestamps: list[int] = []
@@ -156,7 +156,7 @@ class Accumulator(Generic[Token]):
 
     def append(
         self,
-        where: TopicPartition,
+        tp: TopicPartition,
         key: bytes | None,
         value: bytes | None,
         timestamp: int,
@@ -165,19 +165,19 @@ class Accumulator(Generic[Token]):
         now_ms: int,
     ) -> Appended:
         """Add a record (timestamp in wall-clock ms; ``now_ms`` is monotonic)."""
-        queue = self._queues.get(where)
+        queue = self._queues.get(tp)
         batch = queue[-1] if queue and queue[-1].is_open else None
         completed = batch is not None and not self._fits(batch, key, value, headers)
         opened = batch is None or completed
         if batch is None or completed:
-            batch = self._begin(where, now_ms)
+            batch = self._begin(tp, now_ms)
         batch.append(key, value, timestamp, headers, token)
         self._count_bytes(batch)
         return Appended(opened, completed)
 
-    def append_encoded(self, where: TopicPartition, encoded: bytearray, token: Token, now_ms: int) -> None:
+    def append_encoded(self, tp: TopicPartition, encoded: bytearray, token: Token, now_ms: int) -> None:
         """Add a whole batch, which is stamped in place when it is taken, behind what is there."""
-        batch = self._begin(where, now_ms)
+        batch = self._begin(tp, now_ms)
         batch.adopt(encoded, token)
         self._count_bytes(batch)
 
@@ -191,14 +191,14 @@ class Accumulator(Generic[Token]):
         A batch to be tried again waits for its back-off, but not for that once its partition has a newer leader.
         """
         may_stamp = self._sequences is None or not self._sequences.needs_producer_id
-        for where, queue in self._queues.items():
+        for tp, queue in self._queues.items():
             batch = queue[0]
-            if where not in self._in_flight and (may_stamp or batch.stamp is not None):
+            if tp not in self._in_flight and (may_stamp or batch.stamp is not None):
                 if batch.is_open:
                     if flushing or len(queue) > 1 or self._is_old_or_full(batch, now_ms):
-                        yield where
+                        yield tp
                 elif batch.not_before_ms <= now_ms or self._has_new_leader(batch, leader_epoch_of):
-                    yield where
+                    yield tp
 
     def awaits_leader(self, leader_epoch_of: Callable[[TopicPartition], int]) -> bool:
         """True when some batch failed because of its leader and no newer one is known."""
@@ -214,8 +214,8 @@ class Accumulator(Generic[Token]):
         """
         times = (
             queue[0].created_ms + self.linger_ms if queue[0].is_open else queue[0].not_before_ms
-            for where, queue in self._queues.items()
-            if where not in self._in_flight
+            for tp, queue in self._queues.items()
+            if tp not in self._in_flight
         )
         return min((time for time in times if time > now_ms), default=None)
 
@@ -227,25 +227,25 @@ class Accumulator(Generic[Token]):
         """The lowest number of a batch that somebody waits for; one more than the latest when there is none."""
         return min((batch.serial for batch in self._first_ones()), default=self.latest_serial + 1)
 
-    def is_in_flight(self, where: TopicPartition) -> bool:
+    def is_in_flight(self, tp: TopicPartition) -> bool:
         """True while a request with a batch of the partition is under way."""
-        return where in self._in_flight
+        return tp in self._in_flight
 
-    def size_of_first(self, where: TopicPartition) -> int:
+    def size_of_first(self, tp: TopicPartition) -> int:
         """Bytes that :meth:`take` would hand out, before compression."""
-        return self._queues[where][0].size_bytes
+        return self._queues[tp][0].size_bytes
 
-    def take(self, where: TopicPartition) -> Batch[Token]:
+    def take(self, tp: TopicPartition) -> Batch[Token]:
         """The partition's first batch, now in flight; it is stamped and encoded the first time."""
-        assert where not in self._in_flight, f"{where} has a batch in flight"
-        queue = self._queues[where]
+        assert tp not in self._in_flight, f"{tp} has a batch in flight"
+        queue = self._queues[tp]
         batch = queue.popleft()
         if not queue:
-            del self._queues[where]
-        self._in_flight[where] = batch
+            del self._queues[tp]
+        self._in_flight[tp] = batch
         stamp = batch.stamp
         if stamp is None and self._sequences is not None:
-            stamp = self._sequences.stamp(where, batch.record_count)
+            stamp = self._sequences.stamp(tp, batch.record_count)
         if batch.is_open:
             batch.close(stamp)
         elif stamp is not None and stamp != batch.stamp:
@@ -257,26 +257,26 @@ class Accumulator(Generic[Token]):
 
     def delivered(self, batch: Batch[Token]) -> None:
         """It was written."""
-        del self._in_flight[batch.where]
+        del self._in_flight[batch.tp]
         self._forget(batch)
 
     def retry(self, batch: Batch[Token], not_before_ms: int, failed_leader_epoch: int | None = None) -> None:
         """Back to the front: tried again at ``not_before_ms``, or when there is a leader of a newer epoch."""
-        del self._in_flight[batch.where]
+        del self._in_flight[batch.tp]
         batch.not_before_ms = not_before_ms
         batch.failed_leader_epoch = failed_leader_epoch
-        self._queues.setdefault(batch.where, deque()).appendleft(batch)
+        self._queues.setdefault(batch.tp, deque()).appendleft(batch)
 
     def renumber(self, batch: Batch[Token]) -> None:
         """The broker's count of this partition differs, and the batch in flight was not written: it gets new numbers
         when it is taken again."""
         assert self._sequences is not None
-        self._sequences.start_over(batch.where)
+        self._sequences.start_over(batch.tp)
         batch.stamp = None
 
     def give_up(self, batch: Batch[Token]) -> None:
         """The batch in flight will not be tried again."""
-        del self._in_flight[batch.where]
+        del self._in_flight[batch.tp]
         self._drop(batch)
 
     def expire(self, created_before_ms: int) -> list[Batch[Token]]:
@@ -287,13 +287,13 @@ class Accumulator(Generic[Token]):
         ]
         for batch in expired:
             batch.is_expired = True
-        for where, queue in list(self._queues.items()):
+        for tp, queue in list(self._queues.items()):
             while queue and queue[0].created_ms < created_before_ms:
                 batch = queue.popleft()
                 self._drop(batch)
                 expired.append(batch)
             if not queue:
-                del self._queues[where]
+                del self._queues[tp]
         return expired
 
     def clear(self) -> list[Batch[Token]]:
@@ -306,10 +306,10 @@ class Accumulator(Generic[Token]):
 
     # -- inside -----------------------------------------------------------------------------------------------------
 
-    def _begin(self, where: TopicPartition, now_ms: int) -> Batch[Token]:
+    def _begin(self, tp: TopicPartition, now_ms: int) -> Batch[Token]:
         self.latest_serial += 1
-        batch: Batch[Token] = Batch(self.latest_serial, where, now_ms, self._compression)
-        self._queues.setdefault(where, deque()).append(batch)
+        batch: Batch[Token] = Batch(self.latest_serial, tp, now_ms, self._compression)
+        self._queues.setdefault(tp, deque()).append(batch)
         self._count += 1
         return batch
 
@@ -326,7 +326,7 @@ class Accumulator(Generic[Token]):
 
     @staticmethod
     def _has_new_leader(batch: Batch[Token], leader_epoch_of: Callable[[TopicPartition], int]) -> bool:
-        return batch.failed_leader_epoch is not None and leader_epoch_of(batch.where) > batch.failed_leader_epoch
+        return batch.failed_leader_epoch is not None and leader_epoch_of(batch.tp) > batch.failed_leader_epoch
 
     def _first_ones(self) -> Iterator[Batch[Token]]:
         """Of each partition the oldest batch that is queued, and the one in flight, unless it has expired."""
@@ -335,7 +335,7 @@ class Accumulator(Generic[Token]):
 
     def _drop(self, batch: Batch[Token]) -> None:
         if batch.stamp is not None and self._sequences is not None:
-            self._sequences.start_over(batch.where)
+            self._sequences.start_over(batch.tp)
         self._forget(batch)
 
     def _forget(self, batch: Batch[Token]) -> None:

@@ -153,7 +153,7 @@ class Sender:
         expired = self._accumulator.expire(now_ms - self._settings.delivery_timeout_ms)
         for batch in expired:
             waited_s = self._settings.delivery_timeout_ms / 1000
-            message = f"a batch for {batch.where} was not acknowledged within {waited_s:g} s: {self._why_late(batch)}"
+            message = f"a batch for {batch.tp} was not acknowledged within {waited_s:g} s: {self._why_late(batch)}"
             _fail(batch, KafkaError(ErrorCode.REQUEST_TIMED_OUT, message))
         if expired:
             self._on_progress()
@@ -163,43 +163,43 @@ class Sender:
             return f"attempt {batch.attempts} has no response"
         if batch.attempts:
             return f"{batch.attempts} attempts failed, the last one: {batch.failure}"
-        return f"it could not be sent: {self._why_unsent(batch.where)}"
+        return f"it could not be sent: {self._why_unsent(batch.tp)}"
 
-    def _why_unsent(self, where: TopicPartition) -> str:
+    def _why_unsent(self, tp: TopicPartition) -> str:
         if self._sequences is not None and self._sequences.needs_producer_id:
             failure = self._identity.failure if self._identity is not None else None
             return f"no broker returned a producer id ({failure or 'the first one has not answered'})"
-        if self._connections.cluster.leader_of(where) == NO_NODE:
+        if self._connections.cluster.leader_of(tp) == NO_NODE:
             return f"the partition has no leader ({self._metadata.failure or 'according to the brokers'})"
-        if self._accumulator.is_in_flight(where):
+        if self._accumulator.is_in_flight(tp):
             return "the batch before it has no response"
         return f"batches before it, or linger_ms ({self._accumulator.linger_ms}), took all of that time"
 
     def _dispatch(self, now_ms: int) -> None:
         cluster = self._connections.cluster
         by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
-        for where in self._accumulator.ready(now_ms, cluster.leader_epoch_of, flushing=bool(self.flushing)):
-            by_leader[cluster.leader_of(where)].append(where)
+        for tp in self._accumulator.ready(now_ms, cluster.leader_epoch_of, flushing=bool(self.flushing)):
+            by_leader[cluster.leader_of(tp)].append(tp)
         leaderless = by_leader.pop(NO_NODE, None)
         if leaderless or self._accumulator.awaits_leader(cluster.leader_epoch_of):
             self._metadata.request_refresh()
         for leader, partitions in by_leader.items():
             for group in self._in_requests(partitions):
-                batches = [self._accumulator.take(where) for where in group]
-                for where in group:
-                    self._on_sent(where)
+                batches = [self._accumulator.take(tp) for tp in group]
+                for tp in group:
+                    self._on_sent(tp)
                 self._tasks.start(self._send(leader, batches), f"to-{leader}")
 
     def _in_requests(self, partitions: Iterable[TopicPartition]) -> list[list[TopicPartition]]:
         """Groups that fit a request each."""
         groups: list[list[TopicPartition]] = []
         room = 0
-        for where in partitions:
-            size = self._accumulator.size_of_first(where)
+        for tp in partitions:
+            size = self._accumulator.size_of_first(tp)
             if not groups or size > room:
                 groups.append([])
                 room = self._settings.max_request_bytes
-            groups[-1].append(where)
+            groups[-1].append(tp)
             room -= size
         return groups
 
@@ -210,31 +210,29 @@ class Sender:
         if not batches:
             return
         cluster = self._connections.cluster
-        leader_epochs = {batch.where: cluster.leader_epoch_of(batch.where) for batch in batches}
+        leader_epochs = {batch.tp: cluster.leader_epoch_of(batch.tp) for batch in batches}
         try:
             answers = await self._exchange(leader, batches)
         except KafkaError as error:
             answer = PartitionProduceResponse(error_code=error.code, error_message=error.message)
-            answers = {batch.where: answer for batch in batches}
+            answers = {batch.tp: answer for batch in batches}
         if self._aborted:
             return
         missing = PartitionProduceResponse(
             error_code=ErrorCode.UNKNOWN_SERVER_ERROR, error_message="the response does not contain the partition"
         )
         for batch in batches:
-            self._settle(batch, answers.get(batch.where, missing), leader_epochs[batch.where])
+            self._settle(batch, answers.get(batch.tp, missing), leader_epochs[batch.tp])
         self._work.set()
         self._on_progress()
 
     def _is_of_same_topic(self, batch: Batch[Delivery]) -> bool:
         """False, and the batch has failed, when the topic it was sent to first is deleted, and another has its name."""
-        topic_id = self._connections.cluster.topic_id_of(batch.where.topic)
+        topic_id = self._connections.cluster.topic_id_of(batch.tp.topic)
         if batch.topic_id == ZERO_TOPIC_ID:
             batch.topic_id = topic_id
         elif topic_id not in (batch.topic_id, ZERO_TOPIC_ID):
-            message = (
-                f"topic {batch.where.topic!r} was deleted and created again; {batch.failure or 'nothing was sent'}"
-            )
+            message = f"topic {batch.tp.topic!r} was deleted and created again; {batch.failure or 'nothing was sent'}"
             self._accumulator.give_up(batch)
             _fail(batch, KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, message))
             self._work.set()
@@ -248,8 +246,8 @@ class Sender:
         connection = await self._connections.to_node(leader, "produce")
         by_topic: dict[str, list[PartitionProduceData]] = defaultdict(list)
         for batch in batches:
-            data = PartitionProduceData(index=batch.where.partition, records=batch.encoded)
-            by_topic[batch.where.topic].append(data)
+            data = PartitionProduceData(index=batch.tp.partition, records=batch.encoded)
+            by_topic[batch.tp.topic].append(data)
         ids = {topic: self._connections.cluster.topic_id_of(topic) for topic in by_topic}
         names = {topic_id: topic for topic, topic_id in ids.items()}
         at_most = MAX_VERSION_BY_NAME if ZERO_TOPIC_ID in names else None
@@ -265,7 +263,7 @@ class Sender:
         )
         if settings.acks == UNANSWERED:
             connection.post(request, at_most=at_most)
-            return {batch.where: PartitionProduceResponse(base_offset=-1) for batch in batches}
+            return {batch.tp: PartitionProduceResponse(base_offset=-1) for batch in batches}
         timeout_s = timeout_ms / 1000 + ANSWER_MARGIN_S
         response = await connection.call(request, ProduceResponse, timeout_s=timeout_s, at_most=at_most)
         return {
@@ -289,7 +287,7 @@ class Sender:
             self._retry(batch, leader_epoch if error in _LEADER_IN_DOUBT else None)
         else:
             self._accumulator.give_up(batch)
-            _fail(batch, KafkaError(error, answer.error_message or f"the leader rejected the batch for {batch.where}"))
+            _fail(batch, KafkaError(error, answer.error_message or f"the leader rejected the batch for {batch.tp}"))
 
     def _retry(self, batch: Batch[Delivery], failed_leader_epoch: int | None) -> None:
         """Back to the front of its queue, where it expires if its time is up."""
@@ -300,7 +298,7 @@ class Sender:
 
 
 def _deliver(batch: Batch[Delivery], base_offset: int, append_time: int) -> None:
-    topic, partition = batch.where
+    topic, partition = batch.tp
     for index, (delivery, timestamp) in enumerate(zip(batch.tokens, batch.timestamps, strict=True)):
         if not delivery.done():
             offset = NO_OFFSET if base_offset < 0 else base_offset + index

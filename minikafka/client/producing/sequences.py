@@ -55,22 +55,22 @@ class Sequences:
         assert producer_id != NO_PRODUCER_ID
         self._producer_id, self._epoch = producer_id, epoch
 
-    def stamp(self, where: TopicPartition, record_count: int) -> Stamp:
+    def stamp(self, tp: TopicPartition, record_count: int) -> Stamp:
         """Numbers for the partition's next batch."""
         assert not self.needs_producer_id
-        line = self._lines.get(where)
+        line = self._lines.get(tp)
         if line is None:
-            line = self._lines[where] = _Line(self._producer_id, self._epoch)
+            line = self._lines[tp] = _Line(self._producer_id, self._epoch)
         stamp = Stamp(line.producer_id, line.epoch, line.next_sequence)
         line.next_sequence = (line.next_sequence + record_count) & SEQUENCE_MASK
         return stamp
 
-    def start_over(self, where: TopicPartition) -> None:
+    def start_over(self, tp: TopicPartition) -> None:
         """The last batch stamped was given up, or the broker lost count: go on in a new epoch."""
-        line = self._lines[where]
+        line = self._lines[tp]
         if line.epoch < MAX_EPOCH:
             line.epoch, line.next_sequence = line.epoch + 1, 0
             return
-        del self._lines[where]
+        del self._lines[tp]
         if line.producer_id == self._producer_id:
             self._producer_id = NO_PRODUCER_ID

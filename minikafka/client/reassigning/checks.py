@@ -13,15 +13,15 @@ from minikafka.model import TopicPartition
 def check_plan(plan: Plan, cluster: Cluster, *, allow_replication_factor_change: bool = True) -> None:
     """PlanError naming the first entry with an unknown partition, a broker that is not alive, or another replication
     factor where that may not be."""
-    for where, placement in plan.items():
-        partition = _partition(where, cluster)
+    for tp, placement in plan.items():
+        partition = _partition(tp, cluster)
         for broker in placement.replicas:
             if broker not in cluster.brokers:
-                raise PlanError(f"{where}: broker {broker} is not alive; {_live(cluster.brokers)}")
+                raise PlanError(f"{tp}: broker {broker} is not alive; {_live(cluster.brokers)}")
         before = len(partition.replicas)
         if not allow_replication_factor_change and len(placement.replicas) != before:
             raise PlanError(
-                f"{where}: {len(placement.replicas)} replicas instead of {before}, and "
+                f"{tp}: {len(placement.replicas)} replicas instead of {before}, and "
                 "--disallow-replication-factor-change was given"
             )
 
@@ -38,12 +38,12 @@ def check_nothing_under_way(ongoing: Collection[TopicPartition]) -> None:
 
 def check_directories(plan: Plan, directories: Mapping[int, Iterable[LogDirectory]]) -> None:
     """PlanError naming the first log directory that its broker does not have, or that cannot be used."""
-    for where, placement in plan.items():
+    for tp, placement in plan.items():
         for broker, path in placement.directories():
             usable = [each.path for each in directories.get(broker, ()) if not each.error]
             if path not in usable:
                 raise PlanError(
-                    f"{where}: broker {broker} has no usable log directory {path}; it has {', '.join(usable) or 'none'}"
+                    f"{tp}: broker {broker} has no usable log directory {path}; it has {', '.join(usable) or 'none'}"
                 )
 
 
@@ -74,20 +74,17 @@ def in_plan(
     plan: Plan, current: Mapping[TopicPartition, tuple[int, ...]], ongoing: Mapping[TopicPartition, Reassignment]
 ) -> Plan:
     """Where the partitions of a plan are, as a plan: what would undo it. Replicas that are only coming are left out."""
-    coming = {where: each.adding for where, each in ongoing.items()}
-    return {
-        where: Placement(tuple(broker for broker in current[where] if broker not in coming.get(where, ())))
-        for where in plan
-    }
+    coming = {tp: each.adding for tp, each in ongoing.items()}
+    return {tp: Placement(tuple(broker for broker in current[tp] if broker not in coming.get(tp, ()))) for tp in plan}
 
 
-def _partition(where: TopicPartition, cluster: Cluster) -> PartitionView:
-    topic = cluster.topics.get(where.topic)
+def _partition(tp: TopicPartition, cluster: Cluster) -> PartitionView:
+    topic = cluster.topics.get(tp.topic)
     if topic is None or topic.error:
-        raise PlanError(f"{where}: topic {where.topic!r} not found")
-    partition = topic.partitions.get(where.partition)
+        raise PlanError(f"{tp}: topic {tp.topic!r} not found")
+    partition = topic.partitions.get(tp.partition)
     if partition is None:
-        raise PlanError(f"{where}: topic {where.topic!r} has partitions 0 to {len(topic.partitions) - 1}")
+        raise PlanError(f"{tp}: topic {tp.topic!r} has partitions 0 to {len(topic.partitions) - 1}")
     return partition
 
 

@@ -37,11 +37,11 @@ def parse_plan(text: str) -> dict[TopicPartition, Placement]:
     """The plan of a reassignment file: ``{"version": 1, "partitions": [{"topic", "partition", "replicas", ...}]}``."""
     plan: dict[TopicPartition, Placement] = {}
     for index, entry in enumerate(_entries(text, "partitions")):
-        where = _partition(entry, f"partitions[{index}]")
-        name = f"partitions[{index}] ({where})"
-        if where in plan:
+        tp = _partition(entry, f"partitions[{index}]")
+        name = f"partitions[{index}] ({tp})"
+        if tp in plan:
             raise PlanError(f"{name}: the partition is named twice")
-        plan[where] = _placement(entry, name)
+        plan[tp] = _placement(entry, name)
     return plan
 
 
@@ -60,27 +60,27 @@ def parse_partitions(text: str) -> list[TopicPartition]:
     """The partitions of an election file: ``{"partitions": [{"topic": "foo", "partition": 0}]}``."""
     partitions: list[TopicPartition] = []
     for index, entry in enumerate(_entries(text, "partitions")):
-        where = _partition(entry, f"partitions[{index}]")
-        if where in partitions:
-            raise PlanError(f"partitions[{index}] ({where}): the partition is named twice")
-        partitions.append(where)
+        tp = _partition(entry, f"partitions[{index}]")
+        if tp in partitions:
+            raise PlanError(f"partitions[{index}] ({tp}): the partition is named twice")
+        partitions.append(tp)
     return partitions
 
 
 def placed(assignment: Mapping[TopicPartition, Sequence[int]]) -> dict[TopicPartition, Placement]:
     """An assignment as a plan, in any log directory."""
-    return {where: Placement(tuple(replicas)) for where, replicas in assignment.items()}
+    return {tp: Placement(tuple(replicas)) for tp, replicas in assignment.items()}
 
 
 def to_json(plan: Plan) -> str:
     """The file, on one line, partitions in order."""
     partitions = []
-    for where, placement in sorted(plan.items()):
+    for tp, placement in sorted(plan.items()):
         log_dirs = placement.log_dirs or (ANY,) * len(placement.replicas)
         partitions.append(
             {
-                "topic": where.topic,
-                "partition": where.partition,
+                "topic": tp.topic,
+                "partition": tp.partition,
                 "replicas": list(placement.replicas),
                 "log_dirs": list(log_dirs),
             }

@@ -27,14 +27,14 @@ class State(Enum):
 class ReplicaMove(NamedTuple):
     """A replica that comes to a broker."""
 
-    where: TopicPartition
+    tp: TopicPartition
     broker: int
 
 
 class DirectoryMove(NamedTuple):
     """A replica that is to be in a certain directory of its broker."""
 
-    where: TopicPartition
+    tp: TopicPartition
     broker: int
     path: str
 
@@ -72,52 +72,52 @@ def measure(
     """The state of ``plan``, of which ``moves`` are the replicas that came to their broker by it."""
     partitions: dict[TopicPartition, State] = {}
     replicas: dict[TopicPartition, tuple[int, ...]] = {}
-    for where, placement in plan.items():
-        view = cluster.partition(where)
-        replicas[where] = view.replicas if view is not None else ()
-        if where in ongoing:
-            partitions[where] = State.IN_PROGRESS
+    for tp, placement in plan.items():
+        view = cluster.partition(tp)
+        replicas[tp] = view.replicas if view is not None else ()
+        if tp in ongoing:
+            partitions[tp] = State.IN_PROGRESS
         else:
-            partitions[where] = State.COMPLETE if replicas[where] == placement.replicas else State.DIFFERENT
+            partitions[tp] = State.COMPLETE if replicas[tp] == placement.replicas else State.DIFFERENT
     placed = {move: _directory_state(move, ongoing, directories) for move in directory_moves(plan)}
     replicas_total = replicas_done = bytes_total = bytes_done = 0
-    for where, broker in moves:
-        view = cluster.partition(where)
-        whole = _size(directories, view.leader if view is not None else -1, where)
-        is_done = where not in ongoing or (view is not None and broker in view.in_sync_replicas)
+    for tp, broker in moves:
+        view = cluster.partition(tp)
+        whole = _size(directories, view.leader if view is not None else -1, tp)
+        is_done = tp not in ongoing or (view is not None and broker in view.in_sync_replicas)
         replicas_total += 1
         replicas_done += is_done
         bytes_total += whole
-        bytes_done += whole if is_done else min(whole, _size(directories, broker, where))
-    for (where, broker, _), state in placed.items():
-        whole = _size(directories, broker, where)
+        bytes_done += whole if is_done else min(whole, _size(directories, broker, tp))
+    for (tp, broker, _), state in placed.items():
+        whole = _size(directories, broker, tp)
         replicas_total += 1
         replicas_done += state is State.COMPLETE
         bytes_total += whole
-        bytes_done += whole if state is State.COMPLETE else min(whole, _size(directories, broker, where, future=True))
+        bytes_done += whole if state is State.COMPLETE else min(whole, _size(directories, broker, tp, future=True))
     return Progress(partitions, replicas, placed, replicas_total, replicas_done, bytes_total, bytes_done)
 
 
 def directory_moves(plan: Plan) -> Iterator[DirectoryMove]:
     """Every replica whose directory a plan names."""
-    for where, placement in plan.items():
+    for tp, placement in plan.items():
         for broker, path in placement.directories():
-            yield DirectoryMove(where, broker, path)
+            yield DirectoryMove(tp, broker, path)
 
 
 def _directory_state(
     move: DirectoryMove, ongoing: Mapping[TopicPartition, Reassignment], directories: Directories
 ) -> State:
     for directory in directories.get(move.broker, ()):
-        replica = directory.replicas.get(move.where)
+        replica = directory.replicas.get(move.tp)
         if replica is not None and directory.path == move.path:
             return State.IN_PROGRESS if replica.is_future else State.COMPLETE
-    return State.IN_PROGRESS if move.where in ongoing else State.DIFFERENT
+    return State.IN_PROGRESS if move.tp in ongoing else State.DIFFERENT
 
 
-def _size(directories: Directories, broker: int, where: TopicPartition, *, future: bool = False) -> int:
+def _size(directories: Directories, broker: int, tp: TopicPartition, *, future: bool = False) -> int:
     for directory in directories.get(broker, ()):
-        replica = directory.replicas.get(where)
+        replica = directory.replicas.get(tp)
         if replica is not None and replica.is_future == future:
             return replica.size_bytes
     return 0

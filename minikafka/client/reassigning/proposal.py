@@ -38,7 +38,7 @@ def propose_without(current: Assignment, brokers: Racks) -> dict[TopicPartition,
     proposal.place_missing()
     proposal.even_out(only_new=True)
     proposal.replace_leaders()
-    return {where: replicas for where, replicas in proposal.result().items() if replicas != tuple(current[where])}
+    return {tp: replicas for tp, replicas in proposal.result().items() if replicas != tuple(current[tp])}
 
 
 def check_racks(brokers: Racks) -> None:
@@ -60,43 +60,43 @@ class _Proposal:
         self._replicas: dict[TopicPartition, list[int]] = {}
         self._load: Counter[int] = Counter(dict.fromkeys(self._racks, 0))
         self._in_topic: Counter[tuple[str, int]] = Counter()
-        for where, replicas in sorted(current.items()):
+        for tp, replicas in sorted(current.items()):
             if len(replicas) > len(brokers):
                 raise PlanError(
-                    f"{where} has {len(replicas)} replicas, which do not fit on {len(brokers)} "
+                    f"{tp} has {len(replicas)} replicas, which do not fit on {len(brokers)} "
                     f"{'broker' if len(brokers) == 1 else 'brokers'}"
                 )
-            self._replicas[where] = []
-            self._keep(where, replicas)
+            self._replicas[tp] = []
+            self._keep(tp, replicas)
 
-    def _keep(self, where: TopicPartition, replicas: Sequence[int]) -> None:
+    def _keep(self, tp: TopicPartition, replicas: Sequence[int]) -> None:
         """Leave what may stay where it is. A rack's second replica may once the other racks have their first."""
         rest = [broker for broker in replicas if broker in self._racks]
-        while (broker := next((each for each in rest if self._may_place(where, each)), None)) is not None:
+        while (broker := next((each for each in rest if self._may_place(tp, each)), None)) is not None:
             rest.remove(broker)
-            self._add(where, broker)
-        self._put_in_order(where)
+            self._add(tp, broker)
+        self._put_in_order(tp)
 
     def result(self) -> dict[TopicPartition, tuple[int, ...]]:
-        return {where: tuple(replicas) for where, replicas in self._replicas.items()}
+        return {tp: tuple(replicas) for tp, replicas in self._replicas.items()}
 
     # -- replicas -----------------------------------------------------------------------------------------------------
 
     def place_missing(self) -> None:
         """Fill up each partition, from the brokers with the fewest replicas."""
-        for where, replicas in self._replicas.items():
-            while len(replicas) < len(self._current[where]):
-                candidates = [broker for broker in self._racks if self._may_place(where, broker)]
-                self._add(where, min(candidates, key=lambda broker: self._emptiness(where, broker)))
-            self._put_in_order(where)
+        for tp, replicas in self._replicas.items():
+            while len(replicas) < len(self._current[tp]):
+                candidates = [broker for broker in self._racks if self._may_place(tp, broker)]
+                self._add(tp, min(candidates, key=lambda broker: self._emptiness(tp, broker)))
+            self._put_in_order(tp)
 
     def even_out(self, *, only_new: bool = False) -> None:
         """Move replicas from a fuller broker to an emptier one; with ``only_new`` those only that move anyway."""
         while (move := self._best_move(only_new)) is not None:
-            where, source, target = move
-            self._remove(where, source)
-            self._add(where, target)
-            self._put_in_order(where)
+            tp, source, target = move
+            self._remove(tp, source)
+            self._add(tp, target)
+            self._put_in_order(tp)
 
     def _best_move(self, only_new: bool) -> tuple[TopicPartition, int, int] | None:
         """The first that helps, between the brokers that differ most."""
@@ -106,32 +106,32 @@ class _Proposal:
             if difference > -2:
                 return None
             on_source = [
-                where
-                for where, replicas in self._replicas.items()
-                if source in replicas and not (only_new and source in self._current[where])
+                tp
+                for tp, replicas in self._replicas.items()
+                if source in replicas and not (only_new and source in self._current[tp])
             ]
-            movable = [where for where in on_source if self._may_move(where, source, target)]
+            movable = [tp for tp in on_source if self._may_move(tp, source, target)]
             if movable:
                 # One that is new there anyway costs nothing more; else thin out the topic that has most there.
                 fullest = max(
                     movable,
-                    key=lambda where: (source not in self._current[where], self._in_topic[where.topic, source], where),
+                    key=lambda tp: (source not in self._current[tp], self._in_topic[tp.topic, source], tp),
                 )
                 return fullest, source, target
         return None
 
-    def _may_move(self, where: TopicPartition, source: int, target: int) -> bool:
-        replicas = self._replicas[where]
+    def _may_move(self, tp: TopicPartition, source: int, target: int) -> bool:
+        replicas = self._replicas[tp]
         at = replicas.index(source)
         replicas.pop(at)
         try:
-            return self._may_place(where, target)
+            return self._may_place(tp, target)
         finally:
             replicas.insert(at, source)
 
-    def _may_place(self, where: TopicPartition, broker: int) -> bool:
+    def _may_place(self, tp: TopicPartition, broker: int) -> bool:
         """No broker twice; and no rack gets one more than the emptiest that could still take one."""
-        replicas = self._replicas[where]
+        replicas = self._replicas[tp]
         if broker in replicas:
             return False
         if not self._has_racks:
@@ -140,32 +140,32 @@ class _Proposal:
         free = {rack for each, rack in self._racks.items() if each not in replicas}
         return used[self._racks[broker]] == min(used[rack] for rack in free)
 
-    def _emptiness(self, where: TopicPartition, broker: int) -> tuple[int, int, int]:
-        return self._load[broker], self._in_topic[where.topic, broker], broker
+    def _emptiness(self, tp: TopicPartition, broker: int) -> tuple[int, int, int]:
+        return self._load[broker], self._in_topic[tp.topic, broker], broker
 
-    def _put_in_order(self, where: TopicPartition) -> None:
+    def _put_in_order(self, tp: TopicPartition) -> None:
         """Those that stay as they were, then those that are new."""
-        before = list(self._current[where])
-        self._replicas[where].sort(key=lambda broker: before.index(broker) if broker in before else len(before))
+        before = list(self._current[tp])
+        self._replicas[tp].sort(key=lambda broker: before.index(broker) if broker in before else len(before))
 
-    def _add(self, where: TopicPartition, broker: int) -> None:
-        self._replicas[where].append(broker)
+    def _add(self, tp: TopicPartition, broker: int) -> None:
+        self._replicas[tp].append(broker)
         self._load[broker] += 1
-        self._in_topic[where.topic, broker] += 1
+        self._in_topic[tp.topic, broker] += 1
 
-    def _remove(self, where: TopicPartition, broker: int) -> None:
-        self._replicas[where].remove(broker)
+    def _remove(self, tp: TopicPartition, broker: int) -> None:
+        self._replicas[tp].remove(broker)
         self._load[broker] -= 1
-        self._in_topic[where.topic, broker] -= 1
+        self._in_topic[tp.topic, broker] -= 1
 
     # -- leaders ------------------------------------------------------------------------------------------------------
 
     def replace_leaders(self) -> None:
         """Where the preferred leader left, prefer the replica whose broker leads least."""
-        orphans = [where for where in self._replicas if self._current[where][0] not in self._racks]
-        leads = Counter(replicas[0] for where, replicas in self._replicas.items() if where not in orphans)
-        for where in orphans:
-            replicas = self._replicas[where]
+        orphans = [tp for tp in self._replicas if self._current[tp][0] not in self._racks]
+        leads = Counter(replicas[0] for tp, replicas in self._replicas.items() if tp not in orphans)
+        for tp in orphans:
+            replicas = self._replicas[tp]
             leader = min(replicas, key=lambda broker: leads[broker])
             replicas.remove(leader)
             replicas.insert(0, leader)
@@ -174,8 +174,8 @@ class _Proposal:
     def spread_leaders(self) -> None:
         """Pass leaderships on along chains of brokers, each of which has a replica of what the one before leads."""
         while (chain := self._chain()) is not None:
-            for where, leader in chain:
-                replicas = self._replicas[where]
+            for tp, leader in chain:
+                replicas = self._replicas[tp]
                 replicas.remove(leader)
                 replicas.insert(0, leader)
 
@@ -184,8 +184,8 @@ class _Proposal:
         leads = Counter(dict.fromkeys(self._racks, 0))
         leads.update(replicas[0] for replicas in self._replicas.values())
         led_by: dict[int, list[TopicPartition]] = {}
-        for where, replicas in self._replicas.items():
-            led_by.setdefault(replicas[0], []).append(where)
+        for tp, replicas in self._replicas.items():
+            led_by.setdefault(replicas[0], []).append(tp)
         for first in sorted(leads, key=lambda broker: (-leads[broker], broker)):
             came_by: dict[int, tuple[TopicPartition, int]] = {}
             queue = deque([first])
@@ -193,10 +193,10 @@ class _Proposal:
                 broker = queue.popleft()
                 if leads[first] - leads[broker] >= 2:
                     return _walk_back(came_by, first, broker)
-                for where in led_by.get(broker, ()):
-                    for follower in self._replicas[where][1:]:
+                for tp in led_by.get(broker, ()):
+                    for follower in self._replicas[tp][1:]:
                         if follower != first and follower not in came_by:
-                            came_by[follower] = (where, broker)
+                            came_by[follower] = (tp, broker)
                             queue.append(follower)
         return None
 
@@ -206,7 +206,7 @@ def _walk_back(
 ) -> list[tuple[TopicPartition, int]]:
     chain = []
     while last != first:
-        where, before = came_by[last]
-        chain.append((where, last))
+        tp, before = came_by[last]
+        chain.append((tp, last))
         last = before
     return chain

@@ -47,18 +47,15 @@ def throttle_for(
         leaders: dict[str, list[str]] = {}
         followers: dict[str, list[str]] = {}
         moving = {
-            **{where: each.adding for where, each in ongoing.items()},
-            **{
-                where: _added(placement.replicas, current[where], ongoing.get(where))
-                for where, placement in plan.items()
-            },
+            **{tp: each.adding for tp, each in ongoing.items()},
+            **{tp: _added(placement.replicas, current[tp], ongoing.get(tp)) for tp, placement in plan.items()},
         }
-        for where, added in sorted(moving.items()):
+        for tp, added in sorted(moving.items()):
             if not added:
                 continue
-            there = [broker for broker in current.get(where, ()) if broker not in added]
-            leaders.setdefault(where.topic, []).extend(f"{where.partition}:{broker}" for broker in there)
-            followers.setdefault(where.topic, []).extend(f"{where.partition}:{broker}" for broker in added)
+            there = [broker for broker in current.get(tp, ()) if broker not in added]
+            leaders.setdefault(tp.topic, []).extend(f"{tp.partition}:{broker}" for broker in there)
+            followers.setdefault(tp.topic, []).extend(f"{tp.partition}:{broker}" for broker in added)
             for broker in (*there, *added):
                 brokers.setdefault(broker, {}).update({LEADER_RATE: str(rate), FOLLOWER_RATE: str(rate)})
         for topic in leaders:

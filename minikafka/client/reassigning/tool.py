@@ -72,17 +72,17 @@ class Reassigner:
         others = {other: cluster.racks.get(other) for other in cluster.brokers if other != broker}
         racks = others if all(rack is not None for rack in others.values()) else dict.fromkeys(others)
         current = current_assignment(cluster, cluster.topics)
-        affected = [where for where, replicas in current.items() if broker in replicas]
-        for where in affected:
-            if len(current[where]) > len(racks):
+        affected = [tp for tp, replicas in current.items() if broker in replicas]
+        for tp in affected:
+            if len(current[tp]) > len(racks):
                 raise PlanError(
-                    f"{where} has {len(current[where])} replicas, and without broker {broker} there are "
+                    f"{tp} has {len(current[tp])} replicas, and without broker {broker} there are "
                     f"{len(racks)} live brokers; add one, or reassign the topic to fewer replicas"
                 )
         # Those that cannot move (another of their brokers is down, say) stay out of it.
-        relevant = {where: replicas for where, replicas in current.items() if len(replicas) <= len(racks)}
+        relevant = {tp: replicas for tp, replicas in current.items() if len(replicas) <= len(racks)}
         proposed = propose_without(relevant, racks)
-        return placed({where: proposed[where] for where in affected})
+        return placed({tp: proposed[tp] for tp in affected})
 
     async def live_brokers(self) -> list[int]:
         """The ids of all live brokers."""
@@ -108,9 +108,7 @@ class Reassigner:
             check_nothing_under_way(ongoing)
         named = list(directory_moves(plan))
         check_directories(plan, await self._directories({move.broker for move in named}))
-        current = current_assignment(
-            cluster, sorted({where.topic for where in plan} | {each.topic for each in ongoing})
-        )
+        current = current_assignment(cluster, sorted({tp.topic for tp in plan} | {each.topic for each in ongoing}))
         rollback = in_plan(plan, current, ongoing)
         on_checked(rollback)
         settings = throttle_for(plan, current, ongoing, rate=throttle, log_dir_rate=log_dir_throttle)
@@ -118,20 +116,20 @@ class Reassigner:
         # Replicas that are not there yet are to be made in the right directory.
         await self._place(named)
         outcomes = await self._admin.alter_partition_reassignments(
-            {where: placement.replicas for where, placement in plan.items()},
+            {tp: placement.replicas for tp, placement in plan.items()},
             allow_replication_factor_change=allow_replication_factor_change,
         )
-        refused = {where: error for where, error in outcomes.items() if error is not None}
+        refused = {tp: error for tp, error in outcomes.items() if error is not None}
         if len(refused) == len(plan):
             await self._clear_throttles(plan, cluster)
-        for where, error in sorted(refused.items()):
-            raise KafkaError(error.code, f"cannot reassign {where}: {error.message}{_more(len(refused) - 1)}")
+        for tp, error in sorted(refused.items()):
+            raise KafkaError(error.code, f"cannot reassign {tp}: {error.message}{_more(len(refused) - 1)}")
         await self._place_until_done(named)
         moves = tuple(
-            ReplicaMove(where, broker)
-            for where, placement in plan.items()
+            ReplicaMove(tp, broker)
+            for tp, placement in plan.items()
             for broker in placement.replicas
-            if broker not in current[where] or broker in (ongoing[where].adding if where in ongoing else ())
+            if broker not in current[tp] or broker in (ongoing[tp].adding if tp in ongoing else ())
         )
         return Begun(plan, rollback, moves, settings)
 
@@ -139,12 +137,10 @@ class Reassigner:
         """How far it is. Without ``moves``, those that the cluster lists as under way are counted."""
         ongoing, cluster = await self._admin.describe_reassignments()
         if moves is None:
-            moves = [
-                ReplicaMove(where, broker) for where in plan if where in ongoing for broker in ongoing[where].adding
-            ]
+            moves = [ReplicaMove(tp, broker) for tp in plan if tp in ongoing for broker in ongoing[tp].adding]
         moves = list(moves)
         named = {move.broker for move in directory_moves(plan)} & set(cluster.brokers)
-        counted = {move.broker for move in moves} | {cluster.leader_of(move.where) for move in moves}
+        counted = {move.broker for move in moves} | {cluster.leader_of(move.tp) for move in moves}
         sizes = await self._sizes((counted & set(cluster.brokers)) - named)
         directories = await self._directories(named) | sizes
         return measure(plan, moves, cluster, ongoing, directories)
@@ -172,9 +168,9 @@ class Reassigner:
         await self._cancel_directory_moves(plan)
         if ongoing:
             outcomes = await self._admin.alter_partition_reassignments(dict.fromkeys(ongoing))
-            for where, error in sorted(outcomes.items()):
+            for tp, error in sorted(outcomes.items()):
                 if error is not None and error.code is not ErrorCode.NO_REASSIGNMENT_IN_PROGRESS:
-                    raise KafkaError(error.code, f"cannot cancel the reassignment of {where}: {error.message}")
+                    raise KafkaError(error.code, f"cannot cancel the reassignment of {tp}: {error.message}")
         return ongoing
 
     # -- throttles ----------------------------------------------------------------------------------------------------
@@ -187,7 +183,7 @@ class Reassigner:
     async def _clear_throttles(self, plan: Plan, cluster: Cluster) -> Throttle:
         ongoing = await self._admin.list_partition_reassignments()
         removed = Throttle({}, {})
-        for topic in sorted({where.topic for where in plan} - {where.topic for where in ongoing}):
+        for topic in sorted({tp.topic for tp in plan} - {tp.topic for tp in ongoing}):
             if topic in cluster.topics and not cluster.topics[topic].error:
                 found = _set_ones(TOPIC_SETTINGS, await self._admin.describe_configs(topic))
                 if found:
@@ -227,15 +223,15 @@ class Reassigner:
         """Ask for these; those whose broker does not have the replica yet. KafkaError for any other refusal."""
         by_broker: dict[int, dict[TopicPartition, str]] = {}
         for move in moves:
-            by_broker.setdefault(move.broker, {})[move.where] = move.path
+            by_broker.setdefault(move.broker, {})[move.tp] = move.path
         missing = []
         for broker, paths in by_broker.items():
-            for where, error in (await self._admin.alter_replica_log_dirs(broker, paths)).items():
+            for tp, error in (await self._admin.alter_replica_log_dirs(broker, paths)).items():
                 if error is None:
                     continue
                 if error.code is not ErrorCode.REPLICA_NOT_AVAILABLE:
                     raise error
-                missing.append(DirectoryMove(where, broker, paths[where]))
+                missing.append(DirectoryMove(tp, broker, paths[tp]))
         return missing
 
     async def _place_until_done(self, moves: list[DirectoryMove]) -> None:
@@ -243,8 +239,8 @@ class Reassigner:
         deadline_s = asyncio.get_running_loop().time() + DIRECTORY_TIMEOUT_S
         while moves := await self._place(moves):
             if asyncio.get_running_loop().time() > deadline_s:
-                where, broker, path = moves[0]
-                message = f"broker {broker} has no replica of {where} to move to {path}{_more(len(moves) - 1)}"
+                tp, broker, path = moves[0]
+                message = f"broker {broker} has no replica of {tp} to move to {path}{_more(len(moves) - 1)}"
                 raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, message)
             await asyncio.sleep(DIRECTORY_RETRY_S)
 
@@ -252,14 +248,14 @@ class Reassigner:
         """A replica that is told to be where it is drops its future copy."""
         moves = list(directory_moves(plan))
         directories = await self._directories({move.broker for move in moves})
-        for where, broker, path in moves:
+        for tp, broker, path in moves:
             holding = {
                 replica.is_future: directory.path
                 for directory in directories[broker]
-                if (replica := directory.replicas.get(where)) is not None
+                if (replica := directory.replicas.get(tp)) is not None
             }
             if holding.get(True) == path and False in holding:
-                await self._admin.alter_replica_log_dirs(broker, {where: holding[False]})
+                await self._admin.alter_replica_log_dirs(broker, {tp: holding[False]})
 
 
 def _set_ones(names: Iterable[str], entries: Iterable[tuple[str, str | None, bool]]) -> dict[str, str]:

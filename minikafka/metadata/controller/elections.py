@@ -79,49 +79,49 @@ def _elections(
     *,
     untold: ErrorCode | None = None,
 ) -> Iterator[Iterable[PartitionChangeRecord]]:
-    for where in partitions:
-        records, result = _elected(state, where, elect)
+    for tp in partitions:
+        records, result = _elected(state, tp, elect)
         if result.error_code != untold:
-            results.setdefault(where.topic, []).append(result)
+            results.setdefault(tp.topic, []).append(result)
         yield records
 
 
-def _elected(state: ControllerState, where: TopicPartition, elect: Elect) -> Elected:
+def _elected(state: ControllerState, tp: TopicPartition, elect: Elect) -> Elected:
     """ELECTION_NOT_NEEDED when its leader is the right one."""
     try:
-        topic = state.topic(where.topic)
-        partition = topic.partitions.get(where.partition)
+        topic = state.topic(tp.topic)
+        partition = topic.partitions.get(tp.partition)
         if partition is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {where} not found")
-        records = list(elect(state, topic, where, partition))
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {tp} not found")
+        records = list(elect(state, topic, tp, partition))
     except KafkaError as error:
-        failed = PartitionResult(partition_id=where.partition, error_code=error.code, error_message=error.message)
+        failed = PartitionResult(partition_id=tp.partition, error_code=error.code, error_message=error.message)
         return (), failed
-    return records, PartitionResult(partition_id=where.partition, error_message=None)
+    return records, PartitionResult(partition_id=tp.partition, error_message=None)
 
 
 def _preferred(
-    state: ControllerState, topic: TopicImage, where: TopicPartition, partition: PartitionImage
+    state: ControllerState, topic: TopicImage, tp: TopicPartition, partition: PartitionImage
 ) -> Iterator[PartitionChangeRecord]:
     preferred = partition.preferred_leader
     if partition.leader == preferred:
-        raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, f"{where} is led by its preferred leader {preferred}")
+        raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, f"{tp} is led by its preferred leader {preferred}")
     if not _can_take_over(state, partition):
         raise KafkaError(
-            ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, f"broker {preferred} is not alive and in sync for {where}"
+            ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, f"broker {preferred} is not alive and in sync for {tp}"
         )
-    return _led_by_preferred(state, topic, where.partition, partition)
+    return _led_by_preferred(state, topic, tp.partition, partition)
 
 
 def _unclean(
-    state: ControllerState, topic: TopicImage, where: TopicPartition, partition: PartitionImage
+    state: ControllerState, topic: TopicImage, tp: TopicPartition, partition: PartitionImage
 ) -> Iterator[PartitionChangeRecord]:
     if partition.leader != NO_NODE:
-        raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, f"{where} is led by broker {partition.leader}")
+        raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, f"{tp} is led by broker {partition.leader}")
     around = state.circumstances(topic, partition, unclean=True)
     if settled(partition, partition, around).leader == NO_NODE:
-        raise KafkaError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, f"no replica of {where} is alive")
-    return change_records(topic, where.partition, partition, partition, around)
+        raise KafkaError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, f"no replica of {tp} is alive")
+    return change_records(topic, tp.partition, partition, partition, around)
 
 
 _ELECTIONS: Final[dict[int, Elect]] = {ElectionType.PREFERRED: _preferred, ElectionType.UNCLEAN: _unclean}

@@ -95,8 +95,8 @@ def _settled_one(
 def renew_partition_epochs(state: ControllerState, topics: Iterable[TopicImage]) -> None:
     """Void what leaders of these topics propose until they have heard of everything that was written up to now. In
     portions, as :func:`settle`."""
-    where = ((topic.topic_id, index) for topic in topics for index in topic.partitions)
-    state.postpone([PartitionChangeRecord(*one)] for one in where)
+    partitions = ((topic.topic_id, index) for topic in topics for index in topic.partitions)
+    state.postpone([PartitionChangeRecord(*one)] for one in partitions)
 
 
 def change_records(

@@ -71,80 +71,78 @@ class _Request:
                 yield records
 
     def _result(
-        self, where: TopicPartition, wish: ReassignablePartition
+        self, tp: TopicPartition, wish: ReassignablePartition
     ) -> tuple[Collection[PartitionChangeRecord], ReassignablePartitionResponse]:
-        index = where.partition
+        index = tp.partition
         try:
-            if self._named[where] > 1:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, f"{where} is named more than once")
-            records = list(self._reassign(where, None if wish.replicas is None else tuple(wish.replicas)))
+            if self._named[tp] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"{tp} is named more than once")
+            records = list(self._reassign(tp, None if wish.replicas is None else tuple(wish.replicas)))
         except KafkaError as error:
             code, message = error.code, error.message
             return (), ReassignablePartitionResponse(partition_index=index, error_code=code, error_message=message)
         return records, ReassignablePartitionResponse(partition_index=index, error_message=None)
 
-    def _reassign(self, where: TopicPartition, replicas: tuple[int, ...] | None) -> Iterator[PartitionChangeRecord]:
-        topic, partition = self._find(where)
+    def _reassign(self, tp: TopicPartition, replicas: tuple[int, ...] | None) -> Iterator[PartitionChangeRecord]:
+        topic, partition = self._find(tp)
         if replicas is None:
             if not partition.is_reassigning:
-                raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, f"{where} is not being reassigned")
+                raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, f"{tp} is not being reassigned")
             replicas = partition.original_replicas
         else:
-            self._check_target(where, partition, replicas)
+            self._check_target(tp, partition, replicas)
         wanted = reassigned(partition, replicas, self._state.directory_for)
         around = self._state.circumstances(topic, partition)
-        _check_copies(where, partition, wanted, around)
-        self._check_room(where, partition, wanted)
-        return change_records(topic, where.partition, partition, wanted, around)
+        _check_copies(tp, partition, wanted, around)
+        self._check_room(tp, partition, wanted)
+        return change_records(topic, tp.partition, partition, wanted, around)
 
-    def _find(self, where: TopicPartition) -> tuple[TopicImage, PartitionImage]:
-        if where.topic == CLUSTER_METADATA_TOPIC:
+    def _find(self, tp: TopicPartition) -> tuple[TopicImage, PartitionImage]:
+        if tp.topic == CLUSTER_METADATA_TOPIC:
             raise KafkaError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
-                f"{where} is the metadata log; it is on the voters (controller.quorum.voters) and is not reassigned",
+                f"{tp} is the metadata log; it is on the voters (controller.quorum.voters) and is not reassigned",
             )
-        topic = self._state.topic(where.topic)
-        partition = topic.partitions.get(where.partition)
+        topic = self._state.topic(tp.topic)
+        partition = topic.partitions.get(tp.partition)
         if partition is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {where} not found")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {tp} not found")
         return topic, partition
 
-    def _check_target(self, where: TopicPartition, partition: PartitionImage, replicas: Sequence[int]) -> None:
+    def _check_target(self, tp: TopicPartition, partition: PartitionImage, replicas: Sequence[int]) -> None:
         """Row A2."""
         if not replicas:
-            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{where} is given no replicas")
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{tp} is given no replicas")
         if len(set(replicas)) != len(replicas):
             raise KafkaError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{where}: replicas {list(replicas)} name a broker twice"
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{tp}: replicas {list(replicas)} name a broker twice"
             )
         for broker_id in replicas:
             problem = self._state.why_not_usable(broker_id)
             if problem is not None:
-                raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{where}: broker {broker_id} {problem}")
+                raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{tp}: broker {broker_id} {problem}")
         present = len(partition.original_replicas)
         if len(replicas) != present and not self._allow_replication_factor_change:
             raise KafkaError(
                 ErrorCode.INVALID_REPLICATION_FACTOR,
-                f"{where} has {present} replicas, {list(replicas)} are {len(replicas)}, and the request does not allow "
+                f"{tp} has {present} replicas, {list(replicas)} are {len(replicas)}, and the request does not allow "
                 "another replication factor",
             )
 
-    def _check_room(self, where: TopicPartition, partition: PartitionImage, wanted: PartitionImage) -> None:
+    def _check_room(self, tp: TopicPartition, partition: PartitionImage, wanted: PartitionImage) -> None:
         limit = self._state.replicas_per_broker_max
         added = [replica for replica in wanted.replicas if replica not in partition.replicas]
         for broker_id in added:
             if self._replicas_of[broker_id] >= limit:
                 raise KafkaError(
                     ErrorCode.POLICY_VIOLATION,
-                    f"{where}: broker {broker_id} has {limit} replicas, as many as its limit of open files allows; "
+                    f"{tp}: broker {broker_id} has {limit} replicas, as many as its limit of open files allows; "
                     "raise the limit (ulimit -n), or choose another broker",
                 )
         self._replicas_of.update(added)
 
 
-def _check_copies(
-    where: TopicPartition, partition: PartitionImage, wanted: PartitionImage, around: Circumstances
-) -> None:
+def _check_copies(tp: TopicPartition, partition: PartitionImage, wanted: PartitionImage, around: Circumstances) -> None:
     """What was committed stays on as many replicas as the minimum asks for (promise P2).
 
     A replica that was only being added may hold what others do not have yet: it is not dropped before they have.
@@ -155,6 +153,6 @@ def _check_copies(
     if len(left) < needed:
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"{where}: acknowledged records are only on {holders}, of which {left or 'none'} would be left; "
+            f"{tp}: acknowledged records are only on {holders}, of which {left or 'none'} would be left; "
             f"min.insync.replicas asks for {needed}: wait until others are in sync",
         )

@@ -36,7 +36,7 @@ def decode(
     buffer: Buffer,
     batches: Sequence[tuple[int, BatchHeader]],
     *,
-    where: TopicPartition,
+    tp: TopicPartition,
     start_offset: int,
     end_offset: int,
     include_headers: bool,
@@ -51,20 +51,20 @@ def decode(
     than Arrow can hold in one batch (hand in fewer), INVALID_TIMESTAMP for a time that Spark cannot express.
     """
     kept = [(position, header) for position, header in batches if not header.is_control]
-    bodies = _unpacked(memoryview(buffer), kept, where)
+    bodies = _unpacked(memoryview(buffer), kept, tp)
     try:
         records = _read(bodies)
         offsets = np.repeat(bodies.numbers("base_offset"), bodies.counts) + records.offset_deltas
         is_wanted = (offsets >= start_offset) & (offsets < end_offset)
         rows = None if is_wanted.all() else np.flatnonzero(is_wanted)
-        columns = _columns(bodies, records, offsets, rows, where)
+        columns = _columns(bodies, records, offsets, rows, tp)
         if include_headers:
             headers = read_headers(bodies.data, records.header_counts, records.headers_begin, records.ends)
             columns.append(headers if rows is None else headers.take(pa.array(rows)))
     except BrokenBatchError as error:
-        raise _corrupt(where, bodies.headers[error.batch], error.what) from None
+        raise _corrupt(tp, bodies.headers[error.batch], error.what) from None
     except BrokenRecordError as error:
-        raise _corrupt(where, bodies.headers[bodies.batch_of(error.record)], error.what) from None
+        raise _corrupt(tp, bodies.headers[bodies.batch_of(error.record)], error.what) from None
     return pa.RecordBatch.from_arrays(columns, schema=arrow_schema(include_headers=include_headers))
 
 
@@ -97,9 +97,9 @@ class _Records(NamedTuple):
     ends: Ints
 
 
-def _unpacked(view: memoryview, batches: list[tuple[int, BatchHeader]], where: TopicPartition) -> _Bodies:
+def _unpacked(view: memoryview, batches: list[tuple[int, BatchHeader]], tp: TopicPartition) -> _Bodies:
     headers = [header for _, header in batches]
-    unpacked = [_unpack(view, position, header, where) for position, header in batches]
+    unpacked = [_unpack(view, position, header, tp) for position, header in batches]
     counts = np.array([header.record_count for header in headers], np.int64)
     if len(view) <= MAX_BYTES and not any(header.attributes & COMPRESSION_MASK for header in headers):
         begins = [position + HEADER_SIZE for position, _ in batches]
@@ -107,18 +107,18 @@ def _unpacked(view: memoryview, batches: list[tuple[int, BatchHeader]], where: T
     begins = list(accumulate(map(len, unpacked), initial=0))
     size = begins.pop()
     if size > MAX_BYTES:
-        message = f"{len(batches)} batches of {where} hold {size} bytes, more than one Arrow batch can"
+        message = f"{len(batches)} batches of {tp} hold {size} bytes, more than one Arrow batch can"
         raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"{message}; fetch less at a time")
     return _Bodies(headers, unpacked, np.frombuffer(b"".join(unpacked), np.uint8), begins, counts)
 
 
-def _unpack(view: memoryview, position: int, header: BatchHeader, where: TopicPartition) -> Buffer:
+def _unpack(view: memoryview, position: int, header: BatchHeader, tp: TopicPartition) -> Buffer:
     """The encoded records of a batch, decompressed."""
     stored = view[position + HEADER_SIZE : position + header.size_in_bytes]
     is_compressed = header.attributes & COMPRESSION_MASK
     body = decompress(header.compression, stored, MAX_DECOMPRESSED_BYTES) if is_compressed else stored
     if not 0 <= header.record_count * MIN_RECORD_SIZE <= len(body):
-        raise _corrupt(where, header, f"{len(body)} bytes cannot be that many records")
+        raise _corrupt(tp, header, f"{len(body)} bytes cannot be that many records")
     return body
 
 
@@ -137,7 +137,7 @@ def _read(bodies: _Bodies) -> _Records:
     return _Records(signed(timestamps), signed(offsets), key, value, header_counts >> 1, after, ends)
 
 
-def _columns(bodies: _Bodies, records: _Records, offsets: Ints, rows: Ints | None, where: TopicPartition) -> list[Any]:
+def _columns(bodies: _Bodies, records: _Records, offsets: Ints, rows: Ints | None, tp: TopicPartition) -> list[Any]:
     """All but the headers."""
     is_append_time = bodies.numbers("attributes") & TIMESTAMP_TYPE_FLAG != 0
     base_timestamps = np.where(is_append_time, bodies.numbers("max_timestamp"), bodies.numbers("base_timestamp"))
@@ -151,24 +151,24 @@ def _columns(bodies: _Bodies, records: _Records, offsets: Ints, rows: Ints | Non
     return [
         gather(bodies.data, records.key, rows),
         gather(bodies.data, records.value, rows),
-        pa.repeat(pa.scalar(where.topic, pa.string()), count),
-        pa.array(np.full(count, where.partition, np.int32)),
+        pa.repeat(pa.scalar(tp.topic, pa.string()), count),
+        pa.array(np.full(count, tp.partition, np.int32)),
         pa.array(offsets),
-        _in_microseconds(timestamps, where),
+        _in_microseconds(timestamps, tp),
         pa.array(types),
     ]
 
 
-def _in_microseconds(timestamps_ms: Ints, where: TopicPartition) -> Any:
+def _in_microseconds(timestamps_ms: Ints, tp: TopicPartition) -> Any:
     is_wrong = (timestamps_ms > _MAX_TIMESTAMP_MS) | (timestamps_ms < -_MAX_TIMESTAMP_MS)
     if is_wrong.any():
         wrong = int(timestamps_ms[np.argmax(is_wrong)])
         raise KafkaError(
-            ErrorCode.INVALID_TIMESTAMP, f"a record of {where} has the timestamp {wrong} ms, which Spark cannot express"
+            ErrorCode.INVALID_TIMESTAMP, f"a record of {tp} has the timestamp {wrong} ms, which Spark cannot express"
         )
     return pa.array(timestamps_ms * 1000).view(TIMESTAMP_TYPE)
 
 
-def _corrupt(where: TopicPartition, header: BatchHeader, what: str) -> KafkaError:
-    batch = f"the batch of {header.record_count} records at offset {header.base_offset} of {where}"
+def _corrupt(tp: TopicPartition, header: BatchHeader, what: str) -> KafkaError:
+    batch = f"the batch of {header.record_count} records at offset {header.base_offset} of {tp}"
     return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{batch} cannot be read: {what}")

@@ -37,7 +37,7 @@ class Segment(NamedTuple):
 class Replica(NamedTuple):
     """One node's log of a partition. ``high_watermark`` is None when its directory does not know it."""
 
-    where: TopicPartition
+    tp: TopicPartition
     directory: LogDirectory
     log_start_offset: int
     high_watermark: int | None
@@ -68,12 +68,12 @@ def find_replicas(disk: Disk, directory: LogDirectory, wants: Callable[[str], bo
     log_starts = OffsetCheckpoint(disk, directory.path, LOG_START_FILE).read()
     replicas = []
     for name in sorted(disk.listdir(directory.path)):
-        where = parse_directory_name(name)
-        if where is None or not wants(where.topic) or directory.only not in (None, where):
+        tp = parse_directory_name(name)
+        if tp is None or not wants(tp.topic) or directory.only not in (None, tp):
             continue
         segments = _segments(disk, f"{directory.path}/{name}")
-        start = log_starts.get(where, segments[0].base_offset if segments else 0)
-        replicas.append(Replica(where, directory, start, high_watermarks.get(where), segments))
+        start = log_starts.get(tp, segments[0].base_offset if segments else 0)
+        replicas.append(Replica(tp, directory, start, high_watermarks.get(tp), segments))
     return replicas
 
 

@@ -64,7 +64,7 @@ class Rows:
         decoded = decode(
             piece.buffer,
             [(at, _as_data(header)) for at, header in piece.batches],
-            where=task.where,
+            tp=task.tp,
             start_offset=task.start_offset,
             end_offset=task.end_offset,
             include_headers=self._options.include_headers,
@@ -81,8 +81,8 @@ class Rows:
         """A row that has only a place."""
         task = self._task
         known = dict(zip((name for name, _, _ in _PLACE), self._place, strict=True)) | {
-            "topic": task.where.topic,
-            "partition": task.where.partition,
+            "topic": task.tp.topic,
+            "partition": task.tp.partition,
             "offset": damage.offset,
             "position": damage.position,
             "damage": str(damage),

@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 class SegmentTask(InputPartition):
     """A segment, and the offsets in it that are read: from ``start_offset`` to before ``end_offset``."""
 
-    where: TopicPartition
+    tp: TopicPartition
     node_id: int | None
     directory: str
     path: str
@@ -46,7 +46,7 @@ def plan(disk: Disk, options: LogOptions) -> list[SegmentTask]:
     if not options.up_to_end:
         _check_high_watermarks(replicas)
     chosen = _fullest(replicas) if options.one_replica else replicas
-    ordered = sorted(chosen, key=lambda replica: (replica.where, replica.directory.path))
+    ordered = sorted(chosen, key=lambda replica: (replica.tp, replica.directory.path))
     return [task for replica in ordered for task in _tasks(replica, options)]
 
 
@@ -56,7 +56,7 @@ def _tasks(replica: Replica, options: LogOptions) -> Iterator[SegmentTask]:
     for segment, next_base_offset in zip(replica.segments, ends, strict=True):
         if segment.size_bytes and segment.base_offset < end_offset and next_base_offset > replica.log_start_offset:
             yield SegmentTask(
-                where=replica.where,
+                tp=replica.tp,
                 node_id=replica.directory.node_id,
                 directory=replica.directory.path,
                 path=segment.path,
@@ -72,16 +72,16 @@ def _tasks(replica: Replica, options: LogOptions) -> Iterator[SegmentTask]:
 def _fullest(replicas: Iterable[Replica]) -> list[Replica]:
     by_partition: dict[TopicPartition, list[Replica]] = defaultdict(list)
     for replica in replicas:
-        by_partition[replica.where].append(replica)
+        by_partition[replica.tp].append(replica)
     return [max(found, key=lambda r: (r.high_watermark or 0, r.end_hint)) for found in by_partition.values()]
 
 
 def _check_all_found(disk: Disk, directories: list[LogDirectory], replicas: list[Replica], options: LogOptions) -> None:
-    found = {replica.where.topic for replica in replicas}
+    found = {replica.tp.topic for replica in replicas}
     missing = [topic for topic in options.topics if topic not in found]
     if found and not missing:
         return
-    there = {replica.where.topic for each in directories for replica in find_replicas(disk, each, lambda topic: True)}
+    there = {replica.tp.topic for each in directories for replica in find_replicas(disk, each, lambda topic: True)}
     what = f"topic {missing[0]!r}" if missing else "topic of the options"
     names = ", ".join(sorted(there)[:10]) or "none"
     raise OptionError(f"{what} not found in {', '.join(options.paths)}; topics there: {names}")
@@ -96,4 +96,4 @@ def _check_high_watermarks(replicas: list[Replica]) -> None:
             "of what is asked for); set upTo=end to read them to their ends"
         )
     for replica in unknown:
-        _log.warning("%s has no high watermark of %s: nothing of it is read", replica.directory.path, replica.where)
+        _log.warning("%s has no high watermark of %s: nothing of it is read", replica.directory.path, replica.tp)

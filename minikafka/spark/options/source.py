@@ -261,12 +261,10 @@ def _refuse_edge(option: str, bound: OffsetSpec | None, edge: Edge, why: str) ->
     if bound is edge:
         raise OptionError(f"option '{option}' is {edge.name.lower()}, but {why}; choose another in a batch query")
     if isinstance(bound, AtOffsets):
-        for where, offset in bound.offsets.items():
+        for tp, offset in bound.offsets.items():
             if offset == edge:
                 name = edge.name.lower()
-                raise OptionError(
-                    f"option '{option}' is {offset} ({name}) for {where}, but {why}; choose another offset"
-                )
+                raise OptionError(f"option '{option}' is {offset} ({name}) for {tp}, but {why}; choose another offset")
 
 
 def _check_limits(values: Mapping[str, Any]) -> None:

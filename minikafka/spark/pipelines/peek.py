@@ -48,9 +48,9 @@ def read_few(bootstrap_servers: str, ranges: Mapping[TopicPartition, tuple[int, 
 
 def newest(found: TopicPeek, count: int) -> dict[TopicPartition, tuple[int, int]]:
     """The ranges of the newest offsets, about ``count`` in all, evenly from the partitions that have any."""
-    filled = {where: ends for where, ends in found.ends.items() if ends[0] < ends[1]}
+    filled = {tp: ends for tp, ends in found.ends.items() if ends[0] < ends[1]}
     each = -(-count // max(len(filled), 1))
-    return {where: (max(first, end - each), end) for where, (first, end) in filled.items()}
+    return {tp: (max(first, end - each), end) for tp, (first, end) in filled.items()}
 
 
 async def _peek(bootstrap_servers: str, topic: str) -> TopicPeek:
@@ -64,27 +64,27 @@ async def _peek(bootstrap_servers: str, topic: str) -> TopicPeek:
     async with Consumer(bootstrap_servers) as consumer:
         first = await consumer.beginning_offsets(partitions)
         end = await consumer.end_offsets(partitions)
-    return TopicPeek(cluster_id, topic, {where: (first[where], end[where]) for where in partitions})
+    return TopicPeek(cluster_id, topic, {tp: (first[tp], end[tp]) for tp in partitions})
 
 
 async def _read(bootstrap_servers: str, ranges: Mapping[TopicPartition, tuple[int, int]]) -> list[ConsumerRecord]:
-    waiting = {where: end for where, (first, end) in ranges.items() if first < end}
+    waiting = {tp: end for tp, (first, end) in ranges.items() if first < end}
     records: list[ConsumerRecord] = []
     if not waiting:
         return records
     async with Consumer(bootstrap_servers, auto_offset_reset="earliest") as consumer:
         consumer.assign(waiting)
-        for where in waiting:
-            consumer.seek(where, ranges[where][0])
+        for tp in waiting:
+            consumer.seek(tp, ranges[tp][0])
         deadline = time.monotonic() + _READ_S
         while waiting and time.monotonic() < deadline:
             for record in await consumer.poll(_POLL_MS):
-                where = TopicPartition(record.topic, record.partition)
-                if record.offset < ranges[where][1]:
+                tp = TopicPartition(record.topic, record.partition)
+                if record.offset < ranges[tp][1]:
                     records.append(record)
-            for where in [where for where, end in waiting.items() if await consumer.position(where) >= end]:
-                del waiting[where]
-                consumer.pause(where)
+            for tp in [tp for tp, end in waiting.items() if await consumer.position(tp) >= end]:
+                del waiting[tp]
+                consumer.pause(tp)
     return records
 
 

@@ -46,9 +46,9 @@ class TopicReader(DataSourceReader):
 
 
 def _check_order(begins: Offsets, ends: Offsets) -> None:
-    for where, end in sorted(ends.items()):
-        if begins[where].offset > end.offset:
+    for tp, end in sorted(ends.items()):
+        if begins[tp].offset > end.offset:
             raise OptionError(
-                f"the options begin {where} at offset {begins[where].offset} and end it at {end.offset}, before that; "
+                f"the options begin {tp} at offset {begins[tp].offset} and end it at {end.offset}, before that; "
                 "let 'startingOffsets' or 'startingTimestamp' be less than 'endingOffsets' or 'endingTimestamp'"
             )

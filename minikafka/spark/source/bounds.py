@@ -58,10 +58,10 @@ def chosen_partitions(cluster: Questions, choice: TopicChoice) -> list[TopicPart
         topics = [topic for topic in cluster.topics() if pattern.search(topic)]  # as Spark's own looks
         return cluster.partitions(topics) if topics else []
     if isinstance(choice, AssignedPartitions):
-        found = cluster.partitions({where.topic for where in choice.partitions})
-        for where in choice.partitions:
-            if where not in found:
-                raise _missing(where, found)
+        found = cluster.partitions({tp.topic for tp in choice.partitions})
+        for tp in choice.partitions:
+            if tp not in found:
+                raise _missing(tp, found)
         return sorted(choice.partitions)
     return cluster.partitions(choice.topics)
 
@@ -84,21 +84,21 @@ def remaining_partitions(cluster: Questions, choice: TopicChoice) -> list[TopicP
 def _remaining_partitions(cluster: Questions, choice: TopicChoice) -> list[TopicPartition]:
     if isinstance(choice, MatchingTopics):
         return chosen_partitions(cluster, choice)
-    named = choice.topics if isinstance(choice, NamedTopics) else {where.topic for where in choice.partitions}
+    named = choice.topics if isinstance(choice, NamedTopics) else {tp.topic for tp in choice.partitions}
     there = cluster.topic_ids(named).keys()
     found = cluster.partitions(there) if there else []
-    return [where for where in found if where in choice.partitions] if isinstance(choice, AssignedPartitions) else found
+    return [tp for tp in found if tp in choice.partitions] if isinstance(choice, AssignedPartitions) else found
 
 
-def _missing(where: TopicPartition, found: Iterable[TopicPartition]) -> KafkaError:
-    count = sum(1 for other in found if other.topic == where.topic)
-    message = f"partition {where} not found: topic {where.topic!r} has {count}; correct the option 'assign'"
+def _missing(tp: TopicPartition, found: Iterable[TopicPartition]) -> KafkaError:
+    count = sum(1 for other in found if other.topic == tp.topic)
+    message = f"partition {tp} not found: topic {tp.topic!r} has {count}; correct the option 'assign'"
     return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
 
 
 def ids_of(cluster: Questions, partitions: Iterable[TopicPartition]) -> dict[str, str]:
     """The ids of the partitions' topics. To be asked before their offsets, which are then of these topics or newer."""
-    found = cluster.topic_ids({where.topic for where in partitions})
+    found = cluster.topic_ids({tp.topic for tp in partitions})
     return {topic: topic_id for topic, topic_id in found.items() if topic_id}
 
 
@@ -119,7 +119,7 @@ def starting_offsets(
     DataLossError, or warns and takes the nearest, for an offset that the log does not have.
     """
     found = _offsets(cluster, spec, partitions, "starting")
-    if missing := [where for where in partitions if where not in found]:
+    if missing := [tp for tp in partitions if tp not in found]:
         if not latest_when_no_timestamp:
             raise _no_record(missing[0], spec)
         found |= cluster.offsets(missing, LATEST)
@@ -133,7 +133,7 @@ def ending_offsets(
     found = _offsets(cluster, spec, partitions, "ending")
     if spec is Edge.LATEST:
         return found
-    if missing := [where for where in partitions if where not in found]:
+    if missing := [tp for tp in partitions if tp not in found]:
         found |= cluster.offsets(missing, LATEST)
     return _within_logs(cluster, found, "ending", fail=fail_on_data_loss)
 
@@ -145,9 +145,9 @@ def _offsets(cluster: Questions, spec: OffsetSpec, partitions: list[TopicPartiti
         return cluster.offsets_for_times(dict.fromkeys(partitions, spec.timestamp_ms))
     if isinstance(spec, AtOffsets):
         _check_names(spec.offsets, partitions, f"{which}Offsets")
-        found = {where: OffsetAndEpoch(offset, NO_EPOCH) for where, offset in spec.offsets.items()}
+        found = {tp: OffsetAndEpoch(offset, NO_EPOCH) for tp, offset in spec.offsets.items()}
         for edge in (EARLIEST, LATEST):
-            found |= cluster.offsets([where for where, offset in spec.offsets.items() if offset == edge], edge)
+            found |= cluster.offsets([tp for tp, offset in spec.offsets.items() if offset == edge], edge)
         return found
     _check_names(spec.timestamps_ms, partitions, f"{which}OffsetsByTimestamp")
     return cluster.offsets_for_times(spec.timestamps_ms)
@@ -164,22 +164,22 @@ def _within_logs(cluster: Questions, found: Found, which: str, *, fail: bool) ->
     """Offsets that the logs have; ends bear the epoch of their log's."""
     earliest, latest = cluster.offsets(found, EARLIEST), cluster.offsets(found, LATEST)
     within: Found = {}
-    for where, wanted in found.items():
-        low, high = earliest[where].offset, latest[where].offset
+    for tp, wanted in found.items():
+        low, high = earliest[tp].offset, latest[tp].offset
         offset = min(max(wanted.offset, low), high)
         if offset != wanted.offset:
-            what = f"{which} offset {wanted.offset} of {where} is outside its log, which has offsets {low} to {high}"
+            what = f"{which} offset {wanted.offset} of {tp} is outside its log, which has offsets {low} to {high}"
             report_loss(what, fail=fail)
-        within[where] = OffsetAndEpoch(offset, latest[where].epoch)
+        within[tp] = OffsetAndEpoch(offset, latest[tp].epoch)
     return within
 
 
-def _no_record(where: TopicPartition, spec: OffsetSpec) -> OptionError:
+def _no_record(tp: TopicPartition, spec: OffsetSpec) -> OptionError:
     is_one_for_all = isinstance(spec, AtTimestamp)
     option = "startingTimestamp" if is_one_for_all else "startingOffsetsByTimestamp"
-    time_ms = spec.timestamp_ms if isinstance(spec, AtTimestamp) else spec.timestamps_ms[where]  # type: ignore[union-attr]
+    time_ms = spec.timestamp_ms if isinstance(spec, AtTimestamp) else spec.timestamps_ms[tp]  # type: ignore[union-attr]
     return OptionError(
-        f"option '{option}': {where} has no record of {_time(time_ms)} or later; choose an earlier time, or set "
+        f"option '{option}': {tp} has no record of {_time(time_ms)} or later; choose an earlier time, or set "
         "'startingOffsetsByTimestampStrategy' to latest to begin at its end"
     )
 

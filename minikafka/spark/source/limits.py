@@ -10,7 +10,7 @@ from minikafka.spark.source.offsets import Offsets
 
 def available(begins: Offsets, ends: Offsets) -> int:
     """How many offsets lie between."""
-    return sum(max(0, end.offset - begins[where].offset) for where, end in ends.items())
+    return sum(max(0, end.offset - begins[tp].offset) for tp, end in ends.items())
 
 
 def capped(begins: Offsets, ends: Offsets, offsets_max: int | None) -> Offsets:
@@ -23,17 +23,17 @@ def capped(begins: Offsets, ends: Offsets, offsets_max: int | None) -> Offsets:
     total = available(begins, ends)
     is_limited = offsets_max is not None and offsets_max < total
     chosen: dict[TopicPartition, OffsetAndEpoch] = {}
-    for where, end in ends.items():
-        begin = begins[where]
+    for tp, end in ends.items():
+        begin = begins[tp]
         size = end.offset - begin.offset
         if size <= 0:
-            chosen[where] = begin
+            chosen[tp] = begin
         elif is_limited:
             assert offsets_max is not None
             share = max(1, offsets_max * size // total)
-            chosen[where] = OffsetAndEpoch(begin.offset + min(share, size), end.epoch)
+            chosen[tp] = OffsetAndEpoch(begin.offset + min(share, size), end.epoch)
         else:
-            chosen[where] = end
+            chosen[tp] = end
     return chosen
 
 

@@ -16,7 +16,7 @@ from minikafka.spark.source.offsets import Offsets
 class OffsetRange(InputPartition):
     """Offsets of a partition from ``start`` to before ``end``; all that a task is told."""
 
-    where: TopicPartition
+    tp: TopicPartition
     start: OffsetAndEpoch
     end: OffsetAndEpoch
     topic_id: str = ""  # of the topic that has these offsets; empty when it is not known
@@ -40,9 +40,7 @@ class OffsetRange(InputPartition):
 
 def ranges_between(begins: Offsets, ends: Offsets, topic_ids: Mapping[str, str]) -> list[OffsetRange]:
     """A range for each partition that has something to read, in order."""
-    ranges = [
-        OffsetRange(where, begins[where], end, topic_ids.get(where.topic, "")) for where, end in sorted(ends.items())
-    ]
+    ranges = [OffsetRange(tp, begins[tp], end, topic_ids.get(tp.topic, "")) for tp, end in sorted(ends.items())]
     return [range_ for range_ in ranges if range_.size > 0]
 
 

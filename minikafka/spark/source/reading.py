@@ -41,19 +41,19 @@ def read_range(partition: InputPartition, options: SourceOptions) -> Iterator[pa
 
 
 def _exactly(cluster: Cluster, range_: OffsetRange, timeout_ms: int) -> Iterator[FetchedBatches]:
-    where, start, end = range_.where, range_.start, range_.end
+    tp, start, end = range_.tp, range_.start, range_.end
     try:
-        yield from cluster.read_batches(where, start, end, topic_id=range_.topic_id, timeout_ms=timeout_ms)
+        yield from cluster.read_batches(tp, start, end, topic_id=range_.topic_id, timeout_ms=timeout_ms)
     except (NoOffsetError, LogTruncatedError, TopicReplacedError) as error:
         report_loss(_what_is_gone(range_, range_.start.offset, error), fail=True)
 
 
 def _what_is_left(cluster: Cluster, range_: OffsetRange, timeout_ms: int) -> Iterator[FetchedBatches]:
     """Goes on behind what is gone."""
-    where, offset, end = range_.where, range_.start.offset, range_.end.offset
+    tp, offset, end = range_.tp, range_.start.offset, range_.end.offset
     for _ in range(LOSSES_MAX):
         try:
-            for fetched in cluster.read_batches(where, offset, end, topic_id=range_.topic_id, timeout_ms=timeout_ms):
+            for fetched in cluster.read_batches(tp, offset, end, topic_id=range_.topic_id, timeout_ms=timeout_ms):
                 yield fetched
                 offset = fetched.end_offset
             return
@@ -61,17 +61,17 @@ def _what_is_left(cluster: Cluster, range_: OffsetRange, timeout_ms: int) -> Ite
             report_loss(_what_is_gone(range_, offset, error), fail=False)
             if isinstance(error, TopicReplacedError):
                 return
-        earliest, latest = _extent(cluster, where)
+        earliest, latest = _extent(cluster, tp)
         offset, end = max(offset, earliest), min(end, latest)
         if offset >= end:
             return
-    report_loss(f"{where} lost records {LOSSES_MAX} times while it was read", fail=True)
+    report_loss(f"{tp} lost records {LOSSES_MAX} times while it was read", fail=True)
 
 
-def _extent(cluster: Cluster, where: TopicPartition) -> tuple[int, int]:
+def _extent(cluster: Cluster, tp: TopicPartition) -> tuple[int, int]:
     """The first offset and the end; nothing for a partition that was deleted."""
     try:
-        earliest, latest = (cluster.offsets([where], at)[where].offset for at in (EARLIEST, LATEST))
+        earliest, latest = (cluster.offsets([tp], at)[tp].offset for at in (EARLIEST, LATEST))
     except KafkaError as error:
         if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise
@@ -80,7 +80,7 @@ def _extent(cluster: Cluster, where: TopicPartition) -> tuple[int, int]:
 
 
 def _what_is_gone(range_: OffsetRange, offset: int, error: Exception) -> str:
-    wanted = f"offsets {offset} to {range_.end.offset} of {range_.where} were to be read"
+    wanted = f"offsets {offset} to {range_.end.offset} of {range_.tp} were to be read"
     if isinstance(error, TopicReplacedError):
         return f"{wanted}, but {error.message}"
     if isinstance(error, LogTruncatedError):
@@ -95,7 +95,7 @@ def _decoded(fetched: Iterator[FetchedBatches], *, include_headers: bool) -> Ite
             rows = decode(
                 answer.buffer,
                 batches,
-                where=answer.where,
+                tp=answer.tp,
                 start_offset=answer.start_offset,
                 end_offset=answer.end_offset,
                 include_headers=include_headers,

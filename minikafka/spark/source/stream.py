@@ -79,7 +79,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         logs = self._logs_now(start, now_ms)
         fresh = self._fresh_begins(start, logs)
         begins = dict(fresh) if start == UNRESOLVED else {**StreamOffset.from_json(start).ends, **fresh}
-        ends = {where: max(end, begins[where], key=_offset) for where, end in logs.ends.items()}
+        ends = {tp: max(end, begins[tp], key=_offset) for tp, end in logs.ends.items()}
         offsets = available(begins, ends)
         if start != UNRESOLVED and not fresh and begins.keys() == ends.keys() and not offsets:
             return start
@@ -137,25 +137,25 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if start == UNRESOLVED:
             if self._first is None:
                 self._first = self._starting_offsets(ends)
-            appeared = self._appeared([where for where in ends if where not in self._first])
-            self._first = {where: begin for where, begin in {**self._first, **appeared}.items() if where in ends}
+            appeared = self._appeared([tp for tp in ends if tp not in self._first])
+            self._first = {tp: begin for tp, begin in {**self._first, **appeared}.items() if tp in ends}
             return self._first
         known = self._still_known(StreamOffset.from_json(start), logs)
-        for where in sorted(known.keys() - ends.keys()):
-            what = f"{where}, read up to offset {known[where].offset}, was deleted, or the options leave it out now"
+        for tp in sorted(known.keys() - ends.keys()):
+            what = f"{tp}, read up to offset {known[tp].offset}, was deleted, or the options leave it out now"
             report_loss(what, fail=self._fail)
-        appeared = self._appeared([where for where in ends if where not in known])
-        kept = {where: offset for where, offset in known.items() if where in ends}
+        appeared = self._appeared([tp for tp in ends if tp not in known])
+        kept = {tp: offset for tp, offset in known.items() if tp in ends}
         return {**appeared, **self._truncations.moved(self._cluster, kept, ends)}
 
     def _still_known(self, stood: StreamOffset, logs: StreamOffset) -> Offsets:
         """Where the stream stands in topics that are the same as then."""
         others = _others(stood, logs)
         for topic in others:
-            offsets = ", ".join(str(end.offset) for where, end in sorted(stood.ends.items()) if where.topic == topic)
+            offsets = ", ".join(str(end.offset) for tp, end in sorted(stood.ends.items()) if tp.topic == topic)
             what = f"topic {topic!r}, read up to offsets {offsets}, was deleted and created again"
             report_loss(what, fail=self._fail)
-        return {where: offset for where, offset in stood.ends.items() if where.topic not in others}
+        return {tp: offset for tp, offset in stood.ends.items() if tp.topic not in others}
 
     def _starting_offsets(self, logs: Offsets) -> Offsets:
         return starting_offsets(
@@ -168,9 +168,9 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _appeared(self, partitions: list[TopicPartition]) -> dict[TopicPartition, OffsetAndEpoch]:
         begins = self._cluster.offsets(partitions, EARLIEST) if partitions else {}
-        for where, begin in sorted(begins.items()):
+        for tp, begin in sorted(begins.items()):
             if begin.offset > 0:
-                what = f"{where} appeared while the query ran, and its log begins at offset {begin.offset} already"
+                what = f"{tp} appeared while the query ran, and its log begins at offset {begin.offset} already"
                 report_loss(what, fail=self._fail)
         return begins
 

@@ -27,28 +27,28 @@ class Truncations:
         That is where the logs parted; without an epoch, the end of the log; in a log with nothing in common (a topic
         that was deleted and created again) its beginning.
         """
-        suspects = {where: stood for where, stood in known.items() if self._is_suspect(where, stood, logs[where])}
+        suspects = {tp: stood for tp, stood in known.items() if self._is_suspect(tp, stood, logs[tp])}
         parted = cluster.truncated(suspects)
         moved: dict[TopicPartition, OffsetAndEpoch] = {}
-        for where, stood in suspects.items():
-            agreed = parted.get(where)
+        for tp, stood in suspects.items():
+            agreed = parted.get(tp)
             if agreed is None and stood.epoch != NO_EPOCH:
                 # The log has it all. If its end seems to lie before, a new leader has yet to hear of its followers.
-                self._good[where] = (stood, logs[where].epoch)
+                self._good[tp] = (stood, logs[tp].epoch)
                 continue
-            self._report(where, stood, logs[where], agreed)
-            moved[where] = logs[where] if agreed is None else agreed
-        others = [where for where, begin in moved.items() if begin.offset == NO_OFFSET]
+            self._report(tp, stood, logs[tp], agreed)
+            moved[tp] = logs[tp] if agreed is None else agreed
+        others = [tp for tp, begin in moved.items() if begin.offset == NO_OFFSET]
         return moved | (cluster.offsets(others, EARLIEST) if others else {})
 
-    def _is_suspect(self, where: TopicPartition, stood: OffsetAndEpoch, end: OffsetAndEpoch) -> bool:
+    def _is_suspect(self, tp: TopicPartition, stood: OffsetAndEpoch, end: OffsetAndEpoch) -> bool:
         if stood.epoch == NO_EPOCH:
             return stood.offset > end.offset
         is_same = stood.epoch == end.epoch and stood.offset <= end.offset
-        return not is_same and self._good.get(where) != (stood, end.epoch)
+        return not is_same and self._good.get(tp) != (stood, end.epoch)
 
     def _report(
-        self, where: TopicPartition, stood: OffsetAndEpoch, end: OffsetAndEpoch, agreed: OffsetAndEpoch | None
+        self, tp: TopicPartition, stood: OffsetAndEpoch, end: OffsetAndEpoch, agreed: OffsetAndEpoch | None
     ) -> None:
         if agreed is None or agreed.offset == end.offset:
             how = f"its log ends at {end.offset}: it was truncated, or the topic was deleted and created again"
@@ -56,4 +56,4 @@ class Truncations:
             how = "its log has nothing in common with what was read: the topic was deleted and created again"
         else:
             how = f"its log is the same only up to {agreed.offset}, the rest was truncated"
-        report_loss(f"{where} was read up to offset {stood.offset} (epoch {stood.epoch}), but {how}", fail=self._fail)
+        report_loss(f"{tp} was read up to offset {stood.offset} (epoch {stood.epoch}), but {how}", fail=self._fail)

@@ -163,9 +163,9 @@ async def alter_topic(node: Node, topic: str, name: str, value: str) -> None:
     await alter_setting(node, ConfigResource(ConfigResourceType.TOPIC, topic), name, value)
 
 
-def led(node: Node, where: TopicPartition) -> Partition:
+def led(node: Node, tp: TopicPartition) -> Partition:
     """The partition, which the node leads."""
-    return node.replicas.leader_of(where)
+    return node.replicas.leader_of(tp)
 
 
 class HastyFile(OsFile):

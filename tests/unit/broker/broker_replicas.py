@@ -52,19 +52,17 @@ class Rig:
 
     def partition(self, name: str = "orders", **settings: object) -> Partition:
         """A replica with an empty log, in no role yet."""
-        where = TopicPartition(name, 0)
+        tp = TopicPartition(name, 0)
         config = TopicConfig({key.replace("_", "."): str(value) for key, value in settings.items()})
-        log = Log.open(self.disk, str(self._directory / str(where)), where, log_config(config), is_clean=True)
-        partition = Partition(UUID(int=len(self.replicas) + 1), log, config, self.local_replica(where, log, config))
+        log = Log.open(self.disk, str(self._directory / str(tp)), tp, log_config(config), is_clean=True)
+        partition = Partition(UUID(int=len(self.replicas) + 1), log, config, self.local_replica(tp, log, config))
         self.replicas.add(partition)
         return partition
 
-    def local_replica(
-        self, where: TopicPartition, log: Log, config: TopicConfig, high_watermark: int = 0
-    ) -> LocalReplica:
+    def local_replica(self, tp: TopicPartition, log: Log, config: TopicConfig, high_watermark: int = 0) -> LocalReplica:
         settings = ReplicaSettings(config.min_insync_replicas, config.flush_messages, self.lag_time_max_ms)
         surroundings = Surroundings(lambda _replica_id, _broker_epoch: True)
-        return LocalReplica(where, ME, log, settings, surroundings, high_watermark=high_watermark)
+        return LocalReplica(tp, ME, log, settings, surroundings, high_watermark=high_watermark)
 
     def carry_out(self, partition: Partition, effects: Sequence[do.ReplicaEffect]) -> None:
         """What can be done without a node around; the rest is noted."""

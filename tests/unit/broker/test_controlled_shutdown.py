@@ -31,24 +31,22 @@ async def started(cluster: Cluster) -> None:
 
 def leads_its_own(node: Node) -> bool:
     """Does it lead what metadata says that it leads, and has it heard of the topic?"""
-    states = [(where, node.image.partition(where)) for where in PARTITIONS]
-    return all(
-        state is not None and (state.leader != node.config.node_id or leads(node, where)) for where, state in states
-    )
+    states = [(tp, node.image.partition(tp)) for tp in PARTITIONS]
+    return all(state is not None and (state.leader != node.config.node_id or leads(node, tp)) for tp, state in states)
 
 
-def leads(node: Node, where: TopicPartition) -> bool:
-    partition = node.replicas.get(where)
+def leads(node: Node, tp: TopicPartition) -> bool:
+    partition = node.replicas.get(tp)
     return partition is not None and partition.leader is not None
 
 
 def heirs_lead(cluster: Cluster, leaving: int) -> bool:
     """Does every other node know of another leader for each partition, and does that one lead?"""
     others = {node_id: node for node_id, node in cluster.nodes.items() if node_id != leaving}
-    for where in PARTITIONS:
+    for tp in PARTITIONS:
         for node in others.values():
-            state = node.image.partition(where)
-            if state is None or state.leader not in others or not leads(others[state.leader], where):
+            state = node.image.partition(tp)
+            if state is None or state.leader not in others or not leads(others[state.leader], tp):
                 return False
     return True
 
@@ -80,7 +78,7 @@ async def writing(cluster: Cluster) -> AsyncIterator[list[list[bytes]]]:
             await asyncio.sleep(0.002)
 
     async with Producer(servers, delivery_timeout_ms=20_000) as producer, asyncio.TaskGroup() as writers:
-        tasks = [writers.create_task(write(producer, where.partition)) for where in PARTITIONS]
+        tasks = [writers.create_task(write(producer, tp.partition)) for tp in PARTITIONS]
         yield acknowledged
         for task in tasks:
             task.cancel()
@@ -98,13 +96,13 @@ async def more(acknowledged: list[list[bytes]], count: int = 5) -> None:
     )
 
 
-async def written(cluster: Cluster, dial: Dial, where: TopicPartition) -> list[bytes]:
+async def written(cluster: Cluster, dial: Dial, tp: TopicPartition) -> list[bytes]:
     """Everything that consumers read of a partition."""
-    node = next(node for node in cluster.nodes.values() if leads(node, where))
+    node = next(node for node in cluster.nodes.values() if leads(node, tp))
     client = await dial(node)
     values: list[bytes] = []
-    while len(values) < led(node, where).high_watermark:
-        fetched = await client.fetch("orders", len(values), partition=where.partition)
+    while len(values) < led(node, tp).high_watermark:
+        fetched = await client.fetch("orders", len(values), partition=tp.partition)
         assert not fetched.error_code
         values += values_in(fetched.records)
     return values
@@ -126,9 +124,9 @@ async def test_a_node_that_stops_hands_everything_over_before_it_hangs_up(
         del cluster.nodes[leaving]
         await more(acknowledged)
     assert seen == [("CONTROLLER", True), ("REPLICATION", True), ("CLIENT", True)]
-    for where in PARTITIONS:
-        values = await written(cluster, dial, where)
-        expected = acknowledged[where.partition]
+    for tp in PARTITIONS:
+        values = await written(cluster, dial, tp)
+        expected = acknowledged[tp.partition]
         assert values[: len(expected)] == expected, "in order, and nothing twice"
         assert len(values) <= len(expected) + 1, "what was under way at the end"
 
@@ -139,7 +137,7 @@ async def test_all_that_the_leaving_node_says_is_try_elsewhere(cluster: Cluster,
     await started(cluster)
     leaving = next(node_id for node_id in cluster.nodes if node_id != cluster.controller.config.node_id)
     node = cluster.nodes[leaving]
-    (index,) = [where.partition for where in PARTITIONS if leads(node, where)][:1]
+    (index,) = [tp.partition for tp in PARTITIONS if leads(node, tp)][:1]
     client = await dial(node)
     answers: list[tuple[int, int]] = []
     unanswered = 0
@@ -163,11 +161,11 @@ async def test_all_that_the_leaving_node_says_is_try_elsewhere(cluster: Cluster,
     assert set(errors) <= {ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER}
     first = errors.index(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     assert ErrorCode.NONE not in errors[first + len(writers) :], "it led until it led no more"
-    where = PARTITIONS[index]
+    tp = PARTITIONS[index]
     acknowledged = {offset for error, offset in answers if not error}
     assert len(acknowledged) == errors.count(ErrorCode.NONE)
-    heir = next(node for node in cluster.nodes.values() if leads(node, where))
-    assert max(acknowledged) < led(heir, where).log.log_end_offset, "what it acknowledged is there"
+    heir = next(node for node in cluster.nodes.values() if leads(node, tp))
+    assert max(acknowledged) < led(heir, tp).log.log_end_offset, "what it acknowledged is there"
 
 
 @pytest.mark.spec("C3")
@@ -185,11 +183,11 @@ async def test_a_rolling_restart_goes_unnoticed(cluster: Cluster, dial: Dial) ->
             back = cluster.nodes[node_id]
             await eventually(lambda back=back: has_everything_in_sync(back), "every replica to be in sync")  # type: ignore[misc]
         await more(acknowledged)
-    for where in PARTITIONS:
-        expected = acknowledged[where.partition]
-        assert (await written(cluster, dial, where))[: len(expected)] == expected
+    for tp in PARTITIONS:
+        expected = acknowledged[tp.partition]
+        assert (await written(cluster, dial, tp))[: len(expected)] == expected
 
 
 def has_everything_in_sync(node: Node) -> bool:
-    states = [node.image.partition(where) for where in PARTITIONS]
+    states = [node.image.partition(tp) for tp in PARTITIONS]
     return all(state is not None and set(state.isr) == {1, 2, 3} for state in states)

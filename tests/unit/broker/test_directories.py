@@ -44,8 +44,8 @@ def two(directory: Path) -> str:
     return f"{directory / 'one'},{directory / 'two'}"
 
 
-async def alter(client: Client, path: object, where: TopicPartition = ORDERS) -> ErrorCode:
-    topic = AlterReplicaLogDirTopic(name=where.topic, partitions=[where.partition])
+async def alter(client: Client, path: object, tp: TopicPartition = ORDERS) -> ErrorCode:
+    topic = AlterReplicaLogDirTopic(name=tp.topic, partitions=[tp.partition])
     answer = await client.ask(AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=str(path), topics=[topic])]))
     return ErrorCode(answer.results[0].partitions[0].error_code)
 
@@ -78,18 +78,18 @@ def flip(path: str, position: int) -> None:
         file.write(bytes([byte ^ 1]))
 
 
-def directory_in_image(node: Node, where: TopicPartition) -> object:
-    state = node.image.partition(where)
+def directory_in_image(node: Node, tp: TopicPartition) -> object:
+    state = node.image.partition(tp)
     return None if state is None else state.directory_of(node.config.node_id)
 
 
-def leader_in_image(node: Node, where: TopicPartition) -> int:
-    state = node.image.partition(where)
+def leader_in_image(node: Node, tp: TopicPartition) -> int:
+    state = node.image.partition(tp)
     return NO_NODE if state is None else state.leader
 
 
-def directory_id(node: Node, where: TopicPartition) -> object:
-    directory = node.store.directory_of(where)
+def directory_id(node: Node, tp: TopicPartition) -> object:
+    directory = node.store.directory_of(tp)
     assert directory is not None
     assert directory.meta is not None
     return directory.meta.directory_id
@@ -104,9 +104,9 @@ async def test_replicas_are_spread_and_the_cluster_knows_where(
     counts = [len(directory.logs) for directory in node.store.directories]
     assert counts in ([2, 3], [3, 2]), "the metadata log is in the first"
     for index in range(4):
-        where = TopicPartition("orders", index)
+        tp = TopicPartition("orders", index)
         await eventually(
-            lambda where=where: directory_in_image(node, where) == directory_id(node, where),  # type: ignore[misc]
+            lambda tp=tp: directory_in_image(node, tp) == directory_id(node, tp),  # type: ignore[misc]
             "the controller to know",
         )
     found = await described(await dial(node))
@@ -194,19 +194,19 @@ async def test_a_directory_fails_and_the_other_goes_on(start_node: StartNode, tm
     node = await start_node(log_dirs=two(tmp_path), disk=disk)
     await create_topic(node, "orders", 4)
     client = await dial(node)
-    there = [where for where in node.store.directories[1].logs if where.topic == "orders"]
-    here = [where for where in node.store.directories[0].logs if where.topic == "orders"]
+    there = [tp for tp in node.store.directories[1].logs if tp.topic == "orders"]
+    here = [tp for tp in node.store.directories[0].logs if tp.topic == "orders"]
     disk.refuse("append", str(tmp_path / "two"), errno.EIO)
     answer = await client.produce("orders", b"x", partition=there[0].partition)
     assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
     disk.allow()
-    for where in there:
-        answer = await client.produce("orders", b"x", partition=where.partition)
+    for tp in there:
+        answer = await client.produce("orders", b"x", partition=tp.partition)
         assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR, "nothing is tried again"
-    for where in here:
-        assert not (await client.produce("orders", b"x", partition=where.partition)).error_code
-    for where in there:
-        await eventually(lambda where=where: node.image.partition(where).leader == -1, "it to be led no more")  # type: ignore[misc]
+    for tp in here:
+        assert not (await client.produce("orders", b"x", partition=tp.partition)).error_code
+    for tp in there:
+        await eventually(lambda tp=tp: node.image.partition(tp).leader == -1, "it to be led no more")  # type: ignore[misc]
     assert node.failure is None
     answer = await client.ask(DescribeLogDirsRequest(topics=None))
     assert [result.error_code for result in answer.results] == [0, ErrorCode.KAFKA_STORAGE_ERROR]
@@ -313,17 +313,17 @@ async def test_a_node_starts_without_a_directory_that_cannot_be_read(
     client = await dial(node)
     for index in range(4):
         await client.produce("orders", b"x", partition=index)
-        where = TopicPartition("orders", index)
+        tp = TopicPartition("orders", index)
         await eventually(
-            lambda where=where: directory_in_image(node, where) == directory_id(node, where),  # type: ignore[misc]
+            lambda tp=tp: directory_in_image(node, tp) == directory_id(node, tp),  # type: ignore[misc]
             "the controller to know",
         )
-    there = [where for where in node.store.directories[1].logs if where.topic == "orders"]
+    there = [tp for tp in node.store.directories[1].logs if tp.topic == "orders"]
     await node.stop()
     (tmp_path / "two").rename(tmp_path / "away")
     (tmp_path / "two").write_text("not a directory")
     node = await start_node(log_dirs=two(tmp_path))
-    await eventually(lambda: all(where in node.replicas.offline for where in there), "them to be offline")
+    await eventually(lambda: all(tp in node.replicas.offline for tp in there), "them to be offline")
     client = await dial(node)
     for index in range(4):
         answer = await client.produce("orders", b"y", partition=index)
@@ -334,8 +334,8 @@ async def test_a_node_starts_without_a_directory_that_cannot_be_read(
     (tmp_path / "away").rename(tmp_path / "two")
     node = await start_node(log_dirs=two(tmp_path))
     for index in range(4):
-        where = TopicPartition("orders", index)
-        await eventually(lambda where=where: led(node, where).log.log_end_offset >= 1, "what was there")  # type: ignore[misc]
+        tp = TopicPartition("orders", index)
+        await eventually(lambda tp=tp: led(node, tp).log.log_end_offset >= 1, "what was there")  # type: ignore[misc]
 
 
 class UnreadableDisk(HastyDisk):

@@ -23,12 +23,12 @@ async def test_it_learns_leads_and_follows(start_node: StartNode, join: Join, di
     observer = await join(voter)
     assert observer.control_plane.raft.leader_id == 1
     assert observer.control_plane.raft.machine.role == "follower"
-    where = await create_topic(observer, "shared", replicas=[[2, 1]])
+    tp = await create_topic(observer, "shared", replicas=[[2, 1]])
     await eventually(lambda: voter.image.topic("shared"), "node 1 to hear of it")
     client = await dial(observer)
     await client.produce("shared", b"one")
-    await eventually(lambda: voter.replicas.get(where) is not None, "node 1 to follow")
-    assert observer.image.partition(where) == voter.image.partition(where)
+    await eventually(lambda: voter.replicas.get(tp) is not None, "node 1 to follow")
+    assert observer.image.partition(tp) == voter.image.partition(tp)
     assert values_in((await client.fetch("shared")).records) == [b"one"]
 
 

@@ -27,9 +27,9 @@ SOON_OLD_MS = 3_600_200
 @pytest.mark.spec("R22")
 async def test_high_watermarks_are_written_down_now_and_then(start_node: StartNode, dial: Dial, tmp_path: Path) -> None:
     node = await start_node(replica_high_watermark_checkpoint_interval_ms=5)
-    where = await create_topic(node, "orders")
+    tp = await create_topic(node, "orders")
     await (await dial(node)).produce("orders", b"a", b"b")
-    assert node.data_plane.maintenance.high_watermarks()[where] == 2
+    assert node.data_plane.maintenance.high_watermarks()[tp] == 2
     file = tmp_path / "data" / HIGH_WATERMARK_FILE
     await eventually(lambda: file.exists() and "orders 0 2" in file.read_text(), "the checkpoint")
 
@@ -38,13 +38,13 @@ async def test_old_segments_are_deleted(start_node: StartNode, dial: Dial, tmp_p
     wall = [NOW_MS / 1000]
     node = await start_node(wall_s=lambda: wall[0], log_retention_check_interval_ms=5)
     client = await dial(node)
-    where = await create_topic(node, "orders", segment_bytes=2000, retention_ms=SOON_OLD_MS)
+    tp = await create_topic(node, "orders", segment_bytes=2000, retention_ms=SOON_OLD_MS)
     for _ in range(3):
         await client.produce("orders", b"x" * 1500, timestamp=int((wall[0] - HOUR_S) * 1000))
     directory = tmp_path / "data/orders-0"
     assert len(list(directory.glob("*.log"))) == 3
     wall[0] += HOUR_S
-    log = led(node, where).log
+    log = led(node, tp).log
     await eventually(lambda: log.log_start_offset == 3, "the segments to expire, the active one too")
     await eventually(lambda: len(list(directory.glob("*.log"))) == 1, "their files to go")
     assert (await client.fetch("orders", 3)).log_start_offset == 3
@@ -55,12 +55,10 @@ async def test_a_table_is_compacted(start_node: StartNode, dial: Dial, monkeypat
     monkeypatch.setattr(maintenance, "FLUSH_CHECK_INTERVAL_S", 0.005)
     node = await start_node()
     client = await dial(node)
-    where = await create_topic(
-        node, "table", segment_bytes=1200, cleanup_policy="compact", min_cleanable_dirty_ratio=0.01
-    )
+    tp = await create_topic(node, "table", segment_bytes=1200, cleanup_policy="compact", min_cleanable_dirty_ratio=0.01)
     for number in range(8):
         await client.produce("table", b"%d" % number + b"x" * 900, keys=(b"key",))
-    log = led(node, where).log
+    log = led(node, tp).log
     await eventually(lambda: log.first_dirty_offset > 0, "the compaction")
     values = values_in((await client.fetch("table")).records)
     assert len(values) < 8
@@ -107,10 +105,10 @@ async def test_closed_segments_are_synced_without_being_asked(
     monkeypatch.setattr(maintenance, "FLUSH_CHECK_INTERVAL_S", 0.005)
     node = await start_node()
     client = await dial(node)
-    where = await create_topic(node, "orders", segment_bytes=2000)
+    tp = await create_topic(node, "orders", segment_bytes=2000)
     for _ in range(2):
         await client.produce("orders", b"x" * 1500)
-    log = led(node, where).log
+    log = led(node, tp).log
     await eventually(lambda: log.recovery_point >= 1, "the sync")
 
 
@@ -133,8 +131,8 @@ async def test_a_sync_that_fails_takes_the_node_down(
 @pytest.mark.spec("R19")
 async def test_a_replica_that_lags_is_proposed_away(start_node: StartNode) -> None:
     node = await start_node(replica_lag_time_max_ms=20, replica_fetch_wait_max_ms=1)
-    where = await create_topic(node, "orders")
-    partition = led(node, where)
+    tp = await create_topic(node, "orders")
+    partition = led(node, tp)
     proposed: list[frozenset[int]] = []
     node.data_plane.driver._propose = lambda _partition, proposal: proposed.append(proposal.broker_ids)
     leader = partition.leader
@@ -176,7 +174,7 @@ async def test_a_topic_that_goes_while_it_is_synced_is_no_failure(
     disk = FailingDisk()
     node = await start_node(disk=disk)
     client = await dial(node)
-    where = await create_topic(node, "orders", segment_bytes=2000)
+    tp = await create_topic(node, "orders", segment_bytes=2000)
     gate, syncing = asyncio.Event(), asyncio.Event()
     run_in_thread = node.data_plane.jobs._run_in_thread
 
@@ -189,9 +187,9 @@ async def test_a_topic_that_goes_while_it_is_synced_is_no_failure(
     for _ in range(2):
         await client.produce("orders", b"x" * 1500)
     await in_time(syncing.wait())
-    partition = led(node, where)
+    partition = led(node, tp)
     await delete_topic(node, "orders")
-    await eventually(lambda: node.replicas.get(where) is None, "the topic to go")
+    await eventually(lambda: node.replicas.get(tp) is None, "the topic to go")
     gate.set()
     await eventually(lambda: not (Path(node.config.log_dirs[0]) / "orders-0").exists(), "its files to go")
     await turns(6)
@@ -203,8 +201,8 @@ async def test_a_topic_that_goes_while_it_is_synced_is_no_failure(
 async def test_a_replica_that_joins_is_not_waited_for_for_ever(start_node: StartNode) -> None:
     """It is caught up with what is committed, then falls silent: time alone moves the high watermark past it."""
     node = await start_node(replica_lag_time_max_ms=30, replica_fetch_wait_max_ms=1)
-    where = await create_topic(node, "orders", min_insync_replicas=1)
-    partition = led(node, where)
+    tp = await create_topic(node, "orders", min_insync_replicas=1)
+    partition = led(node, tp)
     leader = partition.leader
     assert leader is not None
     now_ms = node.clock.monotonic_ms()
@@ -224,9 +222,9 @@ async def test_a_partition_that_failed_is_left_alone(start_node: StartNode, dial
     failed, sound = [
         await create_topic(node, name, segment_bytes=2000, retention_ms=SOON_OLD_MS) for name in ("failed", "sound")
     ]
-    for where in (failed, sound):
+    for tp in (failed, sound):
         for _ in range(3):
-            await client.produce(where.topic, b"x" * 1500, timestamp=int((wall[0] - HOUR_S) * 1000))
+            await client.produce(tp.topic, b"x" * 1500, timestamp=int((wall[0] - HOUR_S) * 1000))
     broken = led(node, failed)
     broken.replica.on_storage_failed()
     wall[0] += HOUR_S

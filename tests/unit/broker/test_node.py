@@ -198,8 +198,8 @@ async def test_a_node_that_comes_back_has_what_it_had(start_node: StartNode, dia
     for number in range(3):
         node = await start_node()
         assert len(list(node.image.topics())) == number
-        where = await create_topic(node, f"topic-{number}", 2)
-        await (await dial(node)).produce(where.topic, b"x")
+        tp = await create_topic(node, f"topic-{number}", 2)
+        await (await dial(node)).produce(tp.topic, b"x")
         for topic in node.image.topics():
             assert sorted(topic.partitions) == [0, 1]
             assert values_in((await (await dial(node)).fetch(topic.name)).records) == [b"x"]

@@ -36,25 +36,25 @@ async def rig(tmp_path: Path, disk: FailingDisk) -> Rig:
 async def test_why_a_partition_cannot_be_asked(rig: Rig) -> None:
     replicas = rig.replicas
     partition = rig.partition("orders")
-    where = partition.topic_partition
+    tp = partition.topic_partition
     nowhere = TopicPartition("nowhere", 0)
 
-    def refusal(where: TopicPartition, epoch: int = -1) -> ErrorCode:
+    def refusal(tp: TopicPartition, epoch: int = -1) -> ErrorCode:
         with pytest.raises(KafkaError) as refused:
-            replicas.leader_of(where, current_leader_epoch=epoch)
+            replicas.leader_of(tp, current_leader_epoch=epoch)
         return refused.value.code
 
     assert refusal(nowhere) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    replicas.is_known = lambda where: where == nowhere
+    replicas.is_known = lambda tp: tp == nowhere
     assert refusal(nowhere) is ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert refusal(where) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert refusal(tp) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     rig.lead(partition, epoch=4)
-    assert replicas.leader_of(where) is partition
-    assert replicas.leader_of(where, current_leader_epoch=4) is partition
-    assert refusal(where, 3) is ErrorCode.FENCED_LEADER_EPOCH
-    assert refusal(where, 5) is ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert replicas.leader_of(tp) is partition
+    assert replicas.leader_of(tp, current_leader_epoch=4) is partition
+    assert refusal(tp, 3) is ErrorCode.FENCED_LEADER_EPOCH
+    assert refusal(tp, 5) is ErrorCode.UNKNOWN_LEADER_EPOCH
     rig.on_storage_failed(partition, StorageFailure("the directory is gone"))
-    assert refusal(where) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert refusal(tp) is ErrorCode.KAFKA_STORAGE_ERROR
 
 
 async def test_replicas_come_and_go(rig: Rig) -> None:
@@ -185,7 +185,7 @@ async def test_what_is_not_replicated_in_time_times_out(rig: Rig) -> None:
 @pytest.mark.parametrize("how", ["follows", "next epoch", "removed"])
 async def test_a_leader_that_moves_answers_who_waits(rig: Rig, how: str) -> None:
     partition = rig.led(replicas=(ME, FOLLOWER))
-    where = partition.topic_partition
+    tp = partition.topic_partition
     result = rig.stage(partition, b"x")
     rig.replicas.commit_staged()
     acks = rig.await_acks(result)
@@ -194,9 +194,9 @@ async def test_a_leader_that_moves_answers_who_waits(rig: Rig, how: str) -> None
     elif how == "next epoch":
         rig.lead(partition, epoch=2, replicas=(ME,))
     if how == "removed":
-        rig.replicas.remove(where)
+        rig.replicas.remove(tp)
     else:
-        rig.replicas.release_waiting(where)
+        rig.replicas.release_waiting(tp)
     assert acks.results == [(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)]
 
 

@@ -80,7 +80,7 @@ def progress(**how: int) -> Progress:
 
 @pytest.mark.spec("A6")
 def test_the_state_of_a_plan_is_told_in_the_words_of_kafkas_tool() -> None:
-    plan = {where: Placement((1, 2)) for where in (A0, A1, A2)}
+    plan = {tp: Placement((1, 2)) for tp in (A0, A1, A2)}
     assert list(_status(plan, progress())) == [
         "Reassignment of partition a-0 is completed.",
         "Reassignment of partition a-1 is still in progress.",

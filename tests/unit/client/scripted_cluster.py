@@ -397,21 +397,21 @@ class ScriptedCluster:
             return MetadataResponseTopic(name=name, error_code=error)
         partitions = [
             MetadataResponsePartition(
-                partition_index=where.partition,
+                partition_index=tp.partition,
                 leader_id=partition.leader,
                 leader_epoch=partition.epoch,
                 replica_nodes=sorted(self.ports),
                 isr_nodes=sorted(self.live),
             )
-            for where, partition in self.partitions.items()
-            if where.topic == name
+            for tp, partition in self.partitions.items()
+            if tp.topic == name
         ]
         return MetadataResponseTopic(name=name, topic_id=self.topic_ids[name], partitions=partitions)
 
-    def _led(self, node_id: int, where: TopicPartition, epoch: int = NO_EPOCH) -> ScriptedPartition:
-        if not where.topic:
+    def _led(self, node_id: int, tp: TopicPartition, epoch: int = NO_EPOCH) -> ScriptedPartition:
+        if not tp.topic:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-        partition = self.partitions.get(where)
+        partition = self.partitions.get(tp)
         if partition is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if partition.leader != node_id:
@@ -426,12 +426,12 @@ class ScriptedCluster:
         return InitProducerIdResponse(producer_id=PRODUCER_ID + self.producer_ids - 1, producer_epoch=0)
 
     def _produce(self, node_id: int, request: ProduceRequest) -> ProduceResponse | None:
-        def write(where: TopicPartition, data: PartitionProduceData) -> PartitionProduceResponse:
+        def write(tp: TopicPartition, data: PartitionProduceData) -> PartitionProduceResponse:
             try:
-                base_offset = self._led(node_id, where).append(bytes(data.records or b""))
+                base_offset = self._led(node_id, tp).append(bytes(data.records or b""))
             except KafkaError as error:
-                return PartitionProduceResponse(index=where.partition, error_code=error.code, base_offset=-1)
-            return PartitionProduceResponse(index=where.partition, base_offset=base_offset)
+                return PartitionProduceResponse(index=tp.partition, error_code=error.code, base_offset=-1)
+            return PartitionProduceResponse(index=tp.partition, base_offset=base_offset)
 
         topics = [
             TopicProduceResponse(
@@ -459,10 +459,10 @@ class ScriptedCluster:
                 wait.cancel()
 
     def _fetch(self, node_id: int, request: FetchRequest) -> FetchResponse:
-        def read(where: TopicPartition, wanted: FetchPartition) -> PartitionData:
-            data = PartitionData(partition_index=where.partition, aborted_transactions=None)
+        def read(tp: TopicPartition, wanted: FetchPartition) -> PartitionData:
+            data = PartitionData(partition_index=tp.partition, aborted_transactions=None)
             try:
-                partition = self._led(node_id, where, wanted.current_leader_epoch)
+                partition = self._led(node_id, tp, wanted.current_leader_epoch)
                 if not partition.log_start <= wanted.fetch_offset <= partition.log_end:
                     raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
             except KafkaError as error:
@@ -484,13 +484,13 @@ class ScriptedCluster:
         )
 
     def _list_offsets(self, node_id: int, request: ListOffsetsRequest) -> ListOffsetsResponse:
-        def look(where: TopicPartition, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+        def look(tp: TopicPartition, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
             try:
-                partition = self._led(node_id, where, wanted.current_leader_epoch)
+                partition = self._led(node_id, tp, wanted.current_leader_epoch)
             except KafkaError as error:
-                return ListOffsetsPartitionResponse(partition_index=where.partition, error_code=error.code)
+                return ListOffsetsPartitionResponse(partition_index=tp.partition, error_code=error.code)
             offset = partition.log_start if wanted.timestamp == -2 else partition.log_end
-            return ListOffsetsPartitionResponse(partition_index=where.partition, offset=offset, leader_epoch=-1)
+            return ListOffsetsPartitionResponse(partition_index=tp.partition, offset=offset, leader_epoch=-1)
 
         return ListOffsetsResponse(
             topics=[
@@ -505,12 +505,12 @@ class ScriptedCluster:
     def _offset_for_leader_epoch(
         self, node_id: int, request: OffsetForLeaderEpochRequest
     ) -> OffsetForLeaderEpochResponse:
-        def look(where: TopicPartition, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
+        def look(tp: TopicPartition, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
             try:
-                end = self._led(node_id, where, wanted.current_leader_epoch).epoch_end(wanted.leader_epoch)
+                end = self._led(node_id, tp, wanted.current_leader_epoch).epoch_end(wanted.leader_epoch)
             except KafkaError as error:
-                return EpochEndOffset(partition=where.partition, error_code=error.code)
-            return EpochEndOffset(partition=where.partition, end_offset=end.offset, leader_epoch=end.epoch)
+                return EpochEndOffset(partition=tp.partition, error_code=error.code)
+            return EpochEndOffset(partition=tp.partition, end_offset=end.offset, leader_epoch=end.epoch)
 
         return OffsetForLeaderEpochResponse(
             topics=[
@@ -543,15 +543,15 @@ class ScriptedCluster:
     def _offset_commit(self, node_id: int, request: OffsetCommitRequest) -> OffsetCommitResponse:
         for topic in request.topics:
             for partition in topic.partitions:
-                where = TopicPartition(topic.name, partition.partition_index)
-                self.committed[where] = OffsetAndEpoch(partition.committed_offset, partition.committed_leader_epoch)
+                tp = TopicPartition(topic.name, partition.partition_index)
+                self.committed[tp] = OffsetAndEpoch(partition.committed_offset, partition.committed_leader_epoch)
         return commit_answer(request, ErrorCode.NONE)
 
     def _offset_fetch(self, node_id: int, request: OffsetFetchRequest) -> OffsetFetchResponse:
-        def look(where: TopicPartition) -> OffsetFetchResponsePartition:
-            offset, epoch = self.committed.get(where, (-1, -1))
+        def look(tp: TopicPartition) -> OffsetFetchResponsePartition:
+            offset, epoch = self.committed.get(tp, (-1, -1))
             return OffsetFetchResponsePartition(
-                partition_index=where.partition, committed_offset=offset, committed_leader_epoch=epoch, metadata=""
+                partition_index=tp.partition, committed_offset=offset, committed_leader_epoch=epoch, metadata=""
             )
 
         return OffsetFetchResponse(

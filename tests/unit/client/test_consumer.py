@@ -499,7 +499,7 @@ async def test_truncation_is_told(cluster: ScriptedCluster) -> None:
             with pytest.raises(LogTruncatedError) as raised:
                 await consumer.poll(30_000)
         error = raised.value
-        assert (error.where, error.offset, error.divergence) == (T0, 6, OffsetAndEpoch(4, 0))
+        assert (error.tp, error.offset, error.divergence) == (T0, 6, OffsetAndEpoch(4, 0))
         assert error.divergence is not None
         consumer.seek(T0, error.divergence.offset)
         assert await read(consumer, 5) == [b"new"] * 5
@@ -725,7 +725,7 @@ async def test_batches_are_polled_from_where_records_ended(cluster: ScriptedClus
         consumer.assign([T0])
         assert await read(consumer, 3) == numbers(0, 3)
         (taken,) = await consumer.poll_batches(30_000)
-        assert (taken.where, taken.start_offset, taken.end_offset) == (T0, 3, 6)
+        assert (taken.tp, taken.start_offset, taken.end_offset) == (T0, 3, 6)
         assert [header.base_offset for _, header in taken.batches] == [0, 4]
         assert [
             record.value for at, header in taken.batches for record in iter_records(taken.buffer, at, header)

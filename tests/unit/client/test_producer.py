@@ -59,7 +59,7 @@ async def test_records_get_the_offsets_they_are_written_at(cluster: ScriptedClus
 
 async def test_partitions_for_callers_that_place_records_themselves(cluster: ScriptedCluster) -> None:
     async with Producer(cluster.servers, max_block_ms=50) as producer:
-        assert await producer.partitions_for("t") == [where.partition for where in sorted(cluster.partitions)]
+        assert await producer.partitions_for("t") == [tp.partition for tp in sorted(cluster.partitions)]
         with pytest.raises(KafkaError, match="topic 'missing' not found"):
             await producer.partitions_for("missing")
 

@@ -16,9 +16,9 @@ A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b",
 IDS = {"a": UUID(int=10), "b": UUID(int=11)}
 
 
-def want(client, where, offset=0, topic_id=None):
-    partition = FetchPartition(partition=where.partition, fetch_offset=offset)
-    client.update(where, topic_id or IDS[where.topic], partition)
+def want(client, tp, offset=0, topic_id=None):
+    partition = FetchPartition(partition=tp.partition, fetch_offset=offset)
+    client.update(tp, topic_id or IDS[tp.topic], partition)
 
 
 def named(request):
@@ -32,8 +32,8 @@ def forgotten(request):
 @pytest.fixture
 def client():
     client = FetchSessionClient()
-    for where in (A0, B0, A1):
-        want(client, where)
+    for tp in (A0, B0, A1):
+        want(client, tp)
     return client
 
 
@@ -158,12 +158,12 @@ def test_both_sides_remember_the_same(seed, version):
     wanted = {}
     for step in range(200):
         for _ in range(rng.randrange(4)):
-            where = TopicPartition(rng.choice("ab"), rng.randrange(4))
+            tp = TopicPartition(rng.choice("ab"), rng.randrange(4))
             if rng.random() < 0.6:
-                wanted[where] = step
-                want(client, where, step)
-            elif wanted.pop(where, None) is not None:
-                client.forget(where)
+                wanted[tp] = step
+                want(client, tp, step)
+            elif wanted.pop(tp, None) is not None:
+                client.forget(tp)
         if not len(client):
             continue
         session_id, session_epoch, topics, to_forget = client.build()
@@ -181,7 +181,7 @@ def test_both_sides_remember_the_same(seed, version):
             is_usable = client.on_response(error.code, 0)
             assert not is_usable  # a refusal is one of the fates, not the point
             continue
-        assert {cached.where: cached.asked.fetch_offset for cached in context.partitions} == wanted
+        assert {cached.tp: cached.asked.fetch_offset for cached in context.partitions} == wanted
         if fate < 0.1:
             client.on_failed()  # its answer was
         elif fate < 0.15:

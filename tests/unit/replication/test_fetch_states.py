@@ -13,9 +13,9 @@ ORDERS, PAYMENTS = UUID(int=1), UUID(int=2)
 
 
 def follow(states: FetchStates, topic: str, partition: int, topic_id: UUID, leader_epoch: int = 1) -> TopicPartition:
-    where = TopicPartition(topic, partition)
-    states.add(FollowedPartition(where, leader_epoch, MemoryLog(), topic_id))
-    return where
+    tp = TopicPartition(topic, partition)
+    states.add(FollowedPartition(tp, leader_epoch, MemoryLog(), topic_id))
+    return tp
 
 
 def test_the_name_of_a_topic_goes_with_its_last_partition() -> None:
@@ -33,9 +33,9 @@ def test_the_name_of_a_topic_goes_with_its_last_partition() -> None:
 def test_a_partition_added_in_another_epoch_counts_once() -> None:
     states = FetchStates(1000)
     for leader_epoch in (1, 2, 2, 3):
-        where = follow(states, "orders", 0, ORDERS, leader_epoch)
+        tp = follow(states, "orders", 0, ORDERS, leader_epoch)
     assert states.topic_name(ORDERS) == "orders"
-    states.remove([where])
+    states.remove([tp])
     assert states.topic_name(ORDERS) == ""
 
 

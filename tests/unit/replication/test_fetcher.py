@@ -52,12 +52,12 @@ class Follower:
         self.fetcher = ReplicaFetcher(1, 2, broker_epoch=22, settings=FetcherSettings(backoff_ms=1000))
         self.now_ms = 0
         self.puts_off = False
-        for where, log in self.logs.items():
+        for tp, log in self.logs.items():
             if log is not None:
-                self.follow(where)
+                self.follow(tp)
 
-    def follow(self, where, leader_epoch=3):
-        self.fetcher.add_partitions([FollowedPartition(where, leader_epoch, self.logs[where], TOPIC_ID)])
+    def follow(self, tp, leader_epoch=3):
+        self.fetcher.add_partitions([FollowedPartition(tp, leader_epoch, self.logs[tp], TOPIC_ID)])
 
     def next(self, after_ms=0):
         self.now_ms += after_ms
@@ -66,44 +66,42 @@ class Follower:
     def carry_out(self, effects):
         for effect in effects:
             match effect:
-                case Append(where, records, high_watermark, log_start_offset):
-                    log = self.logs[where]
+                case Append(tp, records, high_watermark, log_start_offset):
+                    log = self.logs[tp]
                     log.extend(records)
                     log.follow(high_watermark, log_start_offset)
-                    self.fetcher.on_appended(where, log.log_end_offset, log.latest_epoch)
-                case FollowOffsets(where, high_watermark, log_start_offset):
-                    self.logs[where].follow(high_watermark, log_start_offset)
-                case TruncateTo(where, offset):
-                    self.logs[where].truncate_to(offset)
-                    self.fetcher.on_cut(where)
-                case RestartAt(where, _) if self.puts_off:
-                    return effects + self.fetcher.on_cut_put_off(where, self.now_ms)
-                case RestartAt(where, offset):
-                    self.logs[where].restart_at(offset)
-                    self.fetcher.on_cut(where)
+                    self.fetcher.on_appended(tp, log.log_end_offset, log.latest_epoch)
+                case FollowOffsets(tp, high_watermark, log_start_offset):
+                    self.logs[tp].follow(high_watermark, log_start_offset)
+                case TruncateTo(tp, offset):
+                    self.logs[tp].truncate_to(offset)
+                    self.fetcher.on_cut(tp)
+                case RestartAt(tp, _) if self.puts_off:
+                    return effects + self.fetcher.on_cut_put_off(tp, self.now_ms)
+                case RestartAt(tp, offset):
+                    self.logs[tp].restart_at(offset)
+                    self.fetcher.on_cut(tp)
         return effects
 
     def answer_epochs(self, *answers):
         """(partition, epoch, end) or (partition, error)."""
         data = [
-            EpochAnswer(partition=where.partition, error_code=rest[0])
+            EpochAnswer(partition=tp.partition, error_code=rest[0])
             if len(rest) == 1
-            else EpochAnswer(partition=where.partition, leader_epoch=rest[0], end_offset=rest[1])
-            for where, *rest in answers
+            else EpochAnswer(partition=tp.partition, leader_epoch=rest[0], end_offset=rest[1])
+            for tp, *rest in answers
         ]
         response = OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult(topic="t", partitions=data)])
         return self.carry_out(self.fetcher.on_epoch_end_offsets(response, self.now_ms))
 
-    def answer_ends(self, where, earliest, latest, error=0):
+    def answer_ends(self, tp, earliest, latest, error=0):
         responses = [
             ListOffsetsResponse(
                 topics=[
                     ListOffsetsTopicResponse(
                         name="t",
                         partitions=[
-                            ListOffsetsPartitionResponse(
-                                partition_index=where.partition, error_code=error, offset=offset
-                            )
+                            ListOffsetsPartitionResponse(partition_index=tp.partition, error_code=error, offset=offset)
                         ],
                     )
                 ]
@@ -121,9 +119,9 @@ class Follower:
         return self.carry_out(self.fetcher.on_fetch_response(response, self.now_ms))
 
 
-def data(where, records=(), *, high_watermark=0, log_start_offset=0, error=0, diverging=None):
+def data(tp, records=(), *, high_watermark=0, log_start_offset=0, error=0, diverging=None):
     return PartitionData(
-        partition_index=where.partition,
+        partition_index=tp.partition,
         records=list(records),
         high_watermark=high_watermark,
         log_start_offset=log_start_offset,
@@ -157,7 +155,7 @@ def fetching(**logs):
     follower = Follower(**logs)
     effects = follower.next()
     if isinstance(effects[-1], SendOffsetsForLeaderEpoch):
-        ends = [(where, log.latest_epoch, 99) for where, log in follower.logs.items() if log and log.epochs]
+        ends = [(tp, log.latest_epoch, 99) for tp, log in follower.logs.items() if log and log.epochs]
         follower.answer_epochs(*ends)
         effects = follower.next()
     if not isinstance(effects[-1], SendFetch):

@@ -195,7 +195,7 @@ def test_a_consumer_cannot_reach_a_followers_session(cache):
 
 def test_ids_are_resolved_to_names(cache):
     context = open_(cache, 0, version=IDS)
-    assert [cached.where for cached in context.partitions] == [TopicPartition("t", 0)]
+    assert [cached.tp for cached in context.partitions] == [TopicPartition("t", 0)]
     response = context.response([(context.partitions[0], PartitionData())])
     assert [topic.topic_id for topic in response.responses] == [TOPIC_ID]
 
@@ -203,10 +203,10 @@ def test_ids_are_resolved_to_names(cache):
 def test_an_id_may_become_known_later(cache, names):
     names.clear()
     opened = open_(cache, 0, version=IDS)
-    assert opened.partitions[0].where is None
+    assert opened.partitions[0].tp is None
     names[TOPIC_ID] = "t"
     context = open_(cache, session_id=opened.session_id, epoch=1, version=IDS)
-    assert context.partitions[0].where == TopicPartition("t", 0)
+    assert context.partitions[0].tp == TopicPartition("t", 0)
 
 
 # -- closing and evicting ----------------------------------------------------------------------------------------------

@@ -51,8 +51,8 @@ def opened(directory: Path) -> LogStore:
 def store(tmp_path: Path) -> Iterator[LogStore]:
     store = opened(tmp_path)
     Registrations(OsDisk(), store, BOOT).write(41)
-    for at, where in enumerate((HERE, OTHER)):
-        log = store.create(where, UUID(int=at + 5), CONFIG)
+    for at, tp in enumerate((HERE, OTHER)):
+        log = store.create(tp, UUID(int=at + 5), CONFIG)
         for number in range(10):
             append(log, b"%d" % number)
         log.flush()
@@ -60,8 +60,8 @@ def store(tmp_path: Path) -> Iterator[LogStore]:
     store.abandon()
 
 
-def log_of(store: LogStore, where: TopicPartition = HERE) -> Log:
-    log = store.get(where)
+def log_of(store: LogStore, tp: TopicPartition = HERE) -> Log:
+    log = store.get(tp)
     assert log is not None
     return log
 

@@ -299,13 +299,13 @@ def _remember_recovery_point(log: Log, checkpoint: list[int]) -> Callable[[], No
 @pytest.mark.parametrize("power", [True, False])
 def test_a_crash_at_any_operation_leaves_the_old_or_the_new_segments(power: bool) -> None:
     config = LogConfig(**COMPACT)  # type: ignore[arg-type]
-    where = TopicPartition("t", 0)
+    tp = TopicPartition("t", 0)
     budget, is_finished = 0, False
     while not is_finished:
         budget += 1
         machine = Machine()
         checkpoint = [0]
-        log = Log.open(machine.disk, "/t-0", where, config)
+        log = Log.open(machine.disk, "/t-0", tp, config)
         log._hooks = LogHooks(prepare_bounds=partial(_remember_recovery_point, log, checkpoint))
         machine.disk.fsync_dir("/")
         for at in range(30):
@@ -321,7 +321,7 @@ def test_a_crash_at_any_operation_leaves_the_old_or_the_new_segments(power: bool
             machine.lose_power(Random(budget))
         else:
             machine.kill()
-        log = Log.open(machine.disk, "/t-0", where, config, recovery_point=checkpoint[0])
+        log = Log.open(machine.disk, "/t-0", tp, config, recovery_point=checkpoint[0])
         assert log.corruption is None
         assert log.log_end_offset == 30
         assert set(pairs(log)) <= set(before)

@@ -68,8 +68,8 @@ def emptied(disk: OsDisk, directory: str) -> Log:
 
 def opened(log: Log, **last_stop: object) -> Log:
     """Opened again, with the policy that it has now."""
-    where = log.topic_partition
-    return Log.open(OsDisk(), log.directory, where, DELETE, **last_stop)  # type: ignore[arg-type]
+    tp = log.topic_partition
+    return Log.open(OsDisk(), log.directory, tp, DELETE, **last_stop)  # type: ignore[arg-type]
 
 
 def fetched(leader: Log, directory: Path, size: int) -> Log:

@@ -461,8 +461,8 @@ def test_a_log_whose_directory_is_gone_is_missing_until_it_is_made_anew(
     append(store.create(gone, UUID(int=8), CONFIG), b"b")
     store.create(empty, UUID(int=9), CONFIG)
     platter.kill()
-    for where in (gone, empty):
-        platter.mount().remove_tree(f"{ROOT}/{where}")
+    for tp in (gone, empty):
+        platter.mount().remove_tree(f"{ROOT}/{tp}")
     for _ in range(2):
         platter.kill()
         store = open_store(platter.mount(), *roots)

@@ -77,8 +77,8 @@ def test_the_name_of_a_deleted_directory_fits_a_file_name() -> None:
 @pytest.mark.spec("R22")
 def test_everything_comes_back_after_an_orderly_stop(open_store: OpenStore, tmp_path: Path) -> None:
     store = open_store()
-    for where in (A, B):
-        log = store.create(where, TOPIC_ID, LogConfig())
+    for tp in (A, B):
+        log = store.create(tp, TOPIC_ID, LogConfig())
         append(log, b"0", b"1", b"2")
     store.close({A: 2, B: 3}, broker_epoch=41)
     assert (tmp_path / "d/.kafka_cleanshutdown").exists()

@@ -55,8 +55,8 @@ def simulated(disk: Disk) -> LogStore:
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[LogStore]:
     store = opened(tmp_path)
-    for where in (HERE, OTHER):
-        log = store.create(where, TOPIC_ID, CONFIG)
+    for tp in (HERE, OTHER):
+        log = store.create(tp, TOPIC_ID, CONFIG)
         for at in range(10):
             append(log, b"%d" % at)
         log.flush()
@@ -64,8 +64,8 @@ def store(tmp_path: Path) -> Iterator[LogStore]:
     store.abandon()
 
 
-def log_of(store: LogStore, where: TopicPartition = HERE) -> Log:
-    log = store.get(where)
+def log_of(store: LogStore, tp: TopicPartition = HERE) -> Log:
+    log = store.get(tp)
     assert log is not None
     return log
 

@@ -21,8 +21,8 @@ def test_lookups_agree_with_a_naive_twin(
 ) -> None:
     disk = SimulatedDisk().mount()
     config = LogConfig(segment_bytes=400, index_interval_bytes=100)
-    where = TopicPartition("t", 0)
-    log = Log.open(disk, "/t-0", where, config)
+    tp = TopicPartition("t", 0)
+    log = Log.open(disk, "/t-0", tp, config)
     twin: list[tuple[int, int]] = []  # (timestamp, offset)
     for times in batches:
         twin += [(time, len(twin) + at) for at, time in enumerate(times)]
@@ -31,7 +31,7 @@ def test_lookups_agree_with_a_naive_twin(
         log.commit()
     if restart:
         log.close()
-        log = Log.open(disk, "/t-0", where, config, is_clean=True)
+        log = Log.open(disk, "/t-0", tp, config, is_clean=True)
     start = round(start_at * len(twin))
     log.maybe_increment_log_start_offset(start)
     live = [entry for entry in twin if entry[1] >= start]

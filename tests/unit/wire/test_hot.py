@@ -108,7 +108,7 @@ int64s = st.integers(-(2**63), 2**63 - 1)
 @quick
 @given(
     version=st.integers(*ApiKey.PRODUCE.versions),
-    where=st.builds(TopicPartition, st.text("abc._-09", min_size=1, max_size=249), st.integers(0, 2**31 - 1)),
+    tp=st.builds(TopicPartition, st.text("abc._-09", min_size=1, max_size=249), st.integers(0, 2**31 - 1)),
     topic_id=st.one_of(st.just(ZERO_TOPIC_ID), st.uuids()),
     correlation_id=st.integers(0, 2**31 - 1),
     base_offset=int64s,
@@ -117,7 +117,7 @@ int64s = st.integers(-(2**63), 2**63 - 1)
 )
 def test_a_produce_response_from_a_template_is_the_encoded_one(
     version: int,
-    where: TopicPartition,
+    tp: TopicPartition,
     topic_id: UUID,
     correlation_id: int,
     base_offset: int,
@@ -125,16 +125,14 @@ def test_a_produce_response_from_a_template_is_the_encoded_one(
     log_start_offset: int,
 ) -> None:
     row = PartitionProduceResponse(
-        index=where.partition,
+        index=tp.partition,
         base_offset=base_offset,
         log_append_time_ms=log_append_time,
         log_start_offset=log_start_offset,
     )
-    topic = TopicProduceResponse(name=where.topic, topic_id=topic_id, partition_responses=[row])
+    topic = TopicProduceResponse(name=tp.topic, topic_id=topic_id, partition_responses=[row])
     response = ProduceResponse(responses=[topic])
     responses = ProduceResponses(entries_max=2)
     for _ in range(3):
-        frame = responses.success(
-            version, correlation_id, where, topic_id, base_offset, log_append_time, log_start_offset
-        )
+        frame = responses.success(version, correlation_id, tp, topic_id, base_offset, log_append_time, log_start_offset)
         assert frame == encode_response(ApiKey.PRODUCE, version, correlation_id, encode(response, version))

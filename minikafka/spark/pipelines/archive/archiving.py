@@ -175,7 +175,7 @@ class _Archive:
         dates = sorted(file.date for file in files) or [""]
         return TopicSummary(
             topic,
-            sum(where.topic == topic for where in self.lake.manifest.ends),
+            sum(tp.topic == topic for tp in self.lake.manifest.ends),
             self.new_records.get(topic, 0),
             sum(file.rows for file in files),
             len(files),
@@ -203,12 +203,12 @@ class _Archive:
         """A range for each task; a partition is split when cores would be idle and it is worth a file."""
         whole = [
             SourceRange(
-                where,
+                tp,
                 OffsetAndEpoch(start, NO_EPOCH),
-                OffsetAndEpoch(end, found.epochs[where]),
-                topic_id=found.ids[where.topic],
+                OffsetAndEpoch(end, found.epochs[tp]),
+                topic_id=found.ids[tp.topic],
             )
-            for where, (start, end) in ranges.items()
+            for tp, (start, end) in ranges.items()
         ]
         wanted = min(self.spark.sparkContext.defaultParallelism, _length(ranges) // _OFFSETS_PER_TASK)
         return split_ranges(whole, ranges_min=wanted)
@@ -234,7 +234,7 @@ class _Archive:
         """Raise PipelineError, after a failure, for what will not be better the next time."""
         found, ends = look_at(self.client, self.topics), self.lake.manifest.ends
         self.lake.take_in(found.ids)
-        extent = {where: range_ for where, range_ in found.extent.items() if where in ends}
+        extent = {tp: range_ for tp, range_ in found.extent.items() if tp in ends}
         missing_ranges(ends, extent, skip_lost=self.skip_lost)
 
     def _tell(self, done: int, total: int, rows: int, seconds: float) -> None:

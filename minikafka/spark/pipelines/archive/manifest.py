@@ -60,7 +60,7 @@ class Commit:
         _check_format(fields)
         return cls(
             int(fields["version"]),
-            {where: OffsetRange(*of) for where, of in _by_partition(fields["ranges"])},
+            {tp: OffsetRange(*of) for tp, of in _by_partition(fields["ranges"])},
             tuple(Staged(DataFile(*each[:-1]), each[-1]) for each in fields["added"]),
             tuple(fields["removed"]),
             dict(fields["swaps"]),
@@ -89,10 +89,10 @@ class Manifest:
                 raise ValueError(f"commit {commit.version} adds {file.path} a second time")
             files[file.path] = file
         ends = dict(self.ends)
-        for where, (start, end) in commit.ranges.items():
-            if not ends.get(where, 0) <= start <= end:
-                raise ValueError(f"commit {commit.version} archives {where} from {start} to {end} after {ends[where]}")
-            ends[where] = end
+        for tp, (start, end) in commit.ranges.items():
+            if not ends.get(tp, 0) <= start <= end:
+                raise ValueError(f"commit {commit.version} archives {tp} from {start} to {end} after {ends[tp]}")
+            ends[tp] = end
         return Manifest(commit.version, files, ends)
 
     def as_dict(self) -> dict[str, Any]:
@@ -115,8 +115,8 @@ def _check_format(fields: Mapping[str, Any]) -> None:
 
 def _by_topic(of: Mapping[TopicPartition, Any]) -> dict[str, dict[str, Any]]:
     nested: dict[str, dict[str, Any]] = {}
-    for where, value in sorted(of.items()):
-        nested.setdefault(where.topic, {})[str(where.partition)] = value
+    for tp, value in sorted(of.items()):
+        nested.setdefault(tp.topic, {})[str(tp.partition)] = value
     return nested
 
 

@@ -20,9 +20,9 @@ def beginnings(
 ) -> dict[TopicPartition, OffsetRange]:
     """Where partitions begin that the lake does not know yet, as empty ranges: from there on nothing may be missed, be
     it written and deleted before it is archived. A partition that a topic got later begins at 0."""
-    known = {where.topic for where in ends}
-    starts = {where: 0 if where.topic in known else first for where, (first, _) in found.items() if where not in ends}
-    return {where: OffsetRange(start, start) for where, start in starts.items()}
+    known = {tp.topic for tp in ends}
+    starts = {tp: 0 if tp.topic in known else first for tp, (first, _) in found.items() if tp not in ends}
+    return {tp: OffsetRange(start, start) for tp, start in starts.items()}
 
 
 def missing_ranges(
@@ -34,18 +34,18 @@ def missing_ranges(
     should come next, unless ``skip_lost`` goes on behind it; and when a partition ends before what was archived of it.
     """
     missing, lost = {}, []
-    for where, (first, end) in sorted(found.items()):
-        start = ends[where]
+    for tp, (first, end) in sorted(found.items()):
+        start = ends[tp]
         if start > end:
             raise PipelineError(
-                f"{where} ends at offset {end}, but was archived up to {start}: it lost records or was made anew; "
+                f"{tp} ends at offset {end}, but was archived up to {start}: it lost records or was made anew; "
                 f"archive it into another directory"
             )
         if start < first:
-            lost.append(f"{where} from {start} to {first - 1}")
+            lost.append(f"{tp} from {start} to {first - 1}")
             start = first
         if start < end:
-            missing[where] = OffsetRange(start, end)
+            missing[tp] = OffsetRange(start, end)
     if lost and not skip_lost:
         more = f" and {len(lost) - _EXAMPLES_MAX} more" if len(lost) > _EXAMPLES_MAX else ""
         raise PipelineError(
@@ -61,15 +61,15 @@ def share(missing: Mapping[TopicPartition, OffsetRange], offsets_max: int) -> di
     if total <= offsets_max:
         return dict(missing)
     return {
-        where: OffsetRange(start, start - (start - end) * offsets_max // total)  # rounded up
-        for where, (start, end) in missing.items()
+        tp: OffsetRange(start, start - (start - end) * offsets_max // total)  # rounded up
+        for tp, (start, end) in missing.items()
     }
 
 
 class Part(NamedTuple):
     """Which offsets of a partition one task saw, from the first to the last."""
 
-    where: TopicPartition
+    tp: TopicPartition
     first_offset: int
     last_offset: int
 
@@ -79,13 +79,13 @@ def check_parts(ranges: Mapping[TopicPartition, OffsetRange], parts: Iterable[Pa
 
     A task itself asserts that its offsets ascend. That none is missing cannot be seen here: topics have gaps.
     """
-    for where, of in groupby(sorted(parts), key=lambda part: part.where):
+    for tp, of in groupby(sorted(parts), key=lambda part: part.tp):
         seen = list(of)
-        start, end = ranges[where]
-        assert start <= seen[0].first_offset, f"{where}: offset {seen[0].first_offset} is before {start}"
-        assert seen[-1].last_offset < end, f"{where}: offset {seen[-1].last_offset} is not before {end}"
+        start, end = ranges[tp]
+        assert start <= seen[0].first_offset, f"{tp}: offset {seen[0].first_offset} is before {start}"
+        assert seen[-1].last_offset < end, f"{tp}: offset {seen[-1].last_offset} is not before {end}"
         for before, after in pairwise(seen):
-            assert before.last_offset < after.first_offset, f"{where}: tasks read {before} and {after}"
+            assert before.last_offset < after.first_offset, f"{tp}: tasks read {before} and {after}"
 
 
 def groups_to_compact(

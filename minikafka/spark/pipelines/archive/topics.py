@@ -29,7 +29,7 @@ class Topics:
 
     def partition_count(self, topic: str) -> int:
         """How many partitions a topic has."""
-        return sum(where.topic == topic for where in self.extent)
+        return sum(tp.topic == topic for tp in self.extent)
 
 
 def cluster_id(bootstrap_servers: str) -> str:
@@ -52,9 +52,9 @@ def look_at(client: ClientSettings, names: Sequence[str]) -> Topics:
     partitions = [TopicPartition(view.name, partition) for view in views for partition in sorted(view.partitions)]
     cluster = cluster_of(client)
     first, end = cluster.offsets(partitions, EARLIEST), cluster.offsets(partitions, LATEST)
-    extent = {where: OffsetRange(first[where].offset, end[where].offset) for where in partitions}
+    extent = {tp: OffsetRange(first[tp].offset, end[tp].offset) for tp in partitions}
     ids = {view.name: str(view.topic_id) for view in views}
-    return Topics(ids, extent, {where: end[where].epoch for where in partitions})
+    return Topics(ids, extent, {tp: end[tp].epoch for tp in partitions})
 
 
 async def _described(bootstrap_servers: str, names: Sequence[str]) -> list[TopicView]:

@@ -64,7 +64,7 @@ class Written(NamedTuple):
 
 def archive_range(range_: SourceRange, client: ClientSettings, directory: Path) -> Written:
     """Write the records of a range. Raises DataLossError when some of them are gone."""
-    topics = AssignedPartitions((range_.where,))
+    topics = AssignedPartitions((range_.tp,))
     options = SourceOptions(client, topics, Edge.EARLIEST, fail_on_data_loss=True, include_headers=True)
     writer = FilesWriter(directory)
     for batch in read_range(range_, options):
@@ -127,14 +127,14 @@ class FilesWriter:
         """Complete all files."""
         for key in list(self._open):
             self._finish(key)
-        return Written(self._done, [Part(where, first, last) for where, (first, last) in self._seen.items()])
+        return Written(self._done, [Part(tp, first, last) for tp, (first, last) in self._seen.items()])
 
-    def _see(self, where: TopicPartition, offsets: Any) -> None:
+    def _see(self, tp: TopicPartition, offsets: Any) -> None:
         numbers = offsets.to_numpy()
-        first, before = self._seen.get(where, (int(numbers[0]), -1))
-        assert before < numbers[0], f"{where}: offset {numbers[0]} came after {before}"
-        assert (np.diff(numbers) > 0).all(), f"{where}: offsets behind {numbers[0]} do not ascend"
-        self._seen[where] = first, int(numbers[-1])
+        first, before = self._seen.get(tp, (int(numbers[0]), -1))
+        assert before < numbers[0], f"{tp}: offset {numbers[0]} came after {before}"
+        assert (np.diff(numbers) > 0).all(), f"{tp}: offsets behind {numbers[0]} do not ascend"
+        self._seen[tp] = first, int(numbers[-1])
 
     def _add(self, key: tuple[str, int, int], batch: pa.RecordBatch) -> None:
         rows = pa.RecordBatch.from_arrays([batch[name] for name in SCHEMA.names], names=SCHEMA.names).cast(SCHEMA)

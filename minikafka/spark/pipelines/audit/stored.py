@@ -39,7 +39,7 @@ def log_starts_in_topics(topics: Sequence[str], bootstrap_servers: str) -> dict[
     from minikafka.spark.pipelines.archive.topics import look_at
 
     found = look_at(ClientSettings(bootstrap_servers), topics).extent
-    return {f"{where.topic}-{where.partition}": extent.start for where, extent in found.items()}
+    return {f"{tp.topic}-{tp.partition}": extent.start for tp, extent in found.items()}
 
 
 def stored_in_logs(spark: SparkSession, directories: Sequence[str], topics: Sequence[str] = ()) -> DataFrame:

@@ -59,8 +59,8 @@ def report_of(records: DataFrame, found: TopicPeek, slots: Slots) -> TopicReport
         made_ms=time.time_ns() // 1_000_000,
         total=total,
         partitions=tuple(
-            PartitionReport(where.partition, first, end, _measures(by_partition.get(where.partition)))
-            for where, (first, end) in found.ends.items()
+            PartitionReport(tp.partition, first, end, _measures(by_partition.get(tp.partition)))
+            for tp, (first, end) in found.ends.items()
         ),
         slots=slots,
         over_time=tuple(_measures(by_slot.get(slot)) for slot in range(slots.count)),
@@ -81,8 +81,8 @@ def _time_range(bootstrap_servers: str, found: TopicPeek) -> tuple[int, int]:
 
     Those between may be earlier or later. They are counted, and their partitions know their exact range.
     """
-    firsts = {where: (first, min(first + 1, end)) for where, (first, end) in found.ends.items()}
-    lasts = {where: (max(first, end - 1), end) for where, (first, end) in found.ends.items()}
+    firsts = {tp: (first, min(first + 1, end)) for tp, (first, end) in found.ends.items()}
+    lasts = {tp: (max(first, end - 1), end) for tp, (first, end) in found.ends.items()}
     times = [record.timestamp for ranges in (firsts, lasts) for record in read_few(bootstrap_servers, ranges)]
     now_ms = time.time_ns() // 1_000_000
     return min(times, default=now_ms), max(times, default=now_ms)

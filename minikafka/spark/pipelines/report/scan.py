@@ -43,7 +43,7 @@ _LARGEST_KNOWN: Final = 1 << 31
 
 def records_of(spark: SparkSession, bootstrap_servers: str, found: TopicPeek, options: dict[str, str]) -> DataFrame:
     """The records that were in the topic when it was looked at."""
-    ends = {str(where.partition): end for where, (_, end) in found.ends.items()}
+    ends = {str(tp.partition): end for tp, (_, end) in found.ends.items()}
     reading = {
         "kafka.bootstrap.servers": bootstrap_servers,
         "subscribe": found.topic,

@@ -17,10 +17,10 @@ class Teller:
     def __init__(self) -> None:
         self.told: list[TopicPartition] = []
 
-    def tell(self, where: TopicPartition) -> None:
-        self.told.append(where)
+    def tell(self, tp: TopicPartition) -> None:
+        self.told.append(tp)
 
-    def prepare(self, where: TopicPartition) -> None:
+    def prepare(self, tp: TopicPartition) -> None:
         return None
 
 
@@ -30,8 +30,8 @@ async def test_of_a_whole_cluster_no_turn_looks_at_more_than_a_portion(monkeypat
     looked_at: list[TopicPartition] = []
 
     class Here:
-        def get(self, where: TopicPartition) -> None:
-            looked_at.append(where)
+        def get(self, tp: TopicPartition) -> None:
+            looked_at.append(tp)
 
     def fail(error: BaseException) -> None:
         raise error
@@ -46,7 +46,7 @@ async def test_of_a_whole_cluster_no_turn_looks_at_more_than_a_portion(monkeypat
     assert due.is_behind
     due.note([[TopicPartition("later", 0)]])
     await eventually(lambda: not due.is_behind, "all to be told")
-    expected = [where for group in groups for where in group] + [TopicPartition("later", 0)]
+    expected = [tp for group in groups for tp in group] + [TopicPartition("later", 0)]
     assert looked_at == expected
     assert sorted(teller.told) == sorted(expected)
     await tasks.close()

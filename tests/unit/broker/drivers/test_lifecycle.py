@@ -244,14 +244,14 @@ async def test_shutting_down_waits_for_the_controllers_leave(script: Script, sta
 async def test_a_node_that_leaves_in_order_hands_its_leaderships_over_first(cluster: Cluster) -> None:
     await cluster.start()
     await cluster.ready()
-    where = await create_topic(cluster.controller, "orders", replicas=[[2, 3, 1]])
+    tp = await create_topic(cluster.controller, "orders", replicas=[[2, 3, 1]])
     leaving: Node = cluster.nodes[2]
-    await eventually(lambda: leaving.replicas.get(where) and leaving.replicas.leader_of(where), "it to lead")
+    await eventually(lambda: leaving.replicas.get(tp) and leaving.replicas.leader_of(tp), "it to lead")
     stopping = asyncio.get_running_loop().create_task(leaving.stop())
     await eventually(stopping.done, "it to stop")
     del cluster.nodes[2]
     controller = await cluster.wait_for_controller()
-    state = controller.image.partition(where)
+    state = controller.image.partition(tp)
     assert state is not None
     assert state.leader == 3
     assert 2 not in state.isr

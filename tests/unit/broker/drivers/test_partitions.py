@@ -108,7 +108,7 @@ async def test_whoever_waits_is_sent_away_when_leadership_moves(cluster: Cluster
     fetching = client.send_fetch("orders", 0, version=before_followers_were_read, max_wait_ms=20_000, min_bytes=1)
     await eventually(lambda: node.replicas.consumer_fetches.delayed, "the fetch to wait")
     leaders: list[bool] = []
-    node.data_plane.driver.on_leading_no_more = lambda where: leaders.append(where == ORDERS)
+    node.data_plane.driver.on_leading_no_more = lambda tp: leaders.append(tp == ORDERS)
     node.control_plane.lifecycle.begin_shutdown()  # the controller moves its leaderships away
     answer = await in_time(fetching)
     assert answer.responses[0].partitions[0].error_code == 6
@@ -125,9 +125,9 @@ def _leads(node: Node) -> bool:
 
 
 async def test_settings_of_topics_and_nodes_reach_their_logs(node: Node) -> None:
-    where = await create_topic(node, "orders")
+    tp = await create_topic(node, "orders")
     own = await create_topic(node, "own", retention_ms=77)
-    partition, other = led(node, where), led(node, own)
+    partition, other = led(node, tp), led(node, own)
     await alter_topic(node, "orders", "segment.bytes", "2048")
     await eventually(lambda: partition.log.config.segment_bytes == 2048, "the topic's setting")
     assert other.log.config.segment_bytes != 2048
@@ -183,19 +183,19 @@ async def test_a_topic_made_again_while_this_node_was_away_starts_empty(cluster:
 
 
 async def test_an_epoch_that_did_not_change_changes_nothing(node: Node) -> None:
-    where = await create_topic(node, "orders")
-    partition = led(node, where)
+    tp = await create_topic(node, "orders")
+    partition = led(node, tp)
     leader = partition.leader
     led_again: list[object] = []
     node.data_plane.driver.on_leading = led_again.append
-    node.data_plane.roles.apply(MetadataDelta(node.image, node.image, partitions=frozenset({where})))
+    node.data_plane.roles.apply(MetadataDelta(node.image, node.image, partitions=frozenset({tp})))
     assert partition.leader is leader
     assert led_again == []
 
 
 async def test_a_replica_that_failed_is_left_alone(node: Node) -> None:
-    where = await create_topic(node, "orders")
-    partition = led(node, where)
+    tp = await create_topic(node, "orders")
+    partition = led(node, tp)
     partition.replica.on_storage_failed()
     epoch = partition.leader_epoch
     change = PartitionChangeRecord(partition.topic_id, 0, leader=2)
@@ -350,7 +350,7 @@ async def test_a_topic_that_goes_while_its_files_are_made_leaves_nothing(
     topic = node.image.topic("many")
     found = {log_.topic_partition: log_.topic_id for log_ in node.store if log_.topic_partition.topic == "many"}
     assert len(found) == (AT_ONCE if is_made_again else 0)
-    assert {where for where in found if led(node, where)} == found.keys()
+    assert {tp for tp in found if led(node, tp)} == found.keys()
     assert topic is None or set(found.values()) == {topic.topic_id}
 
 

@@ -49,8 +49,8 @@ async def test_one_node_is_its_own_quorum(node: Node) -> None:
 
 async def test_what_is_committed_is_applied_when_it_is_told(node: Node) -> None:
     seen: list[bool] = []
-    where = await create_topic(node, "orders")
-    seen.append(node.image.partition(where) is not None)
+    tp = await create_topic(node, "orders")
+    seen.append(node.image.partition(tp) is not None)
     await node.control_plane.raft.committed(node.metadata.applied_offset)
     assert seen == [True]
 

@@ -33,8 +33,8 @@ Dial = Callable[..., Awaitable[Client]]
 ORDERS = TopicPartition("orders", 0)
 
 
-def replica(node: Node, where: TopicPartition = ORDERS) -> Partition:
-    partition = node.replicas.get(where)
+def replica(node: Node, tp: TopicPartition = ORDERS) -> Partition:
+    partition = node.replicas.get(tp)
     assert partition is not None
     return partition
 
@@ -55,10 +55,10 @@ def values(partition: Partition) -> list[bytes | None]:
     return [record.value for at, header in iter_batches(data) for record in iter_records(data, at, header)]
 
 
-async def follows(node: Node, offset: int, where: TopicPartition = ORDERS) -> Partition:
+async def follows(node: Node, offset: int, tp: TopicPartition = ORDERS) -> Partition:
     """The node's replica, once it has everything below ``offset`` and knows that it is committed."""
-    await eventually(lambda: node.replicas.get(where), "the replica")
-    partition = replica(node, where)
+    await eventually(lambda: node.replicas.get(tp), "the replica")
+    partition = replica(node, tp)
     await eventually(lambda: (partition.log.log_end_offset, partition.high_watermark) == (offset, offset), "its log")
     await eventually(lambda: partition.replica.is_followed or partition.leader is not None, "its role")
     return partition
@@ -304,17 +304,17 @@ async def test_all_of_an_answer_is_appended_before_anything_is_waited_for(
     await create_topic(cluster.controller, "orders", replicas=[[1, 2], [1, 2]], flush_messages=1)
     node = cluster.nodes[2]
     both = [TopicPartition("orders", 0), TopicPartition("orders", 1)]
-    for where in both:
-        await follows(node, 0, where)
+    for tp in both:
+        await follows(node, 0, tp)
     (fetcher,) = node.data_plane.fetchers._fetchers.values()
     node.data_plane.fetchers.unfollow(both)
     ends: list[list[int]] = []
 
     async def sync(_: Partition) -> None:
-        ends.append([replica(node, where).log.log_end_offset for where in both])
+        ends.append([replica(node, tp).log.log_end_offset for tp in both])
 
     monkeypatch.setattr(node.data_plane.fetchers, "_jobs", SimpleNamespace(sync=sync))
-    await fetcher._carry_out([do.Append(where, batch(b"x"), 0, 0) for where in both])
+    await fetcher._carry_out([do.Append(tp, batch(b"x"), 0, 0) for tp in both])
     assert ends == []
     await fetcher._sync_unsynced()
     assert ends == [[1, 1], [1, 1]]
@@ -326,11 +326,11 @@ async def test_what_another_fetcher_appended_is_synced_before_the_first_fetch(
     """It may have been taken away from that one in between, and the new leader counts it as ours."""
     await cluster.start(1, 2)
     await cluster.ready()
-    where = await create_topic(cluster.controller, "orders", replicas=[[1, 2]], flush_messages=1)
+    tp = await create_topic(cluster.controller, "orders", replicas=[[1, 2]], flush_messages=1)
     node = cluster.nodes[2]
-    followed = await follows(node, 0, where)
+    followed = await follows(node, 0, tp)
     (fetcher,) = node.data_plane.fetchers._fetchers.values()
-    node.data_plane.fetchers.unfollow([where])
+    node.data_plane.fetchers.unfollow([tp])
     monkeypatch.setattr(LocalReplica, "is_sync_due", property(lambda replica: replica is followed.replica))
     done: list[object] = []
 
@@ -345,7 +345,7 @@ async def test_what_another_fetcher_appended_is_synced_before_the_first_fetch(
     monkeypatch.setattr(fetcher, "_send", send)
     node.data_plane.fetchers.follow(followed)
     await eventually(lambda: len(done) > 1, "the fetcher to ask")
-    assert done == [where, do.SendFetch]
+    assert done == [tp, do.SendFetch]
 
 
 # -- fetchers ---------------------------------------------------------------------------------------------------------
@@ -376,7 +376,7 @@ async def test_several_fetchers_per_leader_where_asked_for(cluster: Cluster) -> 
     await eventually(lambda: len(cluster.nodes[2].replicas) == 16, "all replicas")
     assert {key.source_id for key in fetchers} == {1}
     assert len(fetchers) == 4
-    followed = [where for fetcher in fetchers.values() for where in fetcher._machine._states._states]
+    followed = [tp for fetcher in fetchers.values() for tp in fetcher._machine._states._states]
     assert sorted(followed) == [TopicPartition("many", index) for index in range(16)], "each by one of them"
 
 
@@ -423,10 +423,10 @@ async def test_an_append_that_fails_hurts_its_partition_only(
     cluster: Cluster, dial: Dial, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     leader = await started(cluster, 1, 2)
-    where = await create_topic(cluster.controller, "other", replicas=[[1, 2]])
-    await eventually(lambda: leader.replicas.get(where), "the leader to hear of it, as the follower may before it")
+    tp = await create_topic(cluster.controller, "other", replicas=[[1, 2]])
+    await eventually(lambda: leader.replicas.get(tp), "the leader to hear of it, as the follower may before it")
     node = cluster.nodes[2]
-    other = await follows(node, 0, where)
+    other = await follows(node, 0, tp)
     await follows(node, 0)
 
     def refuse(*_: object, **__: object) -> None:

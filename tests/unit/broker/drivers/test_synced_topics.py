@@ -32,9 +32,9 @@ def claimed(node: Node) -> frozenset[Any]:
 async def test_a_topic_is_claimed_once_its_older_records_are_synced(
     node: Node, dial: Dial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    where = await create_topic(node, "orders")
+    tp = await create_topic(node, "orders")
     await (await dial(node)).produce("orders", b"not synced")
-    log = node.store.get(where)
+    log = node.store.get(tp)
     assert log is not None
     assert log.recovery_point == 0
     claims: list[tuple[bool, int]] = []
@@ -53,8 +53,8 @@ async def test_a_topic_is_claimed_once_its_older_records_are_synced(
 
 @pytest.mark.spec("P2")
 async def test_a_claim_is_given_up_before_the_setting_goes(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    where = await create_topic(node, "orders", flush_messages=1)
-    log = node.store.get(where)
+    tp = await create_topic(node, "orders", flush_messages=1)
+    log = node.store.get(tp)
     assert log is not None
     await eventually(lambda: log.topic_id in claimed(node), "the topic to be claimed")
     seen: list[int] = []
@@ -82,8 +82,8 @@ async def test_a_restart_keeps_the_claims(node: Node, start_node: Any) -> None:
 
 
 async def test_a_log_that_cannot_be_synced_is_not_claimed(node: Node) -> None:
-    where = await create_topic(node, "orders")
-    log = node.store.get(where)
+    tp = await create_topic(node, "orders")
+    log = node.store.get(tp)
     assert log is not None
     synced_topics: SyncedTopics = node.data_plane.synced_topics
     log.close()
@@ -93,8 +93,8 @@ async def test_a_log_that_cannot_be_synced_is_not_claimed(node: Node) -> None:
 @pytest.mark.spec("P2", "P6")
 async def test_a_claim_is_given_up_for_want_of_a_descriptor_too(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """Row 7 of issue 11: the node stopped. Now nothing is claimed until the file can be written again."""
-    where = await create_topic(node, "orders", flush_messages=1)
-    log = node.store.get(where)
+    tp = await create_topic(node, "orders", flush_messages=1)
+    log = node.store.get(tp)
     assert log is not None
     await eventually(lambda: log.topic_id in claimed(node), "the topic to be claimed")
     path, write, is_short = node.store.directories[0].path, HastyDisk._write, True
@@ -119,8 +119,8 @@ async def test_a_topic_that_is_given_up_while_it_is_synced_must_be_synced_anew(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The setting goes and comes back while the second partition syncs: the first may have unsynced records since."""
-    where = await create_topic(node, "orders", 2)
-    log = node.store.get(where)
+    tp = await create_topic(node, "orders", 2)
+    log = node.store.get(tp)
     assert log is not None
     synced_topics: SyncedTopics = node.data_plane.synced_topics
     await set_flush_messages(node, "orders", "1")

@@ -90,7 +90,7 @@ async def test_what_cannot_be_described(node: Node, client: Client) -> None:
 
 
 async def test_a_topic_is_changed_step_by_step(node: Node, client: Client) -> None:
-    where = await create_topic(node, "orders")
+    tp = await create_topic(node, "orders")
 
     async def policy() -> tuple[str | None, int]:
         row = (await describe(client, TOPIC, "orders", "cleanup.policy")).configs[0]
@@ -98,7 +98,7 @@ async def test_a_topic_is_changed_step_by_step(node: Node, client: Client) -> No
 
     assert await alter(client, TOPIC, "orders", "cleanup.policy", SET, "compact") == (0, None)
     assert await policy() == ("compact", 1)
-    partition = node.replicas.get(where)
+    partition = node.replicas.get(tp)
     assert partition is not None
     assert partition.needs_keys
     assert await alter(client, TOPIC, "orders", "cleanup.policy", APPEND, "delete") == (0, None)

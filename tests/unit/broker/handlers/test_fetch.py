@@ -457,10 +457,10 @@ async def test_bytes_that_no_consumer_can_read_are_found(start_node: StartNode, 
     """They went bad under the leader that wrote them, and only followers' fetches were evidence."""
     node = await start_node()
     client = await dial(node)
-    where = await create_topic(node, "orders")
+    tp = await create_topic(node, "orders")
     for number in range(3):
         await client.produce("orders", b"%d" % number * 500)
-    log = led(node, where).log
+    log = led(node, tp).log
     segment = Path(log.directory) / "00000000000000000000.log"
     data = bytearray(segment.read_bytes())
     data[-1] ^= 1

@@ -23,8 +23,8 @@ async def other(cluster: Cluster) -> Node:
     await cluster.start(2)
     await cluster.ready()
     for name, replicas in (("shared", [1, 2]), ("alone", [1])):
-        where = await create_topic(cluster.controller, name, replicas=[replicas])
-        await eventually(lambda where=where: cluster.nodes[1].replicas.get(where), "the leader")
+        tp = await create_topic(cluster.controller, name, replicas=[replicas])
+        await eventually(lambda tp=tp: cluster.nodes[1].replicas.get(tp), "the leader")
         await eventually(lambda name=name: cluster.nodes[2].image.topic(name), "the other node to know")
     await eventually(lambda: cluster.nodes[2].replicas.get(TopicPartition("shared", 0)), "the follower")
     return cluster.nodes[2]

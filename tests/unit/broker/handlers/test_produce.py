@@ -277,10 +277,10 @@ async def test_what_a_producer_stamped_is_nothing_to_a_log_that_stamps(start_nod
 
 
 async def test_a_compacted_topic_needs_keys(node: Node, client: Client) -> None:
-    where = await create_topic(node, "table", cleanup_policy="compact")
+    tp = await create_topic(node, "table", cleanup_policy="compact")
     assert (await client.produce("table", b"a", b"b", keys=(b"k", None))).error_code == ErrorCode.INVALID_RECORD
     assert (await client.produce("table", b"a", compression=Compression.GZIP)).error_code == 0
-    assert led(node, where).log.log_end_offset == 1
+    assert led(node, tp).log.log_end_offset == 1
 
 
 @pytest.mark.spec("P6")
@@ -303,7 +303,7 @@ async def test_damage_inside_a_batch_is_found_where_it_is_looked_into(
 @pytest.mark.spec("P6")
 async def test_requests_behind_a_look_into_a_batch_keep_their_order(node: Node, client: Client) -> None:
     """The look is taken beside the loop; nothing of the connection overtakes it, and other connections go on."""
-    where = await create_topic(node, "table", cleanup_policy="compact")
+    tp = await create_topic(node, "table", cleanup_policy="compact")
     await create_topic(node, "orders")
     costly = batch(*[b"value"] * 5_000, keys=tuple(b"key %d" % number for number in range(5_000)))
     asked = [
@@ -314,13 +314,13 @@ async def test_requests_behind_a_look_into_a_batch_keep_their_order(node: Node, 
     ]
     offsets = [(await answer).responses[0].partition_responses[0].base_offset for answer in asked]
     assert offsets == [0, 5_000, 0, 5_001]
-    assert led(node, where).log.log_end_offset == 5_002
+    assert led(node, tp).log.log_end_offset == 5_002
 
 
 @pytest.mark.spec("P6")
 @pytest.mark.parametrize("is_first", [True, False])
 async def test_no_batch_hides_behind_one_that_is_looked_into(node: Node, client: Client, is_first: bool) -> None:
-    where = await create_topic(node, "table", cleanup_policy="compact")
+    tp = await create_topic(node, "table", cleanup_policy="compact")
     keyed = batch(b"x" * 5_000, compression=Compression.GZIP)
     both = [batch(b"no key", keys=(None,)), keyed] if is_first else [keyed, batch(b"no key", keys=(None,))]
     request = produce_request("table", None)
@@ -329,7 +329,7 @@ async def test_no_batch_hides_behind_one_that_is_looked_into(node: Node, client:
     bad = 0 if is_first else 1
     assert [answer.error_code for answer in answers][bad] == ErrorCode.INVALID_RECORD
     assert (answers[1 - bad].error_code, answers[1 - bad].base_offset) == (0, 0), "each batch has its own answer"
-    assert led(node, where).log.log_end_offset == 1
+    assert led(node, tp).log.log_end_offset == 1
 
 
 @pytest.mark.spec("P6")
@@ -352,14 +352,14 @@ async def test_batches_beside_one_that_is_looked_into_are_written_once(node: Nod
 
 @pytest.mark.spec("P6")
 async def test_a_client_that_leaves_during_a_look_harms_nobody(node: Node, client: Client, dial: Dial) -> None:
-    where = await create_topic(node, "table", cleanup_policy="compact")
+    tp = await create_topic(node, "table", cleanup_policy="compact")
     leaving = await dial(node)
     leaving.send(produce_request("table", batch(b"x" * 5_000, compression=Compression.GZIP)))
     await eventually(lambda: listener_of(node).connection_count == 2, "both to be connected")
     leaving.close()
     await eventually(lambda: listener_of(node).connection_count == 1, "one to be gone")
     await client.produce("table", b"y")
-    assert led(node, where).log.log_end_offset in (1, 2)
+    assert led(node, tp).log.log_end_offset in (1, 2)
 
 
 @pytest.mark.spec("P6")

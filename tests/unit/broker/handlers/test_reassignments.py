@@ -46,7 +46,7 @@ def outcome(answer: AlterPartitionReassignmentsResponse) -> tuple[int, str | Non
 
 
 def election(kind: int, *partitions: TopicPartition) -> ElectLeadersRequest:
-    topics = [TopicPartitions(topic=where.topic, partitions=[where.partition]) for where in partitions]
+    topics = [TopicPartitions(topic=tp.topic, partitions=[tp.partition]) for tp in partitions]
     return ElectLeadersRequest(election_type=kind, topic_partitions=topics or None)
 
 
@@ -63,19 +63,19 @@ def elected(answer: ElectLeadersResponse) -> dict[tuple[str, int], int]:
 async def test_a_partition_moves_to_another_broker(start_node: StartNode, join: Join, dial: Dial, version: int) -> None:
     voter = await start_node()
     other = await join(voter)
-    where = await create_topic(voter, "orders", replicas=[[1]])
+    tp = await create_topic(voter, "orders", replicas=[[1]])
     client = await dial(voter)
     await client.produce("orders", b"one")
     assert outcome(await client.ask(reassignment("orders", 0, [2]), version)) == (0, None)
-    await eventually(lambda: _replicas(other, where) == (2,), "the move")
-    await eventually(lambda: voter.replicas.get(where) is None, "node 1 to delete what it had")
+    await eventually(lambda: _replicas(other, tp) == (2,), "the move")
+    await eventually(lambda: voter.replicas.get(tp) is None, "node 1 to delete what it had")
     fetched = await (await dial(other)).fetch("orders")
     assert fetched.high_watermark == 1
     assert (await client.ask(ListPartitionReassignmentsRequest(topics=None))).topics == []
 
 
-def _replicas(node: Node, where: TopicPartition) -> tuple[int, ...]:
-    partition = node.image.partition(where)
+def _replicas(node: Node, tp: TopicPartition) -> tuple[int, ...]:
+    partition = node.image.partition(tp)
     return () if partition is None or partition.is_reassigning else partition.replicas  # None: it has yet to hear of it
 
 
@@ -85,7 +85,7 @@ async def test_what_is_under_way_is_listed_and_can_be_cancelled(
 ) -> None:
     voter = await start_node()
     other = await join(voter)
-    where = await create_topic(voter, "orders", replicas=[[1]])
+    tp = await create_topic(voter, "orders", replicas=[[1]])
     client = await dial(voter)
     monkeypatch.setattr(other.data_plane.fetchers, "follow", lambda partition: None)  # it never catches up
     assert outcome(await client.ask(reassignment("orders", 0, [2]))) == (0, None)
@@ -97,7 +97,7 @@ async def test_what_is_under_way_is_listed_and_can_be_cancelled(
     for topics in ([], [ListPartitionReassignmentsTopics(name="nowhere", partition_indexes=[0])]):
         assert (await client.ask(ListPartitionReassignmentsRequest(topics=topics))).topics == []
     assert outcome(await client.ask(reassignment("orders", 0, None))) == (0, None)
-    assert _replicas(voter, where) == (1,)
+    assert _replicas(voter, tp) == (1,)
     code, message = outcome(await client.ask(reassignment("orders", 0, None)))
     assert code == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
     assert message
@@ -126,26 +126,26 @@ async def test_a_partition_that_cannot_move_says_why(
 async def test_preferred_leaders_are_elected_on_request(start_node: StartNode, join: Join, dial: Dial) -> None:
     voter = await start_node(auto_leader_rebalance_enable=False)
     await join(voter)
-    where = await create_topic(voter, "orders", replicas=[[1, 2]])
+    tp = await create_topic(voter, "orders", replicas=[[1, 2]])
     client = await dial(voter)
-    await eventually(lambda: len(_isr(voter, where)) == 2, "node 2 to be in sync")
+    await eventually(lambda: len(_isr(voter, tp)) == 2, "node 2 to be in sync")
     await client.ask(reassignment("orders", 0, [2, 1]))  # only the order: the leader stays
     for version in (0, 1, 2):
-        again = elected(await client.ask(election(PREFERRED, where), version))
+        again = elected(await client.ask(election(PREFERRED, tp), version))
         assert again == {("orders", 0): ErrorCode.NONE if version == 0 else ErrorCode.ELECTION_NOT_NEEDED}
-        partition = voter.image.partition(where)
+        partition = voter.image.partition(tp)
         assert partition is not None
         assert partition.leader == 2, "the asked node shows its own change"
     assert elected(await client.ask(election(PREFERRED))) == {}
-    assert elected(await client.ask(election(UNCLEAN, where))) == {("orders", 0): ErrorCode.ELECTION_NOT_NEEDED}
+    assert elected(await client.ask(election(UNCLEAN, tp))) == {("orders", 0): ErrorCode.ELECTION_NOT_NEEDED}
     nowhere = TopicPartition("nowhere", 0)
     assert elected(await client.ask(election(PREFERRED, nowhere))) == {
         ("nowhere", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     }
 
 
-def _isr(node: Node, where: TopicPartition) -> tuple[int, ...]:
-    partition = node.image.partition(where)
+def _isr(node: Node, tp: TopicPartition) -> tuple[int, ...]:
+    partition = node.image.partition(tp)
     assert partition is not None
     return partition.isr
 

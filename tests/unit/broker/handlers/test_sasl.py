@@ -125,7 +125,7 @@ async def test_clients_are_not_asked_who_they_are(node: Node, dial: Dial) -> Non
 
 @pytest.mark.spec("P6")
 async def test_a_peer_fetches_as_itself_only(node: Node, dial: Dial) -> None:
-    where = await create_topic(node, "orders")
+    tp = await create_topic(node, "orders")
     client = await dial(node, "REPLICATION")
     await prove(client, identity(2))
     topic = node.image.topic("orders")
@@ -137,13 +137,13 @@ async def test_a_peer_fetches_as_itself_only(node: Node, dial: Dial) -> None:
     answer = await client.ask(request)
     assert answer.error_code == 0
     assert answer.responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER, "it is no replica"
-    assert led(node, where).high_watermark == 0
+    assert led(node, tp).high_watermark == 0
 
 
 async def test_a_follower_is_told_the_ends_of_the_log(node: Node, client: Client, dial: Dial) -> None:
-    where = await create_topic(node, "orders")
+    tp = await create_topic(node, "orders")
     await client.produce("orders", b"a", b"b")
-    leader = led(node, where).leader
+    leader = led(node, tp).leader
     assert leader is not None
     leader.high_watermark = 1
     peer = await dial(node, "REPLICATION")

@@ -113,7 +113,7 @@ def test_batches_are_taken_an_answer_at_a_time() -> None:
     assert offsets(buffer, 1) == [0]
     second.is_paused = True
     taken = [buffer.take_batches(), buffer.take_batches()]
-    assert [(t.where.partition, t.start_offset, t.end_offset) for t in taken if t] == [(0, 1, 3), (0, 3, 6)]
+    assert [(t.tp.partition, t.start_offset, t.end_offset) for t in taken if t] == [(0, 1, 3), (0, 3, 6)]
     assert buffer.take_batches() is None
     second.is_paused = False
     assert buffer.take_batches() is not None
@@ -159,10 +159,10 @@ class Machine(RuleBasedStateMachine):
     @rule()
     def take_batches(self) -> None:
         if (taken := self.buffer.take_batches()) is not None:
-            assert not self.positions[taken.where.partition].is_paused
-            assert taken.start_offset == self.next[taken.where.partition]
+            assert not self.positions[taken.tp.partition].is_paused
+            assert taken.start_offset == self.next[taken.tp.partition]
             assert taken.batches[0][1].next_offset > taken.start_offset
-            self.next[taken.where.partition] = taken.end_offset
+            self.next[taken.tp.partition] = taken.end_offset
 
     @rule(index=indexes, back=st.integers(0, 5))
     def seek(self, index: int, back: int) -> None:

@@ -198,7 +198,7 @@ def test_batches_are_taken_all_at_once_as_they_came() -> None:
     found = fetched(position, sent)
     taken = found.take_batches()
     assert taken is not None
-    assert (taken.where, bytes(taken.buffer), taken.high_watermark) == (WHERE, sent, 9)
+    assert (taken.tp, bytes(taken.buffer), taken.high_watermark) == (WHERE, sent, 9)
     assert (taken.start_offset, taken.end_offset) == (1, 5)
     assert [header.base_offset for _, header in taken.batches] == [0, 3]
     assert offsets_in(taken) == [1, 2, 3, 4]

@@ -100,7 +100,7 @@ async def test_before_a_rebalance_offsets_are_committed_in_the_old_generation(
 ) -> None:
     consumer = await member()
     records = await consumer.poll(30_000, 3)
-    where = TopicPartition("t", records[0].partition)
+    tp = TopicPartition("t", records[0].partition)
     polling = asyncio.ensure_future(consumer.poll(30_000, 1))
     await polling
     next_poll = asyncio.ensure_future(read_until_empty(consumer))
@@ -109,7 +109,7 @@ async def test_before_a_rebalance_offsets_are_committed_in_the_old_generation(
     next_poll.cancel()
     commit = cluster.asked(OffsetCommitRequest)[0]
     assert (commit.generation_id_or_member_epoch, commit.member_id) == (1, "member-1")
-    assert cluster.committed[where].offset >= 3
+    assert cluster.committed[tp].offset >= 3
     assert cluster.asked(JoinGroupRequest)[-1].member_id == "member-1"
 
 

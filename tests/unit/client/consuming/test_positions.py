@@ -165,7 +165,7 @@ def test_what_was_lost_after_it_was_seen_is_told() -> None:
     assert position.state is PositionState.FAILED
     error = position.error
     assert isinstance(error, LogTruncatedError)
-    assert (error.where, error.offset, error.divergence) == (WHERE, 10, (6, 2))
+    assert (error.tp, error.offset, error.divergence) == (WHERE, 10, (6, 2))
     assert "diverge at offset 6 (epoch 2)" in error.message
 
 

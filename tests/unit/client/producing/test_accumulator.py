@@ -30,14 +30,14 @@ def make(
     return Accumulator(batch_bytes=batch_bytes, linger_ms=linger_ms, buffer_bytes=buffer_bytes, sequences=sequences)
 
 
-def append(accumulator: Accumulator[int], token: int, where: TopicPartition = WHERE, *, size: int = 10) -> object:
-    return accumulator.append(where, None, b"%d" % token + b"." * size, 0, (), token, 0)
+def append(accumulator: Accumulator[int], token: int, tp: TopicPartition = WHERE, *, size: int = 10) -> object:
+    return accumulator.append(tp, None, b"%d" % token + b"." * size, 0, (), token, 0)
 
 
 def ready(
     accumulator: Accumulator[int], now_ms: int = 0, epoch: int = 0, *, flushing: bool = False
 ) -> list[TopicPartition]:
-    return list(accumulator.ready(now_ms, lambda where: epoch, flushing=flushing))
+    return list(accumulator.ready(now_ms, lambda tp: epoch, flushing=flushing))
 
 
 def read(batch: Batch[int]) -> list[int]:
@@ -119,9 +119,9 @@ def test_a_new_leader_ends_the_waiting() -> None:
     accumulator = make()
     append(accumulator, 0)
     accumulator.retry(accumulator.take(WHERE), not_before_ms=50, failed_leader_epoch=3)
-    assert accumulator.awaits_leader(lambda where: 3)
+    assert accumulator.awaits_leader(lambda tp: 3)
     assert ready(accumulator, 0, epoch=3) == []
-    assert not accumulator.awaits_leader(lambda where: 4)
+    assert not accumulator.awaits_leader(lambda tp: 4)
     assert ready(accumulator, 0, epoch=4) == [WHERE]
 
 
@@ -301,44 +301,44 @@ class Machine(RuleBasedStateMachine):
         self.in_flight: dict[TopicPartition, Batch[int]] = {}
         self.stamped: dict[TopicPartition, tuple[Stamp, list[int]]] = {}
 
-    @rule(where=partitions, size=st.integers(0, 400))
-    def append(self, where: TopicPartition, size: int) -> None:
+    @rule(tp=partitions, size=st.integers(0, 400))
+    def append(self, tp: TopicPartition, size: int) -> None:
         if self.accumulator.has_room(size + 100):
             self.accumulator.append(
-                where, None, b"%d" % self.next_token + b"." * size, 0, (), self.next_token, self.now_ms
+                tp, None, b"%d" % self.next_token + b"." * size, 0, (), self.next_token, self.now_ms
             )
-            self.expected[where].append(self.next_token)
+            self.expected[tp].append(self.next_token)
             self.next_token += 1
 
-    @rule(where=partitions)
-    def append_encoded(self, where: TopicPartition) -> None:
+    @rule(tp=partitions)
+    def append_encoded(self, tp: TopicPartition) -> None:
         batch = encoded(self.next_token)
         if self.accumulator.has_room(len(batch)):
-            self.accumulator.append_encoded(where, batch, self.next_token, self.now_ms)
-            self.expected[where].append(self.next_token)
+            self.accumulator.append_encoded(tp, batch, self.next_token, self.now_ms)
+            self.expected[tp].append(self.next_token)
             self.next_token += 1
 
     @rule(ms=st.integers(1, 30))
     def wait(self, ms: int) -> None:
         self.now_ms += ms
 
-    @rule(where=partitions, flushing=st.booleans())
-    def take(self, where: TopicPartition, flushing: bool) -> None:
-        if where in self.accumulator.ready(self.now_ms, lambda _: 0, flushing=flushing):
-            batch = self.accumulator.take(where)
-            assert read(batch) == batch.tokens == self.expected[where][: len(batch.tokens)]
+    @rule(tp=partitions, flushing=st.booleans())
+    def take(self, tp: TopicPartition, flushing: bool) -> None:
+        if tp in self.accumulator.ready(self.now_ms, lambda _: 0, flushing=flushing):
+            batch = self.accumulator.take(tp)
+            assert read(batch) == batch.tokens == self.expected[tp][: len(batch.tokens)]
             assert stamp_of(batch) == batch.stamp
-            if where in self.stamped and self.stamped[where][1] == batch.tokens:
-                assert self.stamped[where][0] == batch.stamp, "a retry has the stamp it had"
+            if tp in self.stamped and self.stamped[tp][1] == batch.tokens:
+                assert self.stamped[tp][0] == batch.stamp, "a retry has the stamp it had"
             assert batch.stamp is not None
-            self.stamped[where] = batch.stamp, list(batch.tokens)
-            self.in_flight[where] = batch
+            self.stamped[tp] = batch.stamp, list(batch.tokens)
+            self.in_flight[tp] = batch
 
     @precondition(lambda self: self.in_flight)
     @rule(data=st.data(), fate=st.sampled_from(["delivered", "retry", "renumber", "give up"]))
     def settle(self, data: st.DataObject, fate: str) -> None:
-        where = data.draw(st.sampled_from(sorted(self.in_flight)))
-        batch = self.in_flight.pop(where)
+        tp = data.draw(st.sampled_from(sorted(self.in_flight)))
+        batch = self.in_flight.pop(tp)
         if batch.is_expired and fate != "delivered":
             fate = "give up"
         if fate == "retry":
@@ -346,7 +346,7 @@ class Machine(RuleBasedStateMachine):
             return
         if fate == "renumber":
             self.accumulator.renumber(batch)
-            del self.stamped[where]
+            del self.stamped[tp]
             self.accumulator.retry(batch, self.now_ms)
             return
         if fate == "delivered":
@@ -354,14 +354,14 @@ class Machine(RuleBasedStateMachine):
         else:
             self.accumulator.give_up(batch)
         if not batch.is_expired:
-            del self.expected[where][: len(batch.tokens)]
+            del self.expected[tp][: len(batch.tokens)]
 
     @rule(age_ms=st.integers(1, 100))
     def expire(self, age_ms: int) -> None:
         for batch in self.accumulator.expire(self.now_ms - age_ms):
             assert batch.created_ms < self.now_ms - age_ms
             for token in batch.tokens:
-                self.expected[batch.where].remove(token)
+                self.expected[batch.tp].remove(token)
 
     @invariant()
     def is_bounded(self) -> None:

@@ -33,7 +33,7 @@ CLUSTER = Cluster(
 
 @pytest.mark.spec("A2")
 @pytest.mark.parametrize(
-    ("where", "replicas", "complaint"),
+    ("tp", "replicas", "complaint"),
     [
         (TopicPartition("nowhere", 0), (1,), "nowhere-0: topic 'nowhere' not found"),
         (TopicPartition("gone", 0), (1,), "gone-0: topic 'gone' not found"),
@@ -43,9 +43,9 @@ CLUSTER = Cluster(
     ],
 )
 def test_a_plan_that_does_not_fit_the_cluster_is_refused(
-    where: TopicPartition, replicas: tuple[int, ...], complaint: str
+    tp: TopicPartition, replicas: tuple[int, ...], complaint: str
 ) -> None:
-    plan = {TopicPartition("orders", 1): Placement((1, 2)), where: Placement(replicas)}
+    plan = {TopicPartition("orders", 1): Placement((1, 2)), tp: Placement(replicas)}
     with pytest.raises(PlanError) as raised:
         checks.check_plan(plan, CLUSTER, allow_replication_factor_change=False)
     assert str(raised.value) == complaint

@@ -87,7 +87,7 @@ def test_a_plan_that_is_not_right_is_refused_by_name(text: str, complaint: str) 
 def test_what_is_written_is_read_again(assignment: dict[TopicPartition, tuple[int, ...]]) -> None:
     written = to_json(placed(assignment))
     read = parse_plan(written)
-    assert {where: placement.replicas for where, placement in read.items()} == assignment
+    assert {tp: placement.replicas for tp, placement in read.items()} == assignment
     assert all(set(placement.log_dirs) == {"any"} for placement in read.values())
     assert to_json(read) == written
     assert "\n" not in written

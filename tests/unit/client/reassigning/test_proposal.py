@@ -23,7 +23,7 @@ def brokers(*ids: int) -> dict[int, str | None]:
 
 
 def moves(before: Assignment, after: Assignment) -> int:
-    return sum(len(set(after[where]) - set(before[where])) for where in before)
+    return sum(len(set(after[tp]) - set(before[tp])) for tp in before)
 
 
 def loads(assignment: Assignment, ids: dict[int, str | None]) -> list[int]:
@@ -141,13 +141,13 @@ def test_random_clusters(seed: int) -> None:
 
 def check_valid(current: Assignment, proposed: Assignment, chosen: dict[int, str | None]) -> None:
     assert proposed.keys() == current.keys()
-    for where, replicas in proposed.items():
-        assert len(set(replicas)) == len(replicas) == len(current[where])
+    for tp, replicas in proposed.items():
+        assert len(set(replicas)) == len(replicas) == len(current[tp])
         assert set(replicas) <= set(chosen)
         used = Counter(chosen[broker] for broker in replicas)
         for rack in set(chosen.values()):
             has_room = any(chosen[broker] == rack and broker not in replicas for broker in chosen)
-            assert None in used or not has_room or used[rack] >= max(used.values()) - 1, (where, replicas)
+            assert None in used or not has_room or used[rack] >= max(used.values()) - 1, (tp, replicas)
 
 
 def least_moves(current: Assignment, chosen: dict[int, str | None]) -> int:

@@ -34,7 +34,7 @@ class StandIn:
         self.assignment: dict[TopicPartition, tuple[int, ...]] = {A0: (1, 2), A1: (2, 3)}
         self.ongoing: dict[TopicPartition, Reassignment] = {}
         self.settings: dict[str, dict[str, str]] = {}
-        self.where: dict[tuple[int, TopicPartition], str] = {}
+        self.tp: dict[tuple[int, TopicPartition], str] = {}
         self.futures: dict[tuple[int, TopicPartition], str] = {}
         self.missing_answers = 0
         self.refusal: KafkaError | None = None
@@ -50,7 +50,7 @@ class StandIn:
     async def list_partition_reassignments(
         self, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, Reassignment]:
-        return {where: each for where, each in self.ongoing.items() if partitions is None or where in partitions}
+        return {tp: each for tp, each in self.ongoing.items() if partitions is None or tp in partitions}
 
     async def describe_reassignments(self) -> tuple[dict[TopicPartition, Reassignment], Cluster]:
         return await self.list_partition_reassignments(), await self.describe_cluster()
@@ -58,12 +58,12 @@ class StandIn:
     async def alter_partition_reassignments(
         self, targets: Mapping[TopicPartition, Sequence[int] | None], *, allow_replication_factor_change: bool = True
     ) -> dict[TopicPartition, KafkaError | None]:
-        self.said.append(f"reassign {', '.join(f'{where}: {replicas}' for where, replicas in targets.items())}")
+        self.said.append(f"reassign {', '.join(f'{tp}: {replicas}' for tp, replicas in targets.items())}")
         if self.refusal is None:
-            for where, replicas in targets.items():
-                self.ongoing.pop(where, None)
+            for tp, replicas in targets.items():
+                self.ongoing.pop(tp, None)
                 if replicas is not None:
-                    self.assignment[where] = tuple(replicas)
+                    self.assignment[tp] = tuple(replicas)
         return dict.fromkeys(targets, self.refusal)
 
     async def alter_configs(self, topic: str, changes: Mapping[str, str | None]) -> None:
@@ -90,9 +90,9 @@ class StandIn:
 
     def _directory(self, broker: int, path: str) -> LogDirectory:
         held = {
-            where: ReplicaSize(10, 0, holding is self.futures)
-            for holding in (self.where, self.futures)
-            for (owner, where), at in holding.items()
+            tp: ReplicaSize(10, 0, holding is self.futures)
+            for holding in (self.tp, self.futures)
+            for (owner, tp), at in holding.items()
             if (owner, at) == (broker, path)
         }
         return LogDirectory(path, ErrorCode.NONE, -1, -1, held)
@@ -100,13 +100,13 @@ class StandIn:
     async def alter_replica_log_dirs(
         self, broker_id: int, paths: Mapping[TopicPartition, str]
     ) -> dict[TopicPartition, KafkaError | None]:
-        self.said.append(f"place {', '.join(f'{where} in {path}' for where, path in paths.items())} on {broker_id}")
+        self.said.append(f"place {', '.join(f'{tp} in {path}' for tp, path in paths.items())} on {broker_id}")
         if self.missing_answers:
             self.missing_answers -= 1
             return dict.fromkeys(paths, KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE))
-        for where, path in paths.items():
-            self.futures.pop((broker_id, where), None)
-            self.where[broker_id, where] = path
+        for tp, path in paths.items():
+            self.futures.pop((broker_id, tp), None)
+            self.tp[broker_id, tp] = path
         return dict.fromkeys(paths)
 
 
@@ -189,7 +189,7 @@ async def test_directories_are_named_before_the_move_and_asked_for_until_the_rep
 async def test_cancelling_a_move_between_directories_says_where_the_replica_is(
     cluster: StandIn, tool: Reassigner
 ) -> None:
-    cluster.where[1, A0], cluster.futures[1, A0] = "/x", "/y"
+    cluster.tp[1, A0], cluster.futures[1, A0] = "/x", "/y"
     plan = {A0: Placement((1, 2), ("/y", "any"))}
     assert (await tool.progress(plan)).directories == {DirectoryMove(A0, 1, "/y"): State.IN_PROGRESS}
     assert await tool.cancel(plan) == {}

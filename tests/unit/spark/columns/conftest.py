@@ -25,7 +25,7 @@ def decode_all() -> Callable[..., list[dict[str, Any]]]:
         found = decode(
             buffer,
             list(iter_batches(buffer)),
-            where=WHERE,
+            tp=WHERE,
             start_offset=start,
             end_offset=end,
             include_headers=headers,

@@ -137,7 +137,7 @@ def test_what_lies_around_the_batches_is_not_looked_at(codec: Compression) -> No
     buffer = between + batches[0] + between + batches[1] + between
     positions = [len(between), len(batches[0]) + 2 * len(between)]
     found = [(position, parse_header(buffer, position)) for position in positions]
-    rows = decode(buffer, found, where=WHERE, start_offset=0, end_offset=999, include_headers=True)
+    rows = decode(buffer, found, tp=WHERE, start_offset=0, end_offset=999, include_headers=True)
     assert rows.to_pylist() == [row for batch in batches for row in expected(batch)]
 
 
@@ -146,14 +146,14 @@ def test_the_schema_is_the_one_spark_makes_of_the_sources(include_headers: bool)
     arrow = arrow_schema(include_headers=include_headers)
     spark = source_schema(include_headers=include_headers)
     assert to_arrow_schema(spark, timezone="UTC").equals(arrow)
-    empty = decode(b"", [], where=WHERE, start_offset=0, end_offset=9, include_headers=include_headers)
+    empty = decode(b"", [], tp=WHERE, start_offset=0, end_offset=9, include_headers=include_headers)
     assert empty.schema.equals(arrow)
     assert empty.num_rows == 0
 
 
 def test_nothing_of_the_rows_refers_to_the_buffer() -> None:
     buffer = bytearray(build_batch([Record(0, 0, b"key", b"value")] * 20))
-    rows = decode(buffer, list(iter_batches(buffer)), where=WHERE, start_offset=0, end_offset=99, include_headers=False)
+    rows = decode(buffer, list(iter_batches(buffer)), tp=WHERE, start_offset=0, end_offset=99, include_headers=False)
     buffer[:] = bytes(len(buffer))
     assert rows["value"].to_pylist() == [b"value"] * 20
 
@@ -229,6 +229,6 @@ def test_batches_that_are_more_than_arrow_can_hold_are_refused(
 
 def test_types_are_exact() -> None:
     buffer = build_batch([Record(0, 0, b"", None)])
-    rows = decode(buffer, list(iter_batches(buffer)), where=WHERE, start_offset=0, end_offset=9, include_headers=True)
+    rows = decode(buffer, list(iter_batches(buffer)), tp=WHERE, start_offset=0, end_offset=9, include_headers=True)
     assert rows.schema.types[:2] == [pa.binary(), pa.binary()]
     assert rows.to_pylist()[0]["key"] == b""

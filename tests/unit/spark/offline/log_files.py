@@ -44,9 +44,9 @@ class Logs:
         if node_id is not None:
             write_meta(OsDisk(), str(path), DirectoryMeta("c", node_id, UUID(int=node_id)))
 
-    def segment(self, where: TopicPartition, base_offset: int, *batches: bytes) -> Path:
+    def segment(self, tp: TopicPartition, base_offset: int, *batches: bytes) -> Path:
         """Write a segment; its path."""
-        directory = self.path / str(where)
+        directory = self.path / str(tp)
         directory.mkdir(exist_ok=True)
         path = directory / f"{base_offset:020}.log"
         path.write_bytes(b"".join(batches))

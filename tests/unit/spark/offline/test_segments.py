@@ -22,12 +22,12 @@ def planned(*paths: Path, **options: str) -> list[SegmentTask]:
 
 
 def described(tasks: list[SegmentTask]) -> list[tuple[str, int, int, int]]:
-    return [(str(task.where), task.base_offset, task.start_offset, task.end_offset) for task in tasks]
+    return [(str(task.tp), task.base_offset, task.start_offset, task.end_offset) for task in tasks]
 
 
-def three_segments(logs: Logs, where: TopicPartition = T0) -> None:
+def three_segments(logs: Logs, tp: TopicPartition = T0) -> None:
     for base_offset in (0, 6, 12):
-        logs.segment(where, base_offset, batch(base_offset), batch(base_offset + 3))
+        logs.segment(tp, base_offset, batch(base_offset), batch(base_offset + 3))
 
 
 def test_a_task_for_each_segment_below_the_high_watermark(logs: Logs) -> None:
@@ -77,7 +77,7 @@ def test_directories_are_found_in_those_of_nodes_and_clusters(tmp_path: Path) ->
     assert len(planned(tmp_path)) == len(planned(tmp_path, tmp_path / "node-1")) == 4
     assert {task.node_id for task in planned(tmp_path / "node-2")} == {2}
     (one,) = planned(tmp_path / "node-2" / "more" / "t-1")
-    assert (one.where, one.node_id) == (T1, 2)
+    assert (one.tp, one.node_id) == (T1, 2)
 
 
 def test_a_copy_without_identity_is_read_too(tmp_path: Path) -> None:
@@ -90,11 +90,11 @@ def test_a_copy_without_identity_is_read_too(tmp_path: Path) -> None:
 
 def test_topics_are_chosen(logs: Logs) -> None:
     internal = TopicPartition("__consumer_offsets", 0)
-    for where in (T0, T1, U0, internal):
-        logs.segment(where, 0, batch(0))
+    for tp in (T0, T1, U0, internal):
+        logs.segment(tp, 0, batch(0))
 
     def topics(**options: str) -> set[str]:
-        return {task.where.topic for task in planned(logs.path, upTo="end", **options)}
+        return {task.tp.topic for task in planned(logs.path, upTo="end", **options)}
 
     assert topics() == {"t", "u"}
     assert topics(topics="u") == topics(subscribe="u") == topics(subscribePattern="[u-z]") == {"u"}

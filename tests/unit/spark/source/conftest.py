@@ -19,48 +19,48 @@ class Logs:
         self.ids: dict[str, str] = {}
         self.asked = 0
 
-    def put(self, where: TopicPartition, first: int, *epochs: tuple[int, int]) -> None:
-        self.logs[where] = (first, list(epochs))
+    def put(self, tp: TopicPartition, first: int, *epochs: tuple[int, int]) -> None:
+        self.logs[tp] = (first, list(epochs))
 
     def topics(self) -> list[str]:
-        return sorted({where.topic for where in self.logs})
+        return sorted({tp.topic for tp in self.logs})
 
     def partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
         self.asked += 1
         for topic in topics:
             if topic not in self.topics():
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r} not found; create it first")
-        return sorted(where for where in self.logs if where.topic in topics)
+        return sorted(tp for tp in self.logs if tp.topic in topics)
 
     def offsets(self, partitions: Iterable[TopicPartition], at: int) -> dict[TopicPartition, OffsetAndEpoch]:
         self.asked += 1
         found = {}
-        for where in partitions:
-            if where not in self.logs:
-                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {where} not found")
-            first, epochs = self.logs[where]
+        for tp in partitions:
+            if tp not in self.logs:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {tp} not found")
+            first, epochs = self.logs[tp]
             newest, end = epochs[-1]
-            found[where] = OffsetAndEpoch(end, newest) if at == -1 else OffsetAndEpoch(first, epochs[0][0])
+            found[tp] = OffsetAndEpoch(end, newest) if at == -1 else OffsetAndEpoch(first, epochs[0][0])
         return found
 
     def offsets_for_times(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndEpoch]:
         found = {}
-        for where, wanted in times_ms.items():
-            later = [offset for time_ms, offset in self.times.get(where, {}).items() if time_ms >= wanted]
+        for tp, wanted in times_ms.items():
+            later = [offset for time_ms, offset in self.times.get(tp, {}).items() if time_ms >= wanted]
             if later:
-                found[where] = OffsetAndEpoch(min(later), self.logs[where][1][-1][0])
+                found[tp] = OffsetAndEpoch(min(later), self.logs[tp][1][-1][0])
         return found
 
     def truncated(self, ends: Mapping[TopicPartition, OffsetAndEpoch]) -> dict[TopicPartition, OffsetAndEpoch]:
         self.asked += 1
         found = {}
-        for where, (offset, epoch) in ends.items():
-            known = [item for item in self.logs[where][1] if item[0] <= epoch]
+        for tp, (offset, epoch) in ends.items():
+            known = [item for item in self.logs[tp][1] if item[0] <= epoch]
             agreed = OffsetAndEpoch(known[-1][1], known[-1][0]) if known else OffsetAndEpoch(-1, -1)
-            if epoch > self.logs[where][1][-1][0]:
+            if epoch > self.logs[tp][1][-1][0]:
                 agreed = OffsetAndEpoch(-1, -1)
             if epoch != -1 and agreed.offset < offset:
-                found[where] = agreed
+                found[tp] = agreed
         return found
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:

@@ -15,7 +15,7 @@ sizes = st.lists(st.integers(0, 10_000), min_size=1, max_size=10)
 
 def logs(found: list[int]) -> tuple[dict[TopicPartition, OffsetAndEpoch], dict[TopicPartition, OffsetAndEpoch]]:
     begins = {TopicPartition("a", index): OffsetAndEpoch(100 * index, 1) for index in range(len(found))}
-    ends = {where: OffsetAndEpoch(begins[where].offset + size, 2) for where, size in zip(begins, found, strict=True)}
+    ends = {tp: OffsetAndEpoch(begins[tp].offset + size, 2) for tp, size in zip(begins, found, strict=True)}
     return begins, ends
 
 
@@ -24,8 +24,8 @@ def test_shares_are_in_proportion(found: list[int], offsets_max: int) -> None:
     begins, ends = logs(found)
     chosen = capped(begins, ends, offsets_max)
     total = sum(found)
-    for where, size in zip(begins, found, strict=True):
-        taken = chosen[where].offset - begins[where].offset
+    for tp, size in zip(begins, found, strict=True):
+        taken = chosen[tp].offset - begins[tp].offset
         if total <= offsets_max:
             assert taken == size
             continue

@@ -13,12 +13,12 @@ from minikafka.spark.source.ranges import OffsetRange, ranges_between, split_ran
 
 def make(*sizes: int) -> list[OffsetRange]:
     begins = {TopicPartition("a", index): OffsetAndEpoch(1_000 * index, 3) for index in range(len(sizes))}
-    ends = {where: OffsetAndEpoch(begins[where].offset + size, 5) for where, size in zip(begins, sizes, strict=True)}
+    ends = {tp: OffsetAndEpoch(begins[tp].offset + size, 5) for tp, size in zip(begins, sizes, strict=True)}
     return ranges_between(begins, ends, {"t": "id"})
 
 
 def shown(ranges: list[OffsetRange]) -> list[tuple[int, int, int]]:
-    return [(range_.where.partition, range_.start.offset, range_.end.offset) for range_ in ranges]
+    return [(range_.tp.partition, range_.start.offset, range_.end.offset) for range_ in ranges]
 
 
 def test_ranges_with_nothing_in_them_are_left_out() -> None:
@@ -43,8 +43,8 @@ def test_both_limits() -> None:
 def test_every_offset_is_in_one_range(sizes: list[int], ranges_min: int | None, offsets_max: int | None) -> None:
     whole = make(*sizes)
     found = split_ranges(whole, ranges_min=ranges_min, offsets_max=offsets_max)
-    naive = [(range_.where, offset) for range_ in whole for offset in range(range_.start.offset, range_.end.offset)]
-    assert [(part.where, offset) for part in found for offset in range(part.start.offset, part.end.offset)] == naive
+    naive = [(range_.tp, offset) for range_ in whole for offset in range(range_.start.offset, range_.end.offset)]
+    assert [(part.tp, offset) for part in found for offset in range(part.start.offset, part.end.offset)] == naive
     assert all(part.size > 0 for part in found)
     if offsets_max is not None:
         assert all(part.size <= offsets_max for part in found)

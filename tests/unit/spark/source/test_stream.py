@@ -49,7 +49,7 @@ class Query:
         """The ranges of the newest batch."""
         start = json.loads(self.offsets[-2]) if len(self.offsets) > 1 else UNRESOLVED
         parts: Any = self.reader.partitions(start, json.loads(self.offsets[-1]))
-        return [(part.where.partition, part.start.offset, part.end.offset) for part in parts]
+        return [(part.tp.partition, part.start.offset, part.end.offset) for part in parts]
 
 
 @pytest.fixture
@@ -244,13 +244,13 @@ def test_every_offset_is_in_one_batch(
         read = {0: 10 if starting == "latest" else 0}
         newest: list[Any] = []
         for what, index, size in [("plan", 0, 0), *found, *[("plan", 0, 0)] * 60]:
-            where = TopicPartition("a", min(index, len(logs.logs) - 1))
-            first, epochs = logs.logs[where]
+            tp = TopicPartition("a", min(index, len(logs.logs) - 1))
+            first, epochs = logs.logs[tp]
             epoch, end = epochs[-1]
             if what == "write":
-                logs.put(where, first, *epochs[:-1], (epoch, end + size))
+                logs.put(tp, first, *epochs[:-1], (epoch, end + size))
             elif what == "elect":
-                logs.put(where, first, *epochs, (epoch + 1, end))
+                logs.put(tp, first, *epochs, (epoch + 1, end))
             elif what == "grow" and len(logs.logs) < 3:
                 logs.put(TopicPartition("a", len(logs.logs)), 0, (0, size))
             elif what == "restart":
@@ -262,5 +262,5 @@ def test_every_offset_is_in_one_batch(
                     assert start == read.get(partition, 0)
                     read[partition] = stop
         assert query.plan() is None
-        for where, (_, epochs) in logs.logs.items():
-            assert read.get(where.partition, 0) == epochs[-1][1]
+        for tp, (_, epochs) in logs.logs.items():
+            assert read.get(tp.partition, 0) == epochs[-1][1]

@@ -41,9 +41,9 @@ def append(lake: Lake, rows: Rows, start: int, end: int) -> None:
     """Offsets of two partitions, each on two days."""
     with lake.staging() as directory:
         writer = FilesWriter(directory)
-        for where in (A, B):
-            writer.write(rows(where.topic, where.partition, range(start, end), [0, 1]))
-        lake.append({where: OffsetRange(start, end) for where in (A, B)}, writer.close().files)
+        for tp in (A, B):
+            writer.write(rows(tp.topic, tp.partition, range(start, end), [0, 1]))
+        lake.append({tp: OffsetRange(start, end) for tp in (A, B)}, writer.close().files)
 
 
 def compact(lake: Lake) -> None:
@@ -64,7 +64,7 @@ def test_a_lake_goes_on_where_it_was(tmp_path: Path, rows: Rows, plain: Plain) -
         assert lake.manifest.ends == {A: 10, B: 10}
         append(lake, rows, 10, 20)
     seen = plain(tmp_path / "lake")
-    assert {where: sorted(offsets) for where, offsets in seen.items()} == {A: list(range(20)), B: list(range(20))}
+    assert {tp: sorted(offsets) for tp, offsets in seen.items()} == {A: list(range(20)), B: list(range(20))}
     assert not list((tmp_path / "lake" / layout.STAGING).iterdir())
 
 
@@ -77,7 +77,7 @@ def test_small_files_give_way(tmp_path: Path, rows: Rows, plain: Plain) -> None:
         assert len(list(lake.directory.glob("topic=*/date=*/00000-*"))) == 2
         assert len(list(lake.directory.glob("topic=*/date=*/00001-*"))) == 6
     after = plain(tmp_path / "lake")
-    assert {where: sorted(offsets) for where, offsets in after.items()} == {w: sorted(o) for w, o in before.items()}
+    assert {tp: sorted(offsets) for tp, offsets in after.items()} == {w: sorted(o) for w, o in before.items()}
     assert read_manifest(tmp_path / "lake").files.keys() == {
         str(path.relative_to(tmp_path / "lake")) for path in (tmp_path / "lake").glob("topic=*/date=*/*")
     }
@@ -122,7 +122,7 @@ def test_a_crash_between_any_two_steps(
     with opened(template) as lake:
         append(lake, rows, 0, 10)
         append(lake, rows, 10, 20)
-    held = {where: list(range(20)) for where in (A, B)}
+    held = {tp: list(range(20)) for tp in (A, B)}
     outcomes = set()
     for step in count():
         directory = tmp_path / "lake"
@@ -135,18 +135,18 @@ def test_a_crash_between_any_two_steps(
         seen = plain(directory)
         assert all(len(set(offsets)) == len(offsets) for offsets in seen.values()), f"twice after step {step}"
         if can_exchange:
-            assert all(set(held[where]) <= set(seen[where]) for where in held), f"missing after step {step}"
+            assert all(set(held[tp]) <= set(seen[tp]) for tp in held), f"missing after step {step}"
         with opened(directory) as lake:
             ends = set(lake.manifest.ends.values())
             assert len(ends) == 1
             outcomes.add((ends.pop(), len(lake.manifest.files)))
             seen = plain(directory)
-            for where, end in lake.manifest.ends.items():
-                assert sorted(seen[where]) == list(range(end)), f"after step {step}"
+            for tp, end in lake.manifest.ends.items():
+                assert sorted(seen[tp]) == list(range(end)), f"after step {step}"
             append(lake, rows, lake.manifest.ends[A], 40)
             assert not list((directory / layout.STAGING).iterdir())
-        in_order = {where: sorted(offsets) for where, offsets in plain(directory).items()}
-        assert in_order == {where: list(range(40)) for where in (A, B)}
+        in_order = {tp: sorted(offsets) for tp, offsets in plain(directory).items()}
+        assert in_order == {tp: list(range(40)) for tp in (A, B)}
         shutil.rmtree(directory)
         if not did_die:
             break
@@ -228,8 +228,8 @@ def test_an_interruption_while_publishing_loses_nothing(
             append(lake, rows, 0, 10)
     with opened(tmp_path / "lake") as lake:
         assert lake.manifest.ends == {A: 10, B: 10}
-    assert {where: sorted(offsets) for where, offsets in plain(tmp_path / "lake").items()} == {
-        where: list(range(10)) for where in (A, B)
+    assert {tp: sorted(offsets) for tp, offsets in plain(tmp_path / "lake").items()} == {
+        tp: list(range(10)) for tp in (A, B)
     }
 
 

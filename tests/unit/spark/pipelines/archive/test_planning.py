@@ -57,8 +57,8 @@ def test_shares_come_to_an_end_and_are_in_proportion(missing: dict[TopicPartitio
     total = sum(end - start for start, end in missing.values())
     shared = share(missing, most)
     assert shared.keys() == missing.keys()
-    for where, (start, end) in shared.items():
-        assert missing[where].start == start < end <= missing[where].end
+    for tp, (start, end) in shared.items():
+        assert missing[tp].start == start < end <= missing[tp].end
     assert sum(end - start for start, end in shared.values()) <= min(total, most + len(missing))
 
 
