@@ -1,7 +1,7 @@
-"""What a :class:`~minikafka.replication.fetcher.ReplicaFetcher` asks its driver to do.
+"""Effects of a :class:`~minikafka.replication.fetcher.ReplicaFetcher`, for its driver.
 
-Effects are carried out in the order given, before the machine is called again. Those that change a log act on the log
-that was handed to ``add_partitions``; the machine reads its new end from there.
+The driver carries them out in the order given, before it calls the machine again. Effects on a log act on the log
+that was passed to ``add_partitions``; the machine reads the new log end from there.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class SendListOffsets(NamedTuple):
 
 
 class TruncateTo(NamedTuple):
-    """Cut the log so that it ends at ``offset`` (or before, at a batch boundary), and its epoch cache with it.
+    """Cut the log and its epoch cache at ``offset``, or before it at a batch boundary.
 
-    ``offset`` may be the log end: an epoch that was begun there and has no record is dropped all the same. Below the
-    high watermark it is only the leader's word: :class:`~minikafka.replication.local_replica.LocalReplica` judges it.
+    ``offset`` may be the log end: that drops an epoch that began there and has no record. An ``offset`` below the high
+    watermark is only the leader's word: :class:`~minikafka.replication.local_replica.LocalReplica` judges it.
     Answer with ``on_cut`` when it is done; nothing is fetched until then.
     """
 
@@ -48,7 +48,7 @@ class TruncateTo(NamedTuple):
 
 
 class RestartAt(NamedTuple):
-    """Throw the whole log away and begin an empty one at ``offset``, the leader's log start (row R13).
+    """Delete the whole log and begin an empty one at ``offset``, the leader's log start (row R13).
 
     Answer with ``on_cut`` when it is done.
     """
@@ -61,7 +61,7 @@ class Append(NamedTuple):
     """Append whole batches as the leader wrote them, then take over its offsets as in :class:`FollowOffsets`.
 
     Answer with ``on_appended`` or ``on_append_failed``. ``records`` is a slice of the response's buffer.
-    ``end_offset``: by which the leader knows that they end; None when it did not say.
+    ``end_offset``: the records end there at the latest, by the leader's word; None when the answer has no such field.
     """
 
     topic_partition: TopicPartition
@@ -80,7 +80,7 @@ class FollowOffsets(NamedTuple):
 
 
 class Backoff(NamedTuple):
-    """For the log only: the partition is left alone until ``until_ms`` because of ``error`` (row R12)."""
+    """For the node's log only: after ``error`` the partition is not fetched until ``until_ms`` (row R12)."""
 
     topic_partition: TopicPartition
     error: ErrorCode
@@ -95,14 +95,14 @@ class Fenced(NamedTuple):
 
 
 class MarkFailed(NamedTuple):
-    """Dropped for good, until it is added in another epoch: following it went wrong in a way a retry will not mend."""
+    """Partition dropped until it is added in another epoch: a retry would not mend the failure."""
 
     topic_partition: TopicPartition
     reason: str
 
 
 class Wait(NamedTuple):
-    """Nothing to do before ``until_ms``, or at all (None), unless partitions are added or throttles change (row R8)."""
+    """Do nothing before ``until_ms`` (None: for ever), unless partitions are added or throttles change (row R8)."""
 
     until_ms: int | None
 

@@ -1,8 +1,8 @@
-"""What two logs have in common, told from leader epochs (rows E2-E6; KIP-101, KIP-279, KIP-320, KIP-595).
+"""The common part of two logs, found by leader epochs (rows E2-E6; KIP-101, KIP-279, KIP-320, KIP-595).
 
-A leader epoch has one leader, which alone gives out offsets in it; so two logs agree on every record of an epoch that
-both hold, and agree up to the point where one of them stops having records of the same epoch. The rules here find that
-point. They see a log only through :class:`ReplicaLog`, so leader, follower and test model share them.
+A leader epoch has one leader, and only that leader assigns offsets in it. So two logs agree on every record of an epoch
+that both hold, up to the end of the shorter one. The rules here find that point. They see a log only through
+:class:`ReplicaLog`, so leader, follower and test model share them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from minikafka.model import NO_EPOCH, NO_OFFSET, OffsetAndEpoch, TopicPartition
 
 
 class EpochLog(Protocol):
-    """What a log can say about its ends and epochs. Nothing here changes it."""
+    """Read-only view of a log: its start, its end and its epochs."""
 
     @property
     def log_start_offset(self) -> int:
@@ -29,7 +29,7 @@ class EpochLog(Protocol):
         """The newest epoch in the cache; -1 when it is empty."""
 
     def end_offset_for_epoch(self, epoch: int) -> OffsetAndEpoch:
-        """Row E2: the largest epoch <= ``epoch`` in this log and where it ends; (-1, -1) when undefined."""
+        """Row E2: the largest epoch <= ``epoch`` in this log and its end; (-1, -1) when undefined."""
 
 
 class ReplicaLog(EpochLog, Protocol):
@@ -37,22 +37,22 @@ class ReplicaLog(EpochLog, Protocol):
 
     @property
     def high_watermark(self) -> int:
-        """min(own log end, the last high watermark the leader told)."""
+        """min(own log end, last high watermark from the leader)."""
 
 
 class Truncation(NamedTuple):
-    """Where a follower cuts its log, and whether that settles it."""
+    """The offset at which a follower cuts its log, and whether the logs agree after that."""
 
     offset: int
-    is_complete: bool  # False: cut, then ask again with the epoch that is then the latest (row E5)
+    is_complete: bool  # False: cut, then ask again with the new latest epoch (row E5)
 
 
 def truncation_offset(asked_epoch: int, answer: OffsetAndEpoch, log: ReplicaLog) -> Truncation:
-    """Where ``log`` leaves the leader's, given its answer to "where does ``asked_epoch`` end?" (row E5).
+    """Where to cut ``log``, given the leader's answer to "where does ``asked_epoch`` end?" (row E5).
 
-    An undefined answer means that every epoch the leader has is older than ``asked_epoch``, so it has none of our
-    records of that epoch: cut them and ask for the epoch before. Only where that would remove records below our high
-    watermark (the leader was elected uncleanly, or lost its cache) is the high watermark itself the last resort.
+    An undefined answer: all epochs of the leader are older than ``asked_epoch``, so it has no records of that epoch.
+    Cut them and ask for the epoch before. If that would remove records below the own high watermark (the leader was
+    elected uncleanly, or lost its cache), cut at the high watermark instead.
     """
     log_end_offset = log.log_end_offset
     if answer.epoch == NO_EPOCH or answer.offset == NO_OFFSET:
@@ -70,10 +70,10 @@ def truncation_offset(asked_epoch: int, answer: OffsetAndEpoch, log: ReplicaLog)
 
 
 def diverging_epoch(log: EpochLog, fetch_offset: int, last_fetched_epoch: int) -> OffsetAndEpoch | None:
-    """Leader side: where a fetcher that ends with ``last_fetched_epoch`` at ``fetch_offset`` left this log (KIP-595).
+    """Leader side: end of the common part with a fetcher's log, which ends in ``last_fetched_epoch`` (KIP-595).
 
-    None when its log is a prefix of this one, or when it does not say (-1). Raises KafkaError(OFFSET_OUT_OF_RANGE)
-    below the log start, and when its epoch is unknown here, which no lookup in this log can settle.
+    None when that log is a prefix of this one, or when the fetcher named no epoch (-1). Raises
+    KafkaError(OFFSET_OUT_OF_RANGE) below the log start, and for an epoch later than all of this log.
     """
     if last_fetched_epoch == NO_EPOCH:
         return None
@@ -93,9 +93,9 @@ def diverging_epoch(log: EpochLog, fetch_offset: int, last_fetched_epoch: int) -
 
 
 def check_leader_epoch(topic_partition: TopicPartition, leader_epoch: int, current_leader_epoch: int) -> None:
-    """Fence a caller by the epoch it names (rows E3, E6); -1 means it names none.
+    """Check the leader epoch in a request (rows E3, E6); -1: the request has none.
 
-    Raises KafkaError(FENCED_LEADER_EPOCH) for one behind this replica and KafkaError(UNKNOWN_LEADER_EPOCH) for one
+    Raises KafkaError(FENCED_LEADER_EPOCH) for an epoch behind this replica's, KafkaError(UNKNOWN_LEADER_EPOCH) for one
     ahead of it.
     """
     if current_leader_epoch in (NO_EPOCH, leader_epoch):

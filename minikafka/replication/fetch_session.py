@@ -1,7 +1,7 @@
-"""The asking side of incremental fetch sessions (row R6, KIP-227).
+"""Incremental fetch sessions, client side: a request names only what changed (row R6, KIP-227).
 
-A session is a memory both sides have of the same partitions, so that a request names only what changed. It has an id,
-given by the server, and an epoch that counts requests::
+Both sides of a session remember the same partitions. A session has an id from the server, and an epoch that counts
+requests::
 
     NEW (id 0, epoch 0)        --full request, answered with an id-->        OPEN (id, epoch 1)
     NEW                        --answered with id 0 (server is full)-->      NEW
@@ -10,7 +10,7 @@ given by the server, and an epoch that counts requests::
     OPEN                       --any other error, or no answer-->            REOPEN (id, epoch 0)
     REOPEN                     --full request; the server drops the old session--> as NEW
 
-What was changed while a request is out goes into the next one. After a failure everything is sent again, so it does not
+Changes made while a request is under way go into the next one. After a failure everything is sent again, so it does not
 matter whether the server saw the lost request.
 """
 
@@ -36,7 +36,7 @@ SESSION_ERRORS: Final = frozenset(
         ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
     }
 )
-"""Errors that a full request cures at once; no back-off is due."""
+"""Errors that a full request mends at once, without a back-off."""
 
 
 def next_epoch(epoch: int) -> int:
@@ -45,7 +45,7 @@ def next_epoch(epoch: int) -> int:
 
 
 class SessionRequest(NamedTuple):
-    """The part of a FetchRequest that the session decides."""
+    """The session's part of a FetchRequest."""
 
     session_id: int
     session_epoch: int
@@ -59,7 +59,7 @@ class _Wanted(NamedTuple):
 
 
 class FetchSessionClient:
-    """What one fetcher wants from one server, and how to say it shortly. Building a request costs what changed."""
+    """The partitions one fetcher wants from one server. The cost of a request is that of the changes."""
 
     __slots__ = ("_changed", "_epoch", "_forgotten", "_session_id", "_told", "_wanted")
 
@@ -68,13 +68,13 @@ class FetchSessionClient:
         self._epoch = INITIAL_EPOCH
         self._wanted: dict[TopicPartition, _Wanted] = {}
         self._changed: dict[TopicPartition, None] = {}
-        self._told: dict[TopicPartition, UUID] = {}  # what the server's session holds
+        self._told: dict[TopicPartition, UUID] = {}  # partitions in the server's session
         self._forgotten: dict[tuple[TopicPartition, UUID], None] = {}
 
     # -- what is wanted ---------------------------------------------------------------------------------------------
 
     def update(self, tp: TopicPartition, topic_id: UUID, partition: FetchPartition) -> None:
-        """Ask for ``partition`` from now on; it must not be changed afterwards. The place in the order is kept."""
+        """Ask for ``partition`` from now on; do not change it afterwards. Its place in the order is kept."""
         told = self._told.get(tp)
         if told is not None and told != topic_id:
             self._forgotten[tp, told] = None
@@ -84,7 +84,7 @@ class FetchSessionClient:
         self._changed[tp] = None
 
     def forget(self, tp: TopicPartition) -> None:
-        """Ask for it no longer; unknown partitions are ignored."""
+        """Stop asking for it; an unknown partition is ignored."""
         if self._wanted.pop(tp, None) is None:
             return
         self._changed.pop(tp, None)
@@ -93,13 +93,16 @@ class FetchSessionClient:
             self._forgotten[tp, told] = None
 
     def move_to_end(self, tp: TopicPartition) -> None:
-        """Others go first in the next full request (row R8); a server with a session rotates by itself."""
+        """Move it to the end of the next full request, so that others go first (row R8).
+
+        A server with a session rotates its partitions by itself.
+        """
         wanted = self._wanted.pop(tp, None)
         if wanted is not None:
             self._wanted[tp] = wanted
 
     def asked(self, tp: TopicPartition) -> FetchPartition | None:
-        """What is wanted of a partition; between :meth:`build` and the answer, that is what was asked."""
+        """The partition's entry. Between :meth:`build` and the answer it is the one in the request."""
         wanted = self._wanted.get(tp)
         return None if wanted is None else wanted.partition
 
@@ -116,16 +119,16 @@ class FetchSessionClient:
 
     @property
     def session_id(self) -> int:
-        """The server's id of the session, 0 while there is none."""
+        """The session id from the server; 0 without a session."""
         return self._session_id
 
     @property
     def is_full(self) -> bool:
-        """True when the next request names every partition."""
+        """The next request names every partition."""
         return self._epoch == INITIAL_EPOCH
 
     def build(self) -> SessionRequest:
-        """The next request: everything when the session is new, else what changed. One may be out at a time."""
+        """The next request: all partitions in a new session, else the changed ones. One request at a time."""
         if self._epoch == INITIAL_EPOCH:
             named: Iterable[TopicPartition] = self._wanted
             self._told.clear()
@@ -145,7 +148,7 @@ class FetchSessionClient:
         return request
 
     def on_response(self, error_code: int, session_id: int) -> bool:
-        """The answer's top-level fields. False when its partitions say nothing, and the next request is full."""
+        """Top-level fields of the answer. False: ignore its partitions; the next request is full."""
         if error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
             self._session_id = NO_SESSION_ID
             self._epoch = INITIAL_EPOCH
@@ -162,17 +165,17 @@ class FetchSessionClient:
         return True
 
     def on_failed(self) -> None:
-        """No usable answer came: start over, and have the server drop the old session."""
+        """No usable answer: start a new session, and let the server drop the old one."""
         self._epoch = INITIAL_EPOCH
 
     def close(self) -> SessionRequest | None:
-        """A last request that makes the server drop the session; None when there is none to drop."""
+        """A last request that closes the session on the server; None without a session."""
         session_id, self._session_id, self._epoch = self._session_id, NO_SESSION_ID, INITIAL_EPOCH
         return None if session_id == NO_SESSION_ID else SessionRequest(session_id, FINAL_EPOCH, [], [])
 
 
 def _grouped(wanted: dict[TopicPartition, _Wanted], named: Iterable[TopicPartition]) -> list[FetchTopic]:
-    """Neighbours of one topic share an entry; grouping more would lose the order."""
+    """Neighbours of one topic share an entry; more grouping would change the order."""
     topics: list[FetchTopic] = []
     last: FetchTopic | None = None
     for tp in named:

@@ -1,4 +1,4 @@
-"""Where a follower stands with one partition it follows (row R2).
+"""Fetch state of one followed partition: fetch offset, leader epoch, delay, truncating or fetching (row R2).
 
 ::
 
@@ -6,8 +6,8 @@
                     ^                          |                                              or FETCHING, restarted
                     +------ added in a later epoch
 
-A *delay* (back-off after an error), a *throttle* (replication quota), the look-up of the leader's ends and a *cut* of
-its log that is under way take a partition out of fetching without changing that state.
+Four things take a partition out of fetching without a change of that state: a *delay* (back-off after an error), a
+*throttle* (replication quota), the look-up of the leader's log start and end, and a *cut* of the log under way.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from minikafka.replication.epochs import ReplicaLog
 from minikafka.wire.messages.fetch import FetchPartition
 
 UNKNOWN_HIGH_WATERMARK: Final = (1 << 63) - 1
-"""In a fetch that does not say what the follower knows as committed (KIP-1166)."""
+"""In a fetch that does not name the follower's high watermark (KIP-1166)."""
 
 
 class ReplicaState(Enum):
-    """Finding out where the log leaves the leader's, or growing behind it."""
+    """Looking for the point of divergence from the leader's log, or fetching records."""
 
     TRUNCATING = "truncating"
     FETCHING = "fetching"
 
 
 class FollowedPartition(NamedTuple):
-    """A partition to follow: in which epoch its leader leads, and the local log."""
+    """A partition to follow: its leader epoch, and the local log."""
 
     topic_partition: TopicPartition
     leader_epoch: int
@@ -41,7 +41,7 @@ class FollowedPartition(NamedTuple):
 
 
 class PartitionFetchState:
-    """One followed partition in one leader epoch. ``asked_epoch`` is that of the last look-up, until the logs agree."""
+    """One followed partition in one leader epoch. ``asked_epoch``: epoch of the last look-up, until the logs agree."""
 
     __slots__ = (
         "asked_epoch",
@@ -77,12 +77,12 @@ class PartitionFetchState:
         self.failures = 0  # in a row
         self.is_throttled = False
         self.is_out_of_range = False
-        self.is_being_cut = False  # until the driver says that the log is cut
-        self.has_agreed = False  # the leader has served it since: it need not be told what is known as committed
+        self.is_being_cut = False  # until the driver reports that the cut is done
+        self.has_agreed = False  # the leader has answered since: fetches need no longer name the high watermark
 
     @property
     def is_ready_for_fetch(self) -> bool:
-        """Fetching, and nothing keeps it from it."""
+        """Fetching, and neither delayed, throttled nor being cut."""
         return (
             self.replica_state is ReplicaState.FETCHING
             and self.delayed_until_ms is None
@@ -93,11 +93,11 @@ class PartitionFetchState:
 
     @property
     def lag(self) -> int:
-        """Committed records at the leader that are missing here, as of its last answer (row R11)."""
+        """Committed records of the leader that this replica does not have, as of the last answer (row R11)."""
         return max(0, self.leader_high_watermark - self.log.log_end_offset)
 
     def start_fetching(self) -> None:
-        """The log is, or is about to be cut so that it is, a prefix of the leader's."""
+        """The log is a prefix of the leader's, or will be once it is cut."""
         self.replica_state = ReplicaState.FETCHING
         self.asked_epoch = None
         self.is_out_of_range = False
@@ -105,7 +105,7 @@ class PartitionFetchState:
         self.has_agreed = False
 
     def start_truncating(self) -> None:
-        """Where the log leaves the leader's must be found out (again)."""
+        """Look for the point of divergence from the leader's log (again)."""
         self.replica_state = ReplicaState.TRUNCATING
         self.asked_epoch = None
         self.is_out_of_range = False
@@ -113,7 +113,7 @@ class PartitionFetchState:
         self.has_agreed = False
 
     def describe(self, partition_max_bytes: int) -> FetchPartition:
-        """What to ask the leader for (row R5)."""
+        """Its entry in a fetch: log end, log start, leader epoch and byte limit (row R5)."""
         if self.must_read_log:
             self.fetch_offset = self.log.log_end_offset
             self.last_fetched_epoch = self.log.latest_epoch

@@ -1,14 +1,14 @@
-"""All partitions of one fetcher, and for each the one place where the fetcher will find it next.
+"""All partitions of one fetcher, sorted by the work that is due for them.
 
-A partition is in exactly one of these, or an answer is awaited for it:
+A partition is in exactly one of these sets, or an answer is awaited for it:
 
 ======================  ================================================================
-``truncating``          the end of its latest epoch is to be asked for
-``out_of_range``        the ends of the leader's log are to be asked for
-``changed``, session    it is fetched; in ``changed`` when the leader does not know its offset yet
+``truncating``          ask the leader for the end of its latest epoch
+``out_of_range``        ask the leader for its log start and log end
+``changed``, session    fetch; in ``changed`` while the leader does not know its offset yet
 delayed                 in error, until the back-off ends
 throttled               left out by a replication quota
-being cut               until its log is cut
+being cut               until the cut is done
 ======================  ================================================================
 """
 
@@ -31,7 +31,7 @@ StatesByPartition = dict[TopicPartition, PartitionFetchState]
 
 
 class FetchStates:
-    """The states of all followed partitions, sorted by what is due for them."""
+    """States of all followed partitions, sorted by the work that is due."""
 
     __slots__ = (
         "_backoff_ms",
@@ -50,7 +50,7 @@ class FetchStates:
         self._backoff_ms = backoff_ms
         self._states: StatesByPartition = {}
         self._topic_names: dict[UUID, str] = {}
-        self._followed_by_topic: Counter[UUID] = Counter()  # how many partitions of each; a name goes with the last
+        self._followed_by_topic: Counter[UUID] = Counter()  # number of partitions; the topic's name goes with the last
         self._delayed: list[tuple[int, int, PartitionFetchState]] = []  # a heap of (end, number of the delay, state)
         self._delays = 0
         self.session = FetchSessionClient()
@@ -61,7 +61,7 @@ class FetchStates:
     # -- which partitions -------------------------------------------------------------------------------------------
 
     def add(self, followed: FollowedPartition) -> None:
-        """Follow a partition; one that is followed in the same epoch already goes on undisturbed."""
+        """Follow a partition. One already followed in the same epoch goes on undisturbed."""
         tp = followed.topic_partition
         known = self._states.get(tp)
         if known is not None:
@@ -74,7 +74,7 @@ class FetchStates:
         self.enqueue(state)
 
     def remove(self, partitions: Iterable[TopicPartition]) -> None:
-        """Follow them no longer."""
+        """Stop following them."""
         for tp in partitions:
             if (state := self._states.get(tp)) is not None:
                 self.drop(state)
@@ -84,15 +84,15 @@ class FetchStates:
         return self._states.get(tp)
 
     def values(self) -> ValuesView[PartitionFetchState]:
-        """All of them."""
+        """All states."""
         return self._states.values()
 
     def current(self, states: StatesByPartition) -> StatesByPartition:
-        """Those of ``states`` that were not dropped, or added anew, meanwhile."""
+        """``states`` without those that were dropped, or replaced, meanwhile."""
         return {tp: state for tp, state in states.items() if self._states.get(tp) is state}
 
     def topic_name(self, topic_id: UUID) -> str:
-        """The followed topic with that id; empty when there is none."""
+        """Name of the followed topic with that id; empty when no such topic is followed."""
         return self._topic_names.get(topic_id, "")
 
     def __len__(self) -> int:
@@ -101,7 +101,7 @@ class FetchStates:
     # -- what is due ------------------------------------------------------------------------------------------------
 
     def enqueue(self, state: PartitionFetchState) -> None:
-        """Put a partition where the fetcher will find it, by its state."""
+        """Put a partition into the set of its state."""
         tp = state.topic_partition
         if state.delayed_until_ms is not None or state.is_being_cut:
             return
@@ -113,24 +113,24 @@ class FetchStates:
             self.changed[tp] = state
 
     def leave_session(self, state: PartitionFetchState) -> None:
-        """Fetch it no longer for now."""
+        """Leave it out of fetches for now."""
         self.changed.pop(state.topic_partition, None)
         self.session.forget(state.topic_partition)
 
     def begin_cut(self, state: PartitionFetchState) -> None:
-        """Nothing is asked for it until its log is cut."""
+        """A cut began: no requests for it until the cut is done."""
         self.leave_session(state)
         state.is_being_cut = True
         state.must_read_log = True
         state.has_agreed = False
 
     def end_cut(self, state: PartitionFetchState) -> None:
-        """Its log is cut: it is due again."""
+        """The cut is done: it is due again."""
         state.is_being_cut = False
         self.enqueue(state)
 
     def on_error(self, state: PartitionFetchState, error: ErrorCode, now_ms: int) -> list[Effect]:
-        """Row R12, for an error the leader answered."""
+        """An error in the leader's answer (row R12): drop when fenced, look up ends when out of range, else delay."""
         if error is ErrorCode.FENCED_LEADER_EPOCH:
             self.drop(state)
             return [Fenced(state.topic_partition, state.current_leader_epoch)]
@@ -142,10 +142,10 @@ class FetchStates:
         return [self.delay(state, error, now_ms)]
 
     def delay(self, state: PartitionFetchState, error: ErrorCode, now_ms: int) -> Effect:
-        """Leave it alone for the back-off (row R8), which begins short and doubles up to its full length.
+        """Leave it out for the back-off (row R8), which begins short and doubles up to its full length.
 
-        Short, because after a change of leaders the follower often hears of it a few milliseconds before the leader
-        does, and whoever waits for an ack would wait for the whole back-off.
+        It begins short for a change of leaders: the follower often learns of it a few milliseconds before the new
+        leader does. A full back-off would delay every produce that waits for acks.
         """
         until_ms = now_ms + min(self._backoff_ms, FIRST_BACKOFF_MS << min(state.failures, 16))
         state.failures += 1
@@ -157,7 +157,7 @@ class FetchStates:
         return Backoff(state.topic_partition, error, until_ms)
 
     def end_delays(self, now_ms: int) -> None:
-        """Whose back-off is over is due again."""
+        """Partitions whose back-off is over are due again."""
         while self._delayed and self._delayed[0][0] <= now_ms:
             _, _, state = heappop(self._delayed)
             if self._states.get(state.topic_partition) is state:
@@ -166,16 +166,16 @@ class FetchStates:
 
     @property
     def next_delay_ends_ms(self) -> int | None:
-        """When the next back-off is over, if any is on."""
+        """End of the next back-off; None without one."""
         return self._delayed[0][0] if self._delayed else None
 
     def fail(self, state: PartitionFetchState, reason: str) -> Effect:
-        """Follow it no longer."""
+        """Stop following it: a retry would not mend the failure."""
         self.drop(state)
         return MarkFailed(state.topic_partition, reason)
 
     def drop(self, state: PartitionFetchState) -> None:
-        """Forget a state; what was asked for it will find nobody."""
+        """Forget a state; answers that arrive for it later are dropped."""
         tp = state.topic_partition
         self.leave_session(state)
         self.truncating.pop(tp, None)

@@ -1,7 +1,7 @@
-"""The follower's side of replication: one machine per (source broker, fetcher id) (rows R2-R13, E5).
+"""The follower's side of replication (rows R2-R13, E5): one machine per source broker and fetcher id.
 
-The driver's loop is short. It carries out effects in order, one request at a time is out, and :meth:`next` is called
-again until it has the driver wait, or an answer is awaited::
+The driver's loop is short. It carries out effects in order and has one request at a time under way. It calls
+:meth:`next` until that answers :class:`~minikafka.replication.effects.Wait`, or until an answer is awaited::
 
     while True:
         effects = fetcher.next(now_ms)
@@ -12,19 +12,21 @@ again until it has the driver wait, or an answer is awaited::
         answer of a sent request: effects = on_fetch_response | on_epoch_end_offsets | on_list_offsets(...), carried out
                                   likewise; no answer: on_request_failed
 
-What comes first: truncate what needs truncating, look up the leader's ends where a fetch was out of range, fetch what
-is ready (row R3). A fetch names only partitions whose state changed since the last one
-(:mod:`~minikafka.replication.fetch_session`), so its cost follows the traffic, not the number of partitions.
+Order of work (row R3): first truncate, then look up the leader's log start and end for partitions that were out of
+range, then fetch. A fetch names only the partitions whose state changed since the last fetch
+(:mod:`~minikafka.replication.fetch_session`). Its cost follows the traffic, not the number of partitions.
 
-Truncation. A partition that is added asks where its latest epoch ends at the leader and cuts its log there, as often as
-the answer's epoch is unknown here (:func:`~minikafka.replication.epochs.truncation_offset`); without any epoch it cuts
-to its high watermark. Beyond that every fetch carries the last epoch, and the leader names the point of divergence
-instead of records when it finds one (KIP-595). A look-up alone never cuts below the high watermark (row R26): one of
-the two logs is damaged then, or an election was unclean. So the partition is fetched with its high watermark
-(KIP-1166), and the leader finds out whether it is the one: it refuses then, or names the divergence once more.
+Truncation. A new partition asks the leader for the end of its latest epoch and cuts its log there. It asks again while
+the epoch of the answer is unknown here (:func:`~minikafka.replication.epochs.truncation_offset`). A log without any
+epoch is cut to its high watermark. After that every fetch carries the last epoch, and the leader answers with the
+point of divergence instead of records when the logs differ (KIP-595).
 
-Invariants: a fetch is sent for a partition only in a leader epoch in which its log was found to be a prefix of the
-leader's; its fetch offset is its log end; an answer for anything but the state that asked is dropped (row R10).
+A look-up alone never cuts below the high watermark (row R26): either one of the two logs is damaged, or an election
+was unclean. The partition is fetched with its high watermark instead (KIP-1166), and the leader judges. If the
+leader's log is the damaged one it refuses the fetch; otherwise it answers with the divergence once more.
+
+Invariants. A partition is fetched only in a leader epoch in which its log was found to be a prefix of the leader's.
+Its fetch offset is its log end. An answer counts only while the partition is in the state that asked (row R10).
 """
 
 from __future__ import annotations
@@ -70,7 +72,7 @@ RETRIED_APPEND_ERRORS: Final = frozenset({ErrorCode.CORRUPT_MESSAGE, ErrorCode.I
 
 @dataclass(frozen=True, slots=True)
 class FetcherSettings:
-    """The ``replica.fetch.*`` settings (row R5)."""
+    """The ``replica.fetch.*`` settings: waits and byte limits of a fetch (row R5)."""
 
     wait_max_ms: int = 500
     min_bytes: int = 1
@@ -103,21 +105,21 @@ class ReplicaFetcher:
         self._states = FetchStates(self._settings.backoff_ms)
         self._backoff_until_ms: int | None = None
         self._awaited: _Awaited | None = None
-        self._asked: StatesByPartition = {}  # by the look-up that is out
+        self._asked: StatesByPartition = {}  # partitions of the look-up under way
 
     # -- which partitions -------------------------------------------------------------------------------------------
 
     def add_partitions(self, partitions: Iterable[FollowedPartition]) -> None:
-        """Follow them from now on; one that is followed in the same epoch already goes on undisturbed."""
+        """Follow them from now on. A partition already followed in the same epoch goes on undisturbed."""
         for followed in partitions:
             self._states.add(followed)
 
     def remove_partitions(self, partitions: Iterable[TopicPartition]) -> None:
-        """Follow them no longer; what is on its way for them will be dropped."""
+        """Stop following them. Answers that arrive for them later are dropped (row R10)."""
         self._states.remove(partitions)
 
     def throttle(self, partitions: Iterable[TopicPartition]) -> None:
-        """Leave them out of fetches until :meth:`unthrottle` (row R7)."""
+        """Leave them out of fetches until :meth:`unthrottle`: the replication quota is exceeded (row R7)."""
         for tp in partitions:
             if (state := self._states.get(tp)) is not None:
                 state.is_throttled = True
@@ -132,15 +134,15 @@ class ReplicaFetcher:
 
     @property
     def is_idle(self) -> bool:
-        """Nothing is followed: the driver shuts it down (row R9)."""
+        """No partition is followed: the driver shuts the idle fetcher down (row R9)."""
         return not self._states
 
     def state(self, tp: TopicPartition) -> PartitionFetchState | None:
-        """Where a partition stands, for descriptions and tests."""
+        """Fetch state of one partition, for descriptions and tests."""
         return self._states.get(tp)
 
     def states(self) -> tuple[PartitionFetchState, ...]:
-        """Where all of them stand."""
+        """Fetch states of all partitions."""
         return tuple(self._states.values())
 
     # -- what to do -------------------------------------------------------------------------------------------------
@@ -161,12 +163,12 @@ class ReplicaFetcher:
         return [self._fetch(now_ms)]
 
     def on_request_failed(self, now_ms: int) -> None:
-        """The request that is out got no answer: back off with everything, and start the session over."""
+        """The request under way got no answer: back off with all partitions, and start a new session."""
         self._backoff_until_ms = now_ms + self._settings.backoff_ms
         self.on_request_abandoned()
 
     def on_request_abandoned(self) -> None:
-        """The driver gave up the request that is out, because something more urgent came: start the session over."""
+        """The driver gave up the request under way for something more urgent: start a new session."""
         awaited, self._awaited = self._awaited, None
         assert awaited is not None, "no request is out"
         if awaited is _Awaited.FETCH:
@@ -178,7 +180,7 @@ class ReplicaFetcher:
     # -- truncation -------------------------------------------------------------------------------------------------
 
     def on_epoch_end_offsets(self, response: OffsetForLeaderEpochResponse, now_ms: int) -> list[Effect]:
-        """The leader said where epochs end: cut, and fetch or ask again (row E5)."""
+        """The leader's epoch ends are known: cut, then fetch, or ask again about an earlier epoch (row E5)."""
         self._on_answer(_Awaited.EPOCH_END_OFFSETS)
         asked = self._take_asked()
         effects: list[Effect] = []
@@ -194,7 +196,7 @@ class ReplicaFetcher:
         return effects
 
     def _truncate(self) -> list[Effect]:
-        """Cut what has no epoch to its high watermark; ask the leader about the others (row R4)."""
+        """Cut logs without an epoch to their high watermark; ask the leader about the others (row R4)."""
         effects: list[Effect] = []
         questions: list[EpochQuestion] = []
         due, self._states.truncating = self._states.truncating, {}
@@ -228,13 +230,13 @@ class ReplicaFetcher:
         return [self._cut(state, truncation.offset)]
 
     def on_cut(self, tp: TopicPartition) -> None:
-        """The log ends, or begins, where a :class:`TruncateTo` or a :class:`RestartAt` said."""
+        """A :class:`TruncateTo` or a :class:`RestartAt` is done: the log ends or begins at its offset."""
         state = self._states.get(tp)
         if state is not None and state.is_being_cut:
             self._states.end_cut(state)
 
     def on_cut_put_off(self, tp: TopicPartition, now_ms: int) -> list[Effect]:
-        """Nobody knows yet whether it may be cut, or begin anew: ask the leader again after a back-off."""
+        """It is not known yet whether the log may be cut or restarted: ask the leader again after a back-off."""
         state = self._states.get(tp)
         if state is None or not state.is_being_cut:
             return []
@@ -248,7 +250,7 @@ class ReplicaFetcher:
     # -- out of range -----------------------------------------------------------------------------------------------
 
     def on_list_offsets(self, earliest: ListOffsetsResponse, latest: ListOffsetsResponse, now_ms: int) -> list[Effect]:
-        """The leader said where its log begins and ends: cut to its end, start over, or look for divergence (R13)."""
+        """The leader's log start and end are known (row R13): cut to its end, restart, or look for divergence."""
         self._on_answer(_Awaited.LIST_OFFSETS)
         asked = self._take_asked()
         latest_of = {answer.topic_partition: answer for answer in offset_answers(latest)}
@@ -289,7 +291,7 @@ class ReplicaFetcher:
     # -- fetching ---------------------------------------------------------------------------------------------------
 
     def on_fetch_response(self, response: FetchResponse, now_ms: int) -> list[Effect]:
-        """Records, news of offsets, divergence or an error for every partition the leader has something for."""
+        """Per partition of the answer: apply records and offsets, cut at a divergence, or act on an error."""
         self._on_answer(_Awaited.FETCH)
         error = ErrorCode.of(response.error_code)
         if not self._states.session.on_response(error, response.session_id):
@@ -304,7 +306,7 @@ class ReplicaFetcher:
         return effects
 
     def on_appended(self, tp: TopicPartition, log_end_offset: int, last_epoch: int) -> None:
-        """The records of an :class:`Append` are in the log, which ends at ``log_end_offset`` in ``last_epoch`` now."""
+        """The records of an :class:`Append` are in the log. It now ends at ``log_end_offset`` in ``last_epoch``."""
         state = self._states.get(tp)
         if state is not None:
             state.fetch_offset = log_end_offset
@@ -314,8 +316,10 @@ class ReplicaFetcher:
             self._states.session.move_to_end(tp)
 
     def on_append_put_off(self, tp: TopicPartition, log_end_offset: int, last_epoch: int, now_ms: int) -> list[Effect]:
-        """This node is short of something: the log has the records up to ``log_end_offset``, and the rest is fetched
-        again after a back-off."""
+        """The node is short of a resource: the log has the records up to ``log_end_offset`` only.
+
+        The rest is fetched again after a back-off.
+        """
         state = self._states.get(tp)
         if state is None:
             return []
@@ -324,7 +328,7 @@ class ReplicaFetcher:
         return [self._states.delay(state, ErrorCode.KAFKA_STORAGE_ERROR, now_ms)]
 
     def on_append_failed(self, tp: TopicPartition, error: ErrorCode, now_ms: int) -> list[Effect]:
-        """The records of an :class:`Append` are not in the log: fetch damaged ones again, give up on the rest (R12)."""
+        """An :class:`Append` failed (row R12): fetch damaged records again; any other error fails the partition."""
         state = self._states.get(tp)
         if state is None:
             return []
@@ -333,7 +337,7 @@ class ReplicaFetcher:
         return [self._states.fail(state, f"appending failed with {error.name}")]
 
     def _fetch(self, now_ms: int) -> Effect:
-        """One request for everything that is ready (rows R5, R6)."""
+        """One request for all ready partitions; an incremental session names only those that changed (rows R5, R6)."""
         changed, self._states.changed = self._states.changed, {}
         for tp, state in changed.items():
             self._states.session.update(tp, state.topic_id, state.describe(self._settings.max_bytes))
@@ -344,7 +348,7 @@ class ReplicaFetcher:
         settings = self._settings
         wait_ms, delay_ends_ms = settings.wait_max_ms, self._states.next_delay_ends_ms
         if delay_ends_ms is not None:
-            wait_ms = max(0, min(wait_ms, delay_ends_ms - now_ms))  # be back in time for it
+            wait_ms = max(0, min(wait_ms, delay_ends_ms - now_ms))  # return before the delay ends
         return SendFetch(
             FetchRequest(
                 replica_id=self._local_id,
@@ -369,7 +373,7 @@ class ReplicaFetcher:
             or asked.fetch_offset != state.fetch_offset
             or asked.current_leader_epoch != state.current_leader_epoch
         ):
-            return  # row R10
+            return  # row R10: the partition is no longer in the state that asked
         if data.error_code:
             effects.extend(self._states.on_error(state, ErrorCode.of(data.error_code), now_ms))
         elif state.fetch_offset != state.log.log_end_offset:
@@ -386,7 +390,7 @@ class ReplicaFetcher:
                 self._states.changed[tp] = state
 
     def _cut_to_divergence(self, state: PartitionFetchState, data: PartitionData) -> Effect:
-        """Records stop agreeing at the divergence; the next fetch carries the epoch before it (KIP-595)."""
+        """Cut at the divergence; the next fetch carries the epoch before it (KIP-595)."""
         diverging = data.diverging_epoch
         assert diverging is not None
         end = OffsetAndEpoch(diverging.end_offset, diverging.epoch)
@@ -409,6 +413,6 @@ class ReplicaFetcher:
         self._awaited = None
 
     def _take_asked(self) -> StatesByPartition:
-        """The states a look-up was made for, without those that were dropped since."""
+        """States of the partitions in the look-up, without those dropped since."""
         asked, self._asked = self._asked, {}
         return self._states.current(asked)

@@ -1,4 +1,4 @@
-"""The in-sync replicas as the leader sees them: committed by the controller, and proposed (row R20, KIP-497).
+"""The in-sync replicas at the leader: the ISR that the controller committed, and the proposal (row R20, KIP-497).
 
 States of a partition's ISR at its leader::
 
@@ -10,15 +10,15 @@ States of a partition's ISR at its leader::
     FENCING   ---accepted / newer metadata----------------> COMMITTED
     any       ---refused as stale-------------------------> waits for newer metadata, sends nothing
 
-The *maximal* ISR is everyone who may be in the true ISR: committed and proposed members together, for as long as the
-proposal's fate is open. The high watermark counts all of them; acknowledging on the smaller set would lose records
-when the controller, unknown to us, elects a member of the larger one.
+The *maximal* ISR has every replica that may be in the true ISR: committed and proposed members together, until the
+proposal is settled. The high watermark counts all of them. Acknowledging on the smaller set would lose records if the
+controller has committed the larger set already and elects a member of it.
 
-Why FENCING: a proposal that got no answer may still sit in a network buffer. If a second sending of it is refused
-(its new member is fenced just now) and the leader went back to the committed ISR, the first sending could be committed
-later by a controller that finds the member alive again: the true ISR would then hold a replica the high watermark never
-waited for. Only a higher partition epoch makes the delayed proposal harmless, so the leader has one committed for a
-proposal that changes nothing, and counts the maximal ISR until then.
+Why FENCING: a proposal without an answer may still sit in a network buffer. Suppose its second sending is refused
+(the new member is fenced just now), and the leader goes back to the committed ISR. A controller that finds the member
+alive again could still commit the first sending later. The true ISR would then hold a replica for which the high
+watermark never waited. Only a higher partition epoch makes the delayed proposal harmless. So the leader proposes the
+committed ISR once more, which raises the epoch, and counts the maximal ISR until that is committed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class IsrMember(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IsrProposal:
-    """What a leader asks the controller to commit; valid only against exactly this leader and partition epoch."""
+    """ISR change for the controller to commit; valid only in exactly this leader epoch and partition epoch."""
 
     topic_partition: TopicPartition
     leader_epoch: int
@@ -61,7 +61,7 @@ REFUSED: Final = frozenset(
         ErrorCode.STALE_BROKER_EPOCH,
     }
 )
-"""The controller looked at the proposal and left the partition as it is."""
+"""The controller checked the proposal and did not change the partition."""
 
 STALE: Final = frozenset(
     {
@@ -72,7 +72,7 @@ STALE: Final = frozenset(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
 )
-"""The controller is ahead of us: metadata that explains it is on its way."""
+"""The controller knows a later state: the metadata for it is on its way here."""
 
 
 class InSyncReplicas:
@@ -88,7 +88,7 @@ class InSyncReplicas:
         self._is_in_doubt = False
 
     def propose(self, proposal: IsrProposal) -> None:
-        """Put a proposal in flight; from now on its members count too."""
+        """Put a proposal in flight; its members count from now on."""
         assert self.in_flight is None, f"{self.in_flight} is in flight"
         assert proposal.partition_epoch == self.partition_epoch
         self.in_flight = proposal
@@ -96,16 +96,16 @@ class InSyncReplicas:
         self.maximal = self.committed | proposal.broker_ids
 
     def commit(self, isr: Iterable[int], partition_epoch: int) -> None:
-        """The controller's word, by answer or by metadata: it ends whatever was in flight."""
+        """The controller committed an ISR, by answer or by metadata: nothing is in flight any more."""
         assert partition_epoch >= self.partition_epoch
         self.committed = frozenset(isr)
         self.partition_epoch = partition_epoch
         self._settle()
 
     def on_refused(self, error: ErrorCode, fence: IsrProposal) -> IsrProposal | None:
-        """What to send next, after the caller's back-off; None when there is nothing to send.
+        """The proposal to send after the caller's back-off; None: send nothing.
 
-        ``fence`` is the proposal of the committed ISR itself, used when the refused one may yet be committed.
+        ``fence``: the proposal of the committed ISR itself, for a refused proposal that may yet be committed.
         """
         assert self.in_flight is not None
         if error in STALE:

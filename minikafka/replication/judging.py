@@ -1,8 +1,8 @@
-"""Which log is the damaged one, where two differ below a high watermark (rows R13, R26).
+"""Which of two logs is the damaged one, when they differ below a high watermark (rows R13, R26).
 
-A record below a high watermark is in the log of every *complete* replica, in ISR or ELR. So one of two logs that differ
-there is damaged, or an unclean election gave the record up. What is found about the local log goes to its
-:class:`~minikafka.replication.replica_condition.ReplicaCondition`; a loss is said once.
+A record below a high watermark is in the log of every *complete* replica (in ISR or ELR). So if two logs differ there,
+one of them is damaged, or an unclean election gave the record up. A finding about the local log goes to its
+:class:`~minikafka.replication.replica_condition.ReplicaCondition`. A loss is logged once.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from minikafka.replication.replica_facts import CommittedPartition, Surroundings
 
 
 class Finding(Enum):
-    """What a :class:`Judge` found."""
+    """Finding of a :class:`Judge`."""
 
-    NOTHING = "nothing stands against what was asked"
+    NOTHING = "no damage: go on"
     DAMAGE = "the local log is damaged"
-    UNKNOWN = "what it depends on is not known yet"
+    UNKNOWN = "not known yet: ask again later"
 
 
 class Verdict(NamedTuple):
-    """A finding, and what people are to be told of it."""
+    """A finding, and its events for the node's log."""
 
     finding: Finding
     say: tuple[do.Say, ...] = ()
@@ -45,16 +45,16 @@ class Judge:
         self._local_id = local_id
         self._condition = condition
         self._surroundings = surroundings
-        self._lost_up_to = 0  # the loss of what lies below was said
-        self._short_since_ms: int | None = None  # the leader's log began behind the local one
-        self._waited_in = NO_EPOCH  # the leader epoch in which it was said that a follower waits
+        self._lost_up_to = 0  # a loss below this offset was logged already
+        self._short_since_ms: int | None = None  # since then the leader's log begins after the end of the local one
+        self._waited_in = NO_EPOCH  # leader epoch in which FOLLOWER_WAITS was logged
 
     def on_new_leader(self) -> None:
-        """Another leader, or a new epoch: what the former one had says nothing any more."""
+        """Another leader, or a new epoch: findings about the former leader's log no longer count."""
         self._short_since_ms = None
 
     def of_epochs(self, log: EpochLog, committed: CommittedPartition) -> tuple[do.Say, ...]:
-        """Leader epochs that the cluster has not had yet: no checksum covers them. They are damage where they begin."""
+        """Leader epochs that the cluster has not had yet are damage, from their start on: no checksum covers them."""
         if not has_epochs_beyond(log, committed):
             return ()
         begin = log.end_offset_for_epoch(committed.leader_epoch).offset
@@ -72,14 +72,15 @@ class Judge:
         last_fetched_epoch: int,
         committed: CommittedPartition,
     ) -> Verdict:
-        """A follower knows records as committed that this leader, which shares ``end`` with it, lacks (KIP-1166).
+        """A follower knows committed records that this leader does not have; their logs agree up to ``end`` (KIP-1166).
 
-        One that is complete has them: this log is damaged from there on, and another shall lead. Others may have no
-        more than this one: when all that are complete were heard they have to follow, and the loss is said.
+        A complete follower has those records: this log is damaged from there on, and another replica shall lead. Any
+        other follower may have no more than this leader. Once all complete replicas have fetched, it has to follow, and
+        the loss is logged.
         """
         if replica_id in committed.complete:
             if self._condition.is_damaged_from(end):
-                return _NOTHING  # as is known
+                return _NOTHING  # the damage is known already
             return self._damaged(end, do.Saying.LEADER_FALLS_SHORT, high_watermark)
         if committed.is_void(replica_id, last_fetched_epoch) or high_watermark <= self._lost_up_to:
             return _NOTHING
@@ -91,10 +92,10 @@ class Judge:
     def refuses(
         self, leader: LeaderState, replica_id: int, last_fetched_epoch: int, committed: CommittedPartition
     ) -> bool:
-        """Such a follower is not to be cut to this log: it is complete, or another that is may have what it has.
+        """Do not cut this follower to the local log: it is complete, or a complete replica may have its records.
 
-        That one has not been heard since this leader leads. While it is in ISR or ELR the others wait for it: the one
-        that was taken into the ISR before would make it count no more.
+        That complete replica has not fetched in this leader epoch yet. The others wait for it while it is in ISR or
+        ELR: if one of them joined the ISR first, it would no longer count as complete.
         """
         if replica_id in committed.complete:
             return True
@@ -103,10 +104,10 @@ class Judge:
         return bool(leader.unheard(committed.complete - {self._local_id}))
 
     def of_cut(self, offset: int, high_watermark: int, latest_epoch: int, committed: CommittedPartition) -> Verdict:
-        """A follower's log, which ends in ``latest_epoch``, leaves the leader's at ``offset``.
+        """A follower's log, with last epoch ``latest_epoch``, differs from the leader's from ``offset`` on.
 
-        Not below the high watermark, unless an unclean election made that void: else this log is damaged, since the
-        leader is not.
+        Below the high watermark it may do so only after an unclean election. Otherwise this log is damaged, since the
+        leader's is not.
         """
         if offset >= high_watermark:
             return _NOTHING
@@ -117,11 +118,11 @@ class Judge:
     def of_restart(
         self, end: int, leader_start: int, committed: CommittedPartition, now_ms: int, patience_ms: int
     ) -> Verdict:
-        """The leader's log begins at ``leader_start``, behind the ``end`` of a follower's.
+        """The leader's log begins at ``leader_start``, after the ``end`` of a follower's log.
 
-        A leader deletes only what every complete replica has. If this is one, its tail is lost. But a process that was
-        stopped for long wakes up in the ISR that it knew: nothing is known before the metadata of that moment is, or
-        ``patience_ms`` have passed.
+        A leader deletes only records that every complete replica has. If this replica is complete, its tail was lost.
+        But a process that was stopped for long still knows an old ISR. So the finding is UNKNOWN until metadata of this
+        moment has arrived, or ``patience_ms`` have passed.
         """
         since_ms, self._short_since_ms = self._short_since_ms, None
         if self._local_id not in committed.complete:
@@ -133,7 +134,7 @@ class Judge:
         return self._damaged(end, do.Saying.FOLLOWER_FALLS_SHORT, leader_start)
 
     def _waits(self, leader_epoch: int, end: int, high_watermark: int, unheard: tuple[int, ...]) -> Verdict:
-        """Once in a leader epoch it is said for whom: one that is gone for good is waited for until somebody acts."""
+        """Log the awaited replicas once per leader epoch: one that is gone for good needs an operator."""
         if leader_epoch == self._waited_in:
             return Verdict(Finding.UNKNOWN)
         self._waited_in = leader_epoch
@@ -150,10 +151,10 @@ def has_epochs_beyond(log: EpochLog, committed: CommittedPartition) -> bool:
 
 
 def shared_end(leader: LeaderState, log_end_offset: int, last_fetched_epoch: int) -> int:
-    """Where a follower ends at the latest in what this leader has, too.
+    """End of the records that follower and leader can have in common; -1 for an empty log, which may begin anywhere.
 
-    That is where the leader's epoch began, for one that has nothing of it: a leader that began with too little may have
-    written more since. -1: an empty log, which may begin anywhere.
+    A follower without records of the leader's epoch shares at most the records before that epoch: a leader that began
+    with too few records may have written more since.
     """
     if last_fetched_epoch == NO_EPOCH or last_fetched_epoch >= leader.leader_epoch:
         return log_end_offset

@@ -1,21 +1,21 @@
 """A partition at its leader: how far each replica is, what is committed, and who is in sync (rows R17-R23).
 
-One :class:`LeaderState` lives from becoming leader in an epoch until that epoch ends; a later epoch, even of the same
-broker, starts a new one. Nothing it holds is durable: a new leader asks its followers again by being fetched from.
+One :class:`LeaderState` lives for one leader epoch. A later epoch, even of the same broker, starts a new one. Nothing
+in it is durable: a new leader learns the state of its followers from their fetches.
 
 High watermark
-    The smallest log end among the leader, the maximal ISR (:mod:`~minikafka.replication.isr`) and assigned replicas
-    that are caught up within the lag time and may join (waiting for them lets them join at all). It only grows, and
-    only while the committed ISR has ``min.insync.replicas`` members (KIP-966, strict): what fewer replicas hold is
-    appended for acks=1 but not shown to consumers until the ISR is large enough again. ``min.insync.replicas`` counts
-    at most the replicas the partition has.
+    The smallest log end among the leader, the maximal ISR (:mod:`~minikafka.replication.isr`), and assigned replicas
+    that are caught up within the lag time and may join. (Without waiting for those, they could never join.) It only
+    grows, and only while the committed ISR has ``min.insync.replicas`` members (KIP-966, strict). Records that fewer
+    replicas hold are appended for acks=1, but consumers do not see them until the ISR is large enough again.
+    ``min.insync.replicas`` counts as at most the number of replicas.
 
 ISR
-    A follower is proposed when its log reaches the high watermark and the start of this leader epoch (row R18), but not
-    before everybody in the ISR was heard: one of them may know that this leader lacks records (row R26). One that was
-    not caught up for longer than the lag time is proposed away (row R19). One proposal is in flight at a time.
-    The driver sends what :meth:`LeaderState.on_follower_fetch` and :meth:`LeaderState.maybe_shrink` return and reports
-    back::
+    A follower is proposed when its log reaches the high watermark and the start of this leader epoch (row R18). But
+    first every member of the ISR must have fetched: one of them may know that this leader lacks records (row R26).
+    A follower that was not caught up for longer than the lag time is proposed out of the ISR (row R19). One proposal
+    is in flight at a time. The driver sends the proposals of :meth:`LeaderState.on_follower_fetch` and
+    :meth:`LeaderState.maybe_shrink`, and reports back::
 
         while proposal is not None:
             try:                         answer = await controller.call_once(...)
@@ -43,7 +43,7 @@ PROPOSAL_BACKOFF_MS: Final = 500
 
 
 class FollowerFetchOutcome(NamedTuple):
-    """What a follower's fetch changed: whom to wake, and what to send to the controller."""
+    """Effect of a follower's fetch: which waiting requests to try, and the proposal for the controller."""
 
     high_watermark_moved: bool
     log_end_offset_moved: bool  # the follower's, as the leader knows it
@@ -62,10 +62,10 @@ def _always_eligible(_replica_id: int, _broker_epoch: int) -> bool:
 class LeaderState:
     """Progress, high watermark and ISR of one led partition in one leader epoch.
 
-    ``leader_epoch_start_offset`` is this log's end when it became leader; ``log_end_offset`` is how much of it counts,
-    which is less while it is being synced (``flush.messages``). ``is_eligible(replica_id, broker_epoch)``
-    says whether the committed metadata would let a replica into an ISR now (alive, unfenced, not shutting down, that
-    incarnation); it is asked, never remembered.
+    ``leader_epoch_start_offset``: log end when this node became leader. ``log_end_offset``: end of the counted records;
+    less than the log end while a sync is under way (``flush.messages``). ``is_eligible(replica_id, broker_epoch)``:
+    committed metadata would let the replica into an ISR now (alive, unfenced, not shutting down, that incarnation). It
+    is called each time, its result is never kept.
     """
 
     __slots__ = (
@@ -146,14 +146,13 @@ class LeaderState:
         log_end_offset: int,
         now_ms: int,
     ) -> FollowerFetchOutcome:
-        """A replica fetched from ``fetch_offset``, its log end (rows R17, R18).
+        """A replica fetched from ``fetch_offset``: note its log end, and propose it if it caught up (rows R17, R18).
 
-        Call it only for a fetch that carried this leader epoch and was found neither out of range nor diverging:
-        ``fetch_offset`` is taken as proof that both logs agree below it. ``log_end_offset`` is the leader's, at the
-        read.
+        Only for a fetch in this leader epoch that is neither out of range nor diverging: ``fetch_offset`` counts as
+        proof that both logs agree below it. ``log_end_offset`` is the leader's at the time of the read.
 
-        Raises KafkaError(STALE_BROKER_EPOCH) for an incarnation older than one seen already (KIP-903), and
-        KafkaError(OFFSET_OUT_OF_RANGE) for an offset beyond the leader's end.
+        Raises KafkaError(STALE_BROKER_EPOCH) when a later incarnation was seen already (KIP-903), and
+        KafkaError(OFFSET_OUT_OF_RANGE) for an offset beyond the leader's log end.
         """
         replica = self._progress.get(replica_id)
         if replica is None:
@@ -178,15 +177,18 @@ class LeaderState:
         return FollowerFetchOutcome(high_watermark_moved, log_end_offset_moved, proposal)
 
     def on_records_sent(self, replica_id: int, fetch_offset: int) -> bool:
-        """A follower is being sent records from ``fetch_offset`` on. True when they must be verified.
+        """A follower is sent records from ``fetch_offset`` on. True when they must be verified.
 
-        That is all the evidence that a leader has of bytes that went bad under it: it trusts what it wrote itself.
+        A leader trusts its own writes. Repeated fetches are its only sign that bytes went bad on its disk.
         """
         replica = self._progress.get(replica_id)
         return replica is not None and replica.on_records_sent(fetch_offset)
 
     def maybe_advance_high_watermark(self, now_ms: int) -> bool:
-        """Evaluate row R21. The periodic check calls it too: time alone may end the wait for a joining replica."""
+        """Row R21: raise it to the least log end of the ISR and of the joining replicas. True when it moved.
+
+        The periodic check calls it too: the wait for a joining replica may end by time alone.
+        """
         if self.is_under_min_isr:
             return False
         high_watermark = self.log_end_offset
@@ -201,7 +203,7 @@ class LeaderState:
         return True
 
     def unheard(self, replica_ids: Iterable[int]) -> tuple[int, ...]:
-        """Those of them, in order, that are replicas and have not fetched in this epoch."""
+        """Replicas among ``replica_ids`` that have not fetched in this epoch, ascending."""
         progress = self._progress
         return tuple(
             each for each in sorted(replica_ids) if each in progress and progress[each].log_end_offset == NO_OFFSET
@@ -219,7 +221,7 @@ class LeaderState:
     # -- the ISR ----------------------------------------------------------------------------------------------------
 
     def maybe_expand(self, replica_id: int, now_ms: int) -> IsrProposal | None:
-        """Propose a replica that caught up (row R18)."""
+        """Propose a replica that has reached the high watermark and the start of this leader epoch (row R18)."""
         replica = self._progress.get(replica_id)
         if replica is None or replica.is_in_maximal_isr or not self._may_propose(now_ms):
             return None
@@ -232,7 +234,7 @@ class LeaderState:
         return self._propose(self._isr.committed | {replica_id})
 
     def maybe_shrink(self, now_ms: int) -> IsrProposal | None:
-        """Propose away the followers that lag; call every ``replica.lag.time.max.ms`` / 2 (row R19)."""
+        """Propose the ISR without lagging followers; call every ``replica.lag.time.max.ms`` / 2 (row R19)."""
         if not self._may_propose(now_ms):
             return None
         lagging = {
@@ -246,19 +248,19 @@ class LeaderState:
     def on_proposal_accepted(
         self, proposal: IsrProposal, isr: Iterable[int], partition_epoch: int, now_ms: int
     ) -> bool:
-        """The controller committed it, with this result. True when the high watermark moved.
+        """The controller committed the proposal with this result. True when the high watermark moved.
 
-        An answer that metadata has overtaken changes nothing.
+        An answer older than the known metadata changes nothing.
         """
         if proposal != self._isr.in_flight or partition_epoch < self._isr.partition_epoch:
             return False
         return self._commit_isr(isr, partition_epoch, now_ms)
 
     def on_proposal_refused(self, proposal: IsrProposal, error: ErrorCode, now_ms: int) -> IsrProposal | None:
-        """The controller refused it, or nobody answered; returns what to send after a back-off, if anything.
+        """The controller refused the proposal or did not answer: the proposal to send after a back-off, if any.
 
-        Errors outside :data:`~minikafka.replication.isr.REFUSED` and :data:`~minikafka.replication.isr.STALE` mean
-        that its fate is unknown: the maximal ISR keeps counting until it is settled.
+        After errors outside :data:`~minikafka.replication.isr.REFUSED` and :data:`~minikafka.replication.isr.STALE` the
+        fate of the proposal is unknown: the maximal ISR keeps counting until it is settled.
         """
         if proposal != self._isr.in_flight:
             return None
@@ -268,7 +270,7 @@ class LeaderState:
         return retry
 
     def on_metadata(self, isr: Iterable[int], partition_epoch: int, replicas: Iterable[int], now_ms: int) -> bool:
-        """Committed metadata of this leader epoch; older than what is known is ignored. True when the HW moved."""
+        """Committed metadata of this leader epoch; ignored if older than the known one. True when the HW moved."""
         if partition_epoch <= self._isr.partition_epoch:
             return False
         self.replicas = tuple(replicas)
@@ -294,11 +296,11 @@ class LeaderState:
 
     @property
     def proposal_in_flight(self) -> IsrProposal | None:
-        """The proposal whose fate is open."""
+        """The proposal that is neither committed nor refused yet."""
         return self._isr.in_flight
 
     def preferred_read_replica(self, fetch_offset: int, in_rack: Container[int]) -> int | None:
-        """The in-sync follower in the consumer's rack that has most from ``fetch_offset`` on (row R25, KIP-392)."""
+        """The in-sync follower in the consumer's rack with most records after ``fetch_offset`` (row R25, KIP-392)."""
         best_id, best_log_end_offset = None, NO_OFFSET
         for replica in self._remotes:
             if replica.replica_id not in self._isr.committed or replica.replica_id not in in_rack:
@@ -310,7 +312,7 @@ class LeaderState:
     # -- inside -----------------------------------------------------------------------------------------------------
 
     def _is_joining(self, replica: ReplicaProgress, now_ms: int) -> bool:
-        """Assigned, caught up lately and allowed in: moving past it would keep it out of the ISR for good."""
+        """Assigned, caught up within the lag time, and eligible: passing it would keep it out of the ISR for good."""
         return replica.is_caught_up(self.log_end_offset, now_ms, self._lag_time_max_ms) and self._is_eligible(
             replica.replica_id, replica.broker_epoch
         )
@@ -342,7 +344,7 @@ class LeaderState:
         return self.maybe_advance_high_watermark(now_ms)
 
     def log_start_offsets_of(self, replica_ids: Collection[int]) -> list[int]:
-        """Where the logs of those followers begin; -1 of one that has not fetched yet."""
+        """Log starts of those followers; -1 for one that has not fetched yet."""
         return [replica.log_start_offset for replica in self._remotes if replica.replica_id in replica_ids]
 
     def _on_membership_changed(self) -> None:

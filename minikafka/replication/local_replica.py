@@ -1,29 +1,27 @@
-"""One replica on this node: what it is to its partition, whether its log is whole, how far its records count.
+"""One replica on this node: its role, the condition of its log, and its high watermark.
 
-Everything that can befall a replica is an event here, everything to be done about it an effect
-(:mod:`~minikafka.replication.replica_effects`); nobody else decides over it. :class:`LeaderState` says more of a
-leader, :class:`ReplicaFetcher` of how a follower fetches.
+Every event of the replica is a method here, and every consequence an effect
+(:mod:`~minikafka.replication.replica_effects`). No other module decides about the replica. :class:`LeaderState` is the
+machine of a leader, :class:`ReplicaFetcher` that of a follower's fetches.
 
 Role::
 
-    IDLE ------ metadata: this node leads -----> LEADER  ---- another epoch ----> LEADER or FOLLOWER
-    IDLE ------ metadata: another, or nobody --> FOLLOWER --- another epoch ----> LEADER or FOLLOWER
-    any  ------ the directory failed ----------> OFFLINE, until the node starts again
-    any  ------ metadata: no replica here -----> REMOVED
+    IDLE ------ metadata: this node leads -----------> LEADER  ---- another epoch ----> LEADER or FOLLOWER
+    IDLE ------ metadata: another leader, or none ---> FOLLOWER --- another epoch ----> LEADER or FOLLOWER
+    any  ------ the directory failed ----------------> OFFLINE, until the node starts again
+    any  ------ metadata: no replica here -----------> REMOVED
 
-Whether the log may be believed is a machine of its own (:mod:`~minikafka.replication.replica_condition`). Where two
-logs differ below a high watermark, one is damaged: :mod:`~minikafka.replication.judging` finds out which.
+Whether the log can be trusted is a machine of its own (:mod:`~minikafka.replication.replica_condition`). When two logs
+differ below a high watermark, one is damaged: :mod:`~minikafka.replication.judging` finds out which.
 
-A **cut** is one job on the disk. While it is under way the role stands still: what metadata says meanwhile is acted on
-when the cut is done, in the order in which it matters (the last word). So nothing is appended to, led from or fetched
-into a log that is being cut.
+A **cut** is one job on the disk. The role does not change while it runs: the latest metadata is acted on when the cut
+is done. So a log that is being cut is neither appended to, nor led from, nor fetched into.
 
-What **counts**. With ``flush.messages`` a leader counts only what is synced, from its first moment: at most that many
-records less one are counted unsynced. Followers need not wait for the leader's disk, but each syncs before it fetches
-on.
+**Counted records**. With ``flush.messages`` N a leader counts the records that are synced, and at most N - 1 that are
+not. Followers need not wait for the leader's disk, but each syncs before its next fetch.
 
-Invariants, asserted: a leader is in no fetcher; cuts are a follower's, one at a time; the high watermark never passes
-the log's end.
+Invariants, asserted: a leader is in no fetcher; only followers cut, one cut at a time; the high watermark never passes
+the log end.
 """
 
 from __future__ import annotations
@@ -49,11 +47,11 @@ NOTHING_MOVED: Final = 0
 LOG_END_MOVED: Final = 1
 HIGH_WATERMARK_MOVED: Final = 2
 SYNC_DUE: Final = 4
-"""What a write or a sync did, as bits: the hot path makes no effects."""
+"""Result of a write or a sync, as bits: the hot path makes no effects."""
 
 
 class Role(Enum):
-    """What this node is to the partition."""
+    """This node's role for the partition."""
 
     IDLE = "idle"
     LEADER = "leader"
@@ -63,7 +61,7 @@ class Role(Enum):
 
 
 class LocalReplica:
-    """See the module. It is the fetcher's view of the log, too (:class:`~minikafka.replication.epochs.ReplicaLog`)."""
+    """See the module. Also the fetcher's view of the log (:class:`~minikafka.replication.epochs.ReplicaLog`)."""
 
     __slots__ = (
         "_committed",
@@ -100,10 +98,10 @@ class LocalReplica:
         is_directory_told: bool = False,
         is_made_anew: bool = False,
     ) -> None:
-        """``high_watermark`` as checkpointed; ``damage_offset``: where the log was found damaged when it was loaded.
+        """``high_watermark``: as checkpointed. ``damage_offset``: first damaged offset that loading found.
 
-        ``is_made_anew``: it was not found, though it should have been.
-        ``is_directory_told``: the cluster is told of the directory also when it knows none (the node has several).
+        ``is_made_anew``: the log should have been on disk, but was missing.
+        ``is_directory_told``: report the directory even when the cluster knows none (a node with several directories).
         """
         self.topic_partition = topic_partition
         self.log = log
@@ -121,7 +119,7 @@ class LocalReplica:
         self._settings = settings
         self._surroundings = surroundings
         self._committed: CommittedPartition | None = None
-        self._is_following = False  # a fetcher has it
+        self._is_following = False  # the partition is in a fetcher
         self._follower_high_watermark = self._clamped(high_watermark)
 
     # -- the log, as a fetcher sees it ------------------------------------------------------------------------------
@@ -142,47 +140,47 @@ class LocalReplica:
         return self.log.latest_epoch
 
     def end_offset_for_epoch(self, epoch: int) -> OffsetAndEpoch:
-        """Row E2 for the local log."""
+        """Row E2: the largest epoch <= ``epoch`` in the local log and its end; (-1, -1) when undefined."""
         return self.log.end_offset_for_epoch(epoch)
 
     @property
     def high_watermark(self) -> int:
-        """First offset a consumer may not read (row R24)."""
+        """First offset a consumer may not read: the leader's and every follower's own (row R24)."""
         if self.leader is not None:
             return self.leader.high_watermark
         return min(self._follower_high_watermark, self.log.log_end_offset)  # a log ends earlier once a cut has begun
 
-    # -- what may be asked of it ------------------------------------------------------------------------------------
+    # -- queries ----------------------------------------------------------------------------------------------------
 
     @property
     def is_followed(self) -> bool:
-        """Another node leads, and what it sends may be appended."""
+        """Another node leads, and its records may be appended."""
         return self.role is Role.FOLLOWER and self._is_following and self.cut is None
 
     @property
     def is_sync_due(self) -> bool:
-        """As many records are not synced as ``flush.messages`` allows."""
+        """The number of unsynced records has reached ``flush.messages``."""
         log = self.log
         return log.log_end_offset - log.recovery_point >= self._settings.flush_messages
 
     def acknowledgement_of(self, required_offset: int, leader_epoch: int, *, needs_all: bool) -> ErrorCode | None:
-        """What a produce that ends at ``required_offset``, appended in ``leader_epoch``, is answered; None: it waits.
+        """Answer to a produce appended in ``leader_epoch`` that ends at ``required_offset``; None: it has to wait.
 
-        ``needs_all``: acks=all, that is the high watermark; else the leader's own counted end (rows R23, D4).
+        ``needs_all``: acks=all waits for the high watermark; acks=1 for the leader's own counted end (rows R23, D4).
         """
         leader = self.leader
         if leader is None or leader.leader_epoch != leader_epoch:
             return ErrorCode.KAFKA_STORAGE_ERROR if self.is_offline else ErrorCode.NOT_LEADER_OR_FOLLOWER
         if not needs_all:
             return ErrorCode.NONE if leader.log_end_offset >= required_offset else None
-        if leader.is_under_min_isr:  # the high watermark stands still, for who knows how long
+        if leader.is_under_min_isr:  # the high watermark stands still, for an unknown time
             return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         return ErrorCode.NONE if leader.high_watermark >= required_offset else None
 
     # -- the data path ----------------------------------------------------------------------------------------------
 
     def on_written(self, now_ms: int) -> int:
-        """A leader's log grew: what moved, as bits (rows R1, R21)."""
+        """A leader's log grew, and the high watermark perhaps with it (rows R1, R21): what moved, as bits."""
         leader, log_end_offset = self.leader, self.log.log_end_offset
         if log_end_offset - self.log.recovery_point >= self._settings.flush_messages:
             return LOG_END_MOVED | SYNC_DUE  # followers need not wait for our disk
@@ -193,7 +191,7 @@ class LocalReplica:
         return LOG_END_MOVED
 
     def on_synced(self, now_ms: int) -> int:
-        """The log is synced up to its recovery point, whoever asked for it: what moved, as bits."""
+        """The log is synced up to its recovery point: what moved, as bits."""
         leader = self.leader
         due = SYNC_DUE if self.is_sync_due and not self.is_offline else NOTHING_MOVED
         if leader is not None and leader.on_append(max(self._counted_end(), leader.log_end_offset), now_ms):
@@ -203,7 +201,10 @@ class LocalReplica:
     def on_follower_fetch(
         self, replica_id: int, broker_epoch: int, fetch_offset: int, log_start_offset: int, now_ms: int
     ) -> FollowerFetchOutcome:
-        """Rows R17, R18. KafkaError for a stale incarnation, an offset beyond the log's end, or no leader here."""
+        """Note a follower's log end, and propose it for the ISR once it has caught up (rows R17, R18).
+
+        Raises KafkaError for a stale incarnation, an offset beyond the log end, or when this node does not lead.
+        """
         leader = self.leader
         if leader is None:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.topic_partition} is not led here")
@@ -211,18 +212,18 @@ class LocalReplica:
         return leader.on_follower_fetch(replica_id, broker_epoch, fetch_offset, log_start_offset, end_offset, now_ms)
 
     def is_behind(self, high_watermark: int, last_fetched_epoch: int) -> bool:
-        """A follower whose log ends in that epoch knows as committed what is missing in this leader's (row R26)."""
+        """A follower with that last epoch knows committed records that this leader's log does not have (row R26)."""
         leader = self.leader
         if leader is None or high_watermark == UNKNOWN_HIGH_WATERMARK:
             return False
         return high_watermark > shared_end(leader, self.log.log_end_offset, last_fetched_epoch)
 
     def on_follower_ahead(self, replica_id: int, high_watermark: int, last_fetched_epoch: int, now_ms: int) -> Effects:
-        """A follower knows records as committed that this leader lacks (KIP-1166, row R26).
+        """A follower knows committed records that this leader does not have (KIP-1166, row R26).
 
-        One that is complete has them: this log is damaged from there on, and another shall lead. Others may have no
-        more than this one: when all that are complete were heard (:meth:`refuses_ahead`) they have to follow, and the
-        loss is said, once.
+        A complete follower has those records: this log is damaged from there on, and another replica shall lead. Any
+        other follower may have no more than this leader. Once all complete replicas have fetched
+        (:meth:`refuses_ahead`), it has to follow, and the loss is logged once.
         """
         leader, committed = self.leader, self._committed
         if leader is None or committed is None or replica_id not in committed.replicas:
@@ -234,34 +235,33 @@ class LocalReplica:
         return self._after(found, now_ms) if found.finding is Finding.DAMAGE else [*found.say]
 
     def low_watermark(self, live: Collection[int]) -> int:
-        """The offset from which on this and all ``live`` replicas begin, as far as this leader knows; -1: one was not
-        heard yet (KIP-107)."""
-        assert self.leader is not None, "only a leader is told where others begin"
+        """Lowest log start of this and all ``live`` replicas; -1 while one of them has not fetched yet (KIP-107)."""
+        assert self.leader is not None, "only a leader knows the log starts of the others"
         return min([self.log.log_start_offset, *self.leader.log_start_offsets_of(live)])
 
     def is_complete(self, replica_id: int) -> bool:
-        """The replica has every committed record, as far as committed metadata says here."""
+        """Committed metadata, as known here, says that the replica has every committed record."""
         return self._committed is not None and replica_id in self._committed.complete
 
     def refuses_ahead(self, replica_id: int, last_fetched_epoch: int) -> bool:
-        """Such a follower is not to be cut to this log: it is complete, or another that is may have what it has."""
+        """Do not cut this follower to the local log: it is complete, or a complete replica may have its records."""
         leader, committed = self.leader, self._committed
         if leader is None or committed is None:
             return False
         return self._judge.refuses(leader, replica_id, last_fetched_epoch, committed)
 
     def on_records_sent(self, replica_id: int, fetch_offset: int, size_in_bytes: int) -> Effects:
-        """A follower is being sent records. Those that it fetches again and again may have gone bad here (P5)."""
+        """A follower is sent records. Records that it fetches again and again may have gone bad here."""
         leader = self.leader
         if leader is None or not leader.on_records_sent(replica_id, fetch_offset):
             return []
         return [do.Verify(replica_id, fetch_offset, size_in_bytes)]
 
     def on_sample_consumed(self, fetch_offset: int, size_in_bytes: int) -> Effects:
-        """What a consumer is sent, every so often: verify it, if it is not known to be damaged (P5).
+        """A sample of the records sent to consumers: verify it, unless it is known to be damaged.
 
-        A consumer that cannot read on asks for the same records again and again. Nothing tells it from the others that
-        read the log, and none has a name, so samples are taken of them all: some are its own.
+        A consumer that cannot parse a batch asks for the same records again and again. Fetches of consumers carry no
+        name, so one consumer cannot be told from another. Samples of all fetches will include some of that consumer.
         """
         if self.condition.is_damaged_from(fetch_offset):
             return []
@@ -270,14 +270,14 @@ class LocalReplica:
     def follow_high_watermark(self, leader_high_watermark: int) -> bool:
         """Row R11: min(own log end, the leader's high watermark). True when it rose.
 
-        It falls with a cut only. A new leader's may be behind; what is known as committed is not forgotten for that.
+        Only a cut lowers it. A new leader's may be lower at first; that does not make committed records uncommitted.
         """
         before = self._follower_high_watermark
         self._follower_high_watermark = self._clamped(max(before, leader_high_watermark))
         return self._follower_high_watermark > before
 
     def check_lagging(self, now_ms: int) -> Effects:
-        """Row R19; and time alone may end the wait for a joining replica."""
+        """Row R19: propose lagging followers out of the ISR; raise the high watermark if a joining one timed out."""
         leader = self.leader
         if leader is None:
             return []
@@ -293,14 +293,14 @@ class LocalReplica:
     def on_proposal_accepted(
         self, proposal: IsrProposal, isr: tuple[int, ...], partition_epoch: int, now_ms: int
     ) -> Effects:
-        """The controller committed it. One that is not in flight any more changes nothing."""
+        """The controller committed the proposal. A proposal that is no longer in flight changes nothing."""
         leader = self.leader
         if leader is None or leader.proposal_in_flight is not proposal:
             return []
         return self._isr_changed(leader.on_proposal_accepted(proposal, isr, partition_epoch, now_ms))
 
     def on_proposal_refused(self, proposal: IsrProposal, error: ErrorCode, now_ms: int) -> IsrProposal | None:
-        """The controller refused it, or nobody answered: what to send after a back-off, if anything."""
+        """The controller refused the proposal or did not answer: the proposal to send after a back-off, if any."""
         leader = self.leader
         if leader is None or leader.proposal_in_flight is not proposal:
             return None
@@ -316,20 +316,20 @@ class LocalReplica:
         return effects + self._isr_changed(leader.set_min_insync_replicas(settings.min_insync_replicas, now_ms))
 
     def on_registered(self) -> None:
-        """This node registered anew, and goes on leading."""
+        """This node registered again and still leads: use the new broker epoch."""
         if self.leader is not None:
             self.leader.local_broker_epoch = self._surroundings.broker_epoch()
 
     # -- roles ------------------------------------------------------------------------------------------------------
 
     def on_metadata(self, committed: CommittedPartition, now_ms: int) -> Effects:
-        """Committed metadata changed (rows R9, R14, C2)."""
+        """Committed metadata changed (row C2): take the role it says, and follow or lead (rows R9, R14)."""
         assert self.role is not Role.REMOVED
         self._committed = committed
         return self._take_role(now_ms)
 
     def on_removed(self) -> Effects:
-        """Metadata places no replica here any more, or the topic is gone."""
+        """Metadata no longer places a replica here, or the topic was deleted."""
         effects = self._end_role(Role.REMOVED)
         effects.append(do.Delete())
         return effects
@@ -348,7 +348,7 @@ class LocalReplica:
         effects += self._claims(committed)
         leads = committed.leader_id == self._local_id
         if leads and has_epochs_beyond(self.log, committed) and committed.complete <= {self._local_id}:
-            return effects + self._end_role(Role.OFFLINE)  # nobody has more, and none can build on this
+            return effects + self._end_role(Role.OFFLINE)  # no other replica has more, and no leader can continue it
         if (lost_from := self.condition.loss_to_say(committed)) is not None:
             effects.append(do.Say(do.Saying.LOSS_BY_DAMAGE, lost_from, self._follower_high_watermark))
         if leads and not has_epochs_beyond(self.log, committed):
@@ -388,10 +388,10 @@ class LocalReplica:
         return effects
 
     def _follow(self, committed: CommittedPartition) -> Effects:
-        """Row R14: no longer lead, refuse produce, stop fetching, answer who waits, fetch from the new leader.
+        """Row R14: stop leading, refuse produce, stop fetching, answer waiting requests, fetch from the new leader.
 
-        Not from there on if this node is on its way out: let out of the ISR, its copy is nobody's hope any more.
-        Nor does a log with epochs that the cluster has not had: it neither leads, if told to, nor asks where they end.
+        Two exceptions do not fetch. A node that shuts down and has left the ISR: no other replica needs its copy. And
+        a log with leader epochs later than the cluster's: it neither leads nor asks for the ends of its epochs.
         """
         effects: Effects = []
         is_new = self.role is not Role.FOLLOWER or self.leader_epoch != committed.leader_epoch
@@ -439,7 +439,7 @@ class LocalReplica:
         return [*effects, do.LeadsNoMore()] if has_led else effects
 
     def _isr_changed(self, high_watermark_moved: bool) -> Effects:
-        """Who waits for acks=all is told when the ISR is too small (row R23)."""
+        """Produces that wait for acks=all fail when the ISR is too small (row R23)."""
         assert self.leader is not None
         effects: Effects = [do.HighWatermarkMoved()] if high_watermark_moved else []
         return [*effects, do.AnswerProduces()] if self.leader.is_under_min_isr else effects
@@ -447,10 +447,10 @@ class LocalReplica:
     # -- cuts -------------------------------------------------------------------------------------------------------
 
     def truncate(self, offset: int, now_ms: int) -> Effects:
-        """A follower's log leaves the leader's at ``offset`` (row R4): cut it there.
+        """A follower's log differs from the leader's from ``offset`` on (row R4): cut it there.
 
-        Not below the high watermark (row R26), unless an unclean election made that void: else this log is damaged,
-        since the leader is not. Others may count on the copy until metadata says that it is lost.
+        Below the high watermark it is cut only after an unclean election (row R26). Otherwise this log is damaged,
+        since the leader's is not. Other replicas may count on the copy until metadata says that it is lost.
         """
         assert self.is_followed, f"{self.topic_partition} is not followed: {self.role}"
         assert self._committed is not None
@@ -460,9 +460,9 @@ class LocalReplica:
         return [*found.say, self._begin(do.Cut(offset))]
 
     def restart(self, offset: int, now_ms: int) -> Effects:
-        """The leader's log begins behind ours (row R13): begin an empty one at ``offset``.
+        """The leader's log begins after the end of this one (row R13): begin an empty log at ``offset``.
 
-        If this replica is complete its tail is lost. No effects while that is not known: the fetcher asks again.
+        If this replica is complete, its tail was lost. No effects while that is not known: the fetcher asks again.
         """
         assert self.is_followed, f"{self.topic_partition} is not followed: {self.role}"
         assert self._committed is not None
@@ -473,11 +473,11 @@ class LocalReplica:
         return self._after(found, now_ms) if found.finding is Finding.DAMAGE else []
 
     def _after(self, found: Verdict, now_ms: int) -> Effects:
-        """The local log is damaged: say so, and act on it."""
+        """The local log is damaged: log it, and take the role that follows from it."""
         return [*found.say, *self._take_role(now_ms)]
 
     def on_cut(self, now_ms: int) -> Effects:
-        """The cut is done: the log ends where it says now. What metadata said meanwhile is acted on."""
+        """The cut is done: read the new log end, and act on metadata that arrived meanwhile."""
         assert self.cut is not None, "no cut was under way"
         self.cut = None
         self._follower_high_watermark = self._clamped(self._follower_high_watermark)
@@ -487,27 +487,27 @@ class LocalReplica:
         assert self.cut is None, f"{self.cut} is under way"
         assert self.leader is None, "leaders cut nothing"
         self.cut = cut
-        if isinstance(cut, do.Cut):  # from now on; where the log ends then is known when it is done
+        if isinstance(cut, do.Cut):  # already now; the exact log end is known when the cut is done
             self._follower_high_watermark = min(self._follower_high_watermark, cut.offset)
         return cut
 
     # -- damage, directories ----------------------------------------------------------------------------------------
 
     def on_damage(self, offset: int, now_ms: int) -> Effects:
-        """Damaged bytes were found: what the log holds from ``offset`` on may not be believed (P5)."""
+        """Damaged bytes were found: the log cannot be trusted from ``offset`` on."""
         if self.is_offline:
             return []
         self.condition.on_damage(offset)
         return self._take_role(now_ms)
 
     def on_remade(self, log: LocalLog) -> None:
-        """The files of the log were gone, and it is to be cut: it is another one now, empty."""
+        """The files of the log were missing when it was to be cut: ``log`` is a new, empty one."""
         assert self.cut is not None
         assert self.leader is None
         self.log = log
 
     def on_moved(self, log: LocalLog, directory_id: UUID, now_ms: int) -> Effects:
-        """The log is in another directory now: the same records, in other files, all of them synced (row A5)."""
+        """The log moved to another directory (row A5): the same records in other files, all of them synced."""
         assert self.cut is None
         self.log = log
         self.directory_id = directory_id
@@ -516,7 +516,7 @@ class LocalReplica:
         return effects + ([] if self._committed is None else self._claims(self._committed))
 
     def _claims(self, committed: CommittedPartition) -> Effects:
-        """Where the cluster shall take the replica to be, if that is news to it."""
+        """Tell the cluster the directory of the replica, if that is news to it."""
         claimed, known = self.condition.claimed_directory(self.directory_id, committed), committed.directory_id
         if known == claimed or claimed == UNASSIGNED_DIRECTORY:
             return []

@@ -1,4 +1,4 @@
-"""What a leader knows of one follower: how far its log reaches and when it last had everything (row R17)."""
+"""Progress of one follower, as the leader knows it: log end, log start, last caught-up time (row R17)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ REPEATS_MAX: Final = 64
 
 
 class ReplicaProgress:
-    """One remote replica in the eyes of the leader, within one leader epoch.
+    """One remote replica, as the leader knows it in one leader epoch.
 
-    A new leader knows nothing: offsets are -1 until the follower's first fetch in this epoch. Members of the ISR get
-    the benefit of the doubt and count as caught up at the moment of election; nobody else does.
+    Offsets are -1 until the follower's first fetch in this epoch. Members of the ISR count as caught up at the moment
+    of election; other replicas do not.
 
-    ``is_in_maximal_isr`` is kept here by the leader so that the high watermark loop touches one object per replica.
+    The leader keeps ``is_in_maximal_isr`` here, so that the high watermark loop touches one object per replica.
     """
 
     __slots__ = (
@@ -49,7 +49,7 @@ class ReplicaProgress:
     def on_fetch(
         self, broker_epoch: int, fetch_offset: int, log_start_offset: int, leader_log_end_offset: int, now_ms: int
     ) -> None:
-        """Record a fetch. Having reached what the leader had at the previous fetch means caught up back then."""
+        """Record a fetch. At the leader's log end of the previous fetch: it was caught up at the time of that one."""
         if fetch_offset >= leader_log_end_offset:
             self.last_caught_up_time_ms = now_ms
         elif fetch_offset >= self._last_fetch_leader_log_end_offset:
@@ -61,11 +61,11 @@ class ReplicaProgress:
         self._last_fetch_time_ms = now_ms
 
     def on_records_sent(self, fetch_offset: int) -> bool:
-        """Records from ``fetch_offset`` on are being sent to it. True when it is time to verify them.
+        """It is sent records from ``fetch_offset`` on. True when it is time to verify them.
 
-        Whoever asks for the same records again and again could not append them. One repetition is a lost connection.
-        After that their verification is due with each doubling of the repetitions, and with every
-        :data:`REPEATS_MAX`: the fault may be the follower's own, and the records here good.
+        A follower that asks for the same records again and again could not append them. One repetition may be a lost
+        connection. After that, verify at each doubling of the repetitions and at every :data:`REPEATS_MAX`: the fault
+        may be the follower's own, and the records here good.
         """
         if fetch_offset != self._sent_from:
             self._sent_from, self._repeats = fetch_offset, 0
@@ -75,7 +75,7 @@ class ReplicaProgress:
         return self._repeats > 1 and (is_power_of_two or self._repeats % REPEATS_MAX == 0)
 
     def is_caught_up(self, leader_log_end_offset: int, now_ms: int, lag_time_max_ms: int) -> bool:
-        """At the leader's end, or there at most ``lag_time_max_ms`` ago (row R19)."""
+        """At the leader's log end now, or at most ``lag_time_max_ms`` ago (row R19)."""
         if self.log_end_offset == leader_log_end_offset:
             return True
         return now_ms - self.last_caught_up_time_ms <= lag_time_max_ms

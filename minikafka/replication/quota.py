@@ -1,8 +1,8 @@
-"""How fast replicas are copied: a bound on bytes per second over a sliding window (row R7, KIP-73).
+"""Replication quota: a bound on bytes per second over a sliding window (row R7, KIP-73).
 
-The rate is that of the last ``window_count`` windows, the present one included: what was recorded in them, divided by
-the time since the oldest of them began, at least one window's length. What is recorded is never refused: a quota is
-exceeded *after* something larger than it was sent, and keeps what comes next waiting until the rate has fallen.
+The rate is that of the last ``window_count`` windows, the present one included: the bytes recorded in them, divided by
+the time since the oldest of them began (at least one window). Recording never fails: after a large answer the quota is
+exceeded, and later answers wait until the rate has fallen.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class ReplicationQuota:
         return self.rate < UNLIMITED
 
     def record(self, size: int, now_ms: int) -> None:
-        """So many bytes of throttled replicas were copied."""
+        """``size`` bytes of throttled replicas were copied."""
         self._purge(now_ms)
         if not self._samples or now_ms - self._samples[-1][0] >= self._window_ms:
             self._samples.append([now_ms, 0])
         self._samples[-1][1] += size
 
     def is_exceeded(self, now_ms: int) -> bool:
-        """True when what was copied lately is more than the bound allows."""
+        """The present rate is above the bound."""
         if not self.is_limited:
             return False
         self._purge(now_ms)

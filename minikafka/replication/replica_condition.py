@@ -1,21 +1,22 @@
-"""Whether the log of a local replica may be believed, and what follows when it may not (P5).
+"""Whether the log of a local replica can be trusted, and what happens when it cannot.
 
 ::
 
-    WHOLE ------ damage found ----------------------------> DAMAGED (from an offset on): claims to be lost
-    DAMAGED ---- the claim is committed, somebody leads --> REFETCHING: cut there, fetched again
+    WHOLE ------ damage found ----------------------------> DAMAGED (from an offset on): claims a lost directory
+    DAMAGED ---- claim committed, another replica leads --> REFETCHING: cut there, fetched again
     REFETCHING - in the ISR again, or leading ------------> WHOLE
     REFETCHING - damage found ----------------------------> DAMAGED
 
-A damaged replica must neither lead nor vouch for anything while others can: it claims to be in a lost directory, which
-the controller answers by taking it out of ISR and ELR (KIP-858, KIP-966). Nothing is cut before metadata says so: what
-this node knows of the ISR may be old, and it may have been let in meanwhile for what it had. Once it is cut it claims
-to be where it is. So an ISR with it in metadata that comes later was proposed for what it fetched again.
+A damaged replica must neither lead nor be in sync while others can. It claims to be in a lost directory, and the
+controller takes it out of ISR and ELR (KIP-858, KIP-966). Nothing is cut before metadata says so: the ISR known here
+may be old, and the replica may have joined it meanwhile with the records it had. After the cut it claims its real
+directory. So if later metadata has it in the ISR, it is there for the records that it fetched again.
 
-The last complete replica claims nothing: what is left of it is better than nothing. Nor does one when nobody is
-complete: who led last may lead again. When it does, what it lacks is lost, and is said once.
+The last complete replica claims nothing: its remaining records are better than none. A replica claims nothing either
+while no replica is complete: the last leader may lead again. When it does, its missing records are lost, and the loss
+is logged once.
 
-A log that was here and is gone is made anew, empty, and begins as REFETCHING.
+A missing log is replaced by an empty one and begins as REFETCHING.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from minikafka.replication.replica_facts import CommittedPartition
 
 
 class Condition(Enum):
-    """What may be believed of the log."""
+    """Whether the log can be trusted."""
 
     WHOLE = "whole"
     DAMAGED = "damaged"
@@ -42,9 +43,9 @@ class ReplicaCondition:
     __slots__ = ("_damage_offset", "_is_loss_said", "_local_id", "now")
 
     def __init__(self, local_id: int, damage_offset: int | None, *, is_made_anew: bool = False) -> None:
-        """``damage_offset``: where the log was found damaged when it was loaded; None: it was not.
+        """``damage_offset``: first damaged offset that loading found; None: no damage.
 
-        ``is_made_anew``: it was not there, though it should have been.
+        ``is_made_anew``: the log should have been on disk, but was missing.
         """
         self._local_id = local_id
         self._damage_offset = 0 if is_made_anew else damage_offset
@@ -54,7 +55,7 @@ class ReplicaCondition:
             self.now = Condition.REFETCHING
 
     def on_damage(self, offset: int) -> None:
-        """What the log holds from ``offset`` on may not be believed."""
+        """The log cannot be trusted from ``offset`` on."""
         if self.now is Condition.DAMAGED and self._damage_offset is not None:
             offset = min(offset, self._damage_offset)
         self._damage_offset = offset
@@ -62,27 +63,27 @@ class ReplicaCondition:
         self.now = Condition.DAMAGED
 
     def is_damaged_from(self, offset: int) -> bool:
-        """It is known that what the log holds from ``offset`` on may not be believed."""
+        """The log is known to be damaged from ``offset`` or before."""
         return self.now is Condition.DAMAGED and self._damage_offset is not None and self._damage_offset <= offset
 
     def claimed_directory(self, actual: UUID, committed: CommittedPartition) -> UUID:
-        """Where the cluster shall take the replica to be; ``actual`` is where it is."""
+        """The directory to report to the cluster; ``actual`` is the real one."""
         is_last = committed.complete <= {self._local_id}
         return LOST_DIRECTORY if self.now is Condition.DAMAGED and not is_last else actual
 
     def must_refetch(self, committed: CommittedPartition) -> bool:
-        """It is to be cut: nobody counts on this copy, and the cluster has said so."""
+        """The log has to be cut: committed metadata says that this copy is lost."""
         is_lost = committed.directory_id == LOST_DIRECTORY and self._local_id not in committed.complete
         return self.now is Condition.DAMAGED and is_lost
 
     def begin_refetch(self) -> Cut:
-        """How it begins."""
+        """Begin REFETCHING; returns the cut at the first damaged offset."""
         assert self._damage_offset is not None
         self.now = Condition.REFETCHING
         return Cut(self._damage_offset, is_refetch=True)
 
     def loss_to_say(self, committed: CommittedPartition) -> int | None:
-        """From which offset on records may be gone for good, if that is news: it leads, and nobody else has them."""
+        """First offset of a loss that is not logged yet: this replica leads, and no other has the records."""
         is_alone = committed.leader_id == self._local_id and committed.complete <= {self._local_id}
         if self.now is Condition.WHOLE or self._is_loss_said or not is_alone:
             return None
@@ -90,7 +91,7 @@ class ReplicaCondition:
         return self._damage_offset
 
     def maybe_mend(self, committed: CommittedPartition) -> bool:
-        """True when whatever was damaged has been replaced, or given up by an unclean election."""
+        """True when all damaged records have been replaced, or given up by an unclean election."""
         if self.now is not Condition.REFETCHING or self._local_id not in committed.isr:
             return False
         self.now = Condition.WHOLE

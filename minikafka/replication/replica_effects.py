@@ -1,4 +1,4 @@
-"""What a :class:`~minikafka.replication.local_replica.LocalReplica` asks its driver to do, in the order given."""
+"""Effects of a :class:`~minikafka.replication.local_replica.LocalReplica`; its driver carries them out in order."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from minikafka.replication.isr import IsrProposal
 
 @dataclass(frozen=True, slots=True)
 class StopFollowing:
-    """Take it out of its fetcher; what is on its way is dropped (row R10)."""
+    """Take it out of its fetcher; drop answers that are still on their way (row R10)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Follow:
-    """Fetch it from its leader (row R9)."""
+    """Add it to the fetcher of its leader (row R9)."""
 
     leader_id: int
     leader_epoch: int
@@ -25,53 +25,53 @@ class Follow:
 
 @dataclass(frozen=True, slots=True)
 class BeginEpoch:
-    """Note in the log that a leader epoch begins at its end (KIP-101)."""
+    """Write the start of a leader epoch, at the log end, into the epoch cache (KIP-101)."""
 
     leader_epoch: int
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerWaiting:
-    """Try everything that waits on the partition: it finds who leads now, or the error."""
+    """Try all requests that wait on the partition: they find the new leader, or the error."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerProduces:
-    """Try the produces that wait for acks: the ISR is too small now."""
+    """Try the produces that wait for acks=all: the ISR is too small now."""
 
 
 @dataclass(frozen=True, slots=True)
 class HighWatermarkMoved:
-    """Try who waits for it, once this loop iteration is over (row D6)."""
+    """Try requests that wait for it, at the end of this loop iteration (row D6)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leads:
-    """This node leads, in a new epoch."""
+    """This node became leader in a new epoch."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeadsNoMore:
-    """This node does not lead any more."""
+    """This node is no longer leader."""
 
 
 @dataclass(frozen=True, slots=True)
 class Propose:
-    """Send the proposal to the controller (row R20)."""
+    """Send the ISR proposal to the controller, which validates and commits it (row R20)."""
 
     proposal: IsrProposal
 
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """Sync the log, and say so (``on_synced``)."""
+    """Sync the log, then call ``on_synced``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verify:
-    """Read again what a follower was sent in vain, so many bytes from ``offset`` on; ``on_damage`` if it is bad.
+    """Verify the batches that a follower could not append, so many bytes from ``offset`` on; ``on_damage`` if bad.
 
-    ``replica_id`` -1: what a consumer was sent, perhaps in vain.
+    ``replica_id`` -1: batches that were sent to a consumer.
     """
 
     replica_id: int
@@ -81,9 +81,9 @@ class Verify:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Cut the log durably so that it ends at ``offset``, or before at a batch boundary, and answer ``on_cut``.
+    """Cut the log durably at ``offset``, or before it at a batch boundary, and answer ``on_cut``.
 
-    ``is_refetch``: because it is damaged from there on.
+    ``is_refetch``: the log is damaged from there on.
     """
 
     offset: int
@@ -99,7 +99,7 @@ class Restart:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Tell the controller in which directory the replica is (KIP-858)."""
+    """Tell the controller the directory of the replica (KIP-858)."""
 
     directory_id: UUID
 
@@ -115,7 +115,7 @@ class Delete:
 
 
 class Saying(Enum):
-    """Events for the log of the node, for people. A loss: acknowledged records may be gone on every replica."""
+    """Events for the node's log. LOSS: acknowledged records may be gone on every replica."""
 
     LOSS_BY_DAMAGE = "leading with what is left of a damaged or missing log: no other replica has everything"
     LOSS_BY_TRUNCATION = "truncating below the high watermark: an unclean election gave committed records up"
@@ -131,9 +131,9 @@ class Saying(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """Put it into the node's log, with two numbers: where (an offset, or an epoch), and what it should have been.
+    """Write the event to the node's log with two numbers: the offset (or epoch) found, and the expected one.
 
-    ``unheard``: replicas that are waited for.
+    ``unheard``: the complete replicas that have not fetched yet.
     """
 
     what: Saying

@@ -1,4 +1,4 @@
-"""What a local replica is told, and what it may ask of the node around it."""
+"""Inputs of a local replica: its log, committed metadata, settings, and queries to the node."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from minikafka.replication.progress import UNKNOWN_BROKER_EPOCH
 
 
 class LocalLog(EpochLog, Protocol):
-    """What is asked of the replica's log."""
+    """The replica's log, read only."""
 
     @property
     def recovery_point(self) -> int:
@@ -20,7 +20,7 @@ class LocalLog(EpochLog, Protocol):
 
 
 class CommittedPartition(NamedTuple):
-    """What committed metadata says of the partition."""
+    """The partition in committed metadata."""
 
     leader_id: int
     leader_epoch: int
@@ -29,25 +29,25 @@ class CommittedPartition(NamedTuple):
     isr: tuple[int, ...]
     elr: tuple[int, ...]
     directory_id: UUID
-    """Where the cluster takes this node's replica to be (KIP-858)."""
+    """Directory of this node's replica, as the cluster knows it (KIP-858)."""
     unclean_leader_epoch: int = NO_EPOCH
-    """The leader epoch that the last election outside of ISR and ELR began; -1: there was none."""
+    """Leader epoch of the last unclean election (outside ISR and ELR); -1: there was no such election."""
 
     @property
     def complete(self) -> frozenset[int]:
-        """Who has every committed record, as far as the controller knows (KIP-966)."""
+        """Replicas with every committed record, as far as the controller knows (KIP-966)."""
         return frozenset((*self.isr, *self.elr))
 
     def is_void(self, replica_id: int, latest_epoch: int) -> bool:
-        """An unclean election may have made committed records void that the replica still has.
+        """The replica may still have committed records that an unclean election gave up.
 
-        Its log ends in ``latest_epoch``, before that election. Whoever is complete became so after it.
+        Its log ends in ``latest_epoch``, before that election. A complete replica became complete after it.
         """
         return latest_epoch < self.unclean_leader_epoch and replica_id not in self.complete
 
 
 class ReplicaSettings(NamedTuple):
-    """The settings of topic and broker that decide here; times in milliseconds."""
+    """Settings of topic and broker for one replica; times in milliseconds."""
 
     min_insync_replicas: int
     flush_messages: int
@@ -55,12 +55,12 @@ class ReplicaSettings(NamedTuple):
 
 
 class Surroundings(NamedTuple):
-    """What is asked of the node whenever it matters, never remembered."""
+    """Queries to the node. Answers are never kept."""
 
     is_eligible: Callable[[int, int], bool]
-    """(replica id, broker epoch): would committed metadata let that process into an ISR now?"""
+    """(replica id, broker epoch): committed metadata would let that incarnation into an ISR now."""
     broker_epoch: Callable[[], int] = lambda: UNKNOWN_BROKER_EPOCH
     is_leaving: Callable[[], bool] = lambda: False
     """This node is in controlled shutdown."""
     knows_metadata_of: Callable[[int], bool] = lambda _at_ms: True
-    """(monotonic ms): is all metadata known that was committed by then? Not in a process that was just stopped."""
+    """(monotonic ms): all metadata committed by then is known here. False in a process that was just stopped."""

@@ -1,4 +1,4 @@
-"""The requests a fetcher makes beside Fetch, and their answers, as plain values (versions: OffsetForLeaderEpoch 3+)."""
+"""A fetcher's other requests, OffsetForLeaderEpoch (version 3 or later) and ListOffsets, as plain values."""
 
 from __future__ import annotations
 

@@ -1,17 +1,17 @@
-"""The answering side of incremental fetch sessions: a bounded cache of what each fetcher asked for (KIP-227).
+"""Incremental fetch sessions, server side: a bounded cache of the partitions of each fetcher (KIP-227).
 
-A request with session epoch 0 is full and opens a session if there is a slot; -1 is full and wants none; any other
-epoch is incremental and must be exactly the one the session expects. A full request that names a session closes it.
+A request with session epoch 0 is full and opens a session if a slot is free. Epoch -1 is full and wants no session.
+Any other epoch is incremental and must be exactly the expected one. A full request that names a session closes it.
 
-Slots are few and a session is worth the more the more partitions it spares its owner to name. When all are taken, the
-new session gets the slot of
+Slots are few. A session is worth more the more partitions it has. When all slots are taken, the new session gets the
+slot of
 
-1. the least recently used one, when that was not used for ``eviction_ms``; else
-2. the smallest evictable one, when that is worth less than the new one. Followers' sessions are worth more than
-   consumers'. A consumer's session may be evicted by a follower at any time; any session may be evicted by one worth
-   more when it is older than ``eviction_ms``, so that a crowd of similar fetchers does not evict each other in turn.
+1. the least recently used session, if that was not used for ``eviction_ms``; else
+2. the smallest evictable session, if that is worth less than the new one. Followers' sessions are worth more than
+   consumers'. A follower may evict a consumer's session at any time. Other sessions can be evicted only when they are
+   older than ``eviction_ms``, so that many similar fetchers do not evict each other in turn.
 
-Without a slot the answer's session id is 0 and the fetcher goes on with full requests.
+Without a slot the answer's session id is 0, and the fetcher goes on with full requests.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ TopicNames: TypeAlias = Callable[[UUID], str | None]
 
 
 class Rng(Protocol):
-    """The one thing asked of randomness here."""
+    """Source of random session ids."""
 
     def randrange(self, start: int, stop: int, /) -> int: ...
 
 
 class CachedPartition:
-    """A partition as its fetcher asks for it, and what it was told last.
+    """A partition of a session: the fetcher's entry, and the last answer to it.
 
-    ``tp`` is None while no topic has the id (answer UNKNOWN_TOPIC_ID). A topic may be deleted and made again under
-    its name while a session names the old one: compare ``topic_id`` (zero when asked by name) with the partition's.
+    ``tp`` is None while no topic has the id (answer UNKNOWN_TOPIC_ID). A topic may be deleted and created again while
+    a session names the old one: compare ``topic_id`` (zero when asked by name) with the partition's.
     """
 
     __slots__ = (
@@ -73,17 +73,17 @@ class CachedPartition:
 
     @property
     def key(self) -> PartitionKey:
-        """How the session finds it."""
+        """Key in the session."""
         return (self.topic if self.topic_id is ZERO_TOPIC_ID else self.topic_id, self.partition)
 
     def resolve(self, topic_name: TopicNames) -> None:
-        """Find the partition's name, once."""
+        """Find the topic's name, once."""
         name = self.topic if self.topic_id is ZERO_TOPIC_ID else topic_name(self.topic_id)
         if name is not None:
             self.tp = TopicPartition(name, self.partition)
 
     def is_news(self, data: PartitionData) -> bool:
-        """Does ``data`` say anything the fetcher was not told yet?"""
+        """``data`` has something that the fetcher was not told yet."""
         return (
             bool(data.records)
             or data.high_watermark != self._high_watermark
@@ -95,7 +95,7 @@ class CachedPartition:
         )
 
     def remember(self, data: PartitionData) -> None:
-        """``data`` is being told. After an error or a divergence the next good answer is news whatever it says."""
+        """``data`` goes to the fetcher. After an error or a divergence the next good answer is always news."""
         is_settled = data.error_code == ErrorCode.NONE and data.diverging_epoch is None
         self._high_watermark = data.high_watermark if is_settled else NO_OFFSET
         self._last_stable_offset = data.last_stable_offset
@@ -140,9 +140,9 @@ FetchResult: TypeAlias = tuple[CachedPartition, PartitionData]
 
 
 class FetchContext:
-    """One fetch request: the partitions it is about, in the order they are to be read, and how to answer it.
+    """One fetch request: its partitions in the order of reading, and the way to answer it.
 
-    ``session_id`` is what the answer carries: 0 without a session.
+    ``session_id`` of the answer: 0 without a session.
     """
 
     __slots__ = ("_epoch", "_is_incremental", "_session", "partitions")
@@ -157,11 +157,11 @@ class FetchContext:
 
     @property
     def session_id(self) -> int:
-        """The session id the answer carries."""
+        """Session id of the answer."""
         return NO_SESSION_ID if self._session is None else self._session.session_id
 
     def response(self, results: Sequence[FetchResult]) -> FetchResponse:
-        """The answer: in a session only news, and the served partitions go to the end of the session's order."""
+        """The answer. A session answers with news only, and moves the served partitions to the end of its order."""
         session = self._session
         if session is None:
             return FetchResponse(responses=_grouped(results))
@@ -179,7 +179,7 @@ class FetchContext:
 
 
 class FetchSessionCache:
-    """All sessions of one broker. ``topic_name`` finds the name of a topic id; ``rng`` draws session ids."""
+    """All sessions of one broker. ``topic_name`` finds the topic of an id; ``rng`` draws session ids."""
 
     __slots__ = ("_eviction_ms", "_max_slots", "_rng", "_sessions", "_topic_name")
 
@@ -191,10 +191,10 @@ class FetchSessionCache:
         self._sessions: dict[int, _Session] = {}  # least recently used first
 
     def open(self, request: FetchRequest, version: int, *, is_follower: bool, now_ms: int) -> FetchContext:
-        """The context to answer ``request`` in.
+        """The context for ``request``.
 
-        Raises KafkaError with FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or FETCH_SESSION_TOPIC_ID_ERROR:
-        the answer's top-level error.
+        Raises KafkaError with the answer's top-level error: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or
+        FETCH_SESSION_TOPIC_ID_ERROR.
         """
         uses_topic_ids = version >= FIRST_TOPIC_ID_VERSION
         if request.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
@@ -217,7 +217,7 @@ class FetchSessionCache:
 
     def _continue(self, request: FetchRequest, *, uses_topic_ids: bool, is_follower: bool, now_ms: int) -> FetchContext:
         session = self._sessions.get(request.session_id)
-        if session is None or session.is_follower != is_follower:  # a consumer has no business in a follower's session
+        if session is None or session.is_follower != is_follower:  # a follower's session is not a consumer's
             raise KafkaError(
                 ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"fetch session {request.session_id} not found; open a new one"
             )
@@ -303,7 +303,7 @@ def _named(request: FetchRequest, *, uses_topic_ids: bool) -> Iterable[CachedPar
 
 
 def _grouped(results: Iterable[FetchResult]) -> list[FetchableTopicResponse]:
-    """Neighbours of one topic share an entry; grouping more would lose the order."""
+    """Neighbours of one topic share an entry; more grouping would change the order."""
     topics: list[FetchableTopicResponse] = []
     last: FetchableTopicResponse | None = None
     for cached, data in results:
