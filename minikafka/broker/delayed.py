@@ -1,7 +1,4 @@
-"""The two delayed operations of the data path: a produce that waits for replicas, a fetch that waits for bytes.
-
-Their conditions are rows D4 and D5; this module joins them to the purgatory and to the place the answer goes.
-"""
+"""The two delayed operations of the data path: a produce waits for replicas (row D4), a fetch for bytes (row D5)."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ _WHY: Final = {
 
 
 class ProduceResult:
-    """What became of one partition's batch: the answer is kept at append and an error may still replace it."""
+    """Result of one partition's batch: set at append; an error may still replace it."""
 
     __slots__ = (
         "base_offset",
@@ -67,10 +64,10 @@ class ProduceResult:
 
 
 class DelayedProduce(DelayedOperation):
-    """One request: done when every partition has its required offset, or an error (row D4).
+    """One request: done when every partition has reached its required offset, or has an error (row D4).
 
-    With acks=all that is the high watermark; with acks=1 the leader's own end, which only lags behind the log while it
-    is being synced.
+    With acks=all the high watermark has to reach it; with acks=1 the leader's own counted end, which is behind the log
+    end only during a sync.
     """
 
     __slots__ = ("_done", "_needs_all", "_replicas", "_results")
@@ -133,7 +130,7 @@ class DelayedProduce(DelayedOperation):
 
 
 class DelayedFetch(DelayedOperation):
-    """A fetch that found too little: it keeps the request, and reads again when it completes (row D5)."""
+    """A fetch that found too few bytes: it keeps the request, and reads again when it completes (row D5)."""
 
     __slots__ = ("_answer", "_is_satisfied")
 
@@ -149,4 +146,4 @@ class DelayedFetch(DelayedOperation):
         self._answer()
 
     def on_expiration(self) -> None:
-        """Nothing more to do: expiry answers with what there is (row D6), as completion does."""
+        """Nothing more to do: ``on_complete`` has answered with the bytes that are there (row D6)."""

@@ -62,7 +62,7 @@ class Maintenance:
         tasks.start(self._every(COMPACTION_CHECK_INTERVAL_S, self._compact), "compaction")
 
     def high_watermarks(self) -> dict[Any, int]:
-        """What to checkpoint (row R22)."""
+        """High watermarks by partition, for the checkpoint that a restart begins with (row R22)."""
         return {partition.topic_partition: partition.high_watermark for partition in self._replicas}
 
     async def _every(self, interval_s: float, act: Callable[[], Awaitable[None]]) -> None:
@@ -85,7 +85,7 @@ class Maintenance:
         look.complete()
 
     async def _check_lagging(self) -> None:
-        """Row R19."""
+        """Leaders propose followers that lag out of the ISR (row R19)."""
         self._driver.check_lagging()
 
     async def _apply_retention(self) -> None:
@@ -125,7 +125,7 @@ class Maintenance:
             if partition.replica.is_offline or partition.replica.cut is not None or log_.is_offline:
                 continue
             if self._store.future_directory_of(partition.topic_partition) is not None:
-                continue  # not while it moves to another directory (row A5)
+                continue  # its future log copies it: nothing is compacted during a move (row A5)
             job = log_.plan_compaction(partition.high_watermark, self._clock.wall_ms())
             if job is None:
                 continue

@@ -89,11 +89,11 @@ class Partition:
     # -- reading ----------------------------------------------------------------------------------------------------
 
     def check_leader_epoch(self, current_leader_epoch: int) -> None:
-        """Fence a caller whose idea of the leader epoch is not ours (row E6). -1 means it did not say."""
+        """Fence a request with another leader epoch than this replica's (row E6); -1: the request has none."""
         check_leader_epoch(self.topic_partition, self.replica.leader_epoch, current_leader_epoch)
 
     def read_limit(self, isolation: Isolation) -> int:
-        """The first offset a consumer of that isolation may not read (row R15)."""
+        """First offset a consumer may not read: high watermark, or last stable offset if read_committed (row R15)."""
         if isolation is Isolation.READ_COMMITTED:
             return self.log.last_stable_offset(self.replica.high_watermark)
         return self.replica.high_watermark

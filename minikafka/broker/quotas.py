@@ -1,4 +1,4 @@
-"""Replication quotas: how fast this broker sends to followers, and fetches as one (row R7, KIP-73).
+"""Replication quotas: bytes per second that this broker sends to followers, and fetches as one (row R7, KIP-73).
 
 The rates are dynamic settings of brokers; a topic's ``*.replication.throttled.replicas`` say whom they bind. As leader
 the broker withholds records from a throttled follower that is not in sync, as follower it leaves throttled partitions

@@ -86,14 +86,20 @@ class Replicas:
         return len(self._partitions)
 
     def leader_of(self, tp: TopicPartition, *, current_leader_epoch: int = NO_EPOCH) -> Partition:
-        """The partition, led here and in the caller's epoch; else the KafkaError of row E3."""
+        """The partition, if this node leads it in the caller's epoch.
+
+        KafkaError for an unknown, offline, fenced or not led partition, each with its own code (row E3).
+        """
         partition = self.replica_of(tp, current_leader_epoch=current_leader_epoch)
         if partition.replica.leader is None:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"node {partition.leader_id} leads {tp}, not this one")
         return partition
 
     def replica_of(self, tp: TopicPartition, *, current_leader_epoch: int = NO_EPOCH) -> Partition:
-        """The partition, in whatever role but in the caller's epoch; else the KafkaError of row E3."""
+        """The local replica in any role, if it is in the caller's epoch.
+
+        KafkaError for an unknown, offline or fenced partition, each with its own code (row E3).
+        """
         partition = self._partitions.get(tp)
         if partition is None:
             if tp in self.offline:
@@ -118,11 +124,10 @@ class Replicas:
         *,
         has_keys: bool = False,
     ) -> ProduceResult:
-        """Check a producer's batch and stage it (row R1); the result says what to answer after :meth:`commit_staged`.
+        """Check a producer's batch and stage it for the log (row R1). The result is final after :meth:`commit_staged`.
 
-        ``records`` is a view of the receive buffer: the offsets are written into it. UncheckedKeysError, and nothing is
-        staged, for a batch whose keys must be checked first, which takes too long for the loop; ``has_keys`` when they
-        are.
+        ``records`` is a view of the receive buffer: the offsets are written into it. Raises UncheckedKeysError, and
+        stages nothing, for a batch whose keys must be checked off the loop first; then call again with ``has_keys``.
         """
         result = ProduceResult(tp)
         view = memoryview(b"") if records is None else memoryview(records)
@@ -186,9 +191,9 @@ class Replicas:
         log_start_offset: int,
         now_ms: int,
     ) -> None:
-        """Rows R17, R18: note how far a follower is, and whom that lets go on.
+        """Note a follower's log end, propose it if it caught up, and wake waiting requests (rows R17, R18).
 
-        Raises KafkaError for a stale incarnation, an offset beyond the log's end, or a broker that is no replica.
+        Raises KafkaError for a stale incarnation, an offset beyond the log end, or a broker without a replica.
         """
         outcome = partition.replica.on_follower_fetch(replica_id, broker_epoch, fetch_offset, log_start_offset, now_ms)
         if not outcome.is_assigned:
@@ -204,9 +209,9 @@ class Replicas:
     def check_follower(
         self, partition: Partition, replica_id: int, high_watermark: int, last_fetched_epoch: int, now_ms: int
     ) -> None:
-        """Row R26: does a follower that fetches know as committed what this leader does not have?
+        """Row R26: compare the follower's high watermark with this leader's log.
 
-        Raises KafkaError(KAFKA_STORAGE_ERROR) when the log here is the damaged one, or may be: nobody is cut to it.
+        Raises KafkaError(KAFKA_STORAGE_ERROR) when the local log is damaged, or may be: no follower is cut to it.
         """
         replica = partition.replica
         if not replica.is_behind(high_watermark, last_fetched_epoch):
@@ -276,9 +281,9 @@ class Replicas:
         timeout_ms: int,
         done: Callable[[Sequence[ProduceResult]], None],
     ) -> DelayedProduce | None:
-        """Call ``done`` once every result is acknowledged as asked, failed, or ``timeout_ms`` passed (row D4).
+        """Call ``done`` once every result is acknowledged or failed, or ``timeout_ms`` has passed (row D4).
 
-        What waits for that, if anything: to be cancelled when nobody waits for the answer any more.
+        Returns the waiting operation, if any: cancel it when the client is gone.
         """
         if acks != ALL_IN_SYNC and not self._is_any_waiting(results):
             done(results)

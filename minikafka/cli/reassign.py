@@ -1,4 +1,4 @@
-"""``minikafka reassign``: move partitions between brokers and directories, in the words of Kafka's tool (row A6)."""
+"""``minikafka reassign``: move partitions between brokers and directories, with Kafka's options (row A6)."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class PartitionImage:
     have everything that is committed, ``last_known_elr`` who led last while nobody leads (KIP-966). While it is being
     reassigned ``replicas`` are the target's, then ``removing_replicas``; ``adding_replicas`` are new (KIP-455).
     ``directories`` has one log directory per replica, or is empty (KIP-858). ``unclean_leader_epoch`` is the leader
-    epoch that the last election outside of ISR and ELR began (row R26), -1 when there was none.
+    epoch of the last unclean election, -1 without one: it excuses cuts below a high watermark (row R26).
     """
 
     replicas: tuple[int, ...]

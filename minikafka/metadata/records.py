@@ -156,8 +156,8 @@ class PartitionRecord(Record):
 class PartitionChangeRecord(Record):
     """What changed of a partition; None: unchanged.
 
-    Replaying one adds 1 to the partition epoch, and a ``leader`` adds 1 to the leader epoch even when it is the same
-    broker again: a new term of leadership (row C4).
+    Its replay adds 1 to the partition epoch. A ``leader`` adds 1 to the leader epoch, even when it is the same broker
+    again: every election begins a new leader epoch (row C4).
     """
 
     TYPE: ClassVar[int] = 9

@@ -7,7 +7,7 @@
 ``segment``          one ``.log`` file: appending, finding a batch; ``tail``: where its newest batches begin;
                      ``segment_names``: of its files; ``segment_cache``: which closed ones keep something in memory
 ``segments``         the ordered segments of a log; ``segment_list``: the same on disk, to miss what is lost
-``epochs``           the leader-epoch cache (rows E1, E2)
+``epochs``           the leader-epoch cache: start offset of each epoch, written and cut with the log (rows E1, E2)
 ``producer_state``   what each producer wrote last, open transactions; ``snapshots``: the same on disk
 ``checkpoints``      ``topic partition offset`` text files; ``directory_checkpoints``: those of one directory;
                      ``small_file``: a file that is replaced as a whole, by any thread

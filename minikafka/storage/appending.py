@@ -1,12 +1,12 @@
 """Appending to a log, as its leader and as a follower.
 
-A leader's append is two steps, so that the batches of one read event cost one system call per partition. ``stage``
-checks a batch against the producer's state, gives it offsets and the leader epoch in place, and remembers the slice;
-``commit`` writes all staged slices with one ``writev`` and only then moves ``log_end_offset``. A staged slice belongs
-to the caller's receive buffer and is not looked at again after ``commit``. Nothing staged is ever visible.
+A leader's append has two steps, so that the batches of one read event cost one system call per partition. ``stage``
+checks a batch against the producer's state, writes offsets and leader epoch into it, and remembers the slice.
+``commit`` writes all staged slices with one ``writev`` and then moves ``log_end_offset``. A staged slice belongs to the
+caller's receive buffer; ``commit`` is its last use. Staged batches are not visible to readers.
 
-A write must end where the file should. One that does not tells that somebody cut the file under this process: behind
-the cut every position is another one, and after a restart the log would have a gap as compaction leaves them.
+A write must end at the expected file size. If not, another program has cut the file: all positions after the cut are
+wrong, and after a restart the log would have a gap that looks like one of compaction.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ class Appender:
         self._next_offset = log.log_end_offset  # behind what is staged
 
     def stage(self, batch: WritableBuffer, header: BatchHeader, *, leader_epoch: int, wall_ms: int) -> AppendInfo:
-        """Give a checked batch its place behind what is staged (row R1); it is changed, and must live until ``commit``.
+        """Assign offsets to a checked batch and stage it (row R1). ``batch`` is changed and must live until ``commit``.
 
-        KafkaError for a producer out of order (45), fenced (47), a batch larger than a segment (18) or a log that is
-        offline (56); then nothing is staged. A duplicate of one of the producer's last five batches is not staged.
+        KafkaError for a producer out of order (45) or fenced (47), a batch larger than a segment (18), or an offline
+        log (56); then nothing is staged. A duplicate of one of the producer's last five batches is not staged.
         """
         log = self._log
         if log.failure is not None:
@@ -137,12 +137,12 @@ class Appender:
         end_offset: int | None = None,
         wall_ms: int = NO_TIMESTAMP,
     ) -> AppendInfo:
-        """Append batches as the leader wrote them; one cut off at the end of ``records`` is left out (row R11).
+        """Append the leader's batches with its offsets and epochs (row R11); leave out an incomplete last batch.
 
-        IllegalLogState when they begin before ``log_end_offset`` (behind it they may: compaction leaves gaps) or epochs
-        fall. CORRUPT_MESSAGE when a batch is damaged, or of a later epoch than ``leader_epoch``, in which it was
-        fetched, or when they end behind ``end_offset``, where the leader knows that they do. In both cases nothing is
-        appended. ``wall_ms`` serves ``segment.ms``.
+        Raises IllegalLogState when they begin before ``log_end_offset`` (after it is fine: compaction leaves gaps), or
+        when epochs fall. Raises CORRUPT_MESSAGE for a damaged batch, for one of a later epoch than ``leader_epoch``
+        (that of the fetch), and for batches that end after the leader's ``end_offset``. Then nothing is appended.
+        ``wall_ms`` is for ``segment.ms``.
         """
         log = self._log
         self.commit()

@@ -45,7 +45,7 @@ class Cutter:
     # -- the end ----------------------------------------------------------------------------------------------------
 
     def prepare_truncation(self, offset: int) -> CutJob | None:
-        """Cut everything from ``offset`` on; an offset inside a batch takes that batch with it. Rows R4, R13.
+        """Cut the log at ``offset``, or before the batch that contains it, as a follower does (rows R4, R13).
 
         Run the job in any thread, then :meth:`complete_cut`. None when the log already ends at or before ``offset``.
         """
@@ -82,7 +82,7 @@ class Cutter:
         return job
 
     def prepare_restart(self, offset: int) -> CutJob:
-        """Drop everything; the log is empty and begins at ``offset`` (row R13). Goes on as the above."""
+        """Delete all records; the log is empty and begins at ``offset`` (row R13). Run the job as that of a cut."""
         log = self._log
         log.commit()
         assert self._job is None, "a cut is under way"

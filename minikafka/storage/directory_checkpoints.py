@@ -42,7 +42,7 @@ class CheckpointJob:
 
 
 class DirectoryCheckpoints:
-    """What a load starts from, by partition; ``high_watermarks`` are those last written (row R22)."""
+    """Checkpoints that a load starts from, by partition; ``high_watermarks``: the last written ones (row R22)."""
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk

@@ -60,7 +60,7 @@ def failure_of(what: str, error: OSError) -> StorageFailure | PassingFailure:
 
 
 class IllegalLogState(Exception):  # noqa: N818
-    """An append that does not continue the log: the replica's state machine and its log disagree (row R11)."""
+    """An append does not begin at the log end (row R11): the replica's state machine and its log disagree."""
 
 
 class BadBatchError(Exception):

@@ -1,4 +1,4 @@
-"""What a follower demands of the batches its leader sent, before any of them is appended (row R11)."""
+"""A follower's checks of the leader's batches before the append: they must continue its log exactly (row R11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The future logs of a log directory: copies of logs of another directory, on their way to take their place (row A5).
+"""The future logs of a log directory: copies of logs in another directory, which they will replace (row A5).
 
 The directory of one is ``topic-partition.<32 hex digits>-future``. It takes the place when the old directory is
 renamed, durably, to ``topic-partition.<the same digits>-delete``: whoever finds both completes the move.

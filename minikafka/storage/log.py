@@ -241,7 +241,7 @@ class Log:
         return self.epochs.entries
 
     def end_offset_for_epoch(self, epoch: int) -> OffsetAndEpoch:
-        """Row E2: the largest epoch <= ``epoch`` and the offset where it ends; (-1, -1) when undefined."""
+        """Row E2: the largest epoch <= ``epoch`` and its end offset; (-1, -1) when undefined."""
         return self.epochs.end_offset_for(epoch, self.log_end_offset)
 
     def epoch_for_offset(self, offset: int) -> int:

@@ -488,7 +488,7 @@ class LogDir:
 
     @property
     def high_watermarks(self) -> dict[TopicPartition, int]:
-        """As last written (row R22)."""
+        """High watermarks of the last checkpoint (row R22)."""
         return self._checkpoints.high_watermarks
 
     def prepare_bounds(self) -> Callable[[], None]:
@@ -496,7 +496,7 @@ class LogDir:
         return self._checkpoints.prepare_bounds(self.logs)
 
     def write_checkpoints(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """Record recovery points, log starts and high watermarks (row R22). Logs without one keep their last."""
+        """Write recovery points, log starts and high watermarks (row R22). A log without one keeps its last value."""
         job = self.prepare_checkpoints(high_watermarks)
         if job is not None:
             job.run()

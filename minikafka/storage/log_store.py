@@ -352,14 +352,14 @@ class LogStore:
         return is_first and directory.futures.topic_id_of(tp, unique) == current.topic_id
 
     def high_watermark(self, tp: TopicPartition) -> int:
-        """The checkpointed high watermark of a log, within its bounds (row R22); its start when none was written."""
+        """The checkpointed high watermark of a log, clamped to the log (row R22); without one its log start."""
         directory = self.directory_of(tp)
         assert directory is not None, tp
         log = directory.logs[tp]
         return max(log.log_start_offset, min(directory.high_watermarks.get(tp, 0), log.log_end_offset))
 
     def write_checkpoints(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """Record recovery points, log starts and the given high watermarks durably (row R22)."""
+        """Write checkpoints durably: recovery points, log starts and the given high watermarks (row R22)."""
         job = self.prepare_checkpoints(high_watermarks)
         job.run()
         self.complete_checkpoints(job)

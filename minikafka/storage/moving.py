@@ -1,4 +1,4 @@
-"""A log on its way to another directory of its node: what to copy next, and when the copy is whole (row A5, KIP-113).
+"""Move of a log to another directory of its node: the next bytes to copy, and the end of the copy (row A5, KIP-113).
 
 The *current* log goes on being led or followed; the *future* log follows it as a follower follows a leader, with
 offsets and epochs as they are, through memory instead of a network. Where the current log was cut meanwhile (its

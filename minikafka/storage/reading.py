@@ -43,13 +43,15 @@ class Reader:
     def read(
         self, start_offset: int, max_bytes: int, *, max_offset: int | None = None, min_one_batch: bool = True
     ) -> LogSlice:
-        """Whole batches from the one that holds ``start_offset`` on, as a region of one segment file (row R15).
+        """Whole batches from that of ``start_offset`` on, as a region of one segment file (row R15).
 
-        They end at or before ``max_offset`` (default: the log's end) and within ``max_bytes``, except that the first
-        batch comes even if larger when ``min_one_batch``. The slice may be empty. The first batch may begin before
-        ``start_offset``. Where compaction left none up to ``max_offset``, an empty one comes that spans the gap
-        (docs/decisions/0019). OFFSET_OUT_OF_RANGE outside of ``[log_start_offset, log_end_offset]``;
-        KAFKA_STORAGE_ERROR, with ``corruption`` set, where the file is damaged.
+        They end at or before ``max_offset`` (default: the log end) and have at most ``max_bytes``; with
+        ``min_one_batch`` the first batch may be larger. The slice may be empty. The first batch may begin before
+        ``start_offset``. If compaction left no batch up to ``max_offset``, the slice is an empty batch that spans the
+        gap (docs/decisions/0019).
+
+        Raises OFFSET_OUT_OF_RANGE outside ``[log_start_offset, log_end_offset]``, and KAFKA_STORAGE_ERROR with
+        ``corruption`` set for a damaged file.
         """
         log = self._log
         log.commit()

@@ -34,7 +34,10 @@ K = TypeVar("K", bound=Hashable)
 
 
 class DelayedOperation(TimerTask):
-    """One waiting request (row D1). Subclass with ``__slots__``; ``timeout_ms`` counts from when it begins to wait."""
+    """One waiting request: tried often, completed exactly once (row D1).
+
+    Subclass with ``__slots__``. ``timeout_ms`` counts from the start of the wait.
+    """
 
     __slots__ = ("_keys", "_purgatory", "is_completed", "timeout_ms")
 
@@ -78,7 +81,7 @@ class DelayedOperation(TimerTask):
 
 
 class Purgatory(Generic[K]):
-    """Operations that wait, by the keys (topic partition, group, member) whose events may complete them (row D2)."""
+    """Waiting operations by key (topic partition, group, member); an event of a key tries its operations (row D2)."""
 
     __slots__ = ("_delayed", "_is_checking", "_to_check", "_watchers", "_wheel")
 

@@ -90,7 +90,10 @@ class _Bucket(_Link):
 
 
 class TimingWheel:
-    """Pending tasks by deadline (row D3). Times are monotonic ms; a deadline is met at the first tick not before it."""
+    """Pending tasks by deadline; insert and cancel are O(1) (row D3). Times are monotonic milliseconds.
+
+    A task expires at the first tick at or after its deadline.
+    """
 
     __slots__ = ("_heap", "_levels", "_overdue", "_pending", "_spans", "_tick", "_tick_ms", "_wheel_size")
 

@@ -1,7 +1,7 @@
 """Runs the controller machine on the node that leads the metadata quorum (rows C1-C3).
 
-A request's records go to the quorum at once and its response waits until they are committed. The machine's own image
-runs ahead by what is not committed yet; when leadership is lost it is thrown away with everything that waits.
+The records of a request go to the quorum at once; its response waits until they are committed. So the machine's own
+image is ahead of the committed one. When leadership is lost, the image and all waiting requests are dropped.
 
 A request that touches every partition is carried out in portions: 42,000 of them took a second of CPU. The loop does
 everything else between two portions. Only the next request waits, in line, for the machine carries out one at a time.

@@ -1,8 +1,8 @@
 """Runs the group coordinators: one per partition of the offsets topic that this node leads.
 
-On becoming leader the partition's log is replayed, off and on between other work; from then on requests are steps of
-the pure machine, its records are appended like anybody's with acks=all, and its timers are alarms on the node's wheel
-(row D7).
+When this node becomes leader, the partition's log is replayed in portions, between other work. From then on each
+request is a step of the pure machine. Its records are appended with acks=all, as a producer's are. Its timers (joins
+and heartbeats, row D7) are alarms on the node's timing wheel.
 """
 
 from __future__ import annotations

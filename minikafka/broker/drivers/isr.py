@@ -1,4 +1,4 @@
-"""Carries ISR proposals from this node's leaders to the controller until each is settled (row R20)."""
+"""Sends ISR proposals of this node's leaders to the controller, until each is committed or refused (row R20)."""
 
 from __future__ import annotations
 

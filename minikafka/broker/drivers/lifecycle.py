@@ -1,7 +1,7 @@
 """This broker's standing with the controller: registration, heartbeats, unfencing, controlled shutdown (row C3).
 
-With its registration it tells which former one it continues (KIP-966), of which topics a power cut takes nothing,
-which replicas are whole, and which log directories it has, with its heartbeats which of them failed (KIP-858).
+The registration names the former registration that it continues (KIP-966), the topics that lose nothing in a power cut,
+the whole replicas, and the log directories. Heartbeats name the log directories that failed (KIP-858).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Moves replicas between the log directories of this node (row A5, KIP-113).
+"""Moves replicas between the log directories of this node, by future logs (row A5, KIP-113).
 
-What is being moved is what has a future log; nothing else is remembered, so a restart goes on where the disk says. One
-task serves all moves in turn, a piece each, not faster than ``replica.alter.log.dirs.io.max.bytes.per.second``. Reading
-and syncing happen in threads. Only the last step blocks the loop: the few records that came meanwhile, one sync of
-them, two renames; from the next read event on the partition lives in the other directory.
+A replica with a future log is being moved. That is the only state, so a restart goes on from the disk. One task serves
+all moves in turn, a piece each, no faster than ``replica.alter.log.dirs.io.max.bytes.per.second``. Threads read and
+sync. Only the last step blocks the loop: it copies and syncs the few remaining records, and renames twice. From the
+next read event on the partition is in the other directory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Committed metadata, as events of the local replicas: created, told of leaders and ISR, removed (rows R9, C2, C5).
+"""Turns committed metadata into events of local replicas: created, new leader or ISR, removed (rows R9, C2, C5).
 
 A node that comes back replays the metadata log from where its disk has it, and on the way sees itself lead partitions
 that others lead since. So nothing is acted on before its own new registration has been replayed: by then the controller
@@ -101,7 +101,7 @@ class PartitionRoles:
         self.due.begin()
 
     def is_eligible(self, replica_id: int, broker_epoch: int) -> bool:
-        """Would committed metadata let that process into an ISR now (rows R18, R20; KIP-903)?"""
+        """Committed metadata would let that incarnation into an ISR now: unfenced, not leaving (rows R18, R20)."""
         broker = None if self._image is None else self._image.broker(replica_id)
         if broker is None or broker.fenced or broker.in_controlled_shutdown:
             return False

@@ -135,7 +135,7 @@ class ReplicaDriver:
         log.error("replica damaged", partition=str(tp), offset=corruption.offset, why=str(corruption))
 
     def check_lagging(self) -> None:
-        """Row R19, for all that lead here; and marks of damage that could not be written or removed before."""
+        """Leaders propose lagging followers out of the ISR (row R19). Marks of damage that are due are written."""
         now_ms = self._clock.monotonic_ms()
         for partition in self._replicas:
             self._try_to_mark(partition, partition.log.write_due_mark)

@@ -1,7 +1,7 @@
-"""Runs the follower's fetchers: one task and one connection per (source broker, fetcher id) (rows R3, R9, R12).
+"""Runs the follower's fetchers: one task and one connection per source broker and fetcher id (rows R3, R9, R12).
 
-The machine decides; here its requests go out over the REPLICATION listener, after this node has proved itself, and its
-effects are done to the local logs.
+The machine decides. The driver sends its requests over the REPLICATION listener, which asks for the cluster secret, and
+carries out its effects on the local logs.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ NEVER_MS: Final = 1 << 62
 
 
 class FetcherKey(NamedTuple):
-    """Which fetcher a partition belongs to."""
+    """Key of a fetcher."""
 
     source_id: int
     fetcher_id: int
 
 
 class ReplicaFetchers:
-    """All fetchers of this node; a partition has one as long as this node follows its leader."""
+    """All fetchers of this node. A partition is in one of them while this node follows its leader."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class ReplicaFetchers:
         self.on_connection_lost: Callable[[int], None] = lambda _source_id: None
 
     def follow(self, partition: Partition) -> None:
-        """Fetch a partition from its leader, in its leader epoch, from now on."""
+        """Fetch a partition from its leader, in its leader epoch."""
         tp = partition.topic_partition
         key = self._key(tp, partition.leader_id)
         if self._key_of.get(tp, key) != key:
@@ -96,7 +96,7 @@ class ReplicaFetchers:
         fetcher.add(partition)
 
     def unfollow(self, partitions: Iterable[TopicPartition]) -> None:
-        """Stop fetching them; what is on its way for them is dropped (row R10)."""
+        """Stop fetching them. Answers that arrive for them later are dropped (row R10)."""
         for tp in partitions:
             key = self._key_of.pop(tp, None)
             fetcher = None if key is None else self._fetchers.get(key)
@@ -104,7 +104,7 @@ class ReplicaFetchers:
                 fetcher.remove(tp)
 
     def on_cut(self, tp: TopicPartition) -> None:
-        """A log was cut; it is fetched, or asked for, again."""
+        """A log was cut: its fetcher goes on with it."""
         key = self._key_of.get(tp)
         if key is not None:
             self._fetchers[key].on_cut(tp)
@@ -188,7 +188,7 @@ class _Fetcher:
             await self._carry_out(self._machine.next(self._now()))
 
     async def _linger(self) -> None:
-        """An idle fetcher is shut down, after a while in which partitions may come back (row R9)."""
+        """Shut an idle fetcher down, after a pause in which partitions may come back (row R9)."""
         self._wake.clear()
         try:
             async with asyncio.timeout(IDLE_SHUTDOWN_S):
@@ -197,7 +197,7 @@ class _Fetcher:
             return
 
     def _apply_quota(self) -> None:
-        """Row R7: while the quota is exceeded, throttled partitions that lag are left out of fetches."""
+        """Leave lagging throttled partitions out of fetches while the quota is exceeded (row R7)."""
         quotas = self._owner._quotas
         if not quotas.as_follower.is_limited and not self._is_throttling:
             return
@@ -214,7 +214,7 @@ class _Fetcher:
     # -- effects ----------------------------------------------------------------------------------------------------
 
     async def _carry_out(self, effects: Iterable[do.Effect]) -> None:
-        """Logs are changed without a pause, in which a partition could come to follow another leader (row R10)."""
+        """Change logs without an ``await``: a partition could follow another leader after one (row R10)."""
         for effect in effects:
             match effect:
                 case do.SendFetch() | do.SendOffsetsForLeaderEpoch() | do.SendListOffsets():
@@ -275,7 +275,7 @@ class _Fetcher:
         return []
 
     async def _sync_unsynced(self) -> None:
-        """The next fetch tells the leader that these records are ours: where asked for, they are synced before it."""
+        """Sync, if ``flush.messages`` asks for it, before the next fetch tells the leader of these records."""
         while self._unsynced:  # some may come to be followed meanwhile
             unsynced, self._unsynced = self._unsynced, {}
             followed = [partition for tp in unsynced if (partition := self._local(tp)) is not None]
@@ -291,7 +291,7 @@ class _Fetcher:
         log_ = partition.log
         if log_start_offset > log_.log_start_offset:
             log_.maybe_increment_log_start_offset(min(log_start_offset, log_.log_end_offset))
-        if partition.replica.follow_high_watermark(high_watermark):  # consumers may read here (row R25)
+        if partition.replica.follow_high_watermark(high_watermark):  # consumers in this rack may read here (row R25)
             self._replicas.note_moved(tp, high_watermark=True)
 
     def _cut(self, tp: TopicPartition, decide: Callable[[LocalReplica], Effects]) -> None:

@@ -1,7 +1,6 @@
 """AlterPartitionReassignments (key 45), versions 0-1: begin, replace or cancel reassignments (KIP-455, rows A2-A4).
 
-Forwarded to the active controller; answered when they have begun, not when they are complete: what is under way is
-listed by ListPartitionReassignments.
+Forwarded to the active controller. Answered when they have begun; ListPartitionReassignments lists those under way.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """AlterReplicaLogDirs (key 34), versions 1-2: move replicas of this broker between its log directories (row A5).
 
-The answer says what has begun; DescribeLogDirs shows future replicas until they take the place of the present ones.
+Answered when the moves have begun. DescribeLogDirs shows the future replicas until they replace the current ones.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""ElectLeaders (key 43), versions 0-2: elect preferred leaders, or any where there is none (KIP-460, row C4).
+"""ElectLeaders (key 43), versions 0-2: preferred election, or unclean election without a leader (KIP-460, row C4).
 
-Forwarded to the active controller. Version 0 has preferred elections only. When all partitions are asked for, the
-answer has those that needed an election.
+Forwarded to the active controller. Version 0 has preferred elections only. A request for all partitions is answered
+with those that needed an election.
 """
 
 from __future__ import annotations

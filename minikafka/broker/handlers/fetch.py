@@ -1,8 +1,9 @@
 """Fetch (key 1), versions 4-18: consumers up to the high watermark, followers up to the log end (rows R15-R17, D5).
 
-Records leave as regions of log files. A request that finds too little is kept, not its result: when bytes arrive or its
-time is up, the log is read again. Incremental sessions are KIP-227's. A consumer that speaks version 11 may also read
-from a follower, up to the high watermark that this one knows; a leader names it one in its rack (row R25, KIP-392).
+Records are sent as regions of log files. A fetch that finds too few bytes waits: the request is kept, and the log is
+read again when bytes arrive or its time is up (row D5). Fetch sessions are incremental (KIP-227). A consumer that
+speaks version 11 or later may also read from a follower in its rack, up to the follower's high watermark; the leader
+names that follower (row R25, KIP-392).
 """
 
 from __future__ import annotations
@@ -145,7 +146,7 @@ class _Fetch(ABC):
             self._context.connection.close()
 
     def _begin(self, refused: Refusals) -> None:
-        """Row R16: read, and answer if that is enough."""
+        """Read, and answer at once if there are enough bytes, an error, or no time to wait (row R16)."""
         request, partitions = self._request, self._session.partitions
         results, size, must_answer = self._read(refused)
         if self._cold:
@@ -176,7 +177,7 @@ class _Fetch(ABC):
 
     @abstractmethod
     def _limit(self, partition: Partition, high_watermark: int) -> int:
-        """The first offset that may not be read (row R15)."""
+        """First offset that this reader may not read: log end, high watermark or last stable offset (row R15)."""
 
     @abstractmethod
     def _on_read(self, partition: Partition, fetch_offset: int, found: LogSlice, data: PartitionData) -> None:
@@ -287,7 +288,7 @@ class _Fetch(ABC):
     # -- completing -------------------------------------------------------------------------------------------------
 
     def _is_satisfied(self) -> bool:
-        """Row D5: enough bytes over all partitions, or one that moved, was cut, fenced or diverged."""
+        """Enough bytes over all partitions, or one of them moved, was cut, was fenced or diverged (row D5)."""
         total = 0
         for cached in self._session.partitions:
             asked = cached.asked
@@ -367,7 +368,7 @@ class _ConsumerFetch(_Fetch):
 
 
 class _FollowerFetch(_Fetch):
-    """Everything up to the log's end, to a replica; its fetch says how far it is (row R17)."""
+    """A follower's fetch: records up to the log end. Its fetch offset is the follower's own log end (row R17)."""
 
     __slots__ = ("_broker_epoch", "_replica_id")
 

@@ -1,4 +1,4 @@
-"""JoinGroup (key 11), versions 0-9: answered when the group's joining phase completes (row D7)."""
+"""JoinGroup (key 11), versions 0-9: a delayed operation, answered when the join phase completes (row D7)."""
 
 from __future__ import annotations
 

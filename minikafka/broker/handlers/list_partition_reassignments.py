@@ -1,6 +1,6 @@
-"""ListPartitionReassignments (key 46), version 0: what is being reassigned (KIP-455, row A4).
+"""ListPartitionReassignments (key 46), version 0: reassignments under way (KIP-455, row A4).
 
-``replicas`` are all that there are while a reassignment is under way: the target's first, then those that will go.
+``replicas`` has all replicas of the partition: the target's first, then those to be removed.
 """
 
 from __future__ import annotations

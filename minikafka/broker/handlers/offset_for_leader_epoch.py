@@ -1,7 +1,7 @@
-"""OffsetForLeaderEpoch (key 23), versions 2-4: where a leader epoch ended in this leader's log (rows E2-E6).
+"""OffsetForLeaderEpoch (key 23), versions 2-4: end offset of a leader epoch in this leader's log (rows E2-E6).
 
 Followers ask over the replication listener before they truncate, consumers over the client listener after a leader
-change. librdkafka speaks exactly version 2. Whoever claims to be a follower has to have proved the cluster secret.
+change. librdkafka speaks exactly version 2. A request in the name of a follower needs the cluster secret.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from minikafka.wire.messages.offset_for_leader_epoch import (
 def handle(
     request: OffsetForLeaderEpochRequest, context: RequestContext, replicas: Replicas
 ) -> OffsetForLeaderEpochResponse:
-    """Per partition: the end of the requested epoch, or an error of rows E3 and E4."""
+    """Per partition: end of the requested epoch, or the error for an unknown, unauthorised or fenced one (E3, E4)."""
     find = _refuse if request.replica_id >= 0 and not context.is_replica else _end_offset
     return OffsetForLeaderEpochResponse(
         topics=[

@@ -4,8 +4,7 @@ The hot path. Batches are staged while the read event's frames are handled and w
 (:meth:`Replicas.commit_staged`); only then is anything answered. acks=0 gets no answer, and an error closes the
 connection; acks=1 is answered after the write; acks=all waits in the purgatory for the high watermark (rows R23, D4).
 
-From version 13 on a topic is named by its id: what was meant for a topic that is deleted never lands in another of its
-name.
+From version 13 on a topic is named by its id: records for a deleted topic never land in a new one of the same name.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ async def list_offsets(
 async def epoch_ends(
     leader: BrokerConnection, questions: Mapping[TopicPartition, EpochQuestion], *, timeout_s: float
 ) -> dict[TopicPartition, Answer]:
-    """Where leader epochs ended, from the leader of all these partitions (rows E2, E3)."""
+    """End offsets of leader epochs, from the leader of all these partitions (rows E2, E3)."""
     request = OffsetForLeaderEpochRequest(
         replica_id=CONSUMER_REPLICA_ID,
         topics=[

@@ -1,4 +1,4 @@
-"""A plan against the cluster as it is: what cannot be is refused before anything changes (row A2)."""
+"""Checks of a plan against the cluster: an impossible plan is refused before anything changes (row A2)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The JSON files of Kafka's reassignment tool: read with care, written so that Kafka's tool reads them (row A1).
+"""The JSON files of Kafka's reassignment tool, checked when read; Kafka's tool reads the written ones (row A1).
 
-A file that is not right is refused as a whole, with one sentence that names the entry (row A2).
+A malformed file is refused as a whole, with one sentence that names the entry (row A2).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How far a plan is: which replicas have caught up, and how many bytes of how many they have (row A4; pure)."""
+"""Progress of a plan: replicas that have caught up, and bytes copied of the total (row A4; pure)."""
 
 from __future__ import annotations
 

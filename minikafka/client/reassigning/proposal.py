@@ -1,4 +1,4 @@
-"""A balanced proposal that moves as little as it can (row A6; pure).
+"""--generate: a balanced proposal with as few moves as possible (row A6; pure).
 
 What must hold: every replica on one of the chosen brokers, no broker twice in a partition, and, where racks are known,
 replicas of a partition in as many racks as there are and as evenly as possible. What is wanted beyond that: brokers

@@ -1,4 +1,4 @@
-"""Which replicas a throttled reassignment slows down, in Kafka's settings (KIP-73, row A4; pure).
+"""Throttled replicas of a reassignment, as Kafka's settings name them (KIP-73, row A4; pure).
 
 A rate is set on brokers (bytes a second, once for what leaders send and once for what followers fetch) and counts for
 the replicas that topics list as ``partition:broker``: on the leaders' side all that are there now, because any of them

@@ -1,4 +1,4 @@
-"""Carries plans out: what Kafka's tool does for --execute, --verify, --cancel and --list (rows A4, A6)."""
+"""--execute, --verify, --cancel and --list, as in Kafka's tool (rows A4, A6)."""
 
 from __future__ import annotations
 

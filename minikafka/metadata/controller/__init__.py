@@ -1,19 +1,19 @@
-"""The active controller: a pure machine that turns requests into metadata records (row C1, C2).
+"""The one active controller: a pure machine that turns requests into durable metadata records (rows C1, C2).
 
 Map:
 
 * ``controller``     :class:`Controller`: activation, the table of requests, ticks
-* ``state``          what all parts work on: the image being built, the sessions, the node's settings
-* ``sessions``       who was heard from, and when
+* ``state``          shared state of all parts: the image being built, the sessions, the node's settings
+* ``sessions``       time of each broker's last heartbeat
 * ``brokers``        registration, heartbeats, fencing, controlled shutdown
-* ``standing``       what a broker is good for
-* ``partition_change``  the rule: who leads, who is in sync, who may lead later; assignments
-* ``partitions``     when the rule is applied: a broker's change of standing, what leaders propose
-* ``reassignments``  partitions move from brokers to brokers
-* ``directories``    in which log directory each replica is, and what the failure of one takes
-* ``elections``      leaders on request, and preferred leaders by themselves
+* ``standing``       what a broker may do: lead, be in sync, take replicas
+* ``partition_change``  the rule of a partition: leader, ISR, ELR; reassignment
+* ``partitions``     uses of the rule: a broker's standing changed, a leader proposes an ISR
+* ``reassignments``  reassignment of partitions to other brokers
+* ``directories``    log directory of each replica, and failed directories
+* ``elections``      elections on request, and of preferred leaders
 * ``topics``         creation, deletion, more partitions
-* ``assignment``     where replicas go: spread over brokers and racks
+* ``assignment``     placement of replicas, spread over brokers and racks
 * ``configs``        settings of topics and dynamic settings of brokers
 * ``producer_ids``   blocks of producer ids
 

@@ -1,6 +1,6 @@
-"""Where replicas go (row C5): spread over brokers, and each partition over racks.
+"""Placement of replicas (row C5): spread over brokers, and each partition over racks.
 
-Partition by partition, leader first, each place is given to the broker for which this tuple is smallest:
+Partition by partition, leader first, each replica goes to the broker with the smallest tuple:
 
 * leader: leaderships in this topic, replicas in this topic, leaderships in the cluster, replicas in the cluster
 * follower: replicas this partition has in its rack already, not usable, replicas in this topic, times it follows

@@ -1,24 +1,24 @@
-"""Brokers come and go (row C3).
+"""Registration, heartbeats, fencing and controlled shutdown of brokers (row C3).
 
-Theory. A broker's life, as the image has it::
+Theory. States of a broker in the image::
 
     (unknown) --register--> fenced --heartbeat, caught up--> live --wants shutdown--> stopping --others know--> fenced
                               ^                                |                                                   |
                               |------- session ends, process gone, asks for it, or registers anew ---------------- -|
 
-*Fenced*: clients are not told of it, it leads nothing, and leaves ISRs. *Live*: the contrary. *Stopping*: it still
-serves, but its leaderships have moved and it is out of ISRs; it may stop when the live brokers have heard.
+*Fenced*: hidden from clients, leader of nothing, out of all ISRs. *Live*: the opposite. *Stopping*: it still serves,
+but its leaderships have moved and it is out of all ISRs. It may stop when the live brokers have seen that.
 
-A registration is named by its broker epoch, the offset of its record in the metadata log: it grows over all
-incarnations and controllers, and "caught up" means to have replayed up to one's own registration. Whatever carries an
-older epoch comes from a process that has been replaced, and is refused (KIP-903).
+The broker epoch of a registration is the offset of its record in the metadata log, so it grows over all incarnations
+and controllers. "Caught up": the broker has replayed the log up to its own registration. A request with an older epoch
+comes from a replaced process and is refused (KIP-903).
 
-Each registration says which one it continues (KIP-966). When that is the one before, nothing that was written under it
-is lost: ISRs and ELRs count on it as before. So it is when that is the one that the one before continued, and the one
-before was never unfenced: the broker died before it could write down its last epoch, and with it before it did
-anything. Otherwise its machine may have lost power, its disks were changed, or an older copy of them was put back: it
-has no place in them until it has caught up with a leader. The same holds for each replica that the registration does
-not name as whole: a log that is missing or damaged is not believed before it was fetched again.
+Each registration names the former registration that it continues (KIP-966). If that is the last one, the broker lost
+nothing, and its places in ISRs and ELRs stay. The same holds when the last one was never unfenced, and both continue
+the same registration: the broker died before it wrote down the last epoch, so before it did anything in it. Otherwise
+the machine may have lost power, or its disks were replaced by others or by an older copy: the broker leaves all ISRs
+and ELRs until it has caught up with the leaders. The same holds for a single replica that the registration does not
+name as whole: a missing or damaged log is fetched again first.
 """
 
 from __future__ import annotations

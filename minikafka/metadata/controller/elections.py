@@ -1,4 +1,4 @@
-"""Elections that are asked for, and leadership that goes back to preferred leaders by itself (row C4)."""
+"""Elections on request, and the periodic election of preferred leaders (row C4)."""
 
 from __future__ import annotations
 

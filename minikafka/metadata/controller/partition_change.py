@@ -1,58 +1,61 @@
-"""The rule: given where a partition stands and who is there, who leads, who is in sync, and who may lead later.
+"""The rule of a partition: its leader, its ISR and its ELR, from its present state and the brokers that are alive.
 
-Theory. A record is *committed* when the high watermark passed it. A leader moves it only over what every member of
-the largest ISR it may have holds, and only while the ISR it knows has ``min.insync.replicas`` members (strict min ISR).
-Two sets of replicas follow from that, and the controller keeps both:
+Theory. A record is *committed* when the high watermark passes it. A leader moves the high watermark only over records
+that every member of its maximal ISR has, and only while its ISR has ``min.insync.replicas`` members (strict min ISR).
+So two sets of replicas have all committed records, and the controller keeps both:
 
-* the **ISR**: the leader waits for them, so they have everything committed;
-* the **ELR** (eligible leader replicas, KIP-966): they left an ISR, and since then no state allowed a leader to move
-  the high watermark, because the ISR was smaller than the minimum. They have everything committed, too.
+* the **ISR**: the leader waits for its members;
+* the **ELR** (eligible leader replicas, KIP-966): members left an ISR, and since then no leader could move the high
+  watermark, because the ISR was smaller than the minimum.
 
-So whoever is elected from ISR or ELR loses nothing (promise P1). Whenever a change leaves the ISR at the minimum or
-above it, the ELR ends: from now on records may be committed that it has not. Otherwise who leaves the ISR joins it. An
-empty ISR is below any minimum, so the last members to leave stay eligible whatever the minimum or the number of
-replicas is, and a partition whose brokers all died (``kill -9``) is led by the first of them that returns.
+An election from ISR or ELR loses nothing (promise P1). A change that leaves the ISR at or above the minimum clears the
+ELR: from now on records may be committed that the ELR does not have. Otherwise replicas that leave the ISR join the
+ELR. An empty ISR is below any minimum, so its last members stay eligible. If all brokers of a partition die
+(``kill -9``), the first of those to return leads.
 
-What the leader believes must not be looser than what is decided here. The minimum counts at most the replicas that the
-partition had before it is reassigned; a leader counts at least those. A raised ``min.insync.replicas`` comes with a new
-partition epoch of each partition, so a leader that has not heard of it cannot shrink an ISR (see ``configs``).
+A leader must not be looser than these rules. During a reassignment the minimum counts as at most the number of former
+replicas; a leader counts at least those. A raised ``min.insync.replicas`` begins a new partition epoch of each
+partition, so a leader with the old value cannot shrink an ISR (see ``configs``).
 
-*Lost* replicas have neither place. A broker that registers without continuing its former registration (its machine may
-have lost power, and with it what was not synced), or whose log directory failed, is no longer counted on. Nothing is
-lost by that while another member of ISR or ELR is left. When none is, who led last (``last_known_elr``) leads when it
-is back: it is likely to have most ("balanced" recovery), so a machine that lost power alone comes back by itself.
+*Lost* replicas are in neither set. A broker is lost when it registers without continuing its former registration (its
+machine may have lost power, and unsynced records with it), or when its log directory failed. While another member of
+ISR or ELR is left, no record is lost. If no member is left, the last leader (``last_known_elr``) leads when it is back:
+it is likely to have the most records ("balanced" recovery). So a machine that alone lost power needs no operator.
 
-An *unclean* election is each one outside of ISR and ELR, this one too. The partition remembers the leader epoch that
-the last one began (``unclean_leader_epoch``): nothing else makes a replica believe that committed records are void.
+An *unclean* election elects a replica outside ISR and ELR; that of a last leader is one too. The partition remembers
+the leader epoch of its last unclean election (``unclean_leader_epoch``). Nothing else tells a replica that committed
+records were given up.
 
-*Presumed* brokers are those that a new controller found live in the image and has not heard from. After a crash of all
-nodes everybody is presumed, the dead included. If the first one to return made those before it leave the ISR because
-others seem to be there, it would take their eligibility for the sake of the dead. So nobody leaves an ISR while none of
-its members is known to be there and some may be: the presumed are heard from, or fenced, within a session time-out.
+*Presumed* brokers are live in the image, but have not sent a heartbeat to this new controller yet. After a crash of all
+nodes every broker is presumed, dead ones included. The first broker to return must not push the others out of the ISR:
+they would lose their eligibility to brokers that are dead. So no member leaves an ISR while none of its members is
+known to be alive and some are presumed. Each presumed broker sends a heartbeat, or is fenced, within a session
+time-out.
 
-    =====================================  =================================================================
+    =====================================  ==================================================================
     ISR members                            then
-    =====================================  =================================================================
-    some available                         the unavailable leave; the leader stays if it may, or one is named
-    none available, some presumed          all stay; a presumed leader stays, another is none
+    =====================================  ==================================================================
+    some available                         unavailable ones leave; the leader stays if it may, else an election
+    none available, some presumed          all stay; a presumed leader stays, any other gives way to no leader
     all unavailable                        all leave; an available replica of the ELR leads, alone in the ISR;
-                                           with neither ISR nor ELR who led last; unclean, if allowed, anyone
-    =====================================  =================================================================
+                                           without ISR and ELR the last leader; if unclean is allowed, any
+    =====================================  ==================================================================
 
-Reassignment (KIP-455, row A3). Replicas are those of the target, then those to be removed, until every replica of the
-target is in the ISR; or every new one is, while none of those to be removed is in ISR or ELR: nothing is gained by
-waiting. Else a dead replica could not be let go while another one, which stays, is out of sync.
+Reassignment (KIP-455, row A3). ``replicas`` has the target's replicas, then those to be removed, until one of these
+holds: every replica of the target is in the ISR; or every new replica is in the ISR, and none of those to be removed is
+in ISR or ELR. (In the second case waiting gains nothing. Without it a dead replica could not be removed while a
+replica that stays is out of sync.)
 
-The change that brings this about and the one that completes it are two: the answer to a leader's proposal tells it of
-the first alone, so it must learn the new assignment from the metadata before it proposes again.
+The ISR change and the completion are two changes. The answer to a leader's proposal has only the first, so the leader
+must learn the new assignment from metadata before it proposes again.
 
-Invariants, whatever happens:
+Invariants:
 
-* ISR and ELR are disjoint parts of the replicas; the leader is in the ISR, or there is none;
-* there is no ELR while the ISR has the minimum;
+* ISR and ELR are disjoint parts of the replicas; the leader, if any, is in the ISR;
+* the ELR is empty while the ISR has the minimum;
 * members of ISR and ELR have every committed record;
-* outside of ISR and ELR a leader is named only when both are empty because all were lost, or because that is allowed;
-  the election is remembered either way.
+* a leader outside ISR and ELR is elected only when all their members were lost, or when unclean election is enabled;
+  the partition remembers it either way.
 """
 
 from __future__ import annotations
@@ -215,7 +218,7 @@ def completed(partition: PartitionImage, around: Circumstances) -> PartitionImag
 
 
 def _may_complete(partition: PartitionImage) -> bool:
-    """Nobody is needed who is to be removed."""
+    """None of the replicas to be removed is needed any more."""
     isr, target = frozenset(partition.isr), frozenset(partition.target_replicas)
     if target <= isr:
         return True

@@ -1,9 +1,9 @@
-"""Leaders and ISRs of partitions (rows C4, R20): when the rule of ``partition_change`` is applied, and to what.
+"""Leaders and ISRs of partitions (rows C4, R20): elections, and ISR changes that leaders propose.
 
-Two parties change a partition. Its leader proposes the ISR it observes (:func:`alter_partition`); the controller acts
-when the standing of a broker, a log directory or a setting changes (:func:`settle`). Each change is a new partition
-epoch, and a proposal made from an older one is refused, so neither overwrites what it has not seen. Naming a leader is
-a new leader epoch, which fences everything the leader before may still send.
+Two parties change a partition. The leader proposes its ISR (:func:`alter_partition`). The controller acts when the
+standing of a broker, a log directory or a setting changes (:func:`settle`). Each change begins a new partition epoch,
+and a proposal from an older epoch is refused. So neither party overwrites a change that it has not seen. Each election
+begins a new leader epoch, which fences the former leader.
 """
 
 from __future__ import annotations

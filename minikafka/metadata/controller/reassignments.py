@@ -1,12 +1,12 @@
-"""Partitions move from brokers to brokers (KIP-455, rows A2-A4).
+"""Reassignment of partitions to other brokers (KIP-455, rows A2-A4): begin, replace, cancel, complete, list.
 
-Theory. All state is in the partition: ``replicas``, ``adding_replicas`` and ``removing_replicas``. Of the phases of row
-A3 the controller takes two, each a durable record: here it puts the target in front of what is there, by which brokers
-begin to follow; when the leaders' proposals have brought the whole target into the ISR, ``partition_change.completed``
-leaves only the target, by which the others delete their replicas. Whatever else happens to the partition in between,
-and whichever controller sees it, needs to know nothing more. A reassignment that replaces another, or the cancelling of
-it, starts from the same original: replicas that were only being added are dropped, unless too few others have what they
-have.
+Theory. All state is in the partition: ``replicas``, ``adding_replicas`` and ``removing_replicas``. The controller
+writes two durable records (row A3). The first puts the target's replicas in front of the present ones: the new brokers
+begin to follow. Once the whole target is in the ISR, ``partition_change.completed`` writes the second, with the target
+alone: the other brokers delete their replicas. In between any controller can carry on from the partition's state.
+
+To replace or cancel a reassignment starts from the same original replicas. Replicas that were only being added are
+dropped, unless too few others have their records.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ from minikafka.wire.messages.alter_partition_reassignments import (
 def alter_partition_reassignments(
     state: ControllerState, request: AlterPartitionReassignmentsRequest
 ) -> Callable[[], AlterPartitionReassignmentsResponse]:
-    """Begin, replace or cancel reassignments, each partition on its own, in portions; what is in progress is listed
-    from the image (``adding_replicas``, ``removing_replicas``).
+    """Begin, replace or cancel reassignments, each partition on its own, in portions.
+
+    Reassignments under way are listed from the image (``adding_replicas``, ``removing_replicas``).
 
     Errors of a partition: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION (the metadata log's topic),
     INVALID_REPLICA_ASSIGNMENT (none, one twice, one that is not alive; or the only replicas that have the records would
@@ -110,7 +111,7 @@ class _Request:
         return topic, partition
 
     def _check_target(self, tp: TopicPartition, partition: PartitionImage, replicas: Sequence[int]) -> None:
-        """Row A2."""
+        """Refuse a target that cannot be, before anything changes (row A2)."""
         if not replicas:
             raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{tp} is given no replicas")
         if len(set(replicas)) != len(replicas):

@@ -1,4 +1,4 @@
-"""What a broker is good for."""
+"""Standing of a broker: whether it may lead, be in sync and get replicas."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from enum import Enum
 
 
 class Standing(Enum):
-    """What a broker is good for, in the eyes of this controller."""
+    """Standing of a broker, as this controller knows it."""
 
     AVAILABLE = "available"
-    """Unfenced, not stopping, and heard from: may be given leaderships."""
+    """Unfenced, not stopping, and has sent a heartbeat: may become leader."""
     PRESUMED = "presumed"
-    """Unfenced in the image but not heard from yet: keeps what it has, gets nothing."""
+    """Unfenced in the image, but no heartbeat yet: keeps its leaderships, gets no new ones."""
     UNAVAILABLE = "unavailable"
-    """Fenced, stopping or unknown: keeps no leadership, and its place in an ISR only while nobody else is known to be
-    there."""
+    """Fenced, stopping or unknown: leads nothing; stays in an ISR only while no other member is known to be alive."""

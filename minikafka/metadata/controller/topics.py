@@ -1,4 +1,4 @@
-"""Topics are created, deleted and given more partitions (row C5)."""
+"""Creation and deletion of topics, and new partitions for them (row C5)."""
 
 from __future__ import annotations
 

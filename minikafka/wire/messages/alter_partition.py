@@ -1,4 +1,4 @@
-"""AlterPartition (API key 56): a leader proposes ISRs (row R20)."""
+"""AlterPartition (API key 56): a leader proposes ISRs, the controller commits or refuses them (row R20)."""
 
 from __future__ import annotations
 
