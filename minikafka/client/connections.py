@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Collection, Iterable
 from typing import Final, TypeVar
 
-from minikafka.client.backoff import RETRY_BACKOFF, retrying
+from minikafka.client.backoff import RETRY_BACKOFF
 from minikafka.client.broker_connection import BrokerConnection
 from minikafka.client.checks import check_text
 from minikafka.client.cluster import Cluster
@@ -133,17 +133,6 @@ class Connections:
         return bool(self._late())
 
     # -- questions that any broker can answer -----------------------------------------------------------------------
-
-    async def call_any(
-        self, request: Message, response_type: type[R], *, attempt_timeout_s: float = ANY_BROKER_TIMEOUT_S
-    ) -> R:
-        """Ask some broker, the next one if that fails, until the request time-out. Raises KafkaError."""
-
-        async def attempt() -> R:
-            return await self.call_once(request, response_type, attempt_timeout_s)
-
-        doing = f"asking any broker ({type(request).__name__})"
-        return await retrying(attempt, timeout_s=self.request_timeout_s, rng=self._rng, doing=doing)
 
     async def call_once(
         self,

@@ -26,7 +26,6 @@ a remark). The functions and their values, with partitions named ``topic-partiti
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 EventType = Literal["invoke", "ok", "fail", "info"]
@@ -50,43 +49,3 @@ class Event(NamedTuple):
         """The event as one line of JSON, without the line's end."""
         i, t, p, kind, f, v = self
         return json.dumps({"i": i, "t": t, "p": p, "type": kind, "f": f, "v": v}, separators=(",", ":"))
-
-    @classmethod
-    def from_json(cls, line: str) -> Event:
-        """The event of one line; raises HistoryError naming what is wrong with it."""
-        try:
-            fields = json.loads(line)
-            return cls(fields["i"], fields["t"], fields["p"], fields["type"], fields["f"], fields["v"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise HistoryError(f"not an event of a history: {line[:80]!r} ({error!r})") from error
-
-
-def read_history(lines: Iterable[str]) -> Iterator[Event]:
-    """The events of a JSONL history; an unfinished last line (its writer was killed) is left out.
-
-    Raises HistoryError when a line is damaged or missing.
-    """
-    for number, line in enumerate(lines):
-        try:
-            event = Event.from_json(line)
-        except HistoryError:
-            if line.endswith("\n"):
-                raise
-            return
-        if event.number != number:
-            raise HistoryError(f"event {number} of the history is missing: event {event.number} stands in its place")
-        yield event
-
-
-def merge(histories: Mapping[str, Iterable[Event]]) -> Iterator[Event]:
-    """The events of several files (by name) as one history, one file after the other.
-
-    The names of processes are each file's own: where there are several files, process ``p`` of ``a.jsonl`` becomes
-    ``a.jsonl:p``.
-    """
-    number = 0
-    for name, events in sorted(histories.items()):
-        for event in events:
-            process = f"{name}:{event.process}" if len(histories) > 1 else event.process
-            yield event._replace(number=number, process=process)
-            number += 1

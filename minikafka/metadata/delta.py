@@ -61,34 +61,16 @@ class MetadataDelta:
         return not (self.brokers or self.created_topics or self.deleted_topics or self.partitions or self.configs)
 
 
-def apply_records(
-    image: MetadataImage, records: Iterable[Record], last: OffsetAndEpoch
-) -> tuple[MetadataImage, MetadataDelta]:
-    """The image after ``records``, the last of which is at ``last``; and what changed.
+def replay_records(image: MetadataImage, records: Iterable[Record], last: OffsetAndEpoch) -> MetadataImage:
+    """The image after ``records``, the last of which is at ``last``.
 
     Raises MalformedError when a record does not fit the image (an unknown topic or broker): the log is damaged.
+    Does not say what changed: that takes a look at every partition of a topic, this only at those of the records.
     """
-    builder = _replayed(image, records)
-    delta = _exhausted(builder.finish(last))
-    return delta.after, delta
-
-
-def replay_records(image: MetadataImage, records: Iterable[Record], last: OffsetAndEpoch) -> MetadataImage:
-    """The image after ``records``, for who need not know what changed: that takes a look at every partition of a
-    topic, this only at those that the records name."""
-    return _replayed(image, records).build(last)
-
-
-def _replayed(image: MetadataImage, records: Iterable[Record]) -> ImageBuilder:
     builder = ImageBuilder(image)
     for record in records:
         builder.replay(record)
-    return builder
-
-
-def difference(before: MetadataImage, after: MetadataImage) -> MetadataDelta:
-    """What differs between two images."""
-    return _exhausted(differences(before, after))
+    return builder.build(last)
 
 
 def differences(
@@ -129,15 +111,6 @@ def differences(
         partitions=partitions.keys(),
         configs=frozenset(r for r in resources if _exists(after, r) and before.config_of(r) != after.config_of(r)),
     )
-
-
-def _exhausted(steps: Generator[None, None, T]) -> T:
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: T = end.value
-            return result
 
 
 def _changed_partitions(old: TopicImage | None, new: TopicImage) -> list[TopicPartition]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from minikafka.metadata.delta import ImageBuilder
-from minikafka.metadata.image import EMPTY_IMAGE, BrokerImage, MetadataImage, TopicImage
+from minikafka.metadata.image import BrokerImage, MetadataImage, TopicImage
 from minikafka.metadata.records import (
     ClusterIdRecord,
     ConfigRecord,
@@ -16,7 +15,7 @@ from minikafka.metadata.records import (
     RegisterBrokerRecord,
     TopicRecord,
 )
-from minikafka.model import NO_EPOCH, NO_NODE, OffsetAndEpoch
+from minikafka.model import NO_EPOCH, NO_NODE
 
 
 def snapshot_records(image: MetadataImage) -> Iterator[Record]:
@@ -35,14 +34,6 @@ def snapshot_records(image: MetadataImage) -> Iterator[Record]:
     for resource, values in sorted(image.configs.items()):
         for name, value in sorted(values.items()):
             yield ConfigRecord(resource.resource_type, resource.name, name, value)
-
-
-def load_snapshot(records: Iterable[Record], last: OffsetAndEpoch) -> MetadataImage:
-    """The image of a snapshot that covers the log up to and including ``last``."""
-    builder = ImageBuilder(EMPTY_IMAGE)
-    for record in records:
-        builder.replay(record)
-    return builder.build(last)
 
 
 def _broker_record(broker: BrokerImage) -> Record:

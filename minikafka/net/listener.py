@@ -109,11 +109,6 @@ class Listener:
             connection.close()
         await asyncio.sleep(0)
 
-    @property
-    def connection_count(self) -> int:
-        """How many connections are open."""
-        return len(self._connections)
-
     def _accept(self) -> Connection:
         largest = self._limits.max_frame_bytes
         return Connection(_Tracked(self), listener=self.name, max_frame_bytes=largest, shared=self.shared)

@@ -48,22 +48,3 @@ class VoterSet:
     def others(self, node_id: int) -> tuple[int, ...]:
         """Every voter except ``node_id``, in order of id."""
         return self._others.get(node_id, self.ids)
-
-    @classmethod
-    def parse(cls, text: str) -> VoterSet:
-        """``1@host:port,2@host:port`` as ``controller.quorum.voters`` writes it; ValueError names the bad entry."""
-        endpoints: dict[int, Endpoint] = {}
-        for entry in text.split(","):
-            node_id, endpoint = _parse_voter(entry.strip())
-            if node_id in endpoints:
-                raise ValueError(f"voter {node_id} is listed twice in {text!r}")
-            endpoints[node_id] = endpoint
-        return cls(endpoints)
-
-
-def _parse_voter(entry: str) -> tuple[int, Endpoint]:
-    node_id, _, address = entry.partition("@")
-    host, _, port = address.rpartition(":")
-    if not (node_id.isdecimal() and host and port.isdecimal() and 0 < int(port) < 65536):
-        raise ValueError(f"voter {entry!r} is not of the form id@host:port")
-    return int(node_id), Endpoint(host.strip("[]"), int(port))

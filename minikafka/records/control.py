@@ -136,16 +136,6 @@ def parse_end_txn_marker(record: Record) -> EndTxnMarker | None:
     return EndTxnMarker(kind is ControlType.COMMIT, _END_TXN_MARKER.unpack_from(record.value)[1])
 
 
-def parse_leader_change(record: Record) -> int | None:
-    """The leader's node id in a record from a control batch, None if it is a control record of another kind."""
-    if control_type(record) is not ControlType.LEADER_CHANGE:
-        return None
-    if record.value is None or len(record.value) < _VERSION_AND_LEADER.size:
-        raise _corrupt(record, "value")
-    leader_id: int = _VERSION_AND_LEADER.unpack_from(record.value)[1]
-    return leader_id
-
-
 def parse_snapshot_header(record: Record) -> OffsetAndEpoch | None:
     """Of which snapshot a record from a control batch is the header; None if it is no such header, or does not say."""
     if control_type(record) is not ControlType.SNAPSHOT_HEADER:

@@ -13,7 +13,6 @@ from uuid import UUID
 
 import structlog
 
-from minikafka.storage.aside import replace_file
 from minikafka.storage.disk import Disk
 from minikafka.storage.meta import format_uuid, parse_uuid
 from minikafka.storage.small_file import read_small_file
@@ -72,11 +71,6 @@ def _uuids(text: str) -> tuple[UUID, ...]:
 def _paths(text: str) -> dict[str, UUID]:
     pairs = [one.split(":", 1) for one in text.split(",") if one]
     return {unquote(path): parse_uuid(directory_id) for directory_id, path in pairs}
-
-
-def write_registration(disk: Disk, directory: str, registration: Registration) -> None:
-    """Record it durably; OSError when the disk refuses."""
-    replace_file(disk, f"{directory}/{REGISTRATION_FILE}", format_registration(registration))
 
 
 def format_registration(registration: Registration) -> bytes:

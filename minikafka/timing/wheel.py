@@ -43,11 +43,6 @@ class TimerTask(_Link, ABC):
         self._previous = None
         self._deadline_tick = 0
 
-    @property
-    def is_pending(self) -> bool:
-        """True while the task is in a wheel: inserted, and neither cancelled nor returned as expired."""
-        return self._next is not None
-
     @abstractmethod
     def expire(self) -> None:
         """The deadline has come; called by :meth:`TimingWheel.expire_due` when the task has left the wheel."""

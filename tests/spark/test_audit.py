@@ -24,7 +24,7 @@ from minikafka.chaos.workload import SourceProducer, read_back, record_id
 from minikafka.cli.main import app
 from minikafka.cli.pipeline import audit as audit_verb
 from minikafka.ledger.checker import check
-from minikafka.ledger.events import Event, merge
+from minikafka.ledger.events import Event
 from minikafka.ledger.partition import gather
 from minikafka.ledger.rules import RULES
 from minikafka.spark.pipelines.archive import archive
@@ -287,7 +287,8 @@ def test_files_of_several_processes_are_one_history(spark: SparkSession, tmp_pat
         files[file] = numbered([*chain(*told), *at("shared-0", [("c", "ok", "poll", [["a", rng.randrange(3)]])])])
         write(tmp_path / file, files[file])
     (tmp_path / "notes.txt").write_text("not of the history")
-    merged = list(merge(files))
+    told = [event._replace(process=f"{file}:{event.process}") for file in sorted(files) for event in files[file]]
+    merged = [event._replace(number=number) for number, event in enumerate(told)]
     verdict = audit(spark, tmp_path)
     whole = check(merged)
     assert (verdict.figures, verdict.violations) == (whole.figures, whole.violations)

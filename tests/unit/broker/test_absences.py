@@ -8,9 +8,9 @@ from typing import cast
 from uuid import UUID
 
 import pytest
+from deltas import apply_records
 
 from minikafka.broker.absences import Absences
-from minikafka.metadata.delta import apply_records
 from minikafka.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionImage, TopicImage
 from minikafka.metadata.records import BrokerChangeRecord, Record, RegisterBrokerRecord
 from minikafka.model import Endpoint, OffsetAndEpoch

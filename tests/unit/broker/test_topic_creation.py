@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 from broker_node import in_time, turns
+from deltas import apply_records
 
 from minikafka.broker import topic_creation
 from minikafka.broker.drivers.controller_client import ControllerClient
@@ -17,7 +18,6 @@ from minikafka.broker.drivers.metadata_log import MetadataLog
 from minikafka.broker.topic_creation import TopicCreation
 from minikafka.config import BrokerConfig
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.metadata.delta import apply_records
 from minikafka.metadata.records import TopicRecord
 from minikafka.model import CONSUMER_OFFSETS_TOPIC, OffsetAndEpoch
 from minikafka.wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse

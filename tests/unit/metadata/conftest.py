@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from minikafka.metadata.delta import apply_records
+from minikafka.metadata.delta import replay_records
 from minikafka.metadata.image import EMPTY_IMAGE, MetadataImage
 from minikafka.metadata.records import (
     ClusterIdRecord,
@@ -41,5 +41,5 @@ def orders() -> UUID:
 @pytest.fixture
 def small() -> MetadataImage:
     """One topic of two partitions, broker 1 live and broker 2 fenced."""
-    image, _ = apply_records(EMPTY_IMAGE, SMALL, OffsetAndEpoch(len(SMALL) - 1, 1))
+    image = replay_records(EMPTY_IMAGE, SMALL, OffsetAndEpoch(len(SMALL) - 1, 1))
     return image

@@ -5,9 +5,10 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
+from deltas import apply_records, difference
 
 from minikafka.metadata.codec import MalformedError
-from minikafka.metadata.delta import MetadataDelta, apply_records, difference, replay_records
+from minikafka.metadata.delta import MetadataDelta, replay_records
 from minikafka.metadata.image import EMPTY_IMAGE, ConfigResource, MetadataImage
 from minikafka.metadata.records import (
     BrokerChangeRecord,

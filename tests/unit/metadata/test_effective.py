@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from minikafka.config import BrokerConfig
 from minikafka.metadata import effective
-from minikafka.metadata.delta import apply_records
+from minikafka.metadata.delta import replay_records
 from minikafka.metadata.image import MetadataImage
 from minikafka.metadata.records import ConfigRecord, ConfigResourceType
 from minikafka.model import OffsetAndEpoch
@@ -14,7 +14,7 @@ BROKER = ConfigResourceType.BROKER
 
 def test_topic_above_node_above_cluster_above_file(small: MetadataImage) -> None:
     static = BrokerConfig({"log.segment.bytes": 2000, "log.roll.ms": 7})
-    image, _ = apply_records(
+    image = replay_records(
         small,
         [
             ConfigRecord(BROKER, "", "log.segment.bytes", "3000"),

@@ -7,6 +7,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
+from minikafka.metadata.delta import replay_records
 from minikafka.metadata.image import (
     EMPTY_IMAGE,
     BrokerImage,
@@ -16,7 +17,7 @@ from minikafka.metadata.image import (
     TopicImage,
 )
 from minikafka.metadata.records import METADATA_VERSION, ConfigResourceType, decode_record, encode_record
-from minikafka.metadata.snapshot import load_snapshot, snapshot_records
+from minikafka.metadata.snapshot import snapshot_records
 from minikafka.model import Endpoint, OffsetAndEpoch
 
 numbers = st.integers(0, 2**31 - 1)
@@ -79,7 +80,7 @@ def images(draw: st.DrawFn) -> MetadataImage:
 @given(images())
 def test_there_and_back(image: MetadataImage) -> None:
     values = [encode_record(record) for record in snapshot_records(image)]
-    assert load_snapshot(map(decode_record, values), OffsetAndEpoch(image.offset, image.epoch)) == image
+    assert replay_records(EMPTY_IMAGE, map(decode_record, values), OffsetAndEpoch(image.offset, image.epoch)) == image
 
 
 def test_the_empty_image_has_no_records() -> None:
@@ -87,5 +88,5 @@ def test_the_empty_image_has_no_records() -> None:
 
 
 def test_equal_images_have_equal_snapshots(small: MetadataImage) -> None:
-    again = load_snapshot(reversed(list(snapshot_records(small))[:4]), OffsetAndEpoch(0, 0))
+    again = replay_records(EMPTY_IMAGE, reversed(list(snapshot_records(small))[:4]), OffsetAndEpoch(0, 0))
     assert list(snapshot_records(again)) == list(snapshot_records(small))[:4]

@@ -123,7 +123,7 @@ async def test_a_call_is_answered_and_knows_who_calls(link: ControlLink, node: N
     assert await link.call("echo", None) is None
     assert node.calls == [(CLIENT, body), (CLIENT, None)]
     assert link.is_open
-    assert listener.connection_count == 1
+    assert len(listener._connections) == 1
 
 
 async def test_a_call_is_answered_before_an_earlier_one_that_waits_for_it(link: ControlLink, node: Node) -> None:
@@ -223,7 +223,7 @@ async def test_strangers_are_refused(
             await link.call("echo", 1)
         assert raised.value.code is code
     assert not link.is_open
-    await eventually(lambda: listener.connection_count == 0, "the connections to be closed")
+    await eventually(lambda: len(listener._connections) == 0, "the connections to be closed")
     assert not node.calls
     assert not node.lost, "a stranger is nobody's peer"
 
@@ -318,7 +318,7 @@ def test_a_handshake_is_done_once() -> None:
 
 async def test_calls_at_once_dial_once(link: ControlLink, listener: Listener) -> None:
     assert await asyncio.gather(*(link.call("echo", number) for number in range(20))) == list(range(20))
-    assert listener.connection_count == 1
+    assert len(listener._connections) == 1
 
 
 async def test_after_a_break_the_next_call_dials_again(

@@ -9,6 +9,7 @@ import pytest
 from raft_simulation import RECORD, batch_spans, encode_records, leader_change
 
 import minikafka.raft.effects as fx
+from minikafka.config.kinds import voters
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import OffsetAndEpoch
 from minikafka.raft import (
@@ -38,7 +39,7 @@ from minikafka.raft.messages import (
 from minikafka.raft.node import EPOCH_STEP_MAX
 from minikafka.raft.role import UNKNOWN_MS
 
-VOTERS = VoterSet.parse("1@a:1,2@b:2,3@c:3")
+VOTERS = VoterSet(voters().parse("1@a:1,2@b:2,3@c:3"))
 NONE = ErrorCode.NONE
 
 
@@ -171,7 +172,7 @@ def test_a_leader_knows_what_is_committed_until_a_majority_fetched_last() -> Non
 
 
 def test_a_single_voter_knows_all() -> None:
-    machine = node(voters=VoterSet.parse("1@a:1"))
+    machine = node(voters=VoterSet(voters().parse("1@a:1")))
     assert machine.role == "leader"
     machine.on_flushed(machine.log.end, 60)
     assert machine.known_until_ms(70) == 70
@@ -448,7 +449,7 @@ def test_a_round_that_provisional_votes_cannot_win_is_lost_with_the_first_refusa
 
 
 def test_votes_are_counted_once_and_for_this_round_only() -> None:
-    machine = node(voters=VoterSet.parse("1@a:1,2@b:2,3@c:3,4@d:4,5@e:5"))
+    machine = node(voters=VoterSet(voters().parse("1@a:1,2@b:2,3@c:3,4@d:4,5@e:5")))
     asked = {send.to: send.request_id for send in of_type(machine.tick(1000), fx.Send)}
     yes = VoteResponse(NONE, 0, None, True)
     for peer, request_id in [(2, asked[2]), (2, asked[2]), (3, asked[3] + 99), (4, asked[5])]:

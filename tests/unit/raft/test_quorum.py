@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import minikafka.raft.quorum as quorum
+from minikafka.config.kinds import voters
 from minikafka.raft import ElectionState, RaftNode, VoterSet
 from minikafka.raft.role import ToLeader, ToUnattached
 
@@ -33,7 +34,7 @@ def node(**changes: object) -> RaftNode:
     settings: dict[str, object] = {
         "node_id": 1,
         "cluster_id": "c",
-        "voters": VoterSet.parse("1@a:1,2@b:2,3@c:3"),
+        "voters": VoterSet(voters().parse("1@a:1,2@b:2,3@c:3")),
         "rng": random.Random(1),
         "batch_spans": lambda records: [],
     }

@@ -15,7 +15,6 @@ from minikafka.records.control import (
     build_leader_change,
     control_type,
     parse_end_txn_marker,
-    parse_leader_change,
 )
 from minikafka.records.read import iter_records
 from minikafka.records.record import Record
@@ -34,7 +33,6 @@ def test_end_txn_marker(is_commit: bool) -> None:
     (record,) = iter_records(batch)
     assert record.timestamp == 5_000
     assert parse_end_txn_marker(record) == marker
-    assert parse_leader_change(record) is None
 
 
 @pytest.mark.parametrize("is_commit", [True, False])
@@ -58,7 +56,6 @@ def test_leader_change() -> None:
     assert (header.producer_id, header.base_offset, header.leader_epoch) == (-1, 100, 7)
     (record,) = iter_records(batch)
     assert control_type(record) is ControlType.LEADER_CHANGE
-    assert parse_leader_change(record) == 2
     assert parse_end_txn_marker(record) is None
 
     assert record.value is not None
@@ -73,7 +70,6 @@ def test_types_of_a_later_kafka_are_to_be_skipped() -> None:
     record = Record(0, 0, b"\x00\x00\x00\x63", b"")
     assert control_type(record) is ControlType.UNKNOWN
     assert parse_end_txn_marker(record) is None
-    assert parse_leader_change(record) is None
 
 
 @pytest.mark.parametrize(
@@ -83,10 +79,9 @@ def test_types_of_a_later_kafka_are_to_be_skipped() -> None:
         Record(4, 0, b"\x00\x00\x00", b"\x00" * 6),
         Record(4, 0, b"\x00\x00\x00\x01", None),
         Record(4, 0, b"\x00\x00\x00\x00", b"\x00" * 5),
-        Record(4, 0, b"\x00\x00\x00\x02", b"\x00" * 5),
     ],
 )
 def test_malformed_control_records_are_corrupt(record: Record) -> None:
     with pytest.raises(KafkaError, match="offset 4") as caught:
-        _ = parse_end_txn_marker(record) or parse_leader_change(record)
+        parse_end_txn_marker(record)
     assert caught.value.code is ErrorCode.CORRUPT_MESSAGE

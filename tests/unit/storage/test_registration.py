@@ -21,8 +21,8 @@ from minikafka.storage.registration import ANYTHING_LOST, Registrations
 from minikafka.storage.registration_file import (
     REGISTRATION_FILE,
     Registration,
+    format_registration,
     read_registration,
-    write_registration,
 )
 
 DISK = OsDisk()
@@ -143,7 +143,7 @@ def test_a_disk_that_loses_synced_bytes_with_power_is_not_believed_at_all(machin
 def test_of_several_directories_the_newest_tells(tmp_path: Path) -> None:
     machine = Machine(tmp_path, directories=2)
     machine.start().write(41)
-    write_registration(DISK, machine.paths[0], Registration(40, "boot-0", ()))
+    Path(machine.paths[0], REGISTRATION_FILE).write_bytes(format_registration(Registration(40, "boot-0", ())))
     machine.kill()
     registrations = machine.start()
     assert registrations.previous_broker_epoch == 41

@@ -23,13 +23,14 @@ from broker_node import (
     led,
     make_node,
 )
+from deltas import apply_records
 
 import minikafka.storage.log as log_module
 from minikafka.broker.drivers.due import AT_ONCE, OPENED_AT_ONCE
 from minikafka.broker.drivers.partitions import PartitionRoles
 from minikafka.broker.drivers.strays import Strays
 from minikafka.broker.node import Node
-from minikafka.metadata.delta import MetadataDelta, apply_records
+from minikafka.metadata.delta import MetadataDelta
 from minikafka.metadata.effective import EVERY_BROKER
 from minikafka.metadata.image import EMPTY_IMAGE, MetadataImage
 from minikafka.metadata.records import PartitionChangeRecord

@@ -11,7 +11,7 @@ import controller_requests as ask
 
 from minikafka.config import BrokerConfig
 from minikafka.metadata.controller.controller import Controller, Outcome
-from minikafka.metadata.delta import apply_records
+from minikafka.metadata.delta import replay_records
 from minikafka.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionImage
 from minikafka.metadata.records import Record, decode_record, encode_record
 from minikafka.model import Endpoint, OffsetAndEpoch, TopicPartition
@@ -46,14 +46,14 @@ class Cluster:
         self.epoch += 1
         self.controller = Controller(1, CLUSTER, self.config, random.Random(self.epoch))
         # The leader of a new epoch begins it with a control record, which holds no metadata.
-        self.image, _ = apply_records(self.image, [], OffsetAndEpoch(self.image.offset + 1, self.epoch))
+        self.image = replay_records(self.image, [], OffsetAndEpoch(self.image.offset + 1, self.epoch))
         self.log(self.controller.activate(self.image, self.epoch, self.now_ms))
 
     def log(self, records: tuple[Record, ...]) -> tuple[Record, ...]:
         self.records += records
         decoded = [decode_record(encode_record(record)) for record in records] if self.is_encoding else records
         last = OffsetAndEpoch(self.image.offset + len(records), self.epoch)
-        self.image, _ = apply_records(self.image, decoded, last)
+        self.image = replay_records(self.image, decoded, last)
         assert self.image == self.controller.image
         return records
 

@@ -35,9 +35,10 @@ from controller_invariants import (
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.controller.configs import AlterConfigOp
 from minikafka.metadata.controller.elections import ElectionType
-from minikafka.metadata.image import MetadataImage, PartitionImage
+from minikafka.metadata.delta import replay_records
+from minikafka.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionImage
 from minikafka.metadata.records import ConfigResourceType
-from minikafka.metadata.snapshot import load_snapshot, snapshot_records
+from minikafka.metadata.snapshot import snapshot_records
 from minikafka.model import NO_NODE, UNASSIGNED_DIRECTORY, Endpoint, OffsetAndEpoch, TopicPartition
 from minikafka.wire.schema import Message
 
@@ -553,7 +554,7 @@ class Model:
     def check_log(self) -> None:
         """The image is what the log says, also by way of a snapshot."""
         image = self.cluster.image
-        assert load_snapshot(snapshot_records(image), OffsetAndEpoch(image.offset, image.epoch)) == image
+        assert replay_records(EMPTY_IMAGE, snapshot_records(image), OffsetAndEpoch(image.offset, image.epoch)) == image
 
 
 def run(seed: int, steps: int = STEPS) -> Model:

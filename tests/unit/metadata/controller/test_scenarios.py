@@ -21,7 +21,7 @@ from minikafka.config import BrokerConfig
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.controller.controller import Controller
 from minikafka.metadata.controller.elections import ElectionType
-from minikafka.metadata.delta import apply_records
+from minikafka.metadata.delta import replay_records
 from minikafka.metadata.image import EMPTY_IMAGE, MetadataImage
 from minikafka.metadata.records import PartitionChangeRecord, Record
 from minikafka.model import NO_EPOCH, Endpoint, OffsetAndEpoch, TopicPartition
@@ -255,7 +255,7 @@ class Scenario:
     def append(self, records: tuple[Record, ...]) -> list[str]:
         """Append to the log and replay, as every node does."""
         last = OffsetAndEpoch(self.image.offset + len(records), self.epoch)
-        self.image, _ = apply_records(self.image, records, last)
+        self.image = replay_records(self.image, records, last)
         assert self.image == self.controller.image or not records
         self.names |= self.image.topic_names
         return [self.record(record) for record in records]
