@@ -30,6 +30,7 @@ from minikafka.broker.parts import Parts
 from minikafka.broker.staging import Staging
 from minikafka.config.node import REPLICATION
 from minikafka.net.connection import Connection
+from minikafka.net.identity import Identity
 from minikafka.net.tasks import TaskOwner
 from minikafka.wire.api import ApiKey
 from minikafka.wire.codec import decode
@@ -72,7 +73,7 @@ class Dispatcher:
         self._waiting: dict[ApiKey, Handler] = {}
         self._served: dict[int, tuple[int, int, Direct | None]] = {}
         served = [key for key in ApiKey if listener in key.listeners]
-        self._api_versions = api_versions.Responses(served)
+        self._api_versions = api_versions.Responses(served, parts.part(Identity))
         for key in served:
             if key is not ApiKey.API_VERSIONS:
                 self._serve(key, parts)

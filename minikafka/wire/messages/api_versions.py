@@ -5,9 +5,11 @@ from __future__ import annotations
 from minikafka.wire.schema import Message, array, boolean, int16, int32, int64, string
 
 
-class ApiVersionsRequest(Message, versions="0-4", flexible="3+"):
+class ApiVersionsRequest(Message, versions="0-5", flexible="3+"):
     client_software_name: str = string("3+")
     client_software_version: str = string("3+")
+    cluster_id: str | None = string("5+", nullable="5+", default=None)
+    node_id: int = int32("5+", default=-1)
 
 
 class ApiVersion(Message):
@@ -28,7 +30,7 @@ class FinalizedFeatureKey(Message):
     min_version_level: int = int16("3+")
 
 
-class ApiVersionsResponse(Message, versions="0-4", flexible="3+"):
+class ApiVersionsResponse(Message, versions="0-5", flexible="3+"):
     error_code: int = int16("0+")
     api_keys: list[ApiVersion] = array(ApiVersion, "0+")
     throttle_time_ms: int = int32("1+")

@@ -42,7 +42,7 @@ async def test_followers_are_told_what_their_listener_serves(node: Node, dial: D
 
 
 @pytest.mark.spec("P6")
-@pytest.mark.parametrize("version", [5, 99, 32767])
+@pytest.mark.parametrize("version", [6, 99, 32767])
 async def test_an_unknown_version_is_told_what_is_known(client: Client, version: int) -> None:
     frame = await client.send_body(ApiKey.API_VERSIONS, version, b"\x04xyz\x02a\0")
     answer, end = decode(ApiVersionsResponse, 0, frame, 4)
@@ -53,6 +53,32 @@ async def test_an_unknown_version_is_told_what_is_known(client: Client, version:
         (ApiKey.API_VERSIONS, versions.first, versions.last)
     ]
     assert (await client.ask(REQUEST)).error_code == 0, "the connection goes on"
+
+
+@pytest.mark.spec("P6")
+async def test_a_client_that_means_another_node_is_sent_back_to_its_bootstrap_servers(
+    client: Client, node: Node
+) -> None:
+    cluster_id, node_id = node.identity.cluster_id, node.config.node_id
+
+    async def error(cluster_id: str | None, node_id: int) -> int:
+        asked = ApiVersionsRequest(
+            client_software_name="test", client_software_version="1", cluster_id=cluster_id, node_id=node_id
+        )
+        return (await client.ask(asked, 5)).error_code
+
+    assert await error(cluster_id, node_id) == ErrorCode.NONE
+    assert await error(None, -1) == ErrorCode.NONE, "a bootstrap server: nothing is known of it"
+    assert await error("a former cluster", node_id) == ErrorCode.REBOOTSTRAP_REQUIRED
+    assert await error(cluster_id, node_id + 1) == ErrorCode.REBOOTSTRAP_REQUIRED
+    assert await error(cluster_id, -1) == await error(None, node_id) == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("software", [("", "1"), ("test", ""), ("a b", "1"), ("test", "1-"), ("-", "1")])
+async def test_a_client_says_what_software_it_is(client: Client, software: tuple[str, str]) -> None:
+    asked = ApiVersionsRequest(client_software_name=software[0], client_software_version=software[1])
+    assert (await client.ask(asked, 3)).error_code == ErrorCode.INVALID_REQUEST
+    assert (await client.ask(asked, 2)).error_code == ErrorCode.NONE, "it could not say then"
 
 
 async def test_a_body_that_is_none_closes(client: Client) -> None:
