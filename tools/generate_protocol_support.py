@@ -19,7 +19,8 @@ PAGE = Path(__file__).parent.parent / "docs" / "protocol-support.md"
 
 HEAD = """# Protocol support
 
-What clients may ask on the CLIENT listener. Written by `tools/generate_protocol_support.py`; do not edit.
+APIs of the CLIENT listener. Written by `tools/generate_protocol_support.py`; do not edit. Row ids are those of
+[semantics.md](semantics.md).
 
 | key | API | versions | |
 |---|---|---|---|
@@ -27,17 +28,16 @@ What clients may ask on the CLIENT listener. Written by `tools/generate_protocol
 
 FOOT = """
 Brokers ask each other for Fetch, ListOffsets and OffsetForLeaderEpoch on the REPLICATION listener, after SaslHandshake
-and SaslAuthenticate with the cluster's secret; followers' fetches are refused elsewhere. Answers to followers say
-where their records end, in a tagged field of ours
+and SaslAuthenticate with the cluster's secret. Other listeners refuse followers' fetches. Answers to followers carry
+the end offset of their records in a tagged field of our own
 ([0018](decisions/0018-a-leader-tells-followers-where-an-answer-ends.md)).
 
-Brokers ask the active controller for AlterPartition, BrokerRegistration, BrokerHeartbeat, AllocateProducerIds and
-AssignReplicasToDirs on the CONTROLLER listener, and pass on there what clients want changed: as calls of our own, with
-Kafka's messages inside.
+Brokers send AlterPartition, BrokerRegistration, BrokerHeartbeat, AllocateProducerIds and AssignReplicasToDirs to the
+active controller on the CONTROLLER listener. They forward clients' changes of metadata the same way. The framing of
+that listener is our own; the messages inside are Kafka's.
 
-Not served, and therefore not announced: transactions (AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, TxnOffsetCommit),
-ACLs, quotas, SASL for clients, delegation tokens,
-telemetry, and the group protocols of KIP-848 and KIP-932.
+Not served, and not announced: transactions (AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, TxnOffsetCommit), ACLs,
+quotas, SASL for clients, delegation tokens, telemetry, and the group protocols of KIP-848 and KIP-932.
 """
 
 
