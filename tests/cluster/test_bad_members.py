@@ -41,8 +41,8 @@ def coordinator(server: LocalCluster, wire: Wire) -> Iterator[Wire]:
     node_id = eventually(find, "a coordinator")
     with Wire(server.layout.client_port(node_id)) as connection:
         heartbeat = HeartbeatRequest(group_id=GROUP, generation_id=1, member_id="nobody")
-        not_ready = {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR}
-        eventually(lambda: connection.ask(heartbeat, 3).error_code not in not_ready, "the coordinator to be ready")
+        known = ErrorCode.UNKNOWN_MEMBER_ID  # while it loads, every heartbeat is good
+        eventually(lambda: connection.ask(heartbeat, 3).error_code == known, "the coordinator to be ready")
         yield connection
 
 

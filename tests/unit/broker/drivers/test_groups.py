@@ -113,8 +113,8 @@ async def test_loading_goes_on_in_chunks(start_node: StartNode, dial: Dial, monk
     partition = led(node, SHARD)
     node.groups.on_leading(partition)
     assert await committed(client, "g") == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, {})
-    refused = await client.ask(HeartbeatRequest(group_id="g", member_id="m"))
-    assert refused.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    blind = await client.ask(HeartbeatRequest(group_id="g", member_id="m"))
+    assert blind.error_code == ErrorCode.NONE, "as Apache Kafka answers; not every client expects an error"
     await loaded(node)
     assert await committed(client, "g") == (0, {"orders": 19})
 
