@@ -48,7 +48,8 @@ class TruncateTo(NamedTuple):
 
 
 class RestartAt(NamedTuple):
-    """Delete the whole log and begin an empty one at ``offset``, the leader's log start (row R13).
+    """Delete the whole log and begin an empty one at ``offset`` (row R13): the leader's log start, or the beginning of
+    the batch that it is in.
 
     Answer with ``on_cut`` when it is done.
     """

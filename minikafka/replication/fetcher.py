@@ -280,13 +280,25 @@ class ReplicaFetcher:
         self, state: PartitionFetchState, log_start_offset: int, log_end_offset: int, now_ms: int
     ) -> Effect:
         if log_start_offset > state.log.log_end_offset:
-            state.start_fetching()
-            self._states.begin_cut(state)
-            return RestartAt(state.topic_partition, log_start_offset)
+            return self._restart(state, log_start_offset)
         state.start_truncating()
         if log_end_offset < state.log.log_end_offset:
             return self._cut(state, log_end_offset)
         return self._states.delay(state, ErrorCode.OFFSET_OUT_OF_RANGE, now_ms)
+
+    def on_starts_inside_batch(self, tp: TopicPartition, base_offset: int, now_ms: int) -> list[Effect]:
+        """The leader's log begins inside the batch at ``base_offset`` (DeleteRecords), and so does the empty one here:
+        begin with the batch, which the leader gives out although it is older than its log. After a back-off: no
+        checksum covers a base offset."""
+        state = self._states.get(tp)
+        if state is None:
+            return []
+        return [self._states.delay(state, ErrorCode.OFFSET_OUT_OF_RANGE, now_ms), self._restart(state, base_offset)]
+
+    def _restart(self, state: PartitionFetchState, offset: int) -> Effect:
+        state.start_fetching()
+        self._states.begin_cut(state)
+        return RestartAt(state.topic_partition, offset)
 
     # -- fetching ---------------------------------------------------------------------------------------------------
 

@@ -63,6 +63,14 @@ class IllegalLogState(Exception):  # noqa: N818
     """An append does not begin at the log end (row R11): the replica's state machine and its log disagree."""
 
 
+class StartsInsideBatch(IllegalLogState):
+    """An empty log begins inside the first batch of its leader, which begins at ``base_offset``: begin there (R13)."""
+
+    def __init__(self, base_offset: int) -> None:
+        super().__init__(f"the first batch begins at {base_offset}")
+        self.base_offset = base_offset
+
+
 class BadBatchError(Exception):
     """No valid batch begins at ``position`` of a segment file."""
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.records.batch import BatchHeader, crc_is_valid, iter_batches
-from minikafka.storage.errors import IllegalLogState
+from minikafka.storage.errors import IllegalLogState, StartsInsideBatch
 
 if TYPE_CHECKING:
     from minikafka.storage.log import Log
@@ -20,8 +20,11 @@ def checked_batches(
     Upward gaps are let pass: compaction leaves them, also in a topic that is not compacted any more. No batch is of an
     epoch after ``leader_epoch``, the one it was fetched in: no checksum covers that field (KAFKA-18723).
 
-    Nor does one cover base offsets. One that rose on the leader's disk looks like a gap, but the batch behind it seems
-    to come again then. Nothing comes behind the last one: it must end by ``end_offset``, which the leader knows.
+    DeleteRecords may let the leader's log begin inside a batch. A log that began where the leader's does is then
+    StartsInsideBatch.
+
+    Nor does a checksum cover base offsets. One that rose on the leader's disk looks like a gap, but the batch behind it
+    seems to come again then. Nothing comes behind the last one: it must end by ``end_offset``, which the leader knows.
     """
     batches = list(iter_batches(records))
     if len(records) and not batches:
@@ -31,6 +34,11 @@ def checked_batches(
         )
     expected, epoch = log.log_end_offset, log.epochs.latest_epoch
     for position, header in batches:
+        if (
+            header.base_offset < expected < header.next_offset
+            and log.log_start_offset == log.log_end_offset == expected
+        ):
+            raise StartsInsideBatch(header.base_offset)
         if header.base_offset < expected:
             raise IllegalLogState(f"{log.topic_partition} ends at {expected}; a batch at {header.base_offset} came")
         if header.leader_epoch < epoch:

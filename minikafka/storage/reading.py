@@ -41,14 +41,21 @@ class Reader:
         self._log = log
 
     def read(
-        self, start_offset: int, max_bytes: int, *, max_offset: int | None = None, min_one_batch: bool = True
+        self,
+        start_offset: int,
+        max_bytes: int,
+        *,
+        max_offset: int | None = None,
+        min_one_batch: bool = True,
+        from_first_batch: bool = False,
     ) -> LogSlice:
         """Whole batches from that of ``start_offset`` on, as a region of one segment file (row R15).
 
         They end at or before ``max_offset`` (default: the log end) and have at most ``max_bytes``; with
         ``min_one_batch`` the first batch may be larger. The slice may be empty. The first batch may begin before
         ``start_offset``. If compaction left no batch up to ``max_offset``, the slice is an empty batch that spans the
-        gap (docs/decisions/0019).
+        gap (docs/decisions/0019). ``from_first_batch`` includes what is below ``log_start_offset`` and still in the
+        files: the log may begin inside a batch, and a replica needs it whole.
 
         Raises OFFSET_OUT_OF_RANGE outside ``[log_start_offset, log_end_offset]``, and KAFKA_STORAGE_ERROR with
         ``corruption`` set for a damaged file.
@@ -58,10 +65,11 @@ class Reader:
         if log.cut_floor is not None:
             log.refuse_while_cut()
         end_offset = log.log_end_offset
-        if not log.log_start_offset <= start_offset <= end_offset:
+        first_offset = log.segments[0].base_offset if from_first_batch else log.log_start_offset
+        if not first_offset <= start_offset <= end_offset:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"{log.topic_partition} holds offsets {log.log_start_offset} to {end_offset}, not {start_offset}",
+                f"{log.topic_partition} holds offsets {first_offset} to {end_offset}, not {start_offset}",
             )
         limit = end_offset if max_offset is None or max_offset > end_offset else max_offset
         active = log.segments.active
@@ -113,7 +121,7 @@ class Reader:
             return None
         log.commit()
         log.refuse_while_cut()
-        if not log.log_start_offset <= start_offset < log.log_end_offset:
+        if not log.segments[0].base_offset <= start_offset < log.log_end_offset:
             return None  # the read will say so
         max_bytes = max(1, min(max_bytes, COLD_READ_BYTES))
         cold = self._cold_segments(start_offset, max_bytes)
@@ -127,7 +135,7 @@ class Reader:
         log = self._log
         log.commit()
         log.refuse_while_cut()
-        if not log.log_start_offset <= start_offset < log.log_end_offset:
+        if not log.segments[0].base_offset <= start_offset < log.log_end_offset:
             return None
         epoch_for = LeaderEpochCache(log.epochs.entries).epoch_for
         for segment in log.segments.since(start_offset):

@@ -30,7 +30,7 @@ from minikafka.replication import effects as do
 from minikafka.replication.fetch_state import FollowedPartition
 from minikafka.replication.fetcher import FetcherSettings, ReplicaFetcher
 from minikafka.replication.local_replica import Effects, LocalReplica
-from minikafka.storage.errors import PassingFailure
+from minikafka.storage.errors import PassingFailure, StartsInsideBatch
 from minikafka.storage.log import IllegalLogState, StorageFailure
 from minikafka.wire.errors import WireError
 from minikafka.wire.messages.fetch import FetchResponse
@@ -262,6 +262,8 @@ class _Fetcher:
             log.warning("following is put off", partition=str(tp), why=str(shortage))
             log_ = partition.log
             return self._machine.on_append_put_off(tp, log_.log_end_offset, log_.latest_epoch, self._now())
+        except StartsInsideBatch as found:
+            return self._machine.on_starts_inside_batch(tp, found.base_offset, self._now())
         except KafkaError as error:
             return self._machine.on_append_failed(tp, error.code, self._now())
         except (

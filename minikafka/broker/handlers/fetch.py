@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import ClassVar, Final
 
 import structlog
 
@@ -112,6 +112,8 @@ class _Fetch(ABC):
     """One request while it is being answered."""
 
     __slots__ = ("_cold", "_context", "_elsewhere", "_epochs", "_node", "_request", "_session")
+    _from_first_batch: ClassVar[bool] = False
+    """Also what lies below the log start and is still there."""
 
     def __init__(self, request: FetchRequest, session: FetchContext, context: RequestContext, node: Parts) -> None:
         self._cold: list[ColdRead] | None = []  # what must be read beside the loop first; None once that is done
@@ -260,7 +262,13 @@ class _Fetch(ABC):
             self._cold.append((log_, job))
             data.records = records_slot(min(size, COLD_READ_BYTES), job)  # as if it were there: it takes the room
             return data
-        found = log_.read(fetch_offset, size, max_offset=limit, min_one_batch=is_first)
+        found = log_.read(
+            fetch_offset,
+            size,
+            max_offset=limit,
+            min_one_batch=is_first,
+            from_first_batch=self._from_first_batch,
+        )
         if found.size:
             data.records = records_slot(found.size, found)
             self._on_read(partition, fetch_offset, found, data)
@@ -371,6 +379,7 @@ class _FollowerFetch(_Fetch):
     """A follower's fetch: records up to the log end. Its fetch offset is the follower's own log end (row R17)."""
 
     __slots__ = ("_broker_epoch", "_replica_id")
+    _from_first_batch = True
 
     def __init__(
         self,

@@ -452,6 +452,20 @@ def test_below_the_leaders_start_the_log_starts_over():
 
 
 @pytest.mark.spec("R13")
+def test_inside_a_batch_the_log_starts_with_the_batch_after_a_pause():
+    follower = out_of_range(MemoryLog(records(3, "a", "b")))
+    follower.answer_ends(A, 5, 9)
+    assert asked(follower.next()) == {0: (5, -1, 3, 5)}
+    pause = Backoff(A, ErrorCode.OFFSET_OUT_OF_RANGE, FIRST_BACKOFF_MS)
+    effects = follower.fetcher.on_starts_inside_batch(A, 4, follower.now_ms)
+    assert follower.carry_out(effects) == [pause, RestartAt(A, 4)]
+    assert follower.fetcher.on_starts_inside_batch(B, 4, follower.now_ms) == [], "not followed"
+    follower.answer_fetch()
+    assert isinstance(follower.next()[0], Wait)
+    assert asked(follower.next(FIRST_BACKOFF_MS)) == {0: (4, -1, 3, 4)}
+
+
+@pytest.mark.spec("R13")
 def test_where_a_log_may_not_start_over_yet_the_leader_is_asked_again():
     follower = out_of_range(MemoryLog(records(3, "a", "b")))
     follower.puts_off = True

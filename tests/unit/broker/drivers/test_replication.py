@@ -195,6 +195,28 @@ async def test_a_follower_whose_records_are_gone_starts_anew(cluster: Cluster, d
 
 
 @pytest.mark.spec("R13")
+async def test_a_replica_is_made_whose_leaders_log_begins_inside_a_batch(cluster: Cluster, dial: Dial) -> None:
+    """Finding: after DeleteRecords no replica that begins anew was ever in sync: it refused the batch, for ever."""
+    leader = await started(cluster, 1, 2, segment_bytes=1500)
+    client = await dial(leader)
+    await client.produce("orders", b"a")
+    await follows(cluster.nodes[2], 1)
+    await cluster.kill(2)
+    await in_sync(leader, 1)
+    for _ in range(4):
+        await client.produce("orders", *[b"x" * 400] * 3)
+    log = led(leader, ORDERS).log
+    log.delete_records(8, 13)
+    assert log.delete_old_segments(13, 0), "what the follower lacks is gone"
+    await cluster.start(2)
+    follower = await follows(cluster.nodes[2], 13)
+    await eventually(lambda: follower.log.log_start_offset == 8, "the follower's log start")
+    await in_sync(leader, 1, 2)
+    with pytest.raises(KafkaError, match="holds offsets 8 to 13, not 7"):
+        log.read(7, 1000)
+
+
+@pytest.mark.spec("R13")
 @pytest.mark.spec("R26")
 async def test_a_follower_that_knows_a_former_isr_only_does_not_take_its_log_for_damaged(
     cluster: Cluster, dial: Dial, monkeypatch: pytest.MonkeyPatch
