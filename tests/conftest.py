@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
 # Modules that go to one process, because what they share is dear: the first and the second half of the tests on Spark.
-TOGETHER = ("tests/spark/test_[a-e]*", "tests/spark/*")
+TOGETHER = ("tests/spark/test_[a-d]*", "tests/spark/*")
 # What begins, because it takes long.
 FIRST = ("tests/spark/", "tests/unit/raft/", "tests/unit/replication/", "tests/sim/", "tests/cluster/")
 

@@ -34,6 +34,9 @@ PORTS_OF_A_PROCESS: Final = 300  # three kinds, of which each has a hundred
 BASE_PORTS_APART: Final = 6
 NEVER_MS: Final = 24 * 3600 * 1000  # longer than any test
 
+StartCluster = Callable[..., LocalCluster]
+"""``start_cluster(brokers, **settings)``: a cluster that ends with the test; settings have underscores for dots."""
+
 T = TypeVar("T")
 
 

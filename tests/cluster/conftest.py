@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from live_cluster import eventually, leader_of, running_cluster
+from live_cluster import StartCluster, eventually, leader_of, running_cluster
 from live_wire import Wire
 
 from minikafka.chaos.local_cluster import LocalCluster
@@ -17,8 +17,6 @@ from minikafka.chaos.local_cluster import LocalCluster
 sys.path.insert(0, str(Path(__file__).parent))
 
 from cluster_load import Load
-
-StartCluster = Callable[..., LocalCluster]
 
 
 @pytest.fixture

@@ -107,14 +107,14 @@ def test_requests_before_the_bad_one_are_answered(wire: Wire) -> None:
     assert wire.is_closed_by_node()
 
 
-@pytest.mark.parametrize("version", [5, 99, 32767])
+@pytest.mark.parametrize("version", [6, 99, 32767])
 def test_an_unknown_version_of_api_versions_is_answered_in_version_0(wire: Wire, version: int) -> None:
     wire.send_frame(header(ApiKey.API_VERSIONS, version) + b"\0what a newer client sends")
     frame = wire.receive_frame()
     assert frame[:4] == pack(">i", 7)
     answer = decode_exactly(ApiVersionsResponse, 0, frame, 4)
     assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
-    assert [(row.api_key, row.min_version, row.max_version) for row in answer.api_keys] == [(ApiKey.API_VERSIONS, 0, 4)]
+    assert [(row.api_key, row.min_version, row.max_version) for row in answer.api_keys] == [(ApiKey.API_VERSIONS, 0, 5)]
     assert wire.ask(ApiVersionsRequest(client_software_name="x", client_software_version="1"), 3).error_code == 0
 
 

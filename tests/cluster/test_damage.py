@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 from cluster_load import PARTITIONS, TOPIC, Load
-from conftest import StartCluster
-from live_cluster import PATIENCE_S, eventually, leader_of
+from live_cluster import PATIENCE_S, StartCluster, eventually, leader_of
 from live_wire import Wire
 
 from minikafka.chaos.local_cluster import LocalCluster

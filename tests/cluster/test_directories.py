@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from cluster_load import PARTITIONS, TOPIC, Load
-from live_cluster import PATIENCE_S, eventually, partition_view
+from live_cluster import PATIENCE_S, StartCluster, eventually, partition_view
 
 from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.client import Admin
 from minikafka.model import TopicPartition
-
-StartCluster = Callable[..., LocalCluster]
 
 WHERE = TopicPartition(TOPIC, 0)
 

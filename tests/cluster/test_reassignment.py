@@ -6,7 +6,6 @@ A broker that is paused cannot catch up, so a reassignment to it stays under way
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from cluster_cli import CommandLine, QuickCommandLine
 from cluster_load import TOPIC, Load
 from live_cluster import (
     PATIENCE_S,
+    StartCluster,
     controller_of,
     eventually,
     leader_of,
@@ -23,8 +23,6 @@ from live_cluster import (
 )
 
 from minikafka.chaos.local_cluster import LocalCluster
-
-StartCluster = Callable[..., LocalCluster]
 
 LONG_SESSION = {"broker_session_timeout_ms": "60000"}  # a paused broker stays a member
 

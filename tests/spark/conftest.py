@@ -6,12 +6,12 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from live_cluster import running_cluster
+from live_cluster import StartCluster, running_cluster
 from pyspark.sql import SparkSession
 
 from minikafka.chaos.local_cluster import LocalCluster
@@ -22,16 +22,16 @@ sys.path.insert(0, str(Path(__file__).parent))
 from kafka_connector import REQUIRED, Connector, find_connector
 from librdkafka import create_topic
 
-StartCluster = Callable[..., LocalCluster]
-
-# Two tasks at once; a failed one is not tried again, so that no error is hidden. Compiled in a hurry, and Spark's
-# expressions not at all: for a few rows that would take a third more. Verbs and drivers that are killed do as users do.
+# Two tasks at once; a failed one is not tried again, so that no error is hidden. Compiled in a hurry, expressions
+# not at all, and no plan is made anew half way: for a few rows each of these would take a third more. Verbs and drivers
+# that are killed do as users do.
 MASTER = "local[2]"
 SETTINGS = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
 }
 
 

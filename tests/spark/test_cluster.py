@@ -6,13 +6,13 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from librdkafka import create_topic
-from live_cluster import eventually, leader_of
+from live_cluster import StartCluster, eventually, leader_of
 
 from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.client import FetchedBatches, LogTruncatedError, NoOffsetError
@@ -23,8 +23,6 @@ from minikafka.records.read import iter_records
 from minikafka.records.record import Record
 from minikafka.spark.cluster import EARLIEST, LATEST, Cluster, cluster_of
 from minikafka.spark.options import ClientSettings
-
-StartCluster = Callable[..., LocalCluster]
 
 
 @dataclass

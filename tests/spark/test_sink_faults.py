@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from librdkafka import create_topic, end_offsets, read_by_librdkafka
-from live_cluster import eventually, leader_of
+from live_cluster import StartCluster, eventually, leader_of
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.spark.pipelines.running import explain
 
-StartCluster = Callable[..., LocalCluster]
 ROWS = 60_000
 
 

@@ -8,13 +8,13 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from librdkafka import create_topic
+from live_cluster import StartCluster
 from orders import JUNK, START_MS, Order, all_results, naive_windows, newest_results, produce, some_orders
 from pyspark.sql import SparkSession
 
@@ -34,9 +34,6 @@ WINDOWS = Windows.parse(
     watermark="1h",
 )
 FINAL = replace(WINDOWS, slide_ms=10_000, watermark_ms=5_000, emit=Windows.parse(window="1s", emit="final").emit)
-
-
-StartCluster = Callable[..., LocalCluster]
 
 
 class Job:
