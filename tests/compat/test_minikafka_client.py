@@ -187,6 +187,25 @@ async def test_seeking_by_time(servers: str, admin: Admin, topic: str) -> None:
         assert (await consumer.getone()).value == b"8"
 
 
+async def test_deleting_records(servers: str, admin: Admin, topic: str) -> None:
+    await admin.create_topic(topic, partitions=1, replication_factor=3)
+    tp = TopicPartition(topic, 0)
+    async with Producer(servers, linger_ms=1000) as producer:
+        for n in range(10):
+            await producer.send(topic, b"%d" % n)
+    assert await admin.delete_records({tp: 4}) == {tp: 4}, "inside the batch"
+    assert await admin.list_offsets({tp: -2}) == {tp: (4, 0)}
+    async with Consumer(servers, auto_offset_reset="earliest") as consumer:
+        consumer.assign([tp])
+        assert [record.value for record in await read(consumer, 6)] == [b"%d" % n for n in range(4, 10)]
+    with pytest.raises(KafkaError, match="OFFSET_OUT_OF_RANGE"):
+        await admin.delete_records({tp: 11})
+    assert await admin.delete_records({tp: -1}) == {tp: 10}
+    await admin.alter_configs(topic, {"cleanup.policy": "compact"})
+    with pytest.raises(KafkaError, match="POLICY_VIOLATION"):
+        await admin.delete_records({tp: 10})
+
+
 # -- groups ---------------------------------------------------------------------------------------------------------
 
 

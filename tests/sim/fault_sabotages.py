@@ -49,6 +49,13 @@ OFFSETS = suite_of(
     "kill leader",
     scenes=("committed offsets",),
 )
+DELETIONS = suite_of(
+    "deletions",
+    "whole clusters whose records are deleted while replicas move",
+    "kill leader",
+    "media",
+    scenes=("deleted records",),
+)
 OLDER_COPIES = suite_of("older copies", "whole clusters in which logs are put back from older copies", "older copies")
 ODD_FILES = suite_of("odd files", "whole clusters whose files are older, or directories", "odd files")
 DISKS = suite_of("disks", "whole clusters whose disks fail at an operation", "disk fails at operation")
@@ -95,6 +102,17 @@ def a_new_coordinator_takes_the_oldest_commits(patch: Any) -> None:
             replay(shard, group, record, wall_now_ms)
 
     patch.setattr(Shard, "_replay_offset", replay_first)
+
+
+# -- deleted records --------------------------------------------------------------------------------------------------
+
+
+@DELETIONS.replaces(ReplicaFetcher, "on_starts_inside_batch")
+def a_log_cannot_begin_inside_a_batch(
+    fetcher: ReplicaFetcher, tp: TopicPartition, _base_offset: int, now_ms: int
+) -> list[Any]:
+    """A replica that begins where its leader's log begins refuses the batch that this is in, for ever."""
+    return fetcher.on_append_failed(tp, ErrorCode.UNKNOWN_SERVER_ERROR, now_ms)
 
 
 # -- older copies -----------------------------------------------------------------------------------------------------

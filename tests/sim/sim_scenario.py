@@ -18,6 +18,7 @@ from typing import Any, Final
 import structlog
 from sim_cluster import SimulatedCluster
 from sim_commits import Bookmarks
+from sim_deletions import LINGER_MS, Deletions
 from sim_faults import Faults
 from sim_invariants import Invariants, InvariantViolatedError
 from sim_watchdog import EndlessTurnError, no_endless_turn
@@ -30,7 +31,7 @@ from minikafka.testing.loop import Simulator
 DURATION_S: Final = 60.0
 HEALING_S: Final = 120.0
 MIN_ACKNOWLEDGED_PER_S: Final = 0.3
-SCENES: Final = ("committed offsets",)
+SCENES: Final = ("committed offsets", "deleted records")
 """What clients do besides, where it is asked for."""
 EXCUSES: Final = (
     "no space left on device",
@@ -129,7 +130,8 @@ def simulate(
     with logs_to(say) as failures, kernel.installed(), no_endless_turn(simulator):
         try:
             bookmarks = Bookmarks(cluster, workload) if "committed offsets" in scenes else None
-            _drive(simulator, cluster, workload, faults, invariants, topic_settings, duration_s, bookmarks)
+            deletions = Deletions(cluster, workload) if "deleted records" in scenes else None
+            _drive(simulator, cluster, workload, faults, invariants, topic_settings, duration_s, bookmarks, deletions)
             if failures:
                 raise InvariantViolatedError(failures[0])
             report.verdict = faults.beyond.judge(workload.history.events)
@@ -156,8 +158,11 @@ def _drive(
     topic_settings: dict[str, dict[str, str]],
     duration_s: float,
     bookmarks: Bookmarks | None,
+    deletions: Deletions | None,
 ) -> None:
     cluster.start()
+    if deletions is not None:
+        workload.linger_ms, workload.is_deleted = LINGER_MS, deletions.is_asked
     admin = workload.process("admin")
     simulator.run_until_done(admin.spawn(workload.create_topics(topic_settings)), HEALING_S)
     producers = [workload.process(f"client-{n}") for n in (1, 2)]
@@ -167,6 +172,7 @@ def _drive(
     reading += [process.spawn(workload.share(process.host)) for process in consumers[1:]]
     keeping = [] if bookmarks is None else [workload.process("keeper").spawn(bookmarks.run())]
     changing = [admin.spawn(workload.churn("churn")), admin.spawn(workload.move("move"))]
+    changing += [] if deletions is None else [workload.process("deleter").spawn(deletions.run())]
     breaking = workload.process("faults").spawn(faults.run())
     simulator.run(simulator.now + duration_s)
     for task in (breaking, *changing):
@@ -181,6 +187,8 @@ def _drive(
     wait_for(simulator, lambda: not workload.unshared(), "the group to read everything that was acknowledged")
     for task in (*reading, *keeping):
         task.cancel()
+    if deletions is not None:
+        deletions.check()
     if bookmarks is not None:
         bookmarks.check()
         simulator.run_until_done(workload.process("looker").spawn(bookmarks.look()), HEALING_S)

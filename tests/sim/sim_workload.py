@@ -34,6 +34,9 @@ class Workload:
         """Everything in that partition must be read by the group."""
         self.may_go_back: Callable[[str], bool] = lambda partition: False
         """A leader of that partition, which had lost its end, may have sent consumers back there."""
+        self.is_deleted: Callable[[str, int], bool] = lambda partition, offset: False
+        """That record of that partition may have been deleted."""
+        self.linger_ms = 0
         self._positions: dict[tuple[str, str], int] = {}
         self._acknowledged: set[tuple[str, int]] = set()
         self.acknowledged_at: dict[str, float] = {}
@@ -144,6 +147,7 @@ class Workload:
             self._cluster.bootstrap_servers,
             client_id=name,
             batch_bytes=8 << 10,
+            linger_ms=self.linger_ms,
             delivery_timeout_ms=60_000,
             max_block_ms=60_000,
             rng=self.rng(),
@@ -218,7 +222,8 @@ class Workload:
 
     def unshared(self) -> set[tuple[str, int]]:
         """What was acknowledged, as (partition, offset), and read by no member of the group: none, in the end."""
-        return {each for each in self._acknowledged - self.shared if self.is_judged(each[0])}
+        unshared = self._acknowledged - self.shared
+        return {each for each in unshared if self.is_judged(each[0]) and not self.is_deleted(*each)}
 
     async def read_back(self, name: str = "reader") -> None:
         """Read everything from the beginning to the end as it is now."""

@@ -1,4 +1,5 @@
-"""Where logs begin and end, where a time is in them, and where leader epochs ended (KIP-396, KIP-320)."""
+"""Where logs begin and end, where a time is in them, and where leader epochs ended (KIP-396, KIP-320); and where they
+are to begin (KIP-107)."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from minikafka.client.consuming.queries import (
     Question,
     TimeQuestion,
     ask_leaders,
+    delete_records,
     epoch_ends,
     list_offsets,
 )
@@ -39,6 +41,17 @@ class OffsetCalls(AdminCalls):
         ask = partial(epoch_ends, timeout_s=ANSWER_TIMEOUT_S)
         questions = {tp: EpochQuestion(epoch, NO_EPOCH) for tp, epoch in epochs.items()}
         return await self._ask_leaders(questions, ask, "asking where an epoch ended in the log")
+
+    async def delete_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Delete what lies below the offsets (-1: all up to the high watermark). The first offset left on every live
+        replica.
+
+        Raises POLICY_VIOLATION for a topic that is only compacted, OFFSET_OUT_OF_RANGE above the high watermark; others
+        may have been deleted from by then.
+        """
+        ask = partial(delete_records, timeout_s=ANSWER_TIMEOUT_S)
+        found = await self._ask_leaders(offsets, ask, "deleting records")
+        return {tp: low_watermark for tp, (low_watermark, _) in found.items()}
 
     async def _ask_leaders(
         self,

@@ -21,6 +21,12 @@ from minikafka.model import (
     OffsetAndEpoch,
     TopicPartition,
 )
+from minikafka.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
 from minikafka.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -124,6 +130,33 @@ async def epoch_ends(
     return {
         TopicPartition(topic.topic, partition.partition): Answer(
             ErrorCode.of(partition.error_code), OffsetAndEpoch(partition.end_offset, partition.leader_epoch)
+        )
+        for topic in response.topics
+        for partition in topic.partitions
+    }
+
+
+async def delete_records(
+    leader: BrokerConnection, offsets: Mapping[TopicPartition, int], *, timeout_s: float
+) -> dict[TopicPartition, Answer]:
+    """Low watermarks after the deletion, from the leader of all these partitions, which waits for its followers."""
+    request = DeleteRecordsRequest(
+        topics=[
+            DeleteRecordsTopic(
+                name=topic,
+                partitions=[
+                    DeleteRecordsPartition(partition_index=index, offset=offsets[TopicPartition(topic, index)])
+                    for index in indexes
+                ],
+            )
+            for topic, indexes in indexes_by_topic(offsets).items()
+        ],
+        timeout_ms=int(timeout_s * 1000),
+    )
+    response = await leader.call(request, DeleteRecordsResponse, timeout_s=timeout_s + ANSWER_TIMEOUT_S)
+    return {
+        TopicPartition(topic.name, partition.partition_index): Answer(
+            ErrorCode.of(partition.error_code), OffsetAndEpoch(partition.low_watermark, NO_EPOCH)
         )
         for topic in response.topics
         for partition in topic.partitions
