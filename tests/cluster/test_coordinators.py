@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 
 import pytest
+from aiokafka import AIOKafkaConsumer
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from live_cluster import PATIENCE_S, eventually
 from live_wire import Wire
@@ -101,3 +103,34 @@ def _committed(consumer: Consumer, partitions: list[TopicPartition]) -> list[Top
         return list(consumer.committed(partitions, 5))
     except KafkaException:
         return []
+
+
+@pytest.mark.spec("P1", "P6")
+async def test_consumers_of_others_go_on_when_their_coordinator_dies(cluster: LocalCluster) -> None:
+    """Each library knows some errors of a failover, and ends for good by one that it does not know."""
+    with Wire(cluster.layout.client_port(1)) as wire:
+        wire.create_topic(TOPIC, [[1, 2, 3], [2, 3, 1], [3, 1, 2]])
+    servers = cluster.bootstrap_servers
+    producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True, "log_level": 0})
+    settings = {"group_id": GROUP, "bootstrap_servers": servers, "auto_offset_reset": "earliest"}
+    pace = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 50, "retry_backoff_ms": 50}
+    seen: set[bytes] = set()
+    async with AIOKafkaConsumer(TOPIC, **settings, **pace) as consumer:
+
+        async def read(expected: set[bytes]) -> None:
+            async with asyncio.timeout(PATIENCE_S):
+                while not expected <= seen:
+                    batches = await consumer.getmany(timeout_ms=100)
+                    seen.update(record.value for records in batches.values() for record in records)
+
+        for round_ in range(2):
+            values = {b"%d/%d" % (round_, number) for number in range(30)}
+            for number, value in enumerate(sorted(values)):
+                producer.produce(TOPIC, value, partition=number % PARTITIONS)
+            assert await asyncio.to_thread(producer.flush, PATIENCE_S) == 0
+            await read(values)
+            victim = await asyncio.to_thread(coordinator, cluster)
+            cluster.kill(victim)
+            await asyncio.to_thread(eventually, lambda victim=victim: coordinator(cluster) != victim, "another one")
+            await asyncio.to_thread(cluster.start_node, victim, PATIENCE_S)
+            await asyncio.to_thread(cluster.wait_in_sync, PATIENCE_S)
