@@ -15,10 +15,10 @@ from pyspark.sql import SparkSession
 from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.client import Producer
 from minikafka.errors import KafkaError
-from minikafka.spark.pipelines.peek import peek
 from minikafka.spark.pipelines.report import make_report, to_html
 from minikafka.spark.pipelines.report.measures import Slots
 from minikafka.spark.pipelines.report.scan import records_of, summarised
+from minikafka.spark.pipelines.topics import look_at
 
 START_MS = 1_767_225_600_000
 
@@ -112,8 +112,8 @@ def test_a_report_is_what_was_written(spark: SparkSession, cluster: LocalCluster
 
 def test_records_are_read_once(spark: SparkSession, cluster: LocalCluster, topic: str) -> None:
     create_topic(cluster, topic)
-    found = peek(cluster.bootstrap_servers, topic)
-    records = records_of(spark, cluster.bootstrap_servers, found, {})
+    found = look_at(cluster.bootstrap_servers, topic)
+    records = records_of(spark, cluster.bootstrap_servers, topic, found)
     plan = summarised(records, Slots.over(0, 1, 10))._jdf.queryExecution().executedPlan().toString()
     assert plan.count("BatchScan") == 1
 

@@ -10,7 +10,6 @@ reads from there, so whatever was killed, and whenever, nothing is missing and n
 * ``lake``       commits to it, and what a crash between any two steps of one leaves to do
 * ``exchange``   two directories at once
 * ``writing``    what tasks do: ranges of offsets -> files
-* ``topics``     what the cluster has
 * ``archiving``  the order of the work
 * ``reading``    a lake as a DataFrame
 

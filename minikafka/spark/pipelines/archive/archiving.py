@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from minikafka.model import NO_EPOCH, OffsetAndEpoch, TopicPartition
-from minikafka.spark.options import ClientSettings, SourceOptions
+from minikafka.spark.options import ClientSettings
 from minikafka.spark.pipelines.archive.lake import Lake
 from minikafka.spark.pipelines.archive.layout import DataFile
-from minikafka.spark.pipelines.archive.manifest import OffsetRange, Staged
+from minikafka.spark.pipelines.archive.manifest import Staged
 from minikafka.spark.pipelines.archive.planning import (
     beginnings,
     check_parts,
@@ -23,11 +23,10 @@ from minikafka.spark.pipelines.archive.planning import (
     share,
 )
 from minikafka.spark.pipelines.archive.state import local_directory, read_identity
-from minikafka.spark.pipelines.archive.topics import Topics, cluster_id, look_at
 from minikafka.spark.pipelines.archive.writing import archive_range, merge
 from minikafka.spark.pipelines.running import PipelineError, Progress, Show, readable_errors, show_nothing, watched_jobs
-from minikafka.spark.source.ranges import OffsetRange as SourceRange
-from minikafka.spark.source.ranges import split_ranges
+from minikafka.spark.pipelines.topics import Extent, Topics, look_at
+from minikafka.spark.source.ranges import OffsetRange, split_ranges
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -88,7 +87,6 @@ def archive(
     add: bool = False,
     skip_lost: bool = False,
     drop_before: str | None = None,
-    options: Mapping[str, str] | None = None,
     show: Show = show_nothing,
 ) -> Archived:
     """Bring what is in the topics and not in the lake into the lake, each offset exactly once; then end, or ``follow``.
@@ -98,7 +96,7 @@ def archive(
     ``offsets_per_commit`` offsets. When ``compact_at`` small files of one partition and day have gathered they are put
     together; 0: never. ``skip_lost`` goes on where the topics begin when what should come next was deleted.
     ``drop_before``, a date, removes the days before it from the lake, or forgets them when somebody did so already;
-    they are not archived again. ``options`` are ``kafka.*`` as the source takes them.
+    they are not archived again.
 
     Raises PipelineError or KafkaError. After any error, and after ``kill -9``, calling it again goes on.
     """
@@ -106,18 +104,17 @@ def archive(
         raise PipelineError("offsets per commit must be positive, the interval too; files to put together 2 or more")
     directory = local_directory(to)
     names = list(dict.fromkeys(topics)) or sorted(read_identity(directory).topic_ids)
-    client = _client(bootstrap_servers, options or {})
+    found = look_at(bootstrap_servers, *names)
     is_dropped = partial(_is_before, _day(drop_before), frozenset(names))
-    with Lake.opened(directory, cluster_id=cluster_id(bootstrap_servers), is_dropped=is_dropped) as lake:
-        work = _Archive(spark, lake, client, names, offsets_per_commit, compact_at, skip_lost, show)
-        found = look_at(client, names)
+    with Lake.opened(directory, cluster_id=found.cluster_id, is_dropped=is_dropped) as lake:
+        work = _Archive(spark, lake, bootstrap_servers, names, offsets_per_commit, compact_at, skip_lost, show)
         lake.take_in(found.ids, add=add)
         try:
             with watched_jobs(spark):
                 work.catch_up(found)
                 while follow:
                     time.sleep(interval_s)
-                    found = look_at(client, names)
+                    found = look_at(bootstrap_servers, *names)
                     lake.take_in(found.ids)
                     work.catch_up(found)
         except KeyboardInterrupt:
@@ -131,7 +128,7 @@ class _Archive:
 
     spark: SparkSession
     lake: Lake
-    client: ClientSettings
+    bootstrap_servers: str
     topics: list[str]
     offsets_per_commit: int
     compact_at: int
@@ -186,11 +183,13 @@ class _Archive:
 
     # -- jobs -------------------------------------------------------------------------------------------------------
 
-    def _archive(self, ranges: Mapping[TopicPartition, OffsetRange], found: Topics) -> int:
+    def _archive(self, ranges: Mapping[TopicPartition, Extent], found: Topics) -> int:
         """One job and its commit; how many records there were."""
         tasks = self._tasks(ranges, found)
         with self.lake.staging() as directory:
-            written = self._run(tasks, partial(archive_range, client=self.client, directory=directory))
+            written = self._run(
+                tasks, partial(archive_range, client=ClientSettings(self.bootstrap_servers), directory=directory)
+            )
             check_parts(ranges, [part for each in written for part in each.parts])
             files = [staged for each in written for staged in each.files]
             self.lake.append(ranges, files)
@@ -199,10 +198,10 @@ class _Archive:
             self.new_records[file.topic] = self.new_records.get(file.topic, 0) + file.rows
         return sum(file.rows for file, _ in files)
 
-    def _tasks(self, ranges: Mapping[TopicPartition, OffsetRange], found: Topics) -> list[SourceRange]:
+    def _tasks(self, ranges: Mapping[TopicPartition, Extent], found: Topics) -> list[OffsetRange]:
         """A range for each task; a partition is split when cores would be idle and it is worth a file."""
         whole = [
-            SourceRange(
+            OffsetRange(
                 tp,
                 OffsetAndEpoch(start, NO_EPOCH),
                 OffsetAndEpoch(end, found.epochs[tp]),
@@ -232,7 +231,7 @@ class _Archive:
 
     def _look_again(self) -> None:
         """Raise PipelineError, after a failure, for what will not be better the next time."""
-        found, ends = look_at(self.client, self.topics), self.lake.manifest.ends
+        found, ends = look_at(self.bootstrap_servers, *self.topics), self.lake.manifest.ends
         self.lake.take_in(found.ids)
         extent = {tp: range_ for tp, range_ in found.extent.items() if tp in ends}
         missing_ranges(ends, extent, skip_lost=self.skip_lost)
@@ -274,15 +273,10 @@ def _is_before(day: str, topics: Collection[str], file: DataFile) -> bool:
     return file.date < day and file.topic in topics
 
 
-def _length(ranges: Mapping[TopicPartition, OffsetRange]) -> int:
+def _length(ranges: Mapping[TopicPartition, Extent]) -> int:
     return sum(end - start for start, end in ranges.values())
 
 
 def _merge(lake: Path, directory: Path, task: tuple[list[str], str]) -> Staged:
     paths, topic = task
     return merge(lake, paths, topic, directory)
-
-
-def _client(bootstrap_servers: str, options: Mapping[str, str]) -> ClientSettings:
-    given = {"kafka.bootstrap.servers": bootstrap_servers, "subscribe": "any", **options}
-    return SourceOptions.parse(given, is_streaming=False).client

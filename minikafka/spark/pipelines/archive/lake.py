@@ -39,7 +39,7 @@ from minikafka.model import TopicPartition
 from minikafka.spark.pipelines.archive import layout
 from minikafka.spark.pipelines.archive.exchange import exchange
 from minikafka.spark.pipelines.archive.layout import DataFile
-from minikafka.spark.pipelines.archive.manifest import FORMAT, Commit, Manifest, OffsetRange, Staged
+from minikafka.spark.pipelines.archive.manifest import FORMAT, Commit, Manifest, Staged
 from minikafka.spark.pipelines.archive.state import (
     WAY_OUT,
     WAYS_OUT,
@@ -52,6 +52,7 @@ from minikafka.spark.pipelines.archive.state import (
     versions,
 )
 from minikafka.spark.pipelines.running import PipelineError
+from minikafka.spark.pipelines.topics import Extent
 
 COMMITS_PER_SNAPSHOT: Final = 64
 IsDropped = Callable[[DataFile], bool]
@@ -136,7 +137,7 @@ class Lake:
             if not self._is_publishing:
                 shutil.rmtree(directory, ignore_errors=True)
 
-    def append(self, ranges: Mapping[TopicPartition, OffsetRange], added: Sequence[Staged]) -> None:
+    def append(self, ranges: Mapping[TopicPartition, Extent], added: Sequence[Staged]) -> None:
         """Commit what was archived: ``added`` are all records of the ranges."""
         self._commit(Commit(self.manifest.version + 1, ranges, tuple(added), at_ms=int(time.time() * 1000)))
 

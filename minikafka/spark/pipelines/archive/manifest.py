@@ -13,15 +13,9 @@ from typing import Any, Final, NamedTuple
 
 from minikafka.model import TopicPartition
 from minikafka.spark.pipelines.archive.layout import DataFile
+from minikafka.spark.pipelines.topics import Extent
 
 FORMAT: Final = 1
-
-
-class OffsetRange(NamedTuple):
-    """Offsets from ``start`` up to, not including, ``end``."""
-
-    start: int
-    end: int
 
 
 class Staged(NamedTuple):
@@ -36,7 +30,7 @@ class Commit:
     """One step of a lake. ``swaps`` maps directories to their replacements below the staging directory."""
 
     version: int
-    ranges: Mapping[TopicPartition, OffsetRange] = field(default_factory=dict)
+    ranges: Mapping[TopicPartition, Extent] = field(default_factory=dict)
     added: tuple[Staged, ...] = ()
     removed: tuple[str, ...] = ()
     swaps: Mapping[str, str] = field(default_factory=dict)
@@ -60,7 +54,7 @@ class Commit:
         _check_format(fields)
         return cls(
             int(fields["version"]),
-            {tp: OffsetRange(*of) for tp, of in _by_partition(fields["ranges"])},
+            {tp: Extent(*of) for tp, of in _by_partition(fields["ranges"])},
             tuple(Staged(DataFile(*each[:-1]), each[-1]) for each in fields["added"]),
             tuple(fields["removed"]),
             dict(fields["swaps"]),

@@ -8,26 +8,26 @@ from typing import Final, NamedTuple
 
 from minikafka.model import TopicPartition
 from minikafka.spark.pipelines.archive.layout import DataFile
-from minikafka.spark.pipelines.archive.manifest import OffsetRange
 from minikafka.spark.pipelines.running import PipelineError
+from minikafka.spark.pipelines.topics import Extent
 
 TARGET_BYTES: Final = 128 << 20
 _EXAMPLES_MAX: Final = 3
 
 
 def beginnings(
-    ends: Mapping[TopicPartition, int], found: Mapping[TopicPartition, OffsetRange]
-) -> dict[TopicPartition, OffsetRange]:
+    ends: Mapping[TopicPartition, int], found: Mapping[TopicPartition, Extent]
+) -> dict[TopicPartition, Extent]:
     """Where partitions begin that the lake does not know yet, as empty ranges: from there on nothing may be missed, be
     it written and deleted before it is archived. A partition that a topic got later begins at 0."""
     known = {tp.topic for tp in ends}
     starts = {tp: 0 if tp.topic in known else first for tp, (first, _) in found.items() if tp not in ends}
-    return {tp: OffsetRange(start, start) for tp, start in starts.items()}
+    return {tp: Extent(start, start) for tp, start in starts.items()}
 
 
 def missing_ranges(
-    ends: Mapping[TopicPartition, int], found: Mapping[TopicPartition, OffsetRange], *, skip_lost: bool = False
-) -> dict[TopicPartition, OffsetRange]:
+    ends: Mapping[TopicPartition, int], found: Mapping[TopicPartition, Extent], *, skip_lost: bool = False
+) -> dict[TopicPartition, Extent]:
     """What the topics have (``found``: first and end offset) and the lake has not, without empty ranges.
 
     ``ends`` knows every partition, see :func:`beginnings`. Raises PipelineError when the topics no longer have what
@@ -45,7 +45,7 @@ def missing_ranges(
             lost.append(f"{tp} from {start} to {first - 1}")
             start = first
         if start < end:
-            missing[tp] = OffsetRange(start, end)
+            missing[tp] = Extent(start, end)
     if lost and not skip_lost:
         more = f" and {len(lost) - _EXAMPLES_MAX} more" if len(lost) > _EXAMPLES_MAX else ""
         raise PipelineError(
@@ -55,13 +55,13 @@ def missing_ranges(
     return missing
 
 
-def share(missing: Mapping[TopicPartition, OffsetRange], offsets_max: int) -> dict[TopicPartition, OffsetRange]:
+def share(missing: Mapping[TopicPartition, Extent], offsets_max: int) -> dict[TopicPartition, Extent]:
     """The beginning of every range, in proportion to its length, about ``offsets_max`` offsets in all."""
     total = sum(end - start for start, end in missing.values())
     if total <= offsets_max:
         return dict(missing)
     return {
-        tp: OffsetRange(start, start - (start - end) * offsets_max // total)  # rounded up
+        tp: Extent(start, start - (start - end) * offsets_max // total)  # rounded up
         for tp, (start, end) in missing.items()
     }
 
@@ -74,7 +74,7 @@ class Part(NamedTuple):
     last_offset: int
 
 
-def check_parts(ranges: Mapping[TopicPartition, OffsetRange], parts: Iterable[Part]) -> None:
+def check_parts(ranges: Mapping[TopicPartition, Extent], parts: Iterable[Part]) -> None:
     """Assert that tasks together saw nothing but the ranges, and no offset in two of them.
 
     A task itself asserts that its offsets ascend. That none is missing cannot be seen here: topics have gaps.

@@ -28,7 +28,7 @@ from minikafka.spark.options import AssignedPartitions, ClientSettings, Edge, So
 from minikafka.spark.pipelines.archive.layout import DAYS_MAX, DAYS_MIN, DataFile, date_of
 from minikafka.spark.pipelines.archive.manifest import Staged
 from minikafka.spark.pipelines.archive.planning import TARGET_BYTES, Part
-from minikafka.spark.source.ranges import OffsetRange as SourceRange
+from minikafka.spark.source.ranges import OffsetRange
 from minikafka.spark.source.reading import read_range
 
 FOOTER: Final = b"minikafka"
@@ -62,7 +62,7 @@ class Written(NamedTuple):
     parts: list[Part]
 
 
-def archive_range(range_: SourceRange, client: ClientSettings, directory: Path) -> Written:
+def archive_range(range_: OffsetRange, client: ClientSettings, directory: Path) -> Written:
     """Write the records of a range. Raises DataLossError when some of them are gone."""
     topics = AssignedPartitions((range_.tp,))
     options = SourceOptions(client, topics, Edge.EARLIEST, fail_on_data_loss=True, include_headers=True)

@@ -35,10 +35,9 @@ def log_starts_in_topics(topics: Sequence[str], bootstrap_servers: str) -> dict[
 
     Who gives this to ``audit`` vouches for it: a head that was lost is excused like one that retention deleted.
     """
-    from minikafka.spark.options import ClientSettings
-    from minikafka.spark.pipelines.archive.topics import look_at
+    from minikafka.spark.pipelines.topics import look_at
 
-    found = look_at(ClientSettings(bootstrap_servers), topics).extent
+    found = look_at(bootstrap_servers, *topics).extent
     return {f"{tp.topic}-{tp.partition}": extent.start for tp, extent in found.items()}
 
 

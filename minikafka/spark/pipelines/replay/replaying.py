@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as fn
 
 from minikafka.model import Compression
-from minikafka.spark.options import ClientSettings
-from minikafka.spark.pipelines.archive.topics import Topics, look_at
 from minikafka.spark.pipelines.replay.lines import RECORDS
 from minikafka.spark.pipelines.replay.marks import marked, replay_id
 from minikafka.spark.pipelines.replay.sources import Source, open_source
 from minikafka.spark.pipelines.replay.writing import FORMAT, ReplayedTopic
 from minikafka.spark.pipelines.running import PipelineError, Show, show_nothing, watched_jobs
+from minikafka.spark.pipelines.topics import Topics, look_at
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -55,8 +54,6 @@ def replay(
     by_key: bool = False,
     name: str | None = None,
     compression: str = "none",
-    format: str = "minikafka",
-    options: Mapping[str, str] | None = None,
     show: Show = show_nothing,
 ) -> Replayed:
     """Write a lake, or files of CSV or JSON lines, to a topic; what it has of this replay already is left out.
@@ -65,26 +62,23 @@ def replay(
     ``by_key``; else, as those of files, they go where their key does. ``topics`` chooses among those of a lake;
     ``kind`` is lake, csv, json or records, found out when it is None. Of records (lines as ``minikafka consume --json``
     prints them) as much is kept, and unless ``by_key`` the topic must have their partitions. ``key`` and ``value`` are
-    columns of CSV and JSON. ``name`` makes another replay of the same things: they are written once more. ``format``
-    and ``options`` are of the source that reads the marks.
+    columns of CSV and JSON. ``name`` makes another replay of the same things: they are written once more.
 
     Raises PipelineError or KafkaError. After any error, and after ``kill -9``, calling it again goes on.
     """
     began = time.monotonic()
     if compression.upper() not in Compression.__members__:
         raise PipelineError(f"--compression must be {', '.join(Compression.__members__).lower()}, not {compression}")
-    found = look_at(ClientSettings(bootstrap_servers), [to])
+    found = look_at(bootstrap_servers, to)
     source = open_source(spark, path, kind=kind, topics=topics, key=key, value=value)
-    target = _Target(
-        spark, bootstrap_servers, to, replay_id(source.name, name) if name else source.name, format, options
-    )
+    target = _Target(spark, bootstrap_servers, to, replay_id(source.name, name) if name else source.name)
     keeps = keeps_partitions(source, found.partition_count(to), by_key=by_key)
     rows = source.rows if keeps else _by_key(source.rows, found.partition_count(to))
     spark.dataSource.register(ReplayedTopic)
     before, is_stopped = 0, False
     try:
         with watched_jobs(spark, show):
-            if _offsets(_standing_still(bootstrap_servers, to, found)):
+            if _standing_still(bootstrap_servers, to, found).offsets:
                 before = target.present().count()
                 rows = rows.join(target.present(), ["source", "position"], "left_anti")
             target.write(_in_order(spark, rows, source.sources), compression)
@@ -105,13 +99,14 @@ class _Target:
     bootstrap_servers: str
     topic: str
     replay: str
-    format: str
-    options: Mapping[str, str] | None
 
     def present(self) -> DataFrame:
         """``(source, position)`` of what is there now."""
-        reader = self.spark.read.format(self.format).options(**(self.options or {}))
-        reader = reader.option("kafka.bootstrap.servers", self.bootstrap_servers).option("subscribe", self.topic)
+        reader = (
+            self.spark.read.format("minikafka")
+            .option("kafka.bootstrap.servers", self.bootstrap_servers)
+            .option("subscribe", self.topic)
+        )
         return marked(reader.option("includeHeaders", "true").load(), self.replay)
 
     def write(self, rows: DataFrame, compression: str) -> None:
@@ -146,14 +141,10 @@ def _standing_still(bootstrap_servers: str, topic: str, found: Topics) -> Topics
     killed writes after we looked would be written twice."""
     for _ in range(_STILL_ATTEMPTS):
         before = found
-        if not _offsets(before):
+        if not before.offsets:
             break
         time.sleep(_STILL_S)
-        found = look_at(ClientSettings(bootstrap_servers), [topic])
+        found = look_at(bootstrap_servers, topic)
         if before.extent == found.extent:
             break
     return found
-
-
-def _offsets(found: Topics) -> int:
-    return sum(end - start for start, end in found.extent.values())

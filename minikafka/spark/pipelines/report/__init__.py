@@ -11,8 +11,8 @@
 ``make_report(spark, "orders", bootstrap_servers="...")`` makes a :class:`TopicReport`; ``to_html(report)`` its page.
 """
 
-from minikafka.spark.pipelines.report.making import make_report, report_of
+from minikafka.spark.pipelines.report.making import make_report
 from minikafka.spark.pipelines.report.measures import TopicReport
 from minikafka.spark.pipelines.report.page import to_html
 
-__all__ = ["TopicReport", "make_report", "report_of", "to_html"]
+__all__ = ["TopicReport", "make_report", "to_html"]

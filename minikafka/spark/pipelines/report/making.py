@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from minikafka.spark.pipelines.peek import TopicPeek, peek, read_few
 from minikafka.spark.pipelines.report import scan
 from minikafka.spark.pipelines.report.measures import Measures, PartitionReport, Slots, TopicReport
 from minikafka.spark.pipelines.running import Show, show_nothing, watched_jobs
+from minikafka.spark.pipelines.topics import Extent, Topics, look_at, read_few
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -27,24 +27,22 @@ def make_report(
     topic: str,
     *,
     bootstrap_servers: str,
-    slots_max: int = SLOTS_MAX,
-    options: Mapping[str, str] | None = None,
     show: Show = show_nothing,
 ) -> TopicReport:
-    """Read a topic once, from its beginning to where it ends now. ``options`` are further ones of the format.
+    """Read a topic once, from its beginning to where it ends now.
 
     Raises PipelineError, and KafkaError when the cluster or the topic is not there.
     """
-    found = peek(bootstrap_servers, topic)
+    found = look_at(bootstrap_servers, topic)
     first_ms, last_ms = _time_range(bootstrap_servers, found)
-    affordable = max(_SLOTS_MIN, _CELLS_MAX // max(len(found.ends), 1))
-    slots = Slots.over(first_ms, last_ms, min(slots_max, affordable))
-    records = scan.records_of(spark, bootstrap_servers, found, dict(options or {}))
+    affordable = max(_SLOTS_MIN, _CELLS_MAX // max(len(found.extent), 1))
+    slots = Slots.over(first_ms, last_ms, min(SLOTS_MAX, affordable))
+    records = scan.records_of(spark, bootstrap_servers, topic, found)
     with watched_jobs(spark, show):
-        return report_of(records, found, slots)
+        return _report_of(records, topic, found, slots)
 
 
-def report_of(records: DataFrame, found: TopicPeek, slots: Slots) -> TopicReport:
+def _report_of(records: DataFrame, topic: str, found: Topics, slots: Slots) -> TopicReport:
     """The report of some records that have the columns of ``format("minikafka")`` with headers."""
     _silence_sketches(records.sparkSession)
     with _many_sketches(records.sparkSession):
@@ -54,13 +52,13 @@ def report_of(records: DataFrame, found: TopicPeek, slots: Slots) -> TopicReport
     (whole,) = (row for row in rows if row["partition"] is None and row["slot"] is None) if by_partition else (None,)
     total = _measures(whole)
     return TopicReport(
-        topic=found.topic,
+        topic=topic,
         cluster_id=found.cluster_id,
         made_ms=time.time_ns() // 1_000_000,
         total=total,
         partitions=tuple(
             PartitionReport(tp.partition, first, end, _measures(by_partition.get(tp.partition)))
-            for tp, (first, end) in found.ends.items()
+            for tp, (first, end) in found.extent.items()
         ),
         slots=slots,
         over_time=tuple(_measures(by_slot.get(slot)) for slot in range(slots.count)),
@@ -76,13 +74,13 @@ def _measures(row: Row | None) -> Measures:
     return Measures() if row is None else scan.measures(row)
 
 
-def _time_range(bootstrap_servers: str, found: TopicPeek) -> tuple[int, int]:
+def _time_range(bootstrap_servers: str, found: Topics) -> tuple[int, int]:
     """The timestamps of the first and the last records, milliseconds; of an empty topic, now.
 
     Those between may be earlier or later. They are counted, and their partitions know their exact range.
     """
-    firsts = {tp: (first, min(first + 1, end)) for tp, (first, end) in found.ends.items()}
-    lasts = {tp: (max(first, end - 1), end) for tp, (first, end) in found.ends.items()}
+    firsts = {tp: Extent(first, min(first + 1, end)) for tp, (first, end) in found.extent.items()}
+    lasts = {tp: Extent(max(first, end - 1), end) for tp, (first, end) in found.extent.items()}
     times = [record.timestamp for ranges in (firsts, lasts) for record in read_few(bootstrap_servers, ranges)]
     now_ms = time.time_ns() // 1_000_000
     return min(times, default=now_ms), max(times, default=now_ms)

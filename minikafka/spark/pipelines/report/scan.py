@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from minikafka.spark.pipelines.peek import TopicPeek
 from minikafka.spark.pipelines.report.measures import (
     QUANTILES,
     Bin,
@@ -20,6 +19,7 @@ from minikafka.spark.pipelines.report.measures import (
     size_edges,
     trimmed,
 )
+from minikafka.spark.pipelines.topics import Topics
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
@@ -41,17 +41,17 @@ _PLAIN: Final = (
 _LARGEST_KNOWN: Final = 1 << 31
 
 
-def records_of(spark: SparkSession, bootstrap_servers: str, found: TopicPeek, options: dict[str, str]) -> DataFrame:
+def records_of(spark: SparkSession, bootstrap_servers: str, topic: str, found: Topics) -> DataFrame:
     """The records that were in the topic when it was looked at."""
-    ends = {str(tp.partition): end for tp, (_, end) in found.ends.items()}
+    ends = {str(tp.partition): end for tp, (_, end) in found.extent.items()}
     reading = {
         "kafka.bootstrap.servers": bootstrap_servers,
-        "subscribe": found.topic,
+        "subscribe": topic,
         "startingOffsets": "earliest",
-        "endingOffsets": json.dumps({found.topic: ends}),
+        "endingOffsets": json.dumps({topic: ends}),
         "includeHeaders": "true",
     }
-    return spark.read.format(FORMAT).options(**reading, **options).load()
+    return spark.read.format(FORMAT).options(**reading).load()
 
 
 def summarised(records: DataFrame, slots: Slots) -> DataFrame:

@@ -7,8 +7,8 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from minikafka.spark.pipelines.peek import TopicPeek, newest, read_few
 from minikafka.spark.pipelines.running import PipelineError
+from minikafka.spark.pipelines.topics import Topics, newest, read_few
 from minikafka.spark.pipelines.windows.spec import Windows
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ SAMPLE_COUNT: Final = 1000
 _HINT: Final = "name the fields: --schema 'user STRING, amount DOUBLE'"
 
 
-def json_fields(spark: SparkSession, windows: Windows, bootstrap_servers: str, found: TopicPeek) -> str | None:
+def json_fields(spark: SparkSession, windows: Windows, bootstrap_servers: str, topic: str, found: Topics) -> str | None:
     """The DDL of ``json``, or None when no expression asks for it.
 
     Raises PipelineError when it has to be learnt and there is nothing to learn from.
@@ -28,8 +28,8 @@ def json_fields(spark: SparkSession, windows: Windows, bootstrap_servers: str, f
     sample = read_few(bootstrap_servers, newest(found, SAMPLE_COUNT))
     values = [record.value.decode(errors="replace") for record in sample if record.value is not None]
     if not values:
-        raise PipelineError(f"topic {found.topic!r} has no values yet to learn the fields of json from; {_HINT}")
-    return learn_fields(spark, windows, values, found.topic)
+        raise PipelineError(f"topic {topic!r} has no values yet to learn the fields of json from; {_HINT}")
+    return learn_fields(spark, windows, values, topic)
 
 
 def learn_fields(spark: SparkSession, windows: Windows, values: Sequence[str], topic: str) -> str:

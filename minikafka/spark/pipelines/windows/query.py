@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from minikafka.spark.pipelines.peek import TopicPeek, peek
 from minikafka.spark.pipelines.running import PipelineError, Progress, Show, readable_errors, run_query, show_nothing
+from minikafka.spark.pipelines.topics import Topics, look_at
 from minikafka.spark.pipelines.windows.checkpoint import Purpose, load_purpose, save_purpose
 from minikafka.spark.pipelines.windows.json_fields import json_fields
 from minikafka.spark.pipelines.windows.plan import READ_METRICS, RESULT_METRICS, windowed
@@ -57,13 +57,12 @@ def run_windows(
     start: str = "earliest",
     every: str = EVERY,
     records_per_batch: int = RECORDS_PER_BATCH,
-    options: Mapping[str, str] | None = None,
     show: Show = show_nothing,
 ) -> WindowsSummary:
     """Aggregate ``topic`` into ``to`` until it is stopped; with ``once``, what is in the topic now.
 
     ``checkpoint`` is a directory of any file system that Spark knows; the query resumes there. ``start`` (earliest,
-    latest) counts at the first start. ``options`` are further ones of the format, such as ``kafka.client.id``.
+    latest) counts at the first start.
 
     Raises PipelineError, and KafkaError when the cluster or one of the topics is not there.
     """
@@ -72,9 +71,9 @@ def run_windows(
         raise PipelineError(
             f"--to {to} is the source topic: results would be aggregated again, without end; choose another topic"
         )
-    found = peek(bootstrap_servers, topic)
-    peek(bootstrap_servers, to)
-    purpose, is_resumed = _purpose(spark, found, to, windows, bootstrap_servers, checkpoint)
+    found = look_at(bootstrap_servers, topic)
+    look_at(bootstrap_servers, to)
+    purpose, is_resumed = _purpose(spark, found, topic, to, windows, bootstrap_servers, checkpoint)
     reading = {
         "kafka.bootstrap.servers": bootstrap_servers,
         "subscribe": topic,
@@ -83,13 +82,12 @@ def run_windows(
         "includeHeaders": str(windows.reads_headers).lower(),
     }
     writing = {"kafka.bootstrap.servers": bootstrap_servers, "topic": to, "deduplicationHeaders": "true"}
-    more = dict(options or {})
 
     def write(batch: DataFrame, batch_id: int) -> None:  # Spark's Python sinks take no updates of streams, but these
-        batch.write.format(FORMAT).mode("append").options(**writing, **more).save()
+        batch.write.format(FORMAT).mode("append").options(**writing).save()
 
     with _configured(spark, _SETTINGS), readable_errors():
-        records = spark.readStream.format(FORMAT).options(**reading, **more).load()
+        records = spark.readStream.format(FORMAT).options(**reading).load()
         results = windowed(records, windows, purpose.fields)
         if not is_resumed:
             save_purpose(spark, checkpoint, purpose)
@@ -103,16 +101,15 @@ def run_windows(
 
 
 def _purpose(
-    spark: SparkSession, found: TopicPeek, to: str, windows: Windows, bootstrap_servers: str, checkpoint: str
+    spark: SparkSession, found: Topics, topic: str, to: str, windows: Windows, bootstrap_servers: str, checkpoint: str
 ) -> tuple[Purpose, bool]:
     """What the query is for, and whether its checkpoint was begun before."""
     stored = load_purpose(spark, checkpoint)
-    purpose = Purpose(found.cluster_id, found.topic, to, windows)
+    purpose = Purpose(found.cluster_id, topic, to, windows)
     if stored is None:
-        fields = json_fields(spark, windows, bootstrap_servers, found)
-        return Purpose(found.cluster_id, found.topic, to, windows, fields), False
+        return replace(purpose, fields=json_fields(spark, windows, bootstrap_servers, topic, found)), False
     purpose.check_same(stored, checkpoint)
-    return Purpose(found.cluster_id, found.topic, to, windows, stored["fields"]), True
+    return replace(purpose, fields=stored["fields"]), True
 
 
 def _run(query: StreamingQuery, total: int | None, show: Show, is_resumed: bool) -> WindowsSummary:

@@ -18,10 +18,10 @@ from minikafka.spark.pipelines.archive import lake as lake_module
 from minikafka.spark.pipelines.archive import layout
 from minikafka.spark.pipelines.archive.lake import Lake
 from minikafka.spark.pipelines.archive.layout import DataFile
-from minikafka.spark.pipelines.archive.manifest import OffsetRange
 from minikafka.spark.pipelines.archive.state import local_directory, read_identity, read_manifest
 from minikafka.spark.pipelines.archive.writing import FilesWriter, merge
 from minikafka.spark.pipelines.running import PipelineError
+from minikafka.spark.pipelines.topics import Extent
 
 Rows = Callable[..., pa.RecordBatch]
 Plain = Callable[[Path], dict[TopicPartition, list[int]]]
@@ -43,7 +43,7 @@ def append(lake: Lake, rows: Rows, start: int, end: int) -> None:
         writer = FilesWriter(directory)
         for tp in (A, B):
             writer.write(rows(tp.topic, tp.partition, range(start, end), [0, 1]))
-        lake.append({tp: OffsetRange(start, end) for tp in (A, B)}, writer.close().files)
+        lake.append({tp: Extent(start, end) for tp in (A, B)}, writer.close().files)
 
 
 def compact(lake: Lake) -> None:

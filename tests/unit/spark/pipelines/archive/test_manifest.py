@@ -6,7 +6,8 @@ import pytest
 
 from minikafka.model import TopicPartition
 from minikafka.spark.pipelines.archive.layout import DataFile
-from minikafka.spark.pipelines.archive.manifest import Commit, Manifest, OffsetRange, Staged
+from minikafka.spark.pipelines.archive.manifest import Commit, Manifest, Staged
+from minikafka.spark.pipelines.topics import Extent
 
 HERE = TopicPartition("orders", 0)
 
@@ -16,7 +17,7 @@ def file_of(first: int, last: int) -> DataFile:
 
 
 def append(version: int, start: int, end: int) -> Commit:
-    return Commit(version, {HERE: OffsetRange(start, end)}, (Staged(file_of(start, end - 1), f"t/{version}"),))
+    return Commit(version, {HERE: Extent(start, end)}, (Staged(file_of(start, end - 1), f"t/{version}"),))
 
 
 def test_commits_add_up() -> None:
@@ -30,7 +31,7 @@ def test_commits_add_up() -> None:
 
 
 def test_both_survive_json() -> None:
-    commit = Commit(3, {HERE: OffsetRange(5, 9)}, (Staged(file_of(5, 8), "t/3"),), ("x",), {"a": "t/day-0"}, 4711)
+    commit = Commit(3, {HERE: Extent(5, 9)}, (Staged(file_of(5, 8), "t/3"),), ("x",), {"a": "t/day-0"}, 4711)
     assert Commit.of(json.loads(json.dumps(commit.as_dict()))) == commit
     manifest = Manifest().after(append(1, 0, 10))
     assert Manifest.of(json.loads(json.dumps(manifest.as_dict()))) == manifest

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from minikafka.model import TopicPartition
 from minikafka.spark.pipelines.archive.layout import DataFile
-from minikafka.spark.pipelines.archive.manifest import OffsetRange
 from minikafka.spark.pipelines.archive.planning import (
     Part,
     beginnings,
@@ -16,44 +15,45 @@ from minikafka.spark.pipelines.archive.planning import (
     share,
 )
 from minikafka.spark.pipelines.running import PipelineError
+from minikafka.spark.pipelines.topics import Extent
 
 A, B, C = (TopicPartition("orders", partition) for partition in range(3))
 
 
 def test_what_is_missing() -> None:
-    found = {A: OffsetRange(0, 10), B: OffsetRange(5, 8), C: OffsetRange(3, 3)}
+    found = {A: Extent(0, 10), B: Extent(5, 8), C: Extent(3, 3)}
     assert missing_ranges({A: 4, B: 5, C: 3}, found) == {A: (4, 10), B: (5, 8)}
     assert missing_ranges({A: 10, B: 8, C: 3}, found) == {}
 
 
 def test_a_partition_begins_where_it_was_first_seen() -> None:
     """What comes and goes between two looks at it is missed: at one that was empty, or was not there."""
-    assert beginnings({}, {A: OffsetRange(0, 10), B: OffsetRange(5, 5)}) == {A: (0, 0), B: (5, 5)}
-    assert beginnings({A: 10, B: 5}, {A: OffsetRange(0, 10), B: OffsetRange(7, 9), C: OffsetRange(3, 4)}) == {C: (0, 0)}
+    assert beginnings({}, {A: Extent(0, 10), B: Extent(5, 5)}) == {A: (0, 0), B: (5, 5)}
+    assert beginnings({A: 10, B: 5}, {A: Extent(0, 10), B: Extent(7, 9), C: Extent(3, 4)}) == {C: (0, 0)}
     with pytest.raises(PipelineError, match="orders-1 from 5 to 6, orders-2 from 0 to 2; --skip-lost"):
-        missing_ranges({B: 5, C: 0}, {B: OffsetRange(7, 9), C: OffsetRange(3, 4)})
+        missing_ranges({B: 5, C: 0}, {B: Extent(7, 9), C: Extent(3, 4)})
 
 
 def test_deleted_offsets_are_told_of_or_skipped() -> None:
     with pytest.raises(PipelineError, match="orders-0 from 4 to 6; --skip-lost"):
-        missing_ranges({A: 4}, {A: OffsetRange(7, 10)})
-    assert missing_ranges({A: 4}, {A: OffsetRange(7, 10)}, skip_lost=True) == {A: (7, 10)}
-    assert missing_ranges({A: 4}, {A: OffsetRange(7, 7)}, skip_lost=True) == {}
+        missing_ranges({A: 4}, {A: Extent(7, 10)})
+    assert missing_ranges({A: 4}, {A: Extent(7, 10)}, skip_lost=True) == {A: (7, 10)}
+    assert missing_ranges({A: 4}, {A: Extent(7, 7)}, skip_lost=True) == {}
 
 
 def test_a_topic_that_ends_too_early_is_another() -> None:
     with pytest.raises(PipelineError, match="orders-0 ends at offset 3, but was archived up to 4"):
-        missing_ranges({A: 4}, {A: OffsetRange(0, 3)}, skip_lost=True)
+        missing_ranges({A: 4}, {A: Extent(0, 3)}, skip_lost=True)
 
 
 ranges = st.dictionaries(
     st.sampled_from([A, B, C]),
-    st.tuples(st.integers(0, 100), st.integers(1, 10_000)).map(lambda of: OffsetRange(of[0], of[0] + of[1])),
+    st.tuples(st.integers(0, 100), st.integers(1, 10_000)).map(lambda of: Extent(of[0], of[0] + of[1])),
 )
 
 
 @given(ranges, st.integers(1, 5_000))
-def test_shares_come_to_an_end_and_are_in_proportion(missing: dict[TopicPartition, OffsetRange], most: int) -> None:
+def test_shares_come_to_an_end_and_are_in_proportion(missing: dict[TopicPartition, Extent], most: int) -> None:
     total = sum(end - start for start, end in missing.values())
     shared = share(missing, most)
     assert shared.keys() == missing.keys()
@@ -63,7 +63,7 @@ def test_shares_come_to_an_end_and_are_in_proportion(missing: dict[TopicPartitio
 
 
 def test_parts_must_fit() -> None:
-    planned = {A: OffsetRange(0, 100), B: OffsetRange(7, 9)}
+    planned = {A: Extent(0, 100), B: Extent(7, 9)}
     check_parts(planned, [Part(A, 50, 99), Part(B, 7, 7), Part(A, 3, 49)])
     for wrong in ([Part(A, 0, 100)], [Part(B, 6, 7)], [Part(A, 0, 50), Part(A, 50, 60)]):
         with pytest.raises(AssertionError, match="orders-"):

@@ -1,0 +1,114 @@
+"""What the driver asks a cluster before Spark's work begins: the topics, how far they reach, a few of their records.
+
+The functions block, and may be called where an event loop runs (as in a notebook). They raise KafkaError.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeVar
+
+from minikafka.client import Admin, Consumer, ConsumerRecord
+from minikafka.client.cluster import TopicView
+from minikafka.errors import KafkaError
+from minikafka.model import TopicPartition
+from minikafka.spark.cluster import EARLIEST, LATEST, ClientSettings, cluster_of
+from minikafka.spark.loop import LoopThread
+
+_TIMEOUT_S: Final = 60.0
+_READ_S: Final = 10.0
+_POLL_MS: Final = 200
+
+T = TypeVar("T")
+
+
+class Extent(NamedTuple):
+    """Offsets from ``start`` up to, not including, ``end``."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """Topics as they were when they were looked at; of each partition the first offset and the one past the last."""
+
+    cluster_id: str
+    ids: dict[str, str]
+    extent: dict[TopicPartition, Extent]
+    epochs: dict[TopicPartition, int]
+    """Of the ends: a log that is truncated while it is read is noticed by them."""
+
+    @property
+    def offsets(self) -> int:
+        """How many offsets there are: records, and gaps where some were compacted away."""
+        return sum(end - start for start, end in self.extent.values())
+
+    def partition_count(self, topic: str) -> int:
+        """How many partitions a topic has."""
+        return sum(tp.topic == topic for tp in self.extent)
+
+
+def look_at(bootstrap_servers: str, *names: str) -> Topics:
+    """Look at topics. UNKNOWN_TOPIC_OR_PARTITION, in words that say how to create it, when one is not there."""
+    cluster_id, views = _on_loop(_described(bootstrap_servers, names), "looking at the topics")
+    partitions = [TopicPartition(view.name, partition) for view in views for partition in sorted(view.partitions)]
+    cluster = cluster_of(ClientSettings(bootstrap_servers))
+    first, end = cluster.offsets(partitions, EARLIEST), cluster.offsets(partitions, LATEST)
+    return Topics(
+        cluster_id,
+        {view.name: str(view.topic_id) for view in views},
+        {tp: Extent(first[tp].offset, end[tp].offset) for tp in partitions},
+        {tp: end[tp].epoch for tp in partitions},
+    )
+
+
+def read_few(bootstrap_servers: str, ranges: Mapping[TopicPartition, Extent]) -> list[ConsumerRecord]:
+    """The records in some ranges of offsets, which must be small, as far as they come within 10 s."""
+    return _on_loop(_read(bootstrap_servers, ranges), "reading a few records")
+
+
+def newest(found: Topics, count: int) -> dict[TopicPartition, Extent]:
+    """The ranges of the newest offsets, about ``count`` in all, evenly from the partitions that have any."""
+    filled = {tp: extent for tp, extent in found.extent.items() if extent.start < extent.end}
+    each = -(-count // max(len(filled), 1))
+    return {tp: Extent(max(start, end - each), end) for tp, (start, end) in filled.items()}
+
+
+async def _described(bootstrap_servers: str, names: Sequence[str]) -> tuple[str, list[TopicView]]:
+    async with Admin(bootstrap_servers) as admin:
+        views = await admin.describe_topics(names)
+        for view in views:
+            if view.error:
+                hint = f"create it with: minikafka topic create {view.name}"
+                raise KafkaError(view.error, f"topic {view.name!r} not found; {hint}")
+        return (await admin.describe_cluster()).cluster_id or "", views
+
+
+async def _read(bootstrap_servers: str, ranges: Mapping[TopicPartition, Extent]) -> list[ConsumerRecord]:
+    waiting = {tp: end for tp, (start, end) in ranges.items() if start < end}
+    records: list[ConsumerRecord] = []
+    if not waiting:
+        return records
+    async with Consumer(bootstrap_servers, auto_offset_reset="earliest") as consumer:
+        consumer.assign(waiting)
+        for tp in waiting:
+            consumer.seek(tp, ranges[tp].start)
+        deadline = time.monotonic() + _READ_S
+        while waiting and time.monotonic() < deadline:
+            for record in await consumer.poll(_POLL_MS):
+                tp = TopicPartition(record.topic, record.partition)
+                if record.offset < ranges[tp].end:
+                    records.append(record)
+            for tp in [tp for tp, end in waiting.items() if await consumer.position(tp) >= end]:
+                del waiting[tp]
+                consumer.pause(tp)
+    return records
+
+
+def _on_loop(coroutine: Coroutine[Any, Any, T], doing: str) -> T:
+    with closing(LoopThread("topics")) as loop:
+        return loop.call(coroutine, timeout_s=_TIMEOUT_S, doing=doing)
