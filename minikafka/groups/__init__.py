@@ -20,7 +20,7 @@
 ``answers.py``        refusals, and errors of failed appends
 ``records.py``        the records of ``__consumer_offsets``
 ``subscriptions.py``  which topics a group subscribes to
-``assignors/``        range, round robin and cooperative sticky, for our own client
+``assignors.py``      range, round robin and cooperative sticky, for our own client
 ===================== ==========================================================================================
 
 The rule is "command -> (records, response); what is persisted changes in replay only; the response is parked until the

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.groups.assignors.subscriber import Subscriber
+from minikafka.groups.assignors import Subscriber
 from minikafka.model import TopicPartition
 from minikafka.wire.consumer_protocol import decode_assignment, decode_subscription, encode_assignment
 from minikafka.wire.errors import WireError

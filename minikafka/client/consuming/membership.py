@@ -23,7 +23,7 @@ from minikafka.client.consuming.coordinator import NO_GENERATION, Coordinator
 from minikafka.client.errors import CommitFailedError
 from minikafka.client.metadata import Metadata
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.groups.assignors.table import ASSIGNORS
+from minikafka.groups.assignors import ASSIGNORS
 from minikafka.model import OffsetAndEpoch, TopicPartition
 from minikafka.net.tasks import TaskOwner
 from minikafka.wire.consumer_protocol import PROTOCOL_TYPE, encode_subscription

@@ -10,11 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 
-from minikafka.groups.assignors.range import range_assign
-from minikafka.groups.assignors.roundrobin import roundrobin_assign
-from minikafka.groups.assignors.sticky import cooperative_sticky_assign, sticky_assign
-from minikafka.groups.assignors.subscriber import Assignment, Assignor, Subscriber
-from minikafka.groups.assignors.table import ASSIGNORS
+from minikafka.groups.assignors import (
+    ASSIGNORS,
+    Assignment,
+    Assignor,
+    Subscriber,
+    cooperative_sticky_assign,
+    range_assign,
+    roundrobin_assign,
+    sticky_assign,
+)
 from minikafka.model import TopicPartition
 
 TOPICS = ("a", "b", "c")
