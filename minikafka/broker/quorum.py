@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from minikafka.broker.clock import Clock
 from minikafka.broker.drivers.raft import RaftDriver
@@ -10,28 +10,9 @@ from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.image import MetadataImage
 from minikafka.net.channel import ChannelClosedError
 from minikafka.net.control import ControlLink
-from minikafka.raft.progress import ReplicaState
+from minikafka.raft.progress import QuorumInfo, QuorumReplica
 
 METHOD: Final = "describe-quorum"
-
-
-class QuorumReplica(NamedTuple):
-    """A voter or an observer; times are wall-clock milliseconds, -1 when there is none."""
-
-    replica_id: int
-    log_end_offset: int
-    last_fetch_ms: int
-    last_caught_up_ms: int
-
-
-class QuorumReport(NamedTuple):
-    """The quorum as its leader sees it."""
-
-    leader_id: int
-    leader_epoch: int
-    high_watermark: int
-    voters: tuple[QuorumReplica, ...]
-    observers: tuple[QuorumReplica, ...]
 
 
 class Quorum:
@@ -43,8 +24,8 @@ class Quorum:
         self._links = links
         self._clock = clock
 
-    async def describe(self) -> QuorumReport:
-        """The leader's view. KafkaError(NOT_CONTROLLER) when no leader is known or it is not reached."""
+    async def describe(self) -> QuorumInfo:
+        """The leader's view, times by the wall clock. KafkaError(NOT_CONTROLLER) when no leader is known or reached."""
         leader_id = self._raft.leader_id
         if leader_id is None:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "the quorum has no leader")
@@ -67,32 +48,26 @@ class Quorum:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, f"node {self._node_id} does not lead the quorum")
         return self._report()
 
-    def _report(self) -> QuorumReport:
+    def _report(self) -> QuorumInfo:
         now_ms = self._clock.monotonic_ms()
         info = self._raft.machine.describe(now_ms)
         to_wall_ms = self._clock.wall_ms() - now_ms
 
-        def on_wall(replicas: tuple[ReplicaState, ...]) -> tuple[QuorumReplica, ...]:
-            return tuple(
-                QuorumReplica(
-                    replica.replica_id,
-                    replica.log_end_offset,
-                    *(at_ms + to_wall_ms if at_ms >= 0 else -1 for at_ms in replica[2:]),
+        def on_wall(at_ms: int) -> int:
+            return at_ms + to_wall_ms if at_ms >= 0 else -1
+
+        voters, observers = (
+            tuple(
+                each._replace(
+                    last_fetch_ms=on_wall(each.last_fetch_ms), last_caught_up_ms=on_wall(each.last_caught_up_ms)
                 )
-                for replica in replicas
+                for each in replicas
             )
-
-        return QuorumReport(
-            self._node_id, info.leader_epoch, info.high_watermark, on_wall(info.voters), on_wall(info.observers)
+            for replicas in (info.voters, info.observers)
         )
+        return info._replace(voters=voters, observers=observers)
 
 
-def _from_wire(body: Any) -> QuorumReport:
-    leader_id, leader_epoch, high_watermark, voters, observers = body
-    return QuorumReport(
-        leader_id,
-        leader_epoch,
-        high_watermark,
-        tuple(QuorumReplica(*replica) for replica in voters),
-        tuple(QuorumReplica(*replica) for replica in observers),
-    )
+def _from_wire(body: Any) -> QuorumInfo:
+    *known, voters, observers = body
+    return QuorumInfo(*known, *(tuple(QuorumReplica(*replica) for replica in each) for each in (voters, observers)))

@@ -68,7 +68,6 @@ from minikafka.raft.core import BatchSpan
 from minikafka.raft.log import CommittedDataLostError, EpochEntry, LogSummary, Snapshot
 from minikafka.raft.messages import MalformedMessageError, message_from_wire
 from minikafka.raft.node import RaftNode
-from minikafka.raft.progress import QuorumInfo, ReplicaState
 from minikafka.raft.state import ElectionState
 from minikafka.raft.voters import VoterSet
 
@@ -79,10 +78,8 @@ __all__ = [
     "EpochEntry",
     "LogSummary",
     "MalformedMessageError",
-    "QuorumInfo",
     "RaftConfig",
     "RaftNode",
-    "ReplicaState",
     "Snapshot",
     "VoterSet",
     "message_from_wire",

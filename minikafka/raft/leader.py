@@ -33,7 +33,7 @@ from minikafka.raft.messages import (
     FetchSnapshotRequest,
     FetchSnapshotResponse,
 )
-from minikafka.raft.progress import ParkedFetch, ReplicaProgress, ReplicaState
+from minikafka.raft.progress import ParkedFetch, QuorumReplica, ReplicaProgress
 from minikafka.raft.role import UNKNOWN_MS, Role, ToResigned, Transition
 from minikafka.raft.voters import majority_value
 
@@ -266,16 +266,16 @@ class Leader(Role):
 
     # For DescribeQuorum
 
-    def voter_states(self, now_ms: int) -> tuple[ReplicaState, ...]:
+    def voter_states(self, now_ms: int) -> tuple[QuorumReplica, ...]:
         """Every voter's progress, our own included, in order of id."""
         core = self.core
-        ours = ReplicaState(core.node_id, core.log.log_end_offset, now_ms, now_ms)
+        ours = QuorumReplica(core.node_id, core.log.log_end_offset, now_ms, now_ms)
         return tuple(sorted([ours, *_states(self._voters.items())]))
 
-    def observer_states(self) -> tuple[ReplicaState, ...]:
+    def observer_states(self) -> tuple[QuorumReplica, ...]:
         """The observers' progress, in order of id."""
         return tuple(sorted(_states(self._observers.items())))
 
 
-def _states(replicas: Iterable[tuple[int, ReplicaProgress]]) -> list[ReplicaState]:
-    return [ReplicaState(r, p.end_offset, p.last_fetch_ms, p.last_caught_up_ms) for r, p in replicas]
+def _states(replicas: Iterable[tuple[int, ReplicaProgress]]) -> list[QuorumReplica]:
+    return [QuorumReplica(r, p.end_offset, p.last_fetch_ms, p.last_caught_up_ms) for r, p in replicas]

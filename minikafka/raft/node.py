@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import OffsetAndEpoch
+from minikafka.model import NO_NODE, OffsetAndEpoch
 from minikafka.raft.config import RaftConfig
 from minikafka.raft.core import BatchSpans, Core, Rng
 from minikafka.raft.effects import AdvanceLogStart, Effect
@@ -138,7 +138,9 @@ class RaftNode:
         role, core = self._quorum.role, self._core
         voters = role.voter_states(now_ms) if isinstance(role, Leader) else ()
         observers = role.observer_states() if isinstance(role, Leader) else ()
-        return QuorumInfo(core.leader, core.epoch, core.high_watermark, voters, observers)
+        return QuorumInfo(
+            NO_NODE if core.leader is None else core.leader, core.epoch, core.high_watermark, voters, observers
+        )
 
     # Events
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from minikafka.raft.messages import FetchRequest
@@ -40,8 +40,8 @@ class ParkedFetch(NamedTuple):
     deadline_ms: int
 
 
-class ReplicaState(NamedTuple):
-    """A replica in :class:`QuorumInfo`; times are monotonic milliseconds, -1 when not known."""
+class QuorumReplica(NamedTuple):
+    """A voter or an observer; times are milliseconds of the clock that the leader is driven with, -1 when not known."""
 
     replica_id: int
     log_end_offset: int
@@ -49,12 +49,11 @@ class ReplicaState(NamedTuple):
     last_caught_up_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class QuorumInfo:
+class QuorumInfo(NamedTuple):
     """The answer to DescribeQuorum (KIP-836). Only the leader knows the replicas' progress."""
 
-    leader_id: int | None
+    leader_id: int  # -1 when not known
     leader_epoch: int
     high_watermark: int
-    voters: tuple[ReplicaState, ...] = field(default=())
-    observers: tuple[ReplicaState, ...] = field(default=())
+    voters: tuple[QuorumReplica, ...] = ()
+    observers: tuple[QuorumReplica, ...] = ()

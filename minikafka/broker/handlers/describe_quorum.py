@@ -6,11 +6,12 @@ Asked of the quorum's leader, which alone knows; log directories of voters are n
 from __future__ import annotations
 
 from minikafka.broker.context import RequestContext
-from minikafka.broker.quorum import Quorum, QuorumReplica, QuorumReport
+from minikafka.broker.quorum import Quorum
 from minikafka.config import BrokerConfig
 from minikafka.config.node import CONTROLLER
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import CLUSTER_METADATA_TOPIC
+from minikafka.raft.progress import QuorumInfo, QuorumReplica
 from minikafka.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
@@ -46,7 +47,7 @@ async def handle(
     )
 
 
-def _partition(topic: str, index: int, report: QuorumReport) -> ResponsePartitionData:
+def _partition(topic: str, index: int, report: QuorumInfo) -> ResponsePartitionData:
     if (topic, index) != (CLUSTER_METADATA_TOPIC, 0):
         return ResponsePartitionData(
             partition_index=index,
