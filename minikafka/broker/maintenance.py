@@ -124,7 +124,7 @@ class Maintenance:
             log_ = partition.log
             if partition.replica.is_offline or partition.replica.cut is not None or log_.is_offline:
                 continue
-            if self._store.future_directory_of(partition.topic_partition) is not None:
+            if self._store.future_log_dir_of(partition.topic_partition) is not None:
                 continue  # its future log copies it: nothing is compacted during a move (row A5)
             job = log_.plan_compaction(partition.high_watermark, self._clock.wall_ms())
             if job is None:

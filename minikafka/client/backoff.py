@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Backoff:
+class BackoffPolicy:
     """Waits that grow from ``first_s`` by ``factor`` to ``last_s``, each 20 % longer or shorter by chance."""
 
     first_s: float
@@ -30,8 +30,8 @@ class Backoff:
 
 # A leader that died is replaced within a second or so, and what the client adds to that should be small: the wait
 # grows so slowly that after t seconds of trying it is about t / 10.
-FAILOVER_BACKOFF: Final = Backoff(first_s=0.02, last_s=1.0, factor=1.1)
-RETRY_BACKOFF: Final = Backoff(first_s=0.02, last_s=1.0, factor=1.5)
+FAILOVER_BACKOFF: Final = BackoffPolicy(first_s=0.02, last_s=1.0, factor=1.1)
+RETRY_BACKOFF: Final = BackoffPolicy(first_s=0.02, last_s=1.0, factor=1.5)
 
 
 async def retrying(attempt: Callable[[], Awaitable[T]], *, timeout_s: float, rng: random.Random, doing: str) -> T:

@@ -14,10 +14,10 @@ from minikafka.client.connections import Connections
 from minikafka.client.consuming.commits import Commits, with_epoch
 from minikafka.client.consuming.coordinator import Coordinator
 from minikafka.client.consuming.fetcher import Fetcher, FetchSettings
-from minikafka.client.consuming.membership import GroupSettings, Membership
+from minikafka.client.consuming.holdings import Holdings
+from minikafka.client.consuming.membership import MemberSettings, Membership
 from minikafka.client.consuming.positions import EARLIEST, LATEST, NO_END, PositionState
 from minikafka.client.consuming.resolver import Resolver
-from minikafka.client.consuming.share import Share
 from minikafka.client.consuming.subscription import Subscription
 from minikafka.client.metadata import Metadata
 from minikafka.client.records import ConsumerRecord, FetchedBatches
@@ -110,7 +110,7 @@ class Consumer:
         )
         tasks = self._tasks = TaskOwner(client_id, self._on_task_failure)
         metadata = self._metadata = Metadata(connections, tasks, rng, self._on_metadata)
-        share = self._share = Share(
+        holdings = self._holdings = Holdings(
             _now_ms,
             lambda: self._fetcher.wake(),
             lambda topic: connections.cluster.topic_id_of(topic),
@@ -128,8 +128,8 @@ class Consumer:
             self._resolver,
             tasks,
             _now_ms,
-            share.positions.values,
-            share.buffer,
+            holdings.positions.values,
+            holdings.buffer,
             FetchSettings(
                 isolation=isolation_level,
                 max_wait_ms=fetch_max_wait_ms,
@@ -144,11 +144,13 @@ class Consumer:
         self._membership: Membership | None = None
         self._commits: Commits | None = None
         if self._coordinator is not None:
-            settings = GroupSettings(session_timeout_ms, max_poll_interval_ms, heartbeat_interval_ms, group_instance_id)
-            self._membership = Membership(connections, metadata, self._coordinator, tasks, rng, settings, share)
-            self._commits = Commits(self._coordinator, self._membership, rng, share, timeout_s=self._max_block_s)
+            settings = MemberSettings(
+                session_timeout_ms, max_poll_interval_ms, heartbeat_interval_ms, group_instance_id
+            )
+            self._membership = Membership(connections, metadata, self._coordinator, tasks, rng, settings, holdings)
+            self._commits = Commits(self._coordinator, self._membership, rng, holdings, timeout_s=self._max_block_s)
         self._subscription = Subscription(
-            connections, metadata, share, self._membership, self._commits, timeout_s=self._max_block_s
+            connections, metadata, holdings, self._membership, self._commits, timeout_s=self._max_block_s
         )
 
     # -- life -------------------------------------------------------------------------------------------------------
@@ -172,7 +174,7 @@ class Consumer:
 
     async def close(self) -> None:
         """Commit what was handed out (if automatic), leave the group, disconnect; takes a few seconds at most."""
-        self._share.settle()
+        self._holdings.settle()
         await self._close()
 
     async def __aenter__(self) -> Self:
@@ -184,7 +186,7 @@ class Consumer:
     ) -> None:
         """Like :meth:`close`; but what the caller was working on when it raised is not committed."""
         if exc is None:
-            self._share.settle()
+            self._holdings.settle()
         await self._close()
 
     # -- what to read -----------------------------------------------------------------------------------------------
@@ -205,7 +207,7 @@ class Consumer:
     @property
     def assignment(self) -> frozenset[TopicPartition]:
         """The partitions read now."""
-        return frozenset(self._share.positions)
+        return frozenset(self._holdings.positions)
 
     def seek(self, tp: TopicPartition, offset: OffsetAndEpoch | int, *, until: int = NO_END) -> None:
         """Continue at ``offset``. What was fetched is dropped. Raises ValueError for a partition that is not read.
@@ -213,10 +215,10 @@ class Consumer:
         With the epoch of the record before it the leader is asked first whether it has the same log up to there. What
         lies at ``until`` and behind is not fetched for its own sake, but may come with what lies before.
         """
-        position, to = self._share.position(tp), with_epoch(offset, f"seek {tp} to")
+        position, to = self._holdings.position(tp), with_epoch(offset, f"seek {tp} to")
         position.until = until
         position.seek(to.offset, to.epoch, validated=False)
-        self._share.moved()
+        self._holdings.moved()
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Continue at the first offset that is still there (all partitions by default)."""
@@ -238,25 +240,25 @@ class Consumer:
 
     async def getone(self) -> ConsumerRecord:
         """The next record, waiting for it. Raises the KafkaError that reading ran into."""
-        self._share.enter()
+        self._holdings.enter()
         try:
-            return (await self._wait_for(lambda: self._share.take(1)))[0]
+            return (await self._wait_for(lambda: self._holdings.take(1)))[0]
         finally:
-            self._share.leave()
+            self._holdings.leave()
 
     async def poll(self, timeout_ms: int = 0, max_records: int = 500) -> list[ConsumerRecord]:
         """Up to ``max_records``, waiting up to ``timeout_ms`` for the first of them. Raises like :meth:`getone`.
 
         A call that is cancelled has taken nothing.
         """
-        return await self._poll(timeout_ms, lambda: self._share.take(max_records))
+        return await self._poll(timeout_ms, lambda: self._holdings.take(max_records))
 
     async def poll_batches(self, timeout_ms: int = 0) -> list[FetchedBatches]:
         """Everything that waits, as batches that are decoded by whoever wants them in bulk; else like :meth:`poll`.
 
         An item for each answer to a fetch. What it holds was checked (CRCs); its memory lives as long as its buffer.
         """
-        return await self._poll(timeout_ms, self._share.take_batches)
+        return await self._poll(timeout_ms, self._holdings.take_batches)
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
         while True:
@@ -266,7 +268,7 @@ class Consumer:
 
     async def position(self, tp: TopicPartition) -> int:
         """Offset of the next record that will be handed out, found out first if need be."""
-        position = self._share.position(tp)
+        position = self._holdings.position(tp)
 
         async def attempt() -> int:
             if position.state is PositionState.FAILED and position.error is not None:
@@ -311,14 +313,14 @@ class Consumer:
     # -- inside -----------------------------------------------------------------------------------------------------
 
     async def _poll(self, timeout_ms: int, take: Callable[[], list[T]]) -> list[T]:
-        self._share.enter()
+        self._holdings.enter()
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 return await self._wait_for(take)
         except TimeoutError:
             return []
         finally:
-            self._share.leave()
+            self._holdings.leave()
 
     async def _wait_for(self, take: Callable[[], list[T]]) -> list[T]:
         self._check_running()
@@ -329,14 +331,14 @@ class Consumer:
         return taken
 
     def _reset(self, partitions: tuple[TopicPartition, ...], to: int) -> None:
-        for tp in partitions or tuple(self._share.positions):
-            self._share.position(tp).reset(to)
-        self._share.moved()
+        for tp in partitions or tuple(self._holdings.positions):
+            self._holdings.position(tp).reset(to)
+        self._holdings.moved()
 
     def _set_paused(self, partitions: tuple[TopicPartition, ...], is_paused: bool) -> None:
-        for tp in partitions or tuple(self._share.positions):
-            self._share.position(tp).is_paused = is_paused
-        self._share.moved()
+        for tp in partitions or tuple(self._holdings.positions):
+            self._holdings.position(tp).is_paused = is_paused
+        self._holdings.moved()
         self._changed.set()
 
     async def _find_offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
@@ -379,7 +381,7 @@ class Consumer:
     # -- what happens meanwhile -------------------------------------------------------------------------------------
 
     def _on_answer(self) -> None:
-        self._share.look_for_errors()
+        self._holdings.look_for_errors()
         self._fetcher.wake()
         self._changed.set()
 

@@ -43,7 +43,7 @@ from minikafka.groups.effects import (
 from minikafka.groups.joining import Caller
 from minikafka.groups.rebalance import on_phase_timer
 from minikafka.groups.records import decode_record
-from minikafka.groups.settings import GroupSettings
+from minikafka.groups.settings import CoordinatorSettings
 from minikafka.groups.shard import Shard
 from minikafka.wire.messages.delete_groups import DeletableGroupResult
 from minikafka.wire.messages.describe_groups import DescribedGroup
@@ -77,7 +77,7 @@ class GroupCoordinator:
 
     def __init__(
         self,
-        settings: GroupSettings,
+        settings: CoordinatorSettings,
         new_member_suffix: Callable[[], str],
         wall_clock_ms: Callable[[], int],
         topic_id_of: Callable[[str], UUID | None],

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupSettings:
+class CoordinatorSettings:
     """Limits and times of the group coordinator. The comment behind a field is Kafka's name for it."""
 
     min_session_timeout_ms: int = 6_000  # group.min.session.timeout.ms

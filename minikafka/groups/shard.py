@@ -27,7 +27,7 @@ from minikafka.groups.effects import (
 )
 from minikafka.groups.group import CommittedOffset, Group, GroupState, Member
 from minikafka.groups.records import GroupMetadataRecord, GroupRecord, OffsetCommitRecord, OffsetCommitValue
-from minikafka.groups.settings import GroupSettings
+from minikafka.groups.settings import CoordinatorSettings
 from minikafka.model import ZERO_TOPIC_ID, TopicPartition
 from minikafka.wire.schema import Message
 
@@ -48,7 +48,7 @@ class PendingWrite:
 class Shard:
     """Everything that the coordinator of one partition of the offsets topic knows."""
 
-    settings: GroupSettings
+    settings: CoordinatorSettings
     new_member_suffix: Callable[[], str]
     wall_clock_ms: Callable[[], int]
     topic_id_of: Callable[[str], UUID | None]

@@ -82,7 +82,7 @@ class PartitionImage:
         """What the assignment would be if the reassignment were cancelled."""
         return tuple(replica for replica in self.replicas if replica not in self.adding_replicas)
 
-    def directory_of(self, replica: int) -> UUID:
+    def directory_id_of(self, replica: int) -> UUID:
         """The log directory of a replica, as far as the cluster knows."""
         if replica not in self.replicas or not self.directories:
             return UNASSIGNED_DIRECTORY

@@ -80,7 +80,7 @@ class FollowOffsets(NamedTuple):
     log_start_offset: int
 
 
-class Backoff(NamedTuple):
+class Delayed(NamedTuple):
     """For the node's log only: after ``error`` the partition is not fetched until ``until_ms`` (row R12)."""
 
     topic_partition: TopicPartition
@@ -116,7 +116,7 @@ Effect: TypeAlias = (
     | RestartAt
     | Append
     | FollowOffsets
-    | Backoff
+    | Delayed
     | Fenced
     | MarkFailed
     | Wait

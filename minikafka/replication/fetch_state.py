@@ -24,7 +24,7 @@ UNKNOWN_HIGH_WATERMARK: Final = (1 << 63) - 1
 """In a fetch that does not name the follower's high watermark (KIP-1166)."""
 
 
-class ReplicaState(Enum):
+class FetchPhase(Enum):
     """Looking for the point of divergence from the leader's log, or fetching records."""
 
     TRUNCATING = "truncating"
@@ -57,7 +57,7 @@ class PartitionFetchState:
         "leader_high_watermark",
         "log",
         "must_read_log",
-        "replica_state",
+        "phase",
         "topic_id",
         "topic_partition",
     )
@@ -67,7 +67,7 @@ class PartitionFetchState:
         self.topic_id = followed.topic_id
         self.log = followed.log
         self.current_leader_epoch = followed.leader_epoch
-        self.replica_state = ReplicaState.TRUNCATING
+        self.phase = FetchPhase.TRUNCATING
         self.asked_epoch: int | None = None
         self.fetch_offset = NO_OFFSET
         self.last_fetched_epoch = NO_EPOCH
@@ -84,7 +84,7 @@ class PartitionFetchState:
     def is_ready_for_fetch(self) -> bool:
         """Fetching, and neither delayed, throttled nor being cut."""
         return (
-            self.replica_state is ReplicaState.FETCHING
+            self.phase is FetchPhase.FETCHING
             and self.delayed_until_ms is None
             and not self.is_throttled
             and not self.is_out_of_range
@@ -98,7 +98,7 @@ class PartitionFetchState:
 
     def start_fetching(self) -> None:
         """The log is a prefix of the leader's, or will be once it is cut."""
-        self.replica_state = ReplicaState.FETCHING
+        self.phase = FetchPhase.FETCHING
         self.asked_epoch = None
         self.is_out_of_range = False
         self.must_read_log = True
@@ -106,7 +106,7 @@ class PartitionFetchState:
 
     def start_truncating(self) -> None:
         """Look for the point of divergence from the leader's log (again)."""
-        self.replica_state = ReplicaState.TRUNCATING
+        self.phase = FetchPhase.TRUNCATING
         self.asked_epoch = None
         self.is_out_of_range = False
         self.must_read_log = True

@@ -21,9 +21,9 @@ from uuid import UUID
 
 from minikafka.errors import ErrorCode
 from minikafka.model import TopicPartition
-from minikafka.replication.effects import Backoff, Effect, Fenced, MarkFailed
+from minikafka.replication.effects import Delayed, Effect, Fenced, MarkFailed
 from minikafka.replication.fetch_session import FetchSessionClient
-from minikafka.replication.fetch_state import FollowedPartition, PartitionFetchState, ReplicaState
+from minikafka.replication.fetch_state import FetchPhase, FollowedPartition, PartitionFetchState
 
 FIRST_BACKOFF_MS = 20
 
@@ -107,7 +107,7 @@ class FetchStates:
             return
         if state.is_out_of_range:
             self.out_of_range[tp] = state
-        elif state.replica_state is ReplicaState.TRUNCATING:
+        elif state.phase is FetchPhase.TRUNCATING:
             self.truncating[tp] = state
         elif not state.is_throttled:
             self.changed[tp] = state
@@ -134,7 +134,7 @@ class FetchStates:
         if error is ErrorCode.FENCED_LEADER_EPOCH:
             self.drop(state)
             return [Fenced(state.topic_partition, state.current_leader_epoch)]
-        if error is ErrorCode.OFFSET_OUT_OF_RANGE and state.replica_state is ReplicaState.FETCHING:
+        if error is ErrorCode.OFFSET_OUT_OF_RANGE and state.phase is FetchPhase.FETCHING:
             self.leave_session(state)
             state.is_out_of_range = True
             self.enqueue(state)
@@ -154,7 +154,7 @@ class FetchStates:
         state.asked_epoch = None
         self._delays += 1
         heappush(self._delayed, (until_ms, self._delays, state))
-        return Backoff(state.topic_partition, error, until_ms)
+        return Delayed(state.topic_partition, error, until_ms)
 
     def end_delays(self, now_ms: int) -> None:
         """Partitions whose back-off is over are due again."""

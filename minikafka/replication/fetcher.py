@@ -62,8 +62,7 @@ from minikafka.replication.requests import (
     list_offsets_request,
     offset_answers,
 )
-from minikafka.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
-from minikafka.wire.messages.fetch import ReplicaState as WireReplicaState
+from minikafka.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData, ReplicaState
 from minikafka.wire.messages.list_offsets import ListOffsetsResponse
 from minikafka.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochResponse
 
@@ -364,7 +363,7 @@ class ReplicaFetcher:
         return SendFetch(
             FetchRequest(
                 replica_id=self._local_id,
-                replica_state=WireReplicaState(replica_id=self._local_id, replica_epoch=self.broker_epoch),
+                replica_state=ReplicaState(replica_id=self._local_id, replica_epoch=self.broker_epoch),
                 max_wait_ms=wait_ms,
                 min_bytes=settings.min_bytes,
                 max_bytes=settings.response_max_bytes,

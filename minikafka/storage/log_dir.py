@@ -145,7 +145,7 @@ class LogDir:
 
     def _load_log(self, tp: TopicPartition, config: LogConfig) -> None:
         """Open one log. Nothing that its files hold keeps the others from being opened."""
-        recorded, directory = self._checkpoints, self.directory_of(tp)
+        recorded, directory = self._checkpoints, self.path_of(tp)
         try:
             topic_id = read_topic_id(self._disk, directory)
             log = self.open_log(
@@ -206,7 +206,7 @@ class LogDir:
         """
         return Log.open(
             self._disk,
-            directory or self.directory_of(tp),
+            directory or self.path_of(tp),
             tp,
             config,
             topic_id=topic_id,
@@ -235,13 +235,13 @@ class LogDir:
 
     # -- logs -------------------------------------------------------------------------------------------------------
 
-    def directory_of(self, tp: TopicPartition) -> str:
+    def path_of(self, tp: TopicPartition) -> str:
         """Path of a partition's directory."""
         return f"{self.path}/{tp}"
 
     def prepare_create(self, tp: TopicPartition, topic_id: UUID, config: LogConfig) -> NewLog:
         """Begin a new log: ``run`` the job in any thread, then once :meth:`complete_create`, whatever became of it."""
-        job = self._prepare_log(tp, topic_id, config, self.directory_of(tp))
+        job = self._prepare_log(tp, topic_id, config, self.path_of(tp))
         self.being_made += 1
         return job
 
@@ -362,7 +362,7 @@ class LogDir:
         if log is not None:
             log.leave(StorageFailure(f"{tp} was set aside"))
         target = f"{self.path}/{stray_directory_name(tp, unique)}"
-        if not self._rename(self.directory_of(tp), target, "set aside"):
+        if not self._rename(self.path_of(tp), target, "set aside"):
             return None
         self.strays.append(target)
         return target
@@ -450,10 +450,10 @@ class LogDir:
         """The log that its future here was to replace is retired: the future becomes the log."""
         log, _unique = self.futures[tp]
         with self.final(f"move {tp} into {self.path}"):
-            self._disk.rename(log.directory, self.directory_of(tp))
+            self._disk.rename(log.directory, self.path_of(tp))
             names.fsync()
         del self.futures[tp]
-        log.relocate(self.directory_of(tp))
+        log.relocate(self.path_of(tp))
         self.logs[tp] = log
         self.write_checkpoints({tp: high_watermark})
         return log

@@ -150,10 +150,10 @@ class LogStore:
 
     def get(self, tp: TopicPartition) -> Log | None:
         """The partition's log, if it is here."""
-        directory = self.directory_of(tp)
+        directory = self.log_dir_of(tp)
         return None if directory is None else directory.logs[tp]
 
-    def directory_of(self, tp: TopicPartition) -> LogDir | None:
+    def log_dir_of(self, tp: TopicPartition) -> LogDir | None:
         """The directory that holds the partition's log."""
         for directory in self.directories:
             if tp in directory.logs:
@@ -173,7 +173,7 @@ class LogStore:
         self, tp: TopicPartition, topic_id: UUID, config: LogConfig, directory: LogDir | None = None
     ) -> NewLog:
         """The same for a thread: ``run`` it, then :meth:`complete_create`. StorageFailure: no directory is online."""
-        if self.directory_of(tp) is not None:
+        if self.log_dir_of(tp) is not None:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"{tp} already has a log on this node")
         chosen = directory or min(self.online, key=_log_count, default=None)
         if chosen is None:
@@ -192,14 +192,14 @@ class LogStore:
 
     def delete(self, tp: TopicPartition) -> None:
         """Take the partition's log away, and a copy of it that is being made; its files go with the trash."""
-        directory = self.directory_of(tp)
+        directory = self.log_dir_of(tp)
         assert directory is not None, tp
         self.end_move(tp)
         directory.delete(tp, self._new_uuid())
 
     def remake(self, tp: TopicPartition) -> Log:
         """Begin the partition's log anew, where it was; its files are gone. StorageFailure when the disk refuses."""
-        directory = self.directory_of(tp)
+        directory = self.log_dir_of(tp)
         assert directory is not None, tp
         self.end_move(tp)
         return directory.remake(tp, self._new_uuid())
@@ -208,7 +208,7 @@ class LogStore:
 
     def identify(self, tp: TopicPartition, topic_id: UUID) -> None:
         """A log that did not say of which topic it is belongs to that one. A directory that refuses goes offline."""
-        directory = self.directory_of(tp)
+        directory = self.log_dir_of(tp)
         assert directory is not None, tp
         directory.identify(tp, topic_id)
 
@@ -270,7 +270,7 @@ class LogStore:
         """Make a future log in ``target``, where the log is not. StorageFailure when one of them is offline."""
         current = self.get(tp)
         assert current is not None, tp
-        assert self.directory_of(tp) is not target
+        assert self.log_dir_of(tp) is not target
         if current.failure is not None:
             raise current.failure
         self.end_move(tp)
@@ -279,7 +279,7 @@ class LogStore:
 
     def end_move(self, tp: TopicPartition) -> None:
         """Give a move up, if there is one: the future log goes, the log stays where it is."""
-        target = self.future_directory_of(tp)
+        target = self.future_log_dir_of(tp)
         if target is not None:
             target.futures.discard(tp, self._new_uuid())
 
@@ -291,7 +291,7 @@ class LogStore:
         the log's name. Blocks for as long as the disks take.
         """
         tp = move.current.topic_partition
-        source, target = self.directory_of(tp), self.future_directory_of(tp)
+        source, target = self.log_dir_of(tp), self.future_log_dir_of(tp)
         assert source is not None
         assert target is not None
         move.seal()
@@ -301,7 +301,7 @@ class LogStore:
         source.discard_later(trash)
         return log
 
-    def future_directory_of(self, tp: TopicPartition) -> LogDir | None:
+    def future_log_dir_of(self, tp: TopicPartition) -> LogDir | None:
         """The directory that the partition's log is being moved to."""
         for directory in self.directories:
             if tp in directory.futures:
@@ -348,12 +348,12 @@ class LogStore:
             self.begin_move(tp, directory)  # from the beginning
 
     def _is_copy(self, directory: LogDir, tp: TopicPartition, unique: UUID, current: Log) -> bool:
-        is_first = self.future_directory_of(tp) is None and self.directory_of(tp) is not directory
+        is_first = self.future_log_dir_of(tp) is None and self.log_dir_of(tp) is not directory
         return is_first and directory.futures.topic_id_of(tp, unique) == current.topic_id
 
     def high_watermark(self, tp: TopicPartition) -> int:
         """The checkpointed high watermark of a log, clamped to the log (row R22); without one its log start."""
-        directory = self.directory_of(tp)
+        directory = self.log_dir_of(tp)
         assert directory is not None, tp
         log = directory.logs[tp]
         return max(log.log_start_offset, min(directory.high_watermarks.get(tp, 0), log.log_end_offset))

@@ -113,7 +113,7 @@ class LogLife:
             assert lost_power or not self.is_created, "a log that was made has its topic id"
             return life
         self._check(log, must_end, may_be_damaged=lost_power or self.is_damaged)
-        directory = life.store_.directory_of(WHERE)
+        directory = life.store_.log_dir_of(WHERE)
         assert directory is not None
         # Where the log moved away from, the number of then may still stand.
         assert lost_power or self.is_damaged or log.log_end_offset >= recorded[directory.path], (
@@ -166,7 +166,7 @@ class LogLife:
         self.durable = min(former.durable, end)
         self.start = log.log_start_offset
         self.recorded_start = former.recorded_start
-        directory = self.store_.directory_of(WHERE)
+        directory = self.store_.log_dir_of(WHERE)
         assert directory is not None
         self.high_watermarks = {directory.high_watermarks.get(WHERE, 0)}
         self.is_created = True

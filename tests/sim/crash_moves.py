@@ -38,7 +38,7 @@ class MovingLife(LogLife):
     def move(self) -> None:
         """Begin, copy a piece, or let the copy take the log's place."""
         if self.way is None or self.way.is_over:
-            home = self.store_.directory_of(WHERE)
+            home = self.store_.log_dir_of(WHERE)
             target = next(directory for directory in self.store_.directories if directory is not home)
             self.way = self.store_.begin_move(WHERE, target)
         self.way.reconcile()

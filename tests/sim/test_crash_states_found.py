@@ -268,7 +268,7 @@ def test_a_move_that_a_later_process_completes_leaves_a_log_with_its_topic_id() 
         store = open_store(future.mount(), Random(1), roots)
         moved = store.get(WHERE)
         assert moved is not None
-        assert store.directory_of(WHERE) is store.directories[1]
+        assert store.log_dir_of(WHERE) is store.directories[1]
         assert (moved.topic_id, moved.log_end_offset) == (TOPIC_ID, 1)
 
 

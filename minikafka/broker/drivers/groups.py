@@ -27,7 +27,7 @@ from minikafka.errors import ErrorCode, KafkaError
 from minikafka.groups.coordinator import GroupCoordinator, Phase
 from minikafka.groups.effects import CancelTimer, Effect, Respond, SetTimer, TimerKey, Write
 from minikafka.groups.partitioning import partition_for
-from minikafka.groups.settings import GroupSettings
+from minikafka.groups.settings import CoordinatorSettings
 from minikafka.metadata.delta import MetadataDelta
 from minikafka.metadata.image import MetadataImage
 from minikafka.model import CONSUMER_OFFSETS_TOPIC, TopicPartition
@@ -102,8 +102,8 @@ class Groups:
         return iter(list(self._shards.values()))
 
 
-def _settings(config: BrokerConfig) -> GroupSettings:
-    return GroupSettings(
+def _settings(config: BrokerConfig) -> CoordinatorSettings:
+    return CoordinatorSettings(
         min_session_timeout_ms=config.group_min_session_timeout_ms,
         max_session_timeout_ms=config.group_max_session_timeout_ms,
         max_size=config.group_max_size,

@@ -80,9 +80,9 @@ class DirectoryMoves:
             )
         if partition.replica.is_offline or partition.replica.condition.now is not Condition.WHOLE:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{tp} cannot be read: it is offline or damaged")
-        if self._store.directory_of(tp) is target:
+        if self._store.log_dir_of(tp) is target:
             self._store.end_move(tp)
-        elif self._store.future_directory_of(tp) is not target:
+        elif self._store.future_log_dir_of(tp) is not target:
             self._store.begin_move(tp, target)
             log.info("moving", partition=str(tp), to=target.path)
         self.resume()
@@ -198,7 +198,7 @@ class DirectoryMoves:
         return LAST_STEP_BYTES - left
 
     def _complete(self, move: ReplicaMove, partition: Partition) -> None:
-        directory = self._store.future_directory_of(partition.topic_partition)
+        directory = self._store.future_log_dir_of(partition.topic_partition)
         assert directory is not None
         assert directory.meta is not None
         try:

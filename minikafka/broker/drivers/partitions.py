@@ -149,7 +149,7 @@ class PartitionRoles:
             state.replicas,
             state.isr,
             state.elr,
-            state.directory_of(self._node_id),
+            state.directory_id_of(self._node_id),
             state.unclean_leader_epoch,
         )
 
@@ -177,7 +177,7 @@ class PartitionRoles:
         return partition
 
     def _local_replica(self, tp: TopicPartition, log_: Log, config: TopicConfig, is_made_anew: bool) -> LocalReplica:
-        directory = self._store.directory_of(tp)
+        directory = self._store.log_dir_of(tp)
         meta = None if directory is None else directory.meta
         return LocalReplica(
             tp,
@@ -222,11 +222,11 @@ class PartitionRoles:
 
     def _chosen(self, tp: TopicPartition, state: PartitionImage) -> LogDir | None:
         """Where a new log was asked to be, else where the cluster takes it to be; None: where the fewest are."""
-        return self._moves.wished(tp) or self._online().get(state.directory_of(self._node_id))
+        return self._moves.wished(tp) or self._online().get(state.directory_id_of(self._node_id))
 
     def _is_elsewhere(self, state: PartitionImage) -> bool:
         """The replica is in a directory that is offline, for all that is known: it is not made anew (KIP-858)."""
-        assigned, online = state.directory_of(self._node_id), self._online()
+        assigned, online = state.directory_id_of(self._node_id), self._online()
         is_known = assigned not in (UNASSIGNED_DIRECTORY, LOST_DIRECTORY)
         return is_known and assigned not in online and len(online) < len(self._store.directories)
 

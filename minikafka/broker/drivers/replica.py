@@ -92,7 +92,7 @@ class ReplicaDriver:
         """The disk refused to do something to the log; not when it was deleted meanwhile."""
         if self._replicas.get(partition.topic_partition) is not partition or partition.replica.is_offline:
             return
-        directory = self._store.directory_of(partition.topic_partition)
+        directory = self._store.log_dir_of(partition.topic_partition)
         if partition.log.has_lost_files and directory is not None and directory.failure is None:
             self.look_for_damage()
             return

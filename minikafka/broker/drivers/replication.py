@@ -236,7 +236,7 @@ class _Fetcher:
                 self._cut(tp, lambda replica: replica.truncate(offset, self._now()))
             case do.RestartAt(tp, offset):
                 self._cut(tp, lambda replica: replica.restart(offset, self._now()))
-            case do.Backoff(tp, error, _):
+            case do.Delayed(tp, error, _):
                 log.info("following is delayed", partition=str(tp), why=error.name, source=self._key.source_id)
             case do.Fenced(tp, epoch):
                 log.info("a later leader exists", partition=str(tp), epoch=epoch)

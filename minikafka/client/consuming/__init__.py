@@ -4,7 +4,7 @@
 - ``fetched``      what a fetch brought, decoded batch by batch as it is taken (pure)
 - ``buffer``       what was fetched and waits to be taken, in order (pure)
 - ``handover``     what the user holds, and the moment at which partitions can be handed over
-- ``share``        the partitions that are read now, made of the four above
+- ``holdings``     the partitions that are read now, made of the four above
 - ``subscription`` which topics are read, and so which partitions
 - ``queries``      ListOffsets and OffsetForLeaderEpoch, as functions
 - ``resolver``     asks for what positions lack

@@ -10,8 +10,8 @@ from typing import Final
 from minikafka.client.backoff import retrying
 from minikafka.client.consuming.coordinator import Coordinator
 from minikafka.client.consuming.handover import Offsets
+from minikafka.client.consuming.holdings import Holdings
 from minikafka.client.consuming.membership import Generation, Membership
-from minikafka.client.consuming.share import Share
 from minikafka.client.errors import CommitFailedError
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import NO_EPOCH, OffsetAndEpoch, TopicPartition
@@ -23,7 +23,7 @@ expire a while after their commit, and another member may have stored others in 
 
 
 class Commits:
-    """``share`` says what was processed, which an automatic commit stores, and whether the caller knows its partitions.
+    """``holdings`` says what was processed, which an automatic commit stores, and if the caller knows its partitions.
 
     A commit belongs to the generation in which it was asked for, which must be the one that the caller read in: an
     attempt in a later one would store positions of records that it was not handed there. Partitions assigned by hand
@@ -35,14 +35,14 @@ class Commits:
         coordinator: Coordinator,
         membership: Membership,
         rng: random.Random,
-        share: Share,
+        holdings: Holdings,
         *,
         timeout_s: float,
     ) -> None:
         self._coordinator = coordinator
         self._membership = membership
         self._rng = rng
-        self._share = share
+        self._holdings = holdings
         self._timeout_s = timeout_s
         self._stored: dict[TopicPartition, OffsetAndEpoch] = {}
         self.is_subscribed = False
@@ -55,18 +55,18 @@ class Commits:
         """
         generation = self._membership.generation if self.is_subscribed else None
         if self.is_subscribed and generation is None:
-            if given is None and self._share.is_known and not self._share.is_uncommitted:
+            if given is None and self._holdings.is_known and not self._holdings.is_uncommitted:
                 return
             why = "this consumer has no assignment in its group now"
             raise CommitFailedError(ErrorCode.REBALANCE_IN_PROGRESS, self._coordinator.group_id, why)
-        if not self._share.is_known:
+        if not self._holdings.is_known:
             why = "the group rebalanced since the last poll of this consumer"
             raise CommitFailedError(ErrorCode.ILLEGAL_GENERATION, self._coordinator.group_id, why)
-        offsets = self._share.consumed() if given is None else given
+        offsets = self._holdings.consumed() if given is None else given
         if offsets:
             await self._retrying(lambda: self._store(offsets, generation))
         if generation == self._membership.generation:
-            self._share.is_uncommitted = False
+            self._holdings.is_uncommitted = False
 
     async def commit_for_ever(self, interval_s: float) -> None:
         """Store what was processed, again and again."""
@@ -101,7 +101,7 @@ class Commits:
 
     def _changed(self) -> Offsets:
         """Looked at for each attempt: a topic that was made anew meanwhile has another beginning."""
-        return {tp: offset for tp, offset in self._share.processed().items() if self._stored.get(tp) != offset}
+        return {tp: offset for tp, offset in self._holdings.processed().items() if self._stored.get(tp) != offset}
 
     async def _store(self, offsets: Offsets, generation: Generation | None) -> None:
         if not offsets:

@@ -68,7 +68,7 @@ class Generation(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class GroupSettings:
+class MemberSettings:
     """Times of a membership; see :class:`~minikafka.client.consumer.Consumer`."""
 
     session_timeout_ms: int
@@ -111,7 +111,7 @@ class Membership:
         coordinator: Coordinator,
         tasks: TaskOwner,
         rng: random.Random,
-        settings: GroupSettings,
+        settings: MemberSettings,
         owner: PartitionOwner,
     ) -> None:
         self._connections = connections

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from minikafka.client.checks import check_text
 from minikafka.client.connections import Connections
 from minikafka.client.consuming.commits import Commits
+from minikafka.client.consuming.holdings import Holdings
 from minikafka.client.consuming.membership import Membership
 from minikafka.client.consuming.positions import EARLIEST
-from minikafka.client.consuming.share import Share
 from minikafka.client.metadata import Metadata
 from minikafka.model import TopicPartition
 
@@ -21,7 +21,7 @@ class Subscription:
         self,
         connections: Connections,
         metadata: Metadata,
-        share: Share,
+        holdings: Holdings,
         membership: Membership | None,
         commits: Commits | None,
         *,
@@ -29,7 +29,7 @@ class Subscription:
     ) -> None:
         self._connections = connections
         self._metadata = metadata
-        self._share = share
+        self._holdings = holdings
         self._membership = membership
         self._commits = commits
         self._timeout_s = timeout_s
@@ -41,7 +41,7 @@ class Subscription:
             raise ValueError("name at least one topic to subscribe to")
         for topic in topics:
             check_text("a topic", topic)
-        if self._share.positions and not self._topics:
+        if self._holdings.positions and not self._topics:
             raise RuntimeError("cannot subscribe: this consumer has manually assigned partitions")
         if self._membership is not None and self._commits is not None:
             self._topics = topics
@@ -53,7 +53,7 @@ class Subscription:
         for topic in topics:
             await self._metadata.topic(topic, timeout_s=self._timeout_s, may_create=False)
         self._topics = topics
-        self._share.assign(tp for topic in topics for tp in self._connections.cluster.partitions_of(topic))
+        self._holdings.assign(tp for topic in topics for tp in self._connections.cluster.partitions_of(topic))
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read exactly these partitions."""
@@ -61,7 +61,7 @@ class Subscription:
             raise RuntimeError("cannot assign partitions: this consumer is subscribed to topics")
         wanted = list(partitions)
         self._metadata.topics |= {tp.topic for tp in wanted}
-        self._share.assign(wanted)
+        self._holdings.assign(wanted)
 
     def on_metadata(self) -> None:
         """Topics were created, or have got partitions."""
@@ -73,7 +73,7 @@ class Subscription:
         if self._membership is not None:
             self._membership.on_metadata()
             return
-        known = self._share.positions
+        known = self._holdings.positions
         grown = [tp for topic in self._topics for tp in cluster.partitions_of(topic) if tp not in known]
         if grown:
-            self._share.add(grown, reset_to=EARLIEST)
+            self._holdings.add(grown, reset_to=EARLIEST)

@@ -122,13 +122,13 @@ def _takes_back(partition: PartitionImage, broker_id: int) -> bool:
 
     Else it is not moved out of a directory that failed, but made anew, and empty.
     """
-    return partition.directory_of(broker_id) == LOST_DIRECTORY and not partition.isr and not partition.elr
+    return partition.directory_id_of(broker_id) == LOST_DIRECTORY and not partition.isr and not partition.elr
 
 
 def _placed(partition: PartitionImage, broker_id: int, directory: UUID) -> PartitionImage:
     return replace(
         partition,
         directories=directories_of(
-            directory if replica == broker_id else partition.directory_of(replica) for replica in partition.replicas
+            directory if replica == broker_id else partition.directory_id_of(replica) for replica in partition.replicas
         ),
     )

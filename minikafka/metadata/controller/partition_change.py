@@ -195,7 +195,7 @@ def reassigned(
         adding_replicas=tuple(replica for replica in target if replica not in original),
         removing_replicas=removing,
         directories=directories_of(
-            partition.directory_of(replica) if replica in partition.replicas else directory_for(replica)
+            partition.directory_id_of(replica) if replica in partition.replicas else directory_for(replica)
             for replica in replicas
         ),
     )
@@ -211,7 +211,7 @@ def completed(partition: PartitionImage, around: Circumstances) -> PartitionImag
         replicas=target,
         adding_replicas=(),
         removing_replicas=(),
-        directories=directories_of(map(partition.directory_of, target)),
+        directories=directories_of(map(partition.directory_id_of, target)),
     )
     after = settled(partition, wanted, around)
     return after if after.leader != NO_NODE else None

@@ -117,7 +117,7 @@ class ControllerState:
     def is_offline(self, partition: PartitionImage, replica: int) -> bool:
         """True when the replica's log directory failed (KIP-858)."""
         broker = self.image.broker(replica)
-        return broker is not None and not broker.is_online(partition.directory_of(replica))
+        return broker is not None and not broker.is_online(partition.directory_id_of(replica))
 
     def circumstances(
         self,

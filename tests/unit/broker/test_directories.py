@@ -80,7 +80,7 @@ def flip(path: str, position: int) -> None:
 
 def directory_in_image(node: Node, tp: TopicPartition) -> object:
     state = node.image.partition(tp)
-    return None if state is None else state.directory_of(node.config.node_id)
+    return None if state is None else state.directory_id_of(node.config.node_id)
 
 
 def leader_in_image(node: Node, tp: TopicPartition) -> int:
@@ -89,7 +89,7 @@ def leader_in_image(node: Node, tp: TopicPartition) -> int:
 
 
 def directory_id(node: Node, tp: TopicPartition) -> object:
-    directory = node.store.directory_of(tp)
+    directory = node.store.log_dir_of(tp)
     assert directory is not None
     assert directory.meta is not None
     return directory.meta.directory_id
@@ -118,14 +118,14 @@ async def test_a_replica_moves_while_it_is_written(start_node: StartNode, tmp_pa
     node = await start_node(log_dirs=two(tmp_path), log_segment_bytes=20_000)
     await create_topic(node, "orders")
     client = await dial(node)
-    source = node.store.directory_of(ORDERS)
+    source = node.store.log_dir_of(ORDERS)
     assert source is not None
     target = next(each for each in node.store.directories if each is not source)
     for number in range(100):
         await client.produce("orders", b"%d" % number * 300)
     assert await alter(client, target.path) is ErrorCode.NONE
     number = 100
-    while node.store.directory_of(ORDERS) is source:
+    while node.store.log_dir_of(ORDERS) is source:
         await client.produce("orders", b"%d" % number * 300)
         number += 1
     await client.produce("orders", b"the last")
@@ -151,7 +151,7 @@ async def test_a_slow_move_is_shown_resumed_and_cancelled(start_node: StartNode,
     client = await dial(node)
     for _ in range(3):
         await client.produce("orders", b"x" * 1000)
-    source = node.store.directory_of(ORDERS)
+    source = node.store.log_dir_of(ORDERS)
     assert source is not None
     target = next(each for each in node.store.directories if each is not source)
     assert await alter(client, target.path) is ErrorCode.NONE
@@ -181,7 +181,7 @@ async def test_what_cannot_be_moved(start_node: StartNode, tmp_path: Path, dial:
     metadata = TopicPartition("__cluster_metadata", 0)
     assert await alter(client, tmp_path / "two", metadata) is ErrorCode.REPLICA_NOT_AVAILABLE
     await create_topic(node, "later")
-    directory = node.store.directory_of(later)
+    directory = node.store.log_dir_of(later)
     assert directory is not None
     assert Path(directory.path).name == "one"
     node.store.directories[1].fail(StorageFailure("EIO"))
@@ -259,7 +259,7 @@ async def test_a_directory_fails_when_a_copy_has_taken_the_place_of_a_log(
     await create_topic(node, "orders")
     await client.produce("orders", b"x")
     await eventually(lambda: directory_in_image(node, ORDERS) == directory_id(node, ORDERS), "the controller to know")
-    assert node.store.directory_of(ORDERS) is source
+    assert node.store.log_dir_of(ORDERS) is source
     retire = LogDir.retire
 
     def and_the_other_fails(*arguments: Any) -> str:
@@ -287,12 +287,12 @@ async def test_a_move_that_meets_damage_says_so(start_node: StartNode, tmp_path:
     for number in range(9):
         await client.produce("orders", b"%d" % number)
     log = led(node, ORDERS).log
-    source = node.store.directory_of(ORDERS)
+    source = node.store.log_dir_of(ORDERS)
     flip(f"{log.directory}/{'0' * 20}.log", log.size_in_bytes // 2)
     target = next(each for each in node.store.directories if each is not source)
     assert await alter(client, target.path) is ErrorCode.NONE
     await eventually(lambda: log.corruption is not None, "the leader to believe what the copy found")
-    assert node.store.directory_of(ORDERS) is source
+    assert node.store.log_dir_of(ORDERS) is source
     assert not target.futures
 
 

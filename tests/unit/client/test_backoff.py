@@ -6,12 +6,12 @@ import random
 
 import pytest
 
-from minikafka.client.backoff import FAILOVER_BACKOFF, RETRY_BACKOFF, Backoff, retrying
+from minikafka.client.backoff import FAILOVER_BACKOFF, RETRY_BACKOFF, BackoffPolicy, retrying
 from minikafka.errors import ErrorCode, KafkaError
 
 
 @pytest.mark.parametrize("backoff", [FAILOVER_BACKOFF, RETRY_BACKOFF])
-def test_delays_grow_to_a_bound(backoff: Backoff) -> None:
+def test_delays_grow_to_a_bound(backoff: BackoffPolicy) -> None:
     rng = random.Random(1)
     for failures in range(1, 10_000, 7):
         expected = min(backoff.last_s, backoff.first_s * backoff.factor ** min(failures - 1, 200))

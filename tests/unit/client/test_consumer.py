@@ -522,7 +522,7 @@ async def test_what_was_fetched_and_lost_before_it_was_seen_is_not_handed_out(cl
         consumer.assign([T0])
         consumer.seek_to_beginning()
         assert await read(consumer, 1) == [b"0"]
-        await until(lambda: len(consumer._share.buffer) == 2)
+        await until(lambda: len(consumer._holdings.buffer) == 2)
         cluster.partition(0).lead(2, cut_to=2)
         write(cluster, b"new")
         consumer._metadata.request_refresh()

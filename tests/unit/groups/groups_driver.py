@@ -13,7 +13,7 @@ from minikafka.groups.coordinator import GroupCoordinator, Phase
 from minikafka.groups.effects import CancelTimer, Effect, Respond, SetTimer, TimerKey, Token, Write
 from minikafka.groups.joining import Caller
 from minikafka.groups.records import Record
-from minikafka.groups.settings import GroupSettings
+from minikafka.groups.settings import CoordinatorSettings
 from minikafka.wire.codec import encode
 from minikafka.wire.messages.delete_groups import DeletableGroupResult
 from minikafka.wire.messages.heartbeat import HeartbeatRequest
@@ -40,7 +40,7 @@ class Driver:
     """Does what the coordinator asks. Writes wait for :meth:`committed` or :meth:`failed` unless `auto_commit`."""
 
     def __init__(self, *, auto_commit: bool = True, **settings: int) -> None:
-        self.settings = GroupSettings(**{"initial_rebalance_delay_ms": 0, **settings})
+        self.settings = CoordinatorSettings(**{"initial_rebalance_delay_ms": 0, **settings})
         self.auto_commit = auto_commit
         self.now_ms = 0
         self.wall_ms = WALL_START_MS

@@ -11,7 +11,7 @@ from minikafka.errors import ErrorCode
 from minikafka.groups.coordinator import GroupCoordinator, Phase
 from minikafka.groups.effects import MemberTimer, RebalanceTimer, Respond, RetentionTimer, SetTimer, Write, WriteTimer
 from minikafka.groups.joining import Caller
-from minikafka.groups.settings import GroupSettings
+from minikafka.groups.settings import CoordinatorSettings
 from minikafka.wire.errors import WireError
 from minikafka.wire.messages.heartbeat import HeartbeatRequest
 from minikafka.wire.messages.join_group import JoinGroupRequest
@@ -48,7 +48,7 @@ def everything(coordinator: GroupCoordinator, group: str) -> list[int]:
 
 
 def new_coordinator() -> GroupCoordinator:
-    return GroupCoordinator(GroupSettings(), lambda: "1", lambda: 0, lambda name: None)
+    return GroupCoordinator(CoordinatorSettings(), lambda: "1", lambda: 0, lambda name: None)
 
 
 def test_while_loading_clients_are_told_to_wait() -> None:

@@ -16,7 +16,7 @@ from minikafka.groups.records import (
     OffsetCommitRecord,
     OffsetCommitValue,
 )
-from minikafka.groups.settings import GroupSettings
+from minikafka.groups.settings import CoordinatorSettings
 
 
 def test_a_stable_group_goes_on(driver: Driver) -> None:
@@ -100,7 +100,7 @@ def test_groups_are_restored_some_at_a_time(driver: Driver) -> None:
     for number in range(25):
         driver.stable("a", group=f"g{number}")
     coordinator = GroupCoordinator(
-        GroupSettings(groups_per_step=10), lambda: "1", lambda: driver.wall_ms, driver.topic_id
+        CoordinatorSettings(groups_per_step=10), lambda: "1", lambda: driver.wall_ms, driver.topic_id
     )
     for key, value in driver.log:
         coordinator.replay(key, value, 0)
@@ -117,7 +117,7 @@ def test_a_session_that_ends_while_others_are_restored_ends_its_generation(drive
     (member,) = driver.stable("a", session_ms=6_000)
     driver.stable("b", group="h")
     coordinator = GroupCoordinator(
-        GroupSettings(groups_per_step=1), lambda: "1", lambda: driver.wall_ms, driver.topic_id
+        CoordinatorSettings(groups_per_step=1), lambda: "1", lambda: driver.wall_ms, driver.topic_id
     )
     for key, value in driver.log:
         coordinator.replay(key, value, 0)

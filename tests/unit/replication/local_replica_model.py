@@ -268,7 +268,7 @@ class LocalReplicaCluster(PartitionCluster):
         )
 
     def directory_of(self, node):
-        return node.metadata.partition.directory_of(node.id)
+        return node.metadata.partition.directory_id_of(node.id)
 
     def apply_metadata(self, node):
         super().apply_metadata(node)
@@ -389,7 +389,7 @@ class LocalReplicaCluster(PartitionCluster):
 
     def is_where_it_is_said(self, node):
         partition = View(self.controller.image).partition
-        return node.id not in partition.replicas or partition.directory_of(node.id) == node.directory
+        return node.id not in partition.replicas or partition.directory_id_of(node.id) == node.directory
 
 
 def run(seed):

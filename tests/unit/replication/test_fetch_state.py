@@ -9,7 +9,7 @@ from minikafka.config import BrokerConfig
 from minikafka.errors import ErrorCode
 from minikafka.model import TopicPartition
 from minikafka.replication.effects import SendFetch, Wait
-from minikafka.replication.fetch_state import FollowedPartition, PartitionFetchState, ReplicaState
+from minikafka.replication.fetch_state import FetchPhase, FollowedPartition, PartitionFetchState
 from minikafka.replication.fetch_states import FetchStates
 from minikafka.replication.fetcher import FetcherSettings, ReplicaFetcher
 
@@ -23,8 +23,8 @@ def added() -> PartitionFetchState:
 @pytest.mark.spec("R2")
 def test_it_begins_by_truncating_in_the_epoch_it_was_added_in() -> None:
     state = added()
-    assert (state.replica_state, state.current_leader_epoch, state.delayed_until_ms) == (
-        ReplicaState.TRUNCATING,
+    assert (state.phase, state.current_leader_epoch, state.delayed_until_ms) == (
+        FetchPhase.TRUNCATING,
         3,
         None,
     )
@@ -32,24 +32,24 @@ def test_it_begins_by_truncating_in_the_epoch_it_was_added_in() -> None:
 
 @pytest.mark.spec("R2")
 def test_it_is_ready_for_fetch_only_when_fetching_and_nothing_keeps_it() -> None:
-    kept_from = itertools.product(ReplicaState, (None, 100), (False, True), (False, True))
-    for replica_state, delayed, throttled, out_of_range in kept_from:
+    kept_from = itertools.product(FetchPhase, (None, 100), (False, True), (False, True))
+    for phase, delayed, throttled, out_of_range in kept_from:
         state = added()
-        state.replica_state, state.delayed_until_ms = replica_state, delayed
+        state.phase, state.delayed_until_ms = phase, delayed
         state.is_throttled, state.is_out_of_range = throttled, out_of_range
         nothing = delayed is None and not throttled and not out_of_range
-        assert state.is_ready_for_fetch is (replica_state is ReplicaState.FETCHING and nothing)
+        assert state.is_ready_for_fetch is (phase is FetchPhase.FETCHING and nothing)
 
 
 @pytest.mark.spec("R2")
 @pytest.mark.spec("R8")
 def test_a_delayed_one_neither_truncates_nor_fetches_until_its_delay_ends() -> None:
-    for replica_state in ReplicaState:
+    for phase in FetchPhase:
         states = FetchStates(1000)
         states.add(FollowedPartition(WHERE, 3, MemoryLog()))
         state = states.get(WHERE)
         assert state is not None
-        state.replica_state = replica_state
+        state.phase = phase
         states.truncating.clear()
         states.delay(state, ErrorCode.NOT_LEADER_OR_FOLLOWER, 0)
         states.enqueue(state)
@@ -59,7 +59,7 @@ def test_a_delayed_one_neither_truncates_nor_fetches_until_its_delay_ends() -> N
         states.end_delays(until_ms - 1)
         assert (states.truncating, states.changed) == ({}, {})
         states.end_delays(until_ms)
-        due = states.truncating if replica_state is ReplicaState.TRUNCATING else states.changed
+        due = states.truncating if phase is FetchPhase.TRUNCATING else states.changed
         assert due == {WHERE: state}
 
 

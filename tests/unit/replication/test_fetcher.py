@@ -9,7 +9,7 @@ from minikafka.errors import ErrorCode
 from minikafka.model import TopicPartition
 from minikafka.replication.effects import (
     Append,
-    Backoff,
+    Delayed,
     Fenced,
     FollowOffsets,
     MarkFailed,
@@ -20,7 +20,7 @@ from minikafka.replication.effects import (
     TruncateTo,
     Wait,
 )
-from minikafka.replication.fetch_state import UNKNOWN_HIGH_WATERMARK, FollowedPartition, ReplicaState
+from minikafka.replication.fetch_state import UNKNOWN_HIGH_WATERMARK, FetchPhase, FollowedPartition
 from minikafka.replication.fetch_states import FIRST_BACKOFF_MS
 from minikafka.replication.fetcher import FetcherSettings, ReplicaFetcher
 from minikafka.wire.codec import decode_exactly, encode
@@ -253,7 +253,7 @@ def test_errors_of_a_lookup():
     follower = Follower(a=MemoryLog(records(1, "a")), b=MemoryLog(records(1, "b")))
     follower.next()
     effects = follower.answer_epochs((A, ErrorCode.UNKNOWN_LEADER_EPOCH), (B, ErrorCode.FENCED_LEADER_EPOCH))
-    assert effects == [Backoff(A, ErrorCode.UNKNOWN_LEADER_EPOCH, FIRST_BACKOFF_MS), Fenced(B, 3)]
+    assert effects == [Delayed(A, ErrorCode.UNKNOWN_LEADER_EPOCH, FIRST_BACKOFF_MS), Fenced(B, 3)]
     assert follower.next() == [Wait(FIRST_BACKOFF_MS)]
     assert isinstance(follower.next(FIRST_BACKOFF_MS)[0], SendOffsetsForLeaderEpoch)
 
@@ -261,7 +261,7 @@ def test_errors_of_a_lookup():
 def test_a_partition_that_a_lookup_leaves_out_is_put_off():
     follower = Follower(a=MemoryLog(records(1, "a")))
     follower.next()
-    assert follower.answer_epochs() == [Backoff(A, ErrorCode.UNKNOWN_SERVER_ERROR, FIRST_BACKOFF_MS)]
+    assert follower.answer_epochs() == [Delayed(A, ErrorCode.UNKNOWN_SERVER_ERROR, FIRST_BACKOFF_MS)]
 
 
 def test_a_lookup_without_an_answer_is_made_again():
@@ -469,7 +469,7 @@ def test_inside_a_batch_the_log_starts_with_the_batch_after_a_pause():
 def test_where_a_log_may_not_start_over_yet_the_leader_is_asked_again():
     follower = out_of_range(MemoryLog(records(3, "a", "b")))
     follower.puts_off = True
-    put_off = Backoff(A, ErrorCode.OFFSET_OUT_OF_RANGE, FIRST_BACKOFF_MS)
+    put_off = Delayed(A, ErrorCode.OFFSET_OUT_OF_RANGE, FIRST_BACKOFF_MS)
     assert follower.answer_ends(A, 5, 9) == [RestartAt(A, 5), put_off]
     assert isinstance(follower.next()[0], Wait)
     assert asked(follower.next(FIRST_BACKOFF_MS)) == {0: (2, 3, 3, 0)}
@@ -485,8 +485,8 @@ def test_where_a_log_may_not_start_over_yet_the_leader_is_asked_again():
 @pytest.mark.spec("R13")
 def test_within_the_leaders_range_it_is_divergence_and_there_is_a_pause():
     follower = out_of_range(MemoryLog(records(3, "a", "b")))
-    assert follower.answer_ends(A, 0, 9) == [Backoff(A, ErrorCode.OFFSET_OUT_OF_RANGE, FIRST_BACKOFF_MS)]
-    assert follower.fetcher.state(A).replica_state is ReplicaState.TRUNCATING
+    assert follower.answer_ends(A, 0, 9) == [Delayed(A, ErrorCode.OFFSET_OUT_OF_RANGE, FIRST_BACKOFF_MS)]
+    assert follower.fetcher.state(A).phase is FetchPhase.TRUNCATING
     assert isinstance(follower.next(1000)[0], SendOffsetsForLeaderEpoch)
 
 
@@ -494,7 +494,7 @@ def test_within_the_leaders_range_it_is_divergence_and_there_is_a_pause():
 def test_errors_of_looking_up_the_ends():
     follower = out_of_range(MemoryLog(records(3, "a")))
     effects = follower.answer_ends(A, 0, 0, error=ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    assert effects == [Backoff(A, ErrorCode.NOT_LEADER_OR_FOLLOWER, FIRST_BACKOFF_MS)]
+    assert effects == [Delayed(A, ErrorCode.NOT_LEADER_OR_FOLLOWER, FIRST_BACKOFF_MS)]
     assert isinstance(follower.next(1000)[0], SendListOffsets)
 
 
@@ -580,7 +580,7 @@ def test_a_fenced_partition_is_dropped_until_metadata_adds_it():
 def test_damaged_records_are_fetched_again():
     follower = fetching(a=empty())
     effects = follower.fetcher.on_append_failed(A, ErrorCode.CORRUPT_MESSAGE, 0)
-    assert effects == [Backoff(A, ErrorCode.CORRUPT_MESSAGE, FIRST_BACKOFF_MS)]
+    assert effects == [Delayed(A, ErrorCode.CORRUPT_MESSAGE, FIRST_BACKOFF_MS)]
 
 
 @pytest.mark.spec("R8", "R12")
@@ -588,7 +588,7 @@ def test_a_shortage_here_puts_following_off():
     """Row 7 of issue 11: a follower that could not open its next segment followed that leader no more."""
     follower = fetching(a=empty())
     effects = follower.fetcher.on_append_put_off(A, 2, 3, 0)
-    assert effects == [Backoff(A, ErrorCode.KAFKA_STORAGE_ERROR, FIRST_BACKOFF_MS)]
+    assert effects == [Delayed(A, ErrorCode.KAFKA_STORAGE_ERROR, FIRST_BACKOFF_MS)]
     state = follower.fetcher.state(A)
     assert state is not None
     assert (state.fetch_offset, state.last_fetched_epoch) == (2, 3), "what is in the log is not fetched again"

@@ -242,7 +242,7 @@ def test_a_failure_takes_the_whole_directory_offline(
     logs = [store.create(TopicPartition("t", at), TOPIC_ID, LogConfig()) for at in range(4)]
     for log in logs:
         append(log, b"x")
-    broken = store.directory_of(logs[0].topic_partition)
+    broken = store.log_dir_of(logs[0].topic_partition)
     assert broken is not None
 
     def fail(_file: OsFile, *_: object) -> None:
@@ -254,11 +254,11 @@ def test_a_failure_takes_the_whole_directory_offline(
             append(logs[0], b"y") if where == "append" else logs[0].flush()
     assert [directory for directory, _ in failures] == [broken]
     for log in logs:
-        assert log.is_offline == (store.directory_of(log.topic_partition) is broken)
+        assert log.is_offline == (store.log_dir_of(log.topic_partition) is broken)
     assert [directory.path for directory in store.online] == [
         directory.path for directory in store.directories if directory is not broken
     ]
-    assert store.directory_of(store.create(A, TOPIC_ID, LogConfig()).topic_partition) is not broken
+    assert store.log_dir_of(store.create(A, TOPIC_ID, LogConfig()).topic_partition) is not broken
     store.write_checkpoints({})
     store.close({})
     assert not Path(broken.path, ".kafka_cleanshutdown").exists()
@@ -320,7 +320,7 @@ def test_new_logs_go_where_there_are_fewest(open_store: OpenStore) -> None:
     assert [len(directory.logs) for directory in store.directories] == [3, 3, 3]
     chosen = store.directories[2]
     store.create(A, TOPIC_ID, LogConfig(), chosen)
-    assert store.directory_of(A) is chosen
+    assert store.log_dir_of(A) is chosen
 
 
 def test_a_directory_that_cannot_be_loaded_leaves_the_others(

@@ -105,7 +105,7 @@ def test_a_moved_log_is_the_same_log() -> None:
     log = complete(store, move)
     assert move.is_over
     assert store.get(WHERE) is log
-    assert store.directory_of(WHERE) is store.directories[1]
+    assert store.log_dir_of(WHERE) is store.directories[1]
     assert store.high_watermark(WHERE) == 21
     assert (read_all(log), log.epoch_entries, log.recovery_point) == (before, epochs, 21)
     assert append(log, b"idempotent", leader_epoch=4, producer=(5, 0, 0)).duplicate

@@ -193,11 +193,11 @@ def move(_disk: Disk, store: LogStore) -> tuple[Act, Check]:
         move.append(found.read())
 
     def check(store: LogStore) -> None:
-        assert store.directory_of(WHERE) is store.directories[1]
+        assert store.log_dir_of(WHERE) is store.directories[1]
         assert read_all(the_log(store)) == whole
 
     def act() -> None:
-        if store.future_directory_of(WHERE) is not None:
+        if store.future_log_dir_of(WHERE) is not None:
             store.complete_move(move, 20)
 
     return act, check

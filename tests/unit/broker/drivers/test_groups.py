@@ -267,11 +267,11 @@ async def test_a_log_that_moves_to_another_directory_while_it_is_loaded(
 
     monkeypatch.setattr(node.threads, "read", read)
     node.groups.on_leading(partition)
-    before = node.store.directory_of(SHARD)
+    before = node.store.log_dir_of(SHARD)
     assert before is not None
     (target,) = directories - {before.path}
     node.data_plane.moves.request(SHARD, target)
-    await eventually(lambda: node.store.directory_of(SHARD) is not before, "the move")
+    await eventually(lambda: node.store.log_dir_of(SHARD) is not before, "the move")
     moved.set()
     await loaded(node)
     assert await committed(client, "g") == (0, {"orders": 19})

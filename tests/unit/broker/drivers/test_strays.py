@@ -279,7 +279,7 @@ async def test_what_comes_back_with_another_directory_does_not_take_the_place_of
     await create_topic(node, "orders")
     client = await dial(node)
     await client.produce("orders", b"old")
-    held = node.store.directory_of(ORDERS)
+    held = node.store.log_dir_of(ORDERS)
     assert held is not None
     kept = tmp_path / "kept"
     shutil.copytree(led(node, ORDERS).log.directory, kept)

@@ -194,7 +194,7 @@ class Model:
         if broker.broker_id not in partition.replicas:
             broker.make_log(None)
         elif broker.placed is None:
-            self._create(broker, partition.directory_of(broker.broker_id))
+            self._create(broker, partition.directory_id_of(broker.broker_id))
         if self.is_leader(broker):
             self._lead(broker, partition)
 
@@ -334,7 +334,7 @@ class Model:
         heartbeat = ask.heartbeat(broker.broker_id, broker.broker_epoch, offset, offline_log_dirs=failed, **wishes)
         if self._ask(heartbeat) and broker.placed in broker.failed:
             partition = self.current()
-            told = partition.directory_of(broker.broker_id) == broker.placed
+            told = partition.directory_id_of(broker.broker_id) == broker.placed
             assert not told or partition.leader != broker.broker_id, "leads on a directory that failed"
 
     def stop(self) -> None:
@@ -545,7 +545,7 @@ class Model:
             self.step(lambda: self._tick(100))
 
     def _place_all(self, broker: Broker) -> None:
-        assigned = self.current().directory_of(broker.broker_id)
+        assigned = self.current().directory_id_of(broker.broker_id)
         if broker.placed is not None and assigned not in (UNASSIGNED_DIRECTORY, broker.placed):
             topic_id = self.images[0].topics_by_name["t"].topic_id
             assignment = ask.placed(topic_id, 0, broker.placed)

@@ -119,8 +119,8 @@ def test_a_reassignment_puts_the_target_first_and_keeps_where_replicas_are() -> 
     assert (moving.replicas, moving.adding_replicas, moving.removing_replicas) == ((3, 2, 1), (3,), (1,))
     assert moving.directories == (c, b, a)
     assert (moving.target_replicas, moving.original_replicas) == ((3, 2), (2, 1))
-    assert moving.directory_of(1) == a
-    assert moving.directory_of(9) == UNASSIGNED_DIRECTORY
+    assert moving.directory_id_of(1) == a
+    assert moving.directory_id_of(9) == UNASSIGNED_DIRECTORY
 
 
 def test_a_reassignment_that_replaces_another_starts_from_the_same_original() -> None:

@@ -17,7 +17,7 @@ from minikafka.model import NO_OFFSET, TopicPartition
 Taken = TypeVar("Taken")
 
 
-class Share:
+class Holdings:
     """``on_room`` is called when something more may be fetched. It is what a membership calls a partition owner.
 
     ``topic_id_of`` tells which topic has a name now, zero for none: what was read of another is not to be committed.
