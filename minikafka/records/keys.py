@@ -6,16 +6,13 @@ Everything else about a record is skipped, so what is wrong inside a value or a 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, NoReturn
 
-from minikafka.errors import ErrorCode, KafkaError
 from minikafka.records.batch import BatchHeader
+from minikafka.records.read import corrupt, finish_varint
 
 KeyedRecord = tuple[int, int, bytes | None, bool, int, int, int]
 """Offset delta, timestamp delta (ms), key, is it a tombstone; positions in the body: of the record, of what follows its
 timestamp, of its end."""
-
-_MAX_VARINT_SHIFT: Final = 63
 
 
 def iter_keys(body: bytes, header: BatchHeader) -> Iterator[KeyedRecord]:
@@ -35,7 +32,7 @@ def iter_keys(body: bytes, header: BatchHeader) -> Iterator[KeyedRecord]:
                     size = size & 127 | byte << 7
                     position += 1
                 else:
-                    size, position = _finish_varint(body, size, position, header)
+                    size, position = finish_varint(body, size, position, header)
             end = position + (size >> 1)
 
             time = body[position + 1]
@@ -45,7 +42,7 @@ def iter_keys(body: bytes, header: BatchHeader) -> Iterator[KeyedRecord]:
                     time = time & 127 | byte << 7
                     position += 1
                 else:
-                    time, position = _finish_varint(body, time, position, header)
+                    time, position = finish_varint(body, time, position, header)
 
             rest = position
             delta = body[position]
@@ -55,7 +52,7 @@ def iter_keys(body: bytes, header: BatchHeader) -> Iterator[KeyedRecord]:
                     delta = delta & 127 | byte << 7
                     position += 1
                 else:
-                    delta, position = _finish_varint(body, delta, position, header)
+                    delta, position = finish_varint(body, delta, position, header)
 
             size = body[position]
             position += 1
@@ -64,36 +61,19 @@ def iter_keys(body: bytes, header: BatchHeader) -> Iterator[KeyedRecord]:
                     size = size & 127 | byte << 7
                     position += 1
                 else:
-                    size, position = _finish_varint(body, size, position, header)
+                    size, position = finish_varint(body, size, position, header)
             key = None
             if not size & 1:
                 start = position
                 position += size >> 1
                 key = body[start:position]
             elif size != 1:
-                _corrupt(header, "a key has a negative length")
+                corrupt(header, "a key has a negative length")
             if delta & 1 or position >= end:
-                _corrupt(header, "a record has a negative offset, or ends before its value")
+                corrupt(header, "a record has a negative offset, or ends before its value")
             yield delta >> 1, (time >> 1) ^ -(time & 1), key, body[position] == 1, begin, rest, end
             position = end
         if position != len(body):
-            _corrupt(header, f"{len(body) - position} bytes follow the last of {header.record_count} records")
+            corrupt(header, f"{len(body) - position} bytes follow the last of {header.record_count} records")
     except IndexError:
-        _corrupt(header, "a record runs over the end of the batch")
-
-
-def _finish_varint(body: bytes, first: int, position: int, header: BatchHeader) -> tuple[int, int]:
-    value, shift = first & 127, 7
-    while True:
-        byte = body[position]
-        position += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, position
-        shift += 7
-        if shift > _MAX_VARINT_SHIFT:
-            _corrupt(header, "a varint is longer than ten bytes")
-
-
-def _corrupt(header: BatchHeader, why: str) -> NoReturn:
-    raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {header.base_offset} is corrupt: {why}")
+        corrupt(header, "a record runs over the end of the batch")

@@ -72,7 +72,7 @@ def _decode_records(data: bytes, header: BatchHeader) -> Iterator[Record]:
                     size = size & 127 | byte << 7
                     position += 1
                 else:
-                    size, position = _finish_varint(data, size, position, header)
+                    size, position = finish_varint(data, size, position, header)
             end = position + (size >> 1)
 
             delta = data[position + 1]
@@ -82,7 +82,7 @@ def _decode_records(data: bytes, header: BatchHeader) -> Iterator[Record]:
                     delta = delta & 127 | byte << 7
                     position += 1
                 else:
-                    delta, position = _finish_varint(data, delta, position, header)
+                    delta, position = finish_varint(data, delta, position, header)
             timestamp = base_timestamp + ((delta >> 1) ^ -(delta & 1)) if append_time is None else append_time
 
             delta = data[position]
@@ -92,7 +92,7 @@ def _decode_records(data: bytes, header: BatchHeader) -> Iterator[Record]:
                     delta = delta & 127 | byte << 7
                     position += 1
                 else:
-                    delta, position = _finish_varint(data, delta, position, header)
+                    delta, position = finish_varint(data, delta, position, header)
             offset = base_offset + ((delta >> 1) ^ -(delta & 1))
 
             size = data[position]
@@ -102,14 +102,14 @@ def _decode_records(data: bytes, header: BatchHeader) -> Iterator[Record]:
                     size = size & 127 | byte << 7
                     position += 1
                 else:
-                    size, position = _finish_varint(data, size, position, header)
+                    size, position = finish_varint(data, size, position, header)
             key = None
             if not size & 1:
                 start = position
                 position += size >> 1
                 key = data[start:position]
             elif size != 1:
-                _corrupt(header, "a key has a negative length")
+                corrupt(header, "a key has a negative length")
 
             size = data[position]
             position += 1
@@ -118,14 +118,14 @@ def _decode_records(data: bytes, header: BatchHeader) -> Iterator[Record]:
                     size = size & 127 | byte << 7
                     position += 1
                 else:
-                    size, position = _finish_varint(data, size, position, header)
+                    size, position = finish_varint(data, size, position, header)
             value = None
             if not size & 1:
                 start = position
                 position += size >> 1
                 value = data[start:position]
             elif size != 1:
-                _corrupt(header, "a value has a negative length")
+                corrupt(header, "a value has a negative length")
 
             headers: tuple[Header, ...] = ()
             if data[position]:
@@ -133,12 +133,12 @@ def _decode_records(data: bytes, header: BatchHeader) -> Iterator[Record]:
             else:
                 position += 1
             if position != end:
-                _corrupt(header, f"the record at offset {offset} is not as long as it says")
+                corrupt(header, f"the record at offset {offset} is not as long as it says")
             yield _new_tuple(Record, (offset, timestamp, key, value, headers))
         if position != len(data):
-            _corrupt(header, f"{len(data) - position} bytes follow the last of {header.record_count} records")
+            corrupt(header, f"{len(data) - position} bytes follow the last of {header.record_count} records")
     except IndexError:
-        _corrupt(header, "a record runs over the end of the batch")
+        corrupt(header, "a record runs over the end of the batch")
 
 
 def _decode_headers(data: bytes, position: int, header: BatchHeader) -> tuple[tuple[Header, ...], int]:
@@ -162,13 +162,13 @@ def _decode_length(data: bytes, position: int, header: BatchHeader) -> tuple[int
     size = data[position]
     position += 1
     if size > 127:
-        size, position = _finish_varint(data, size, position, header)
+        size, position = finish_varint(data, size, position, header)
     if size & 1:
-        _corrupt(header, "a record header has a negative length")
+        corrupt(header, "a record header has a negative length")
     return size >> 1, position
 
 
-def _finish_varint(data: bytes, value: int, position: int, header: BatchHeader) -> tuple[int, int]:
+def finish_varint(data: bytes, value: int, position: int, header: BatchHeader) -> tuple[int, int]:
     """The varint, still zigzag, that began with the byte ``value`` and goes on at ``position``; the position after."""
     value &= 0x7F
     shift = 7
@@ -177,11 +177,12 @@ def _finish_varint(data: bytes, value: int, position: int, header: BatchHeader) 
         shift += 7
         position += 1
         if shift > _MAX_VARINT_SHIFT:
-            _corrupt(header, "a varint is longer than 10 bytes")
+            corrupt(header, "a varint is longer than 10 bytes")
     return value | byte << shift, position + 1
 
 
-def _corrupt(header: BatchHeader, what: str) -> NoReturn:
+def corrupt(header: BatchHeader, what: str) -> NoReturn:
+    """Raise KafkaError(CORRUPT_MESSAGE) for a batch whose records are not what its header says."""
     raise KafkaError(
         ErrorCode.CORRUPT_MESSAGE,
         f"the batch of {header.record_count} records at offset {header.base_offset} cannot be read: {what}",
