@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Final, TypeVar
 
 from minikafka.broker.drivers.metadata import Metadata
+from minikafka.errors import KafkaError
 from minikafka.metadata.image import MetadataImage
+
+Named = TypeVar("Named")
+Result = TypeVar("Result")
 
 LONGEST_TIMEOUT_S: Final = 60.0
 SEEN_TIMEOUT_S: Final = 2.0
@@ -16,6 +20,26 @@ SEEN_TIMEOUT_S: Final = 2.0
 def controller_timeout_s(timeout_ms: int) -> float:
     """How long to try to reach the controller for a request with that time-out."""
     return min(max(timeout_ms / 1000, 0.5), LONGEST_TIMEOUT_S)
+
+
+async def asked_in_portions(
+    portions: Iterable[Sequence[Named]],
+    ask: Callable[[Sequence[Named]], Awaitable[Iterable[Result]]],
+    refused: Callable[[Named, KafkaError], Result],
+) -> list[Result]:
+    """What the controller says of each, asked portion by portion. Once it is not reached, the rest is refused."""
+    results: list[Result] = []
+    failure: KafkaError | None = None
+    for some in portions:
+        await asyncio.sleep(0)
+        if failure is None:
+            try:
+                results += await ask(some)
+                continue
+            except KafkaError as error:
+                failure = error  # there is no controller: do not wait for one again
+        results += [refused(each, failure) for each in some]
+    return results
 
 
 async def wait_until_seen(metadata: Metadata, is_seen: Callable[[MetadataImage], bool]) -> None:

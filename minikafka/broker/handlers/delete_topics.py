@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Sequence
 
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.controller_client import ControllerClient
 from minikafka.broker.drivers.metadata import Metadata
-from minikafka.broker.handlers.admin import controller_timeout_s, wait_until_seen
+from minikafka.broker.handlers.admin import asked_in_portions, controller_timeout_s, wait_until_seen
 from minikafka.broker.pacing import PER_REQUEST
 from minikafka.errors import KafkaError
 from minikafka.wire.messages.delete_topics import (
@@ -23,19 +23,14 @@ async def handle(
 ) -> DeleteTopicsResponse:
     """One result per topic. Long lists go to the controller in several requests."""
     named = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
-    results: list[DeletableTopicResult] = []
-    failure: KafkaError | None = None
-    for first in range(0, len(named), PER_REQUEST):
-        await asyncio.sleep(0)
-        some = named[first : first + PER_REQUEST]
-        if failure is None:
-            try:
-                forwarded, timeout_s = DeleteTopicsRequest(topics=some), controller_timeout_s(request.timeout_ms)
-                results += (await controller.call(forwarded, DeleteTopicsResponse, timeout_s=timeout_s)).responses
-                continue
-            except KafkaError as error:
-                failure = error  # there is no controller: do not wait for one again
-        results += [_refused(each, failure) for each in some]
+    timeout_s = controller_timeout_s(request.timeout_ms)
+
+    async def ask(some: Sequence[DeleteTopicState]) -> list[DeletableTopicResult]:
+        forwarded = DeleteTopicsRequest(topics=list(some))
+        return (await controller.call(forwarded, DeleteTopicsResponse, timeout_s=timeout_s)).responses
+
+    starts = range(0, len(named), PER_REQUEST)
+    results = await asked_in_portions((named[start : start + PER_REQUEST] for start in starts), ask, _refused)
     deleted = [result.topic_id for result in results if not result.error_code]
     await wait_until_seen(metadata, lambda image: all(image.topic_by_id(each) is None for each in deleted))
     return DeleteTopicsResponse(responses=results)

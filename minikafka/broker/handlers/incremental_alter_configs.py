@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Sequence
 
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.controller_client import ControllerClient
-from minikafka.broker.handlers.admin import LONGEST_TIMEOUT_S
+from minikafka.broker.handlers.admin import LONGEST_TIMEOUT_S, asked_in_portions
 from minikafka.broker.pacing import portions
 from minikafka.errors import KafkaError
 from minikafka.wire.messages.incremental_alter_configs import (
@@ -16,29 +16,19 @@ from minikafka.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 
-Results = list[AlterConfigsResourceResponse]
-
 
 async def handle(
     request: IncrementalAlterConfigsRequest, context: RequestContext, controller: ControllerClient
 ) -> IncrementalAlterConfigsResponse:
     """One result per resource, each altered whole or not at all."""
-    results: Results = []
-    failure: KafkaError | None = None
-    for resources in portions(request.resources, lambda each: (each.resource_type, each.resource_name)):
-        await asyncio.sleep(0)
-        if failure is None:
-            forwarded = IncrementalAlterConfigsRequest(resources=resources, validate_only=request.validate_only)
-            try:
-                answer = await controller.call(
-                    forwarded, IncrementalAlterConfigsResponse, timeout_s=LONGEST_TIMEOUT_S / 2
-                )
-                results += answer.responses
-                continue
-            except KafkaError as error:
-                failure = error  # there is no controller: do not wait for one again
-        results += (_refused(each, failure) for each in resources)
-    return IncrementalAlterConfigsResponse(responses=results)
+
+    async def ask(resources: Sequence[AlterConfigsResource]) -> list[AlterConfigsResourceResponse]:
+        forwarded = IncrementalAlterConfigsRequest(resources=list(resources), validate_only=request.validate_only)
+        timeout_s = LONGEST_TIMEOUT_S / 2
+        return (await controller.call(forwarded, IncrementalAlterConfigsResponse, timeout_s=timeout_s)).responses
+
+    named = portions(request.resources, lambda each: (each.resource_type, each.resource_name))
+    return IncrementalAlterConfigsResponse(responses=await asked_in_portions(named, ask, _refused))
 
 
 def _refused(resource: AlterConfigsResource, error: KafkaError) -> AlterConfigsResourceResponse:
