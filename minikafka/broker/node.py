@@ -89,7 +89,6 @@ class Node:
             disk=disk,
             clock=clock,
             rng=rng,
-            loop=self._loop,
             tasks=self.tasks,
             timers=self.timers,
             threads=self.threads,

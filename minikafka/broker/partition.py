@@ -116,7 +116,6 @@ def log_config(config: TopicConfig) -> LogConfig:
         index_interval_bytes=config.index_interval_bytes,
         retention_ms=config.retention_ms,
         retention_bytes=config.retention_bytes,
-        max_message_bytes=config.max_message_bytes,
         flush_messages=config.flush_messages,
         flush_ms=config.flush_ms,
         cleanup_policy=frozenset(config.cleanup_policy),

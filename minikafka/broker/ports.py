@@ -6,7 +6,6 @@ event loop's. So the same node runs on uvloop and on a loop with virtual time.
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,7 +33,6 @@ class Ports:
     disk: Disk
     clock: Clock
     rng: random.Random
-    loop: asyncio.AbstractEventLoop
     tasks: TaskOwner
     timers: Timers
     threads: Threads

@@ -68,7 +68,6 @@ class Pool(ThreadPoolExecutor):
 
     def __init__(self, purpose: str, size: int) -> None:
         super().__init__(max_workers=size, thread_name_prefix=purpose)
-        self.purpose = purpose
         self.size = size
 
 

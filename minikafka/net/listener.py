@@ -7,16 +7,12 @@ import errno
 from dataclasses import dataclass
 from typing import Final
 
-import structlog
-
 from minikafka.model import Endpoint
 from minikafka.net.budget import Budget
 from minikafka.net.connection import Connection, FrameHandler, Shared
 from minikafka.net.duplicates import Duplicates
 from minikafka.net.turns import Turns
 from minikafka.wire.framing import ReceiveBuffer
-
-log = structlog.get_logger(__name__)
 
 SWEEP_INTERVAL_S: Final = 5.0
 DUPLICATES: Final = 64

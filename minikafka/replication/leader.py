@@ -38,7 +38,6 @@ from minikafka.model import NO_OFFSET, TopicPartition
 from minikafka.replication.isr import InSyncReplicas, IsrMember, IsrProposal
 from minikafka.replication.progress import NEVER_MS, UNKNOWN_BROKER_EPOCH, ReplicaProgress
 
-ALL_IN_SYNC: Final = -1
 PROPOSAL_BACKOFF_MS: Final = 500
 
 

@@ -20,7 +20,6 @@ class LogConfig:
     index_interval_bytes: int = 4096
     retention_ms: int = 7 * 24 * 3600 * 1000
     retention_bytes: int = UNLIMITED
-    max_message_bytes: int = 1024**2 + 12
     flush_messages: int = NEVER
     flush_ms: int = NEVER
     cleanup_policy: frozenset[str] = frozenset({"delete"})

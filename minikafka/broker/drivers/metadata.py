@@ -14,8 +14,6 @@ import asyncio
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Final
 
-import structlog
-
 from minikafka.broker.drivers.commits import UnreadableYetError
 from minikafka.broker.drivers.metadata_batches import CommittedBatch
 from minikafka.broker.drivers.metadata_log import MetadataLog
@@ -27,8 +25,6 @@ from minikafka.metadata.snapshot import snapshot_records
 from minikafka.model import OffsetAndEpoch
 from minikafka.raft import Snapshot
 from minikafka.storage.errors import StorageFailure, is_passing
-
-log = structlog.get_logger(__name__)
 
 RECORDS_BETWEEN_SNAPSHOTS: Final = 20_000
 PORTION: Final = 1_000

@@ -10,8 +10,6 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
-import structlog
-
 from minikafka.broker.drivers.metadata_batches import CommittedBatch, batch_spans
 from minikafka.broker.drivers.metadata_recovery import NEW_MARK, QUORUM_STATE, REPAIR_MARK, MetadataRecovery
 from minikafka.broker.drivers.metadata_snapshots import (
@@ -33,8 +31,6 @@ from minikafka.storage.checkpoints import with_checksum
 from minikafka.storage.disk import Disk
 from minikafka.storage.errors import BadBatchError, StorageFailure, is_passing
 from minikafka.storage.log import Log
-
-log = structlog.get_logger(__name__)
 
 APPLIED_BYTES: Final = 1 << 18
 """Read at once for who applies what is committed."""

@@ -102,23 +102,14 @@ def archive(
                 show=show,
             )
     if as_json:
-        print_json(_as_dict(archived))
+        from dataclasses import asdict
+
+        print_json(asdict(archived) | {"directory": str(archived.directory)})
     else:
         print_archived(archived)
         if archived.dropped_files:
             print_note(f"dropped {archived.dropped_files:,} files of the days before {drop_before}")
     end_if_stopped(archived.is_stopped)
-
-
-def _as_dict(archived: Archived) -> dict[str, object]:
-    return {
-        "directory": str(archived.directory),
-        "commits": archived.commits,
-        "compacted_files": archived.compacted_files,
-        "dropped_files": archived.dropped_files,
-        "is_stopped": archived.is_stopped,
-        "topics": [{name: getattr(topic, name) for name in topic.__dataclass_fields__} for topic in archived.topics],
-    }
 
 
 def print_archived(archived: Archived) -> None:

@@ -155,7 +155,7 @@ class Controller:
                 f"the metadata log belongs to cluster {image.cluster_id!r}, this node to {self._cluster_id!r}",
             )
         state = self._state = ControllerState(
-            self._cluster_id, self._config, self._rng, image, epoch, now_ms, self._replicas_per_broker_max
+            self._config, self._rng, image, epoch, now_ms, self._replicas_per_broker_max
         )
         for broker in image.live_brokers():
             state.sessions.presume(broker.broker_id, now_ms)

@@ -31,7 +31,6 @@ class ControllerState:
 
     def __init__(
         self,
-        cluster_id: str,
         config: BrokerConfig,
         rng: Rng,
         image: MetadataImage,
@@ -39,7 +38,6 @@ class ControllerState:
         now_ms: int,
         replicas_per_broker_max: int = NO_LIMIT,
     ) -> None:
-        self.cluster_id = cluster_id
         self.rng = rng
         self.image = image
         self.epoch = epoch
