@@ -15,7 +15,6 @@
     fetch_states.py   FetchStates: all of them, by the work that is due
     effects.py        effects of a fetcher, for its driver
     epochs.py         the common part of two logs: fencing, divergence, truncation (rows E3, E5, E6)
-    requests.py       epoch and offset look-ups as plain values
     fetch_session.py  FetchSessionClient: the asking side of incremental fetch sessions (KIP-227)
     session_cache.py  FetchSessionCache: the answering side, bounded, with eviction
     quota.py          ReplicationQuota: bytes per second over a sliding window

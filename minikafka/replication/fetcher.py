@@ -53,18 +53,19 @@ from minikafka.replication.epochs import truncation_offset
 from minikafka.replication.fetch_session import SESSION_ERRORS
 from minikafka.replication.fetch_state import FollowedPartition, PartitionFetchState
 from minikafka.replication.fetch_states import FetchStates, StatesByPartition
-from minikafka.replication.requests import (
-    EARLIEST_TIMESTAMP,
-    LATEST_TIMESTAMP,
-    EpochQuestion,
-    epoch_answers,
-    epoch_request,
-    list_offsets_request,
-    offset_answers,
-)
 from minikafka.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData, ReplicaState
 from minikafka.wire.messages.list_offsets import ListOffsetsResponse
 from minikafka.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochResponse
+from minikafka.wire.offset_questions import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    EpochQuestion,
+    TimeQuestion,
+    epoch_answers,
+    epoch_request,
+    offset_answers,
+    offsets_request,
+)
 
 RETRIED_APPEND_ERRORS: Final = frozenset({ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD})
 
@@ -183,7 +184,7 @@ class ReplicaFetcher:
         self._on_answer(_Awaited.EPOCH_END_OFFSETS)
         asked = self._take_asked()
         effects: list[Effect] = []
-        for tp, error, end in epoch_answers(response):
+        for tp, (error, end) in epoch_answers(response):
             state = asked.pop(tp, None)
             if state is None:
                 continue
@@ -197,7 +198,7 @@ class ReplicaFetcher:
     def _truncate(self) -> list[Effect]:
         """Cut logs without an epoch to their high watermark; ask the leader about the others (row R4)."""
         effects: list[Effect] = []
-        questions: list[EpochQuestion] = []
+        questions: dict[TopicPartition, EpochQuestion] = {}
         due, self._states.truncating = self._states.truncating, {}
         for tp, state in due.items():
             latest_epoch = state.log.latest_epoch
@@ -211,7 +212,7 @@ class ReplicaFetcher:
             else:
                 state.asked_epoch = latest_epoch
                 self._asked[tp] = state
-                questions.append(EpochQuestion(tp, state.current_leader_epoch, latest_epoch))
+                questions[tp] = EpochQuestion(latest_epoch, state.current_leader_epoch)
         if questions:
             self._awaited = _Awaited.EPOCH_END_OFFSETS
             effects.append(SendOffsetsForLeaderEpoch(epoch_request(self._local_id, questions)))
@@ -252,9 +253,9 @@ class ReplicaFetcher:
         """The leader's log start and end are known (row R13): cut to its end, restart, or look for divergence."""
         self._on_answer(_Awaited.LIST_OFFSETS)
         asked = self._take_asked()
-        latest_of = {answer.topic_partition: answer for answer in offset_answers(latest)}
+        latest_of = dict(offset_answers(latest))
         effects: list[Effect] = []
-        for tp, error, log_start_offset in offset_answers(earliest):
+        for tp, (error, log_start) in offset_answers(earliest):
             state = asked.pop(tp, None)
             end = latest_of.get(tp)
             if state is None or end is None:
@@ -262,18 +263,18 @@ class ReplicaFetcher:
             if error is not ErrorCode.NONE or end.error is not ErrorCode.NONE:
                 effects.extend(self._states.on_error(state, error or end.error, now_ms))
             else:
-                effects.append(self._come_into_range(state, log_start_offset, end.offset, now_ms))
+                effects.append(self._come_into_range(state, log_start.offset, end.found.offset, now_ms))
         effects.extend(self._states.delay(state, ErrorCode.UNKNOWN_SERVER_ERROR, now_ms) for state in asked.values())
         return effects
 
     def _look_up_ends(self) -> Effect:
         self._asked, self._states.out_of_range = self._states.out_of_range, {}
         self._awaited = _Awaited.LIST_OFFSETS
-        wanted = [(tp, state.current_leader_epoch) for tp, state in self._asked.items()]
-        return SendListOffsets(
-            list_offsets_request(self._local_id, EARLIEST_TIMESTAMP, wanted),
-            list_offsets_request(self._local_id, LATEST_TIMESTAMP, wanted),
+        earliest, latest = (
+            {tp: TimeQuestion(timestamp, state.current_leader_epoch) for tp, state in self._asked.items()}
+            for timestamp in (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP)
         )
+        return SendListOffsets(offsets_request(self._local_id, earliest), offsets_request(self._local_id, latest))
 
     def _come_into_range(
         self, state: PartitionFetchState, log_start_offset: int, log_end_offset: int, now_ms: int

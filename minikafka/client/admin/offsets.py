@@ -10,16 +10,14 @@ from minikafka.client.admin.base import AdminCalls
 from minikafka.client.broker_connection import BrokerConnection
 from minikafka.client.consuming.queries import (
     ANSWER_TIMEOUT_S,
-    Answer,
-    EpochQuestion,
     Question,
-    TimeQuestion,
     ask_leaders,
     delete_records,
     epoch_ends,
     list_offsets,
 )
 from minikafka.model import NO_EPOCH, Isolation, OffsetAndEpoch, TopicPartition
+from minikafka.wire.offset_questions import Answer, EpochQuestion, TimeQuestion
 
 
 class OffsetCalls(AdminCalls):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
 from minikafka.client.broker_connection import BrokerConnection
 from minikafka.client.connections import Connections
@@ -27,21 +27,20 @@ from minikafka.wire.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopic,
 )
-from minikafka.wire.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
+from minikafka.wire.messages.list_offsets import ListOffsetsResponse
 from minikafka.wire.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from minikafka.wire.messages.offset_for_leader_epoch import (
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
-    OffsetForLeaderPartition,
-    OffsetForLeaderTopic,
+from minikafka.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochResponse
+from minikafka.wire.offset_questions import (
+    Answer,
+    EpochQuestion,
+    TimeQuestion,
+    epoch_answers,
+    epoch_request,
+    offset_answers,
+    offsets_request,
 )
 
 Question = TypeVar("Question")
@@ -50,28 +49,7 @@ CONSUMER_REPLICA_ID: Final = -1
 ANSWER_TIMEOUT_S: Final = 5.0
 
 
-class Answer(NamedTuple):
-    """What a leader says of one partition; offset and epoch are -1 when there is none."""
-
-    error: ErrorCode
-    found: OffsetAndEpoch
-
-
 NO_ANSWER: Final = Answer(ErrorCode.UNKNOWN_SERVER_ERROR, UNDEFINED_OFFSET_AND_EPOCH)
-
-
-class EpochQuestion(NamedTuple):
-    """Where did ``epoch`` end, as far as the leader of ``current_leader_epoch`` knows?"""
-
-    epoch: int
-    current_leader_epoch: int
-
-
-class TimeQuestion(NamedTuple):
-    """Which is the first offset at or after ``timestamp`` (ms; -1 latest, -2 earliest)?"""
-
-    timestamp: int
-    current_leader_epoch: int = NO_EPOCH
 
 
 def indexes_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
@@ -90,50 +68,17 @@ async def list_offsets(
     timeout_s: float,
 ) -> dict[TopicPartition, Answer]:
     """Offsets by time, from the leader of all these partitions."""
-    request = ListOffsetsRequest(
-        replica_id=CONSUMER_REPLICA_ID,
-        isolation_level=isolation,
-        topics=[
-            ListOffsetsTopic(
-                name=topic,
-                partitions=[_ask_time(index, questions[TopicPartition(topic, index)]) for index in indexes],
-            )
-            for topic, indexes in indexes_by_topic(questions).items()
-        ],
-        timeout_ms=int(timeout_s * 1000),
-    )
-    response = await leader.call(request, ListOffsetsResponse, timeout_s=timeout_s)
-    return {
-        TopicPartition(topic.name, partition.partition_index): Answer(
-            ErrorCode.of(partition.error_code), OffsetAndEpoch(partition.offset, partition.leader_epoch)
-        )
-        for topic in response.topics
-        for partition in topic.partitions
-    }
+    request = offsets_request(CONSUMER_REPLICA_ID, questions)
+    request.isolation_level, request.timeout_ms = isolation, int(timeout_s * 1000)
+    return dict(offset_answers(await leader.call(request, ListOffsetsResponse, timeout_s=timeout_s)))
 
 
 async def epoch_ends(
     leader: BrokerConnection, questions: Mapping[TopicPartition, EpochQuestion], *, timeout_s: float
 ) -> dict[TopicPartition, Answer]:
     """End offsets of leader epochs, from the leader of all these partitions (rows E2, E3)."""
-    request = OffsetForLeaderEpochRequest(
-        replica_id=CONSUMER_REPLICA_ID,
-        topics=[
-            OffsetForLeaderTopic(
-                topic=topic,
-                partitions=[_ask_epoch(index, questions[TopicPartition(topic, index)]) for index in indexes],
-            )
-            for topic, indexes in indexes_by_topic(questions).items()
-        ],
-    )
-    response = await leader.call(request, OffsetForLeaderEpochResponse, timeout_s=timeout_s)
-    return {
-        TopicPartition(topic.topic, partition.partition): Answer(
-            ErrorCode.of(partition.error_code), OffsetAndEpoch(partition.end_offset, partition.leader_epoch)
-        )
-        for topic in response.topics
-        for partition in topic.partitions
-    }
+    request = epoch_request(CONSUMER_REPLICA_ID, questions)
+    return dict(epoch_answers(await leader.call(request, OffsetForLeaderEpochResponse, timeout_s=timeout_s)))
 
 
 async def delete_records(
@@ -209,18 +154,6 @@ def commit_topics(offsets: Mapping[TopicPartition, OffsetAndEpoch]) -> list[Offs
         )
         for topic, indexes in indexes_by_topic(offsets).items()
     ]
-
-
-def _ask_time(index: int, question: TimeQuestion) -> ListOffsetsPartition:
-    return ListOffsetsPartition(
-        partition_index=index, timestamp=question.timestamp, current_leader_epoch=question.current_leader_epoch
-    )
-
-
-def _ask_epoch(index: int, question: EpochQuestion) -> OffsetForLeaderPartition:
-    return OffsetForLeaderPartition(
-        partition=index, leader_epoch=question.epoch, current_leader_epoch=question.current_leader_epoch
-    )
 
 
 def _commit(index: int, offset: OffsetAndEpoch) -> OffsetCommitRequestPartition:

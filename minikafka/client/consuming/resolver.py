@@ -18,9 +18,6 @@ from minikafka.client.consuming.positions import Position, PositionState
 from minikafka.client.consuming.queries import (
     ANSWER_TIMEOUT_S,
     NO_ANSWER,
-    Answer,
-    EpochQuestion,
-    TimeQuestion,
     ask_leaders,
     epoch_ends,
     list_offsets,
@@ -30,6 +27,7 @@ from minikafka.client.metadata import Metadata
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import NO_NODE, NO_OFFSET, Isolation, OffsetAndEpoch, TopicPartition
 from minikafka.net.tasks import TaskOwner
+from minikafka.wire.offset_questions import Answer, EpochQuestion, TimeQuestion
 
 Tickets = dict[TopicPartition, tuple[Position, int]]
 

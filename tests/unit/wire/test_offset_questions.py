@@ -2,13 +2,6 @@ from __future__ import annotations
 
 from minikafka.errors import ErrorCode
 from minikafka.model import OffsetAndEpoch, TopicPartition
-from minikafka.replication.requests import (
-    EpochQuestion,
-    epoch_answers,
-    epoch_request,
-    list_offsets_request,
-    offset_answers,
-)
 from minikafka.wire.codec import decode_exactly, encode
 from minikafka.wire.messages.list_offsets import (
     ListOffsetsPartitionResponse,
@@ -22,12 +15,20 @@ from minikafka.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponse,
     OffsetForLeaderTopicResult,
 )
+from minikafka.wire.offset_questions import (
+    EpochQuestion,
+    TimeQuestion,
+    epoch_answers,
+    epoch_request,
+    offset_answers,
+    offsets_request,
+)
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 
 
 def test_epoch_questions_share_their_topic():
-    request = epoch_request(3, [EpochQuestion(A0, 5, 4), EpochQuestion(B0, 6, 6), EpochQuestion(A1, 7, 2)])
+    request = epoch_request(3, {A0: EpochQuestion(4, 5), B0: EpochQuestion(6, 6), A1: EpochQuestion(2, 7)})
     request = decode_exactly(OffsetForLeaderEpochRequest, 4, encode(request, 4))
     assert request.replica_id == 3
     asked = {
@@ -43,13 +44,13 @@ def test_epoch_answers():
     partitions = [EpochEndOffset(partition=1, leader_epoch=4, end_offset=9), EpochEndOffset(error_code=74)]
     response = OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult(topic="a", partitions=partitions)])
     assert list(epoch_answers(response)) == [
-        (A1, ErrorCode.NONE, OffsetAndEpoch(9, 4)),
-        (A0, ErrorCode.FENCED_LEADER_EPOCH, OffsetAndEpoch(-1, -1)),
+        (A1, (ErrorCode.NONE, OffsetAndEpoch(9, 4))),
+        (A0, (ErrorCode.FENCED_LEADER_EPOCH, OffsetAndEpoch(-1, -1))),
     ]
 
 
 def test_offsets_by_special_timestamp():
-    request = list_offsets_request(3, -2, [(A0, 5), (B0, 6), (A1, 5)])
+    request = offsets_request(3, {A0: TimeQuestion(-2, 5), B0: TimeQuestion(-2), A1: TimeQuestion(-2, 5)})
     request = decode_exactly(ListOffsetsRequest, 6, encode(request, 6))
     assert [(topic.name, [each.partition_index for each in topic.partitions]) for topic in request.topics] == [
         ("a", [0, 1]),
@@ -59,6 +60,6 @@ def test_offsets_by_special_timestamp():
 
 
 def test_offset_answers():
-    partitions = [ListOffsetsPartitionResponse(partition_index=1, offset=7)]
+    partitions = [ListOffsetsPartitionResponse(partition_index=1, offset=7, leader_epoch=3)]
     response = ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="a", partitions=partitions)])
-    assert list(offset_answers(response)) == [(A1, ErrorCode.NONE, 7)]
+    assert list(offset_answers(response)) == [(A1, (ErrorCode.NONE, OffsetAndEpoch(7, 3)))]
