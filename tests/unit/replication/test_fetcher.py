@@ -456,7 +456,7 @@ def test_inside_a_batch_the_log_starts_with_the_batch_after_a_pause():
     follower = out_of_range(MemoryLog(records(3, "a", "b")))
     follower.answer_ends(A, 5, 9)
     assert asked(follower.next()) == {0: (5, -1, 3, 5)}
-    pause = Backoff(A, ErrorCode.OFFSET_OUT_OF_RANGE, FIRST_BACKOFF_MS)
+    pause = Delayed(A, ErrorCode.OFFSET_OUT_OF_RANGE, FIRST_BACKOFF_MS)
     effects = follower.fetcher.on_starts_inside_batch(A, 4, follower.now_ms)
     assert follower.carry_out(effects) == [pause, RestartAt(A, 4)]
     assert follower.fetcher.on_starts_inside_batch(B, 4, follower.now_ms) == [], "not followed"
