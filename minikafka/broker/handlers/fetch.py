@@ -83,7 +83,7 @@ class Parts:
     new_leaders: NewLeaders
 
 
-def handle_frame(frame: memoryview, position: int, context: RequestContext, node: Parts) -> None:
+def handle_frame(frame: memoryview, position: int, context: RequestContext, parts: Parts) -> None:
     """Answer at once, or park the request until there is enough to answer with."""
     request, _ = decoder(FetchRequest, context.version)(frame, position, context.elements_max)
     replica_id, broker_epoch = request.replica_id, -1
@@ -94,8 +94,8 @@ def handle_frame(frame: memoryview, position: int, context: RequestContext, node
         _send(context, FetchResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
         return
     try:
-        session = node.sessions.open(
-            request, context.version, is_follower=replica_id >= 0, now_ms=node.clock.monotonic_ms()
+        session = parts.sessions.open(
+            request, context.version, is_follower=replica_id >= 0, now_ms=parts.clock.monotonic_ms()
         )
     except KafkaError as error:
         _send(context, FetchResponse(error_code=error.code))
@@ -103,26 +103,26 @@ def handle_frame(frame: memoryview, position: int, context: RequestContext, node
     if len(session.partitions) > 1:
         context.connection.spend(REQUEST_COST * len(session.partitions))
     if replica_id >= 0:
-        _FollowerFetch(request, session, context, node, replica_id, broker_epoch).begin()
+        _FollowerFetch(request, session, context, parts, replica_id, broker_epoch).begin()
     else:
-        _ConsumerFetch(request, session, context, node).begin()
+        _ConsumerFetch(request, session, context, parts).begin()
 
 
 class _Fetch(ABC):
     """One request while it is being answered."""
 
-    __slots__ = ("_cold", "_context", "_elsewhere", "_epochs", "_node", "_request", "_session")
+    __slots__ = ("_cold", "_context", "_elsewhere", "_epochs", "_parts", "_request", "_session")
     _from_first_batch: ClassVar[bool] = False
     """Also what lies below the log start and is still there."""
 
-    def __init__(self, request: FetchRequest, session: FetchContext, context: RequestContext, node: Parts) -> None:
+    def __init__(self, request: FetchRequest, session: FetchContext, context: RequestContext, parts: Parts) -> None:
         self._cold: list[ColdRead] | None = []  # what must be read beside the loop first; None once that is done
         self._elsewhere: list[NewLeader] = []  # of partitions that were refused
         self._epochs: dict[TopicPartition, int] = {}  # the leader epochs in which it began to wait
         self._request = request
         self._session = session
         self._context = context
-        self._node = node
+        self._parts = parts
 
     def begin(self) -> None:
         """Answer, park, or first have read beside the loop what nobody read lately."""
@@ -130,17 +130,17 @@ class _Fetch(ABC):
 
     def _read_cold(self, then: Callable[[], None]) -> None:
         """Have read beside the loop what nobody read lately, and go on."""
-        if self._node.tasks.is_closed:
+        if self._parts.tasks.is_closed:
             self._context.connection.close()  # the node stops
             return
-        task = self._node.tasks.start(self._go_on_later(then), "cold reads")
+        task = self._parts.tasks.start(self._go_on_later(then), "cold reads")
         self._context.reply.hold(COLD_READ_BYTES)
         self._context.reply.cancel_with_connection(task.cancel)
 
     async def _go_on_later(self, then: Callable[[], None]) -> None:
         assert self._cold is not None
         try:
-            await read_beside_the_loop(self._cold, self._node.lookups)
+            await read_beside_the_loop(self._cold, self._parts.lookups)
             self._cold = None
             then()
         except Exception as error:  # a bug, and what one client asks must not stop the node for all others
@@ -159,11 +159,11 @@ class _Fetch(ABC):
             return
         keys = [cached.tp for cached in partitions if cached.tp is not None]
         for tp in keys:
-            if (partition := self._node.replicas.get(tp)) is not None:
+            if (partition := self._parts.replicas.get(tp)) is not None:
                 self._epochs[tp] = partition.leader_epoch
         wait_ms = min(request.max_wait_ms, LONGEST_WAIT_MS)
         operation = DelayedFetch(wait_ms, self._is_satisfied, self._answer_anew)
-        if not self._purgatory().try_complete_else_watch(operation, keys, self._node.clock.monotonic_ms()):
+        if not self._purgatory().try_complete_else_watch(operation, keys, self._parts.clock.monotonic_ms()):
             self._context.reply.hold(WAITING_BYTES + WAITING_PARTITION_BYTES * len(partitions))
             self._context.reply.cancel_with_connection(operation.cancel)
 
@@ -202,7 +202,7 @@ class _Fetch(ABC):
     def _read(self, refused: Refusals) -> tuple[list[FetchResult], int, bool]:
         """Results in order, their bytes, and whether one of them must be answered without waiting."""
         results: list[FetchResult] = []
-        room = min(self._request.max_bytes, self._node.config.fetch_max_bytes)
+        room = min(self._request.max_bytes, self._parts.config.fetch_max_bytes)
         total = 0
         must_answer = False
         for cached in self._session.partitions:
@@ -283,12 +283,12 @@ class _Fetch(ABC):
             records=b"",
         )
         if error.code in TELLING and cached.tp is not None:
-            partition = self._node.replicas.get(cached.tp)
+            partition = self._parts.replicas.get(cached.tp)
             if partition is not None:  # leader discovery (KIP-595)
                 data.current_leader = LeaderIdAndEpoch(
                     leader_id=partition.leader_id, leader_epoch=partition.leader_epoch
                 )
-            if leader := self._node.new_leaders.find(cached.tp, error.code, self._context.listener):
+            if leader := self._parts.new_leaders.find(cached.tp, error.code, self._context.listener):
                 data.current_leader = LeaderIdAndEpoch(leader_id=leader.leader_id, leader_epoch=leader.epoch)
                 self._elsewhere.append(leader)
         return data
@@ -340,16 +340,16 @@ class _ConsumerFetch(_Fetch):
 
     __slots__ = ("_may_follow", "_only_committed")
 
-    def __init__(self, request: FetchRequest, session: FetchContext, context: RequestContext, node: Parts) -> None:
-        super().__init__(request, session, context, node)
+    def __init__(self, request: FetchRequest, session: FetchContext, context: RequestContext, parts: Parts) -> None:
+        super().__init__(request, session, context, parts)
         self._only_committed = request.isolation_level == Isolation.READ_COMMITTED
         self._may_follow = context.version >= FIRST_VERSION_WITH_RACK
 
     def _purgatory(self) -> Purgatory[object]:
-        return self._node.replicas.consumer_fetches
+        return self._parts.replicas.consumer_fetches
 
     def _find(self, cached: CachedPartition, tp: TopicPartition) -> Partition:
-        replicas, epoch = self._node.replicas, cached.asked.current_leader_epoch
+        replicas, epoch = self._parts.replicas, cached.asked.current_leader_epoch
         if self._may_follow:
             return replicas.replica_of(tp, current_leader_epoch=epoch)
         return replicas.leader_of(tp, current_leader_epoch=epoch)
@@ -361,18 +361,18 @@ class _ConsumerFetch(_Fetch):
         rack = self._request.rack_id
         if not rack:
             return None
-        node = self._node
-        if not self._may_follow or partition.leader is None or rack == node.config.broker_rack:
+        parts = self._parts
+        if not self._may_follow or partition.leader is None or rack == parts.config.broker_rack:
             return None
-        if node.config.replica_selector_class != RACK_AWARE_SELECTOR:
+        if parts.config.replica_selector_class != RACK_AWARE_SELECTOR:
             return None
-        in_rack = [broker.broker_id for broker in node.metadata.image.live_brokers() if broker.rack == rack]
+        in_rack = [broker.broker_id for broker in parts.metadata.image.live_brokers() if broker.rack == rack]
         return partition.leader.preferred_read_replica(fetch_offset, in_rack)
 
     def _on_read(self, partition: Partition, fetch_offset: int, found: LogSlice, data: PartitionData) -> None:
         partition.reads += 1
         if not partition.reads % READS_PER_SAMPLE:
-            self._node.replicas.on_sample_consumed(partition, fetch_offset, min(found.size, SAMPLE_BYTES))
+            self._parts.replicas.on_sample_consumed(partition, fetch_offset, min(found.size, SAMPLE_BYTES))
 
 
 class _FollowerFetch(_Fetch):
@@ -386,19 +386,19 @@ class _FollowerFetch(_Fetch):
         request: FetchRequest,
         session: FetchContext,
         context: RequestContext,
-        node: Parts,
+        parts: Parts,
         replica_id: int,
         broker_epoch: int,
     ) -> None:
-        super().__init__(request, session, context, node)
+        super().__init__(request, session, context, parts)
         self._replica_id = replica_id
         self._broker_epoch = broker_epoch
 
     def _purgatory(self) -> Purgatory[object]:
-        return self._node.replicas.follower_fetches
+        return self._parts.replicas.follower_fetches
 
     def _find(self, cached: CachedPartition, tp: TopicPartition) -> Partition:
-        return self._node.replicas.leader_of(tp, current_leader_epoch=cached.asked.current_leader_epoch)
+        return self._parts.replicas.leader_of(tp, current_leader_epoch=cached.asked.current_leader_epoch)
 
     def _limit(self, partition: Partition, high_watermark: int) -> int:
         return partition.log.log_end_offset
@@ -408,11 +408,11 @@ class _FollowerFetch(_Fetch):
         data.records_end_offset = partition.log.end_of(fetch_offset, found)
 
     def _is_withheld(self, partition: Partition) -> bool:
-        return self._node.quotas.withholds(partition, self._replica_id)
+        return self._parts.quotas.withholds(partition, self._replica_id)
 
     def _refusals(self) -> Refusals:
         refused: Refusals = {}
-        replicas, now_ms = self._node.replicas, self._node.clock.monotonic_ms()
+        replicas, now_ms = self._parts.replicas, self._parts.clock.monotonic_ms()
         for cached in self._session.partitions:
             asked = cached.asked
             try:
@@ -436,7 +436,7 @@ class _FollowerFetch(_Fetch):
         super()._answer(results)
 
     def _on_sent(self, tp: TopicPartition, fetch_offset: int, size: int) -> None:
-        replicas, quotas = self._node.replicas, self._node.quotas
+        replicas, quotas = self._parts.replicas, self._parts.quotas
         partition = replicas.get(tp)
         if partition is None:
             return

@@ -49,31 +49,31 @@ class Parts:
     quorum: Quorum
 
 
-async def handle(request: MetadataRequest, context: RequestContext, node: Parts) -> None:
+async def handle(request: MetadataRequest, context: RequestContext, parts: Parts) -> None:
     """Answer from this node's image; a missing topic is created first where client and configuration allow it."""
     wanted = request.topics if request.topics is None else _each_once(request.topics)
     if wanted is not None and not wanted and context.version == 0:
         wanted = None  # version 0 had no null: an empty list asked for all topics
-    await node.absences.wait_until_decided(_named(wanted, node.metadata.image))
+    await parts.absences.wait_until_decided(_named(wanted, parts.metadata.image))
     if wanted is None:
-        topics = [_encoded(topic, context, node) for topic in node.metadata.image.topics()]
+        topics = [_encoded(topic, context, parts) for topic in parts.metadata.image.topics()]
     else:
-        may_create = node.config.auto_create_topics_enable and (
+        may_create = parts.config.auto_create_topics_enable and (
             request.allow_auto_topic_creation or context.version < 4
         )
-        missing = [topic.name for topic in wanted if topic.name and node.metadata.image.topic(topic.name) is None]
+        missing = [topic.name for topic in wanted if topic.name and parts.metadata.image.topic(topic.name) is None]
         errors: dict[str, ErrorCode] = {}
         if missing and may_create:
-            errors = await node.topic_creation.create_missing(missing)
-        topics = [_wanted_topic(topic, errors, context, node) async for topic in paced(wanted, TOPICS_AT_ONCE)]
+            errors = await parts.topic_creation.create_missing(missing)
+        topics = [_wanted_topic(topic, errors, context, parts) async for topic in paced(wanted, TOPICS_AT_ONCE)]
     response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack)
-            for broker in node.absences.listed(context.connection)
+            for broker in parts.absences.listed(context.connection)
             if (endpoint := broker.listeners.get(context.listener)) is not None
         ],
-        cluster_id=node.identity.cluster_id,
-        controller_id=node.quorum.controller_id(node.metadata.image),
+        cluster_id=parts.identity.cluster_id,
+        controller_id=parts.quorum.controller_id(parts.metadata.image),
     )
     context.send_body(encode_metadata_response(response, context.version, topics))
 
@@ -96,17 +96,17 @@ def _find(wanted: MetadataRequestTopic, image: MetadataImage) -> TopicImage | No
     return image.topic_by_id(wanted.topic_id) if wanted.name is None else image.topic(wanted.name)
 
 
-def _encoded(topic: TopicImage, context: RequestContext, node: Parts) -> bytes:
-    image, listener = node.metadata.image, context.listener
-    return node.encodings.encoded(image, topic, context.version, listener, lambda: _topic(image, topic, listener))
+def _encoded(topic: TopicImage, context: RequestContext, parts: Parts) -> bytes:
+    image, listener = parts.metadata.image, context.listener
+    return parts.encodings.encoded(image, topic, context.version, listener, lambda: _topic(image, topic, listener))
 
 
 def _wanted_topic(
-    wanted: MetadataRequestTopic, errors: dict[str, ErrorCode], context: RequestContext, node: Parts
+    wanted: MetadataRequestTopic, errors: dict[str, ErrorCode], context: RequestContext, parts: Parts
 ) -> bytes:
-    topic = _find(wanted, node.metadata.image)
+    topic = _find(wanted, parts.metadata.image)
     if topic is not None:
-        return _encoded(topic, context, node)
+        return _encoded(topic, context, parts)
     if wanted.name is None and context.version < FIRST_VERSION_WITHOUT_NAMES:
         missing = MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name="", topic_id=wanted.topic_id)
     elif wanted.name is None:

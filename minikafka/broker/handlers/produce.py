@@ -66,7 +66,7 @@ class Parts:
     new_leaders: NewLeaders
 
 
-def handle_frame(frame: memoryview, position: int, context: RequestContext, node: Parts) -> None:
+def handle_frame(frame: memoryview, position: int, context: RequestContext, parts: Parts) -> None:
     """Stage what the request brings; it is answered from :class:`PendingProduce` after the write."""
     version = context.version
     request, _ = decoder(ProduceRequest, version)(frame, position, CLIENT_ELEMENTS_MAX)
@@ -76,21 +76,21 @@ def handle_frame(frame: memoryview, position: int, context: RequestContext, node
         refusal = _refusal(request)
         results += (_failed(topic, data.index, refusal) for topic, data in _batches(request))
     else:
-        stage = node.replicas.stage_produced
+        stage = parts.replicas.stage_produced
         try:
             for topic in request.topic_data:
                 for data in topic.partition_data:
                     if version >= FIRST_VERSION_WITH_IDS:
-                        results.append(_stage(topic, data, acks, version, node))
+                        results.append(_stage(topic, data, acks, version, parts))
                         continue
                     tp = _new_tuple(TopicPartition, (topic.name, data.index))
                     results.append(stage(tp, data.records, acks, version))
         except UncheckedKeysError:
-            _stage_later(bytearray(frame), position, context, node, results)
+            _stage_later(bytearray(frame), position, context, parts, results)
             return
     if len(results) > 1:
         context.connection.spend(REQUEST_COST * len(results))
-    node.staging.add(PendingProduce(context, node, acks, request.timeout_ms, results))
+    parts.staging.add(PendingProduce(context, parts, acks, request.timeout_ms, results))
 
 
 def _batches(request: ProduceRequest) -> Batches:
@@ -102,21 +102,21 @@ def _stage(
     data: PartitionProduceData,
     acks: int,
     version: int,
-    node: Parts,
+    parts: Parts,
     *,
     has_keys: bool = False,
 ) -> ProduceResult:
     """As ``Replicas.stage_produced``, where the topic may be named by its id."""
     if version >= FIRST_VERSION_WITH_IDS:
-        found = node.metadata.image.topic_by_id(topic.topic_id)
+        found = parts.metadata.image.topic_by_id(topic.topic_id)
         topic.name = "" if found is None else found.name
     tp = TopicPartition(topic.name, data.index)
     if version >= FIRST_VERSION_WITH_IDS:
-        partition = node.replicas.get(tp)
+        partition = parts.replicas.get(tp)
         if not topic.name or (partition is not None and partition.topic_id != topic.topic_id):
             refusal = KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"topic id {topic.topic_id} not found")
             return _failed(topic, data.index, refusal)
-    result = node.replicas.stage_produced(tp, data.records, acks, version, has_keys=has_keys)
+    result = parts.replicas.stage_produced(tp, data.records, acks, version, has_keys=has_keys)
     result.topic_id = topic.topic_id
     return result
 
@@ -128,7 +128,7 @@ def _failed(topic: TopicProduceData, index: int, error: KafkaError) -> ProduceRe
 
 
 def _stage_later(
-    copy: bytearray, position: int, context: RequestContext, node: Parts, staged: list[ProduceResult]
+    copy: bytearray, position: int, context: RequestContext, parts: Parts, staged: list[ProduceResult]
 ) -> None:
     """The next batch has to be looked into beside the loop: go on there, in a copy of the frame of its own.
 
@@ -137,29 +137,29 @@ def _stage_later(
     request, _ = decoder(ProduceRequest, context.version)(memoryview(copy), position, CLIENT_ELEMENTS_MAX)
     context.reply.hold(len(copy))
     context.connection.suspend()
-    node.tasks.start(_look_inside(request, staged, context, node), "keys")
+    parts.tasks.start(_look_inside(request, staged, context, parts), "keys")
 
 
 async def _look_inside(
-    request: ProduceRequest, results: list[ProduceResult], context: RequestContext, node: Parts
+    request: ProduceRequest, results: list[ProduceResult], context: RequestContext, parts: Parts
 ) -> None:
     """Stage the batches that have no result, one after the other, and check the keys of costly ones in a thread."""
     acks, version = request.acks, context.version
     try:
         for topic, data in _batches(request)[len(results) :]:
             try:
-                result = _stage(topic, data, acks, version, node)
+                result = _stage(topic, data, acks, version, parts)
             except UncheckedKeysError:
                 assert data.records is not None
-                node.staging.on_read_event_end()  # nothing stays staged while others have their turn
-                error = await node.lookups.check_keys(data.records)
+                parts.staging.on_read_event_end()  # nothing stays staged while others have their turn
+                error = await parts.lookups.check_keys(data.records)
                 if error is None:
-                    result = _stage(topic, data, acks, version, node, has_keys=True)
+                    result = _stage(topic, data, acks, version, parts, has_keys=True)
                 else:
                     result = _failed(topic, data.index, error)
             results.append(result)
-        node.staging.add(PendingProduce(context, node, acks, request.timeout_ms, results))
-        node.staging.on_read_event_end()
+        parts.staging.add(PendingProduce(context, parts, acks, request.timeout_ms, results))
+        parts.staging.on_read_event_end()
     except Exception as error:  # a bug, and what one client sends must not stop the node for all others
         log.error("batch check failed", why=one_line(error), exc_info=error)
         context.connection.close()
@@ -170,13 +170,13 @@ async def _look_inside(
 class PendingProduce:
     """A request whose batches are staged."""
 
-    __slots__ = ("_acks", "_context", "_node", "_results", "_timeout_ms")
+    __slots__ = ("_acks", "_context", "_parts", "_results", "_timeout_ms")
 
     def __init__(
-        self, context: RequestContext, node: Parts, acks: int, timeout_ms: int, results: Sequence[ProduceResult]
+        self, context: RequestContext, parts: Parts, acks: int, timeout_ms: int, results: Sequence[ProduceResult]
     ) -> None:
         self._context = context
-        self._node = node
+        self._parts = parts
         self._acks = acks
         self._timeout_ms = timeout_ms if timeout_ms < LONGEST_WAIT_MS else LONGEST_WAIT_MS
         self._results = results
@@ -186,7 +186,7 @@ class PendingProduce:
         if self._acks == NONE:
             self._finish_unanswered()
         else:
-            replicas = self._node.replicas
+            replicas = self._parts.replicas
             waiting = replicas.await_acks(self._results, self._acks, self._timeout_ms, self._answer)
             if waiting is not None:
                 self._context.reply.cancel_with_connection(waiting.cancel)
@@ -199,7 +199,7 @@ class PendingProduce:
         elsewhere: list[NewLeader] = []
         for result in results:
             name, index = result.tp
-            leader = self._node.new_leaders.find(result.tp, result.error, self._context.listener)
+            leader = self._parts.new_leaders.find(result.tp, result.error, self._context.listener)
             if leader is not None:
                 elsewhere.append(leader)
             if not topics or (topics[-1].name, topics[-1].topic_id) != (name, result.topic_id):
@@ -219,7 +219,7 @@ class PendingProduce:
 
     def _answer_success(self, result: ProduceResult) -> None:
         context = self._context
-        frame = self._node.responses.success(
+        frame = self._parts.responses.success(
             context.version,
             context.correlation_id,
             result.tp,

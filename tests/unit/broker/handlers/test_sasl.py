@@ -188,7 +188,7 @@ async def test_whoever_is_not_expected_is_refused(node: Node, who: Identity, exp
     with pytest.raises(KafkaError) as refused:
         await PeerConnection.open(endpoint(node), who, expected)
     assert refused.value.code is error
-    await eventually(lambda: listener_of(node, "REPLICATION").connection_count == 0, "the connection to be closed")
+    await eventually(lambda: not listener_of(node, "REPLICATION")._connections, "the connection to be closed")
 
 
 class Stranger:
@@ -239,7 +239,7 @@ async def test_a_silent_peer_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     await listener.start()
     with pytest.raises(TimeoutError):
         await PeerConnection.open(listener.endpoint, identity(), 1)
-    await eventually(lambda: listener.connection_count == 0, "the connection to be closed")
+    await eventually(lambda: not listener._connections, "the connection to be closed")
     await listener.close()
 
 
