@@ -8,8 +8,10 @@ Its life::
 While Loading, the driver replays the partition from its start (or what compaction left of it) to the high watermark;
 then the groups are restored, some at a time, so that a large shard keeps nobody waiting. While Active, requests, timers
 and the fates of writes go in, and effects come out, to be done in their order. Until it is Active it answers
-COORDINATOR_LOAD_IN_PROGRESS, and a Heartbeat with no error, as Apache Kafka does: not every client expects one there.
-When Resigned it answers NOT_COORDINATOR; the driver that becomes leader again makes a new one.
+COORDINATOR_LOAD_IN_PROGRESS, when Resigned NOT_COORDINATOR; the driver that becomes leader again makes a new one.
+
+Not every client knows COORDINATOR_LOAD_IN_PROGRESS everywhere; aiokafka gives up for good. So while Loading, as Apache
+Kafka does, a Heartbeat is good (no session ends then), and a SyncGroup is told to join again: the rebalance is lost.
 
 What holds at the end of every step (the tests check it after each):
 
@@ -158,11 +160,12 @@ class GroupCoordinator:
     def sync_group(self, request: SyncGroupRequest, token: Token, now_ms: int) -> list[Effect]:
         """SyncGroup 0-5; the answer may wait until the leader's assignment is committed."""
         if error := self._refusal(request.group_id):
-            return [Respond(token, SyncGroupResponse(error_code=error))]
+            told = ErrorCode.REBALANCE_IN_PROGRESS if error is Phase.LOADING.value else error
+            return [Respond(token, SyncGroupResponse(error_code=told))]
         return self._step(now_ms, syncing.sync_group, request, token)
 
     def heartbeat(self, request: HeartbeatRequest, token: Token, now_ms: int) -> list[Effect]:
-        """Heartbeat 0-4. While the shard loads it is good: no session ends then, and aiokafka gives up for good."""
+        """Heartbeat 0-4."""
         if error := self._refusal(request.group_id):
             told = ErrorCode.NONE if error is Phase.LOADING.value else error
             return [Respond(token, HeartbeatResponse(error_code=told))]
