@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 from uuid import UUID
 
@@ -18,7 +18,7 @@ Taken = TypeVar("Taken")
 
 
 class Holdings:
-    """``on_room`` is called when something more may be fetched. It is what a membership calls a partition owner.
+    """``on_room`` is called when something more may be fetched.
 
     ``topic_id_of`` tells which topic has a name now, zero for none: what was read of another is not to be committed.
     """
@@ -163,10 +163,6 @@ class Holdings:
         self._handover.settle()
 
     # -- as the owner of a group's partitions -----------------------------------------------------------------------
-
-    def assigned(self, partitions: Collection[TopicPartition]) -> None:
-        """Read these now."""
-        self.assign(partitions)
 
     def hand_back(self) -> asyncio.Future[Offsets]:
         """Stop reading once the user is done with what it holds; what is to be committed then."""

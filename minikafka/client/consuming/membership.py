@@ -14,12 +14,13 @@ import asyncio
 import random
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from minikafka.client.backoff import RETRY_BACKOFF
 from minikafka.client.connections import Connections
 from minikafka.client.consuming.assignments import read_assignment, subscriber, write_assignment
 from minikafka.client.consuming.coordinator import NO_GENERATION, Coordinator
+from minikafka.client.consuming.holdings import Holdings
 from minikafka.client.errors import CommitFailedError
 from minikafka.client.metadata import Metadata
 from minikafka.errors import ErrorCode, KafkaError
@@ -77,30 +78,6 @@ class MemberSettings:
     group_instance_id: str | None
 
 
-class PartitionOwner(Protocol):
-    """Who reads the partitions: the consumer."""
-
-    def hand_back(self) -> asyncio.Future[Mapping[TopicPartition, OffsetAndEpoch]]:
-        """Stop reading once the user is done with what it holds; what to commit then."""
-        ...
-
-    def lost(self) -> None:
-        """Stop reading at once: the partitions may be somebody else's."""
-        ...
-
-    def assigned(self, partitions: Collection[TopicPartition]) -> None:
-        """Read these now."""
-        ...
-
-    def is_overdue(self) -> bool:
-        """True when the user did not ask for records for longer than it may (``max_poll_interval_ms``)."""
-        ...
-
-    async def wait_for_user(self) -> None:
-        """Wait until the user asks for records again."""
-        ...
-
-
 class Membership:
     """Keeps this consumer in its group. A KafkaError that does not pass ends the task, and so reaches the user."""
 
@@ -112,7 +89,7 @@ class Membership:
         tasks: TaskOwner,
         rng: random.Random,
         settings: MemberSettings,
-        owner: PartitionOwner,
+        holdings: Holdings,
     ) -> None:
         self._connections = connections
         self._metadata = metadata
@@ -120,7 +97,7 @@ class Membership:
         self._tasks = tasks
         self._rng = rng
         self._settings = settings
-        self._owner = owner
+        self._holdings = holdings
         self._topics: tuple[str, ...] = ()
         self._counts: dict[str, int] = {}  # of the partitions that this member, as leader, divided
         self._change = asyncio.Event()  # the subscription, or what there is to divide
@@ -199,7 +176,7 @@ class Membership:
             self._member_id = ""
         if self.is_member:
             self._generation_id = NO_GENERATION
-            self._owner.lost()
+            self._holdings.lost()
         if not (error.retriable or error.code in _JOIN_AGAIN):
             raise error
 
@@ -225,7 +202,7 @@ class Membership:
         answer = await self._coordinator.call(request, SyncGroupResponse, purpose="join", timeout_s=self._patience_s)
         self._coordinator.check(answer.error_code, "syncing")
         self._generation_id = joined.generation_id
-        self._owner.assigned(read_assignment(answer.assignment))
+        self._holdings.assign(read_assignment(answer.assignment))
 
     async def _join(self) -> JoinGroupResponse:
         subscription = encode_subscription(ConsumerProtocolSubscription(topics=list(self._topics)))
@@ -273,7 +250,7 @@ class Membership:
         """Heartbeats until it is time to join again; a KafkaError when this member was thrown out."""
         while not self._change.is_set():
             await self._pause()
-            if self._owner.is_overdue():
+            if self._holdings.is_overdue():
                 await self._stand_aside()
                 return
             if await self._heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS:
@@ -308,17 +285,17 @@ class Membership:
     async def _stand_aside(self) -> None:
         """The user does not read: leave, and come back when it does."""
         await self._leave("no poll within max_poll_interval_ms")
-        self._owner.lost()
-        await self._owner.wait_for_user()
+        self._holdings.lost()
+        await self._holdings.wait_for_user()
 
     async def _hand_back(self) -> None:
         """Give up the partitions, with heartbeats while the user finishes, and commit what it finished."""
         if not self.is_member:
             return
-        handing_back = self._owner.hand_back()
+        handing_back = self._holdings.hand_back()
         while not handing_back.done():
             await asyncio.wait((handing_back,), timeout=self._settings.heartbeat_interval_ms / 1000)
-            if self._owner.is_overdue():
+            if self._holdings.is_overdue():
                 await self._stand_aside()
                 return
             if not handing_back.done():

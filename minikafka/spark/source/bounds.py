@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import NO_EPOCH, OffsetAndEpoch, TopicPartition
@@ -25,33 +25,18 @@ from minikafka.spark.options import (
 )
 from minikafka.spark.source.losses import report_loss
 
+if TYPE_CHECKING:
+    from minikafka.spark.cluster import Cluster
+
 Found = dict[TopicPartition, OffsetAndEpoch]
 
 _DELAYS_S: Final = (0.0, 0.1, 0.2, 0.4, 0.8)  # between questions that are asked again
 
 
-class Questions(Protocol):
-    """What a cluster can be asked: the part of :class:`~minikafka.spark.cluster.Cluster` that planning needs."""
-
-    def topics(self) -> list[str]: ...
-
-    def partitions(self, topics: Iterable[str]) -> list[TopicPartition]: ...
-
-    def offsets(self, partitions: Iterable[TopicPartition], at: int) -> Found: ...
-
-    def offsets_for_times(self, times_ms: Mapping[TopicPartition, int]) -> Found: ...
-
-    def truncated(self, ends: Mapping[TopicPartition, OffsetAndEpoch]) -> Found: ...
-
-    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]: ...
-
-    def replaced(self, topic_ids: Mapping[str, str]) -> dict[str, str]: ...
-
-
 # -- which partitions --------------------------------------------------------------------------------------------------
 
 
-def chosen_partitions(cluster: Questions, choice: TopicChoice) -> list[TopicPartition]:
+def chosen_partitions(cluster: Cluster, choice: TopicChoice) -> list[TopicPartition]:
     """The partitions to read, in order. Raises UNKNOWN_TOPIC_OR_PARTITION for one that was named and is missing."""
     if isinstance(choice, MatchingTopics):
         pattern = re.compile(choice.pattern)
@@ -66,7 +51,7 @@ def chosen_partitions(cluster: Questions, choice: TopicChoice) -> list[TopicPart
     return cluster.partitions(choice.topics)
 
 
-def remaining_partitions(cluster: Questions, choice: TopicChoice) -> list[TopicPartition]:
+def remaining_partitions(cluster: Cluster, choice: TopicChoice) -> list[TopicPartition]:
     """The same for a stream that has begun: what is missing was deleted, and is left out.
 
     One may be deleted between two questions, of which brokers hear one after the other: then all is asked again.
@@ -81,7 +66,7 @@ def remaining_partitions(cluster: Questions, choice: TopicChoice) -> list[TopicP
     return _remaining_partitions(cluster, choice)
 
 
-def _remaining_partitions(cluster: Questions, choice: TopicChoice) -> list[TopicPartition]:
+def _remaining_partitions(cluster: Cluster, choice: TopicChoice) -> list[TopicPartition]:
     if isinstance(choice, MatchingTopics):
         return chosen_partitions(cluster, choice)
     named = choice.topics if isinstance(choice, NamedTopics) else {tp.topic for tp in choice.partitions}
@@ -96,7 +81,7 @@ def _missing(tp: TopicPartition, found: Iterable[TopicPartition]) -> KafkaError:
     return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
 
 
-def ids_of(cluster: Questions, partitions: Iterable[TopicPartition]) -> dict[str, str]:
+def ids_of(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[str, str]:
     """The ids of the partitions' topics. To be asked before their offsets, which are then of these topics or newer."""
     found = cluster.topic_ids({tp.topic for tp in partitions})
     return {topic: topic_id for topic, topic_id in found.items() if topic_id}
@@ -106,7 +91,7 @@ def ids_of(cluster: Questions, partitions: Iterable[TopicPartition]) -> dict[str
 
 
 def starting_offsets(
-    cluster: Questions,
+    cluster: Cluster,
     spec: OffsetSpec,
     partitions: list[TopicPartition],
     *,
@@ -127,7 +112,7 @@ def starting_offsets(
 
 
 def ending_offsets(
-    cluster: Questions, spec: OffsetSpec, partitions: list[TopicPartition], *, fail_on_data_loss: bool
+    cluster: Cluster, spec: OffsetSpec, partitions: list[TopicPartition], *, fail_on_data_loss: bool
 ) -> Found:
     """Where to end in each partition; with a time that has no record after it, at the end of the log. Raises alike."""
     found = _offsets(cluster, spec, partitions, "ending")
@@ -138,7 +123,7 @@ def ending_offsets(
     return _within_logs(cluster, found, "ending", fail=fail_on_data_loss)
 
 
-def _offsets(cluster: Questions, spec: OffsetSpec, partitions: list[TopicPartition], which: str) -> Found:
+def _offsets(cluster: Cluster, spec: OffsetSpec, partitions: list[TopicPartition], which: str) -> Found:
     if isinstance(spec, Edge):
         return cluster.offsets(partitions, int(spec))
     if isinstance(spec, AtTimestamp):
@@ -160,7 +145,7 @@ def _check_names(named: Mapping[TopicPartition, int], partitions: list[TopicPart
         raise OptionError(f"option '{option}' names {_listed(others)}, which this query does not read; remove it")
 
 
-def _within_logs(cluster: Questions, found: Found, which: str, *, fail: bool) -> Found:
+def _within_logs(cluster: Cluster, found: Found, which: str, *, fail: bool) -> Found:
     """Offsets that the logs have; ends bear the epoch of their log's."""
     earliest, latest = cluster.offsets(found, EARLIEST), cluster.offsets(found, LATEST)
     within: Found = {}

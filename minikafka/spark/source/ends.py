@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import TopicPartition
 from minikafka.spark.options import LATEST, TopicChoice
-from minikafka.spark.source.bounds import Questions, chosen_partitions, ids_of, remaining_partitions
+from minikafka.spark.source.bounds import chosen_partitions, ids_of, remaining_partitions
 from minikafka.spark.source.offsets import StreamOffset
+
+if TYPE_CHECKING:
+    from minikafka.spark.cluster import Cluster
 
 
 class EndsOfLogs:
@@ -25,14 +30,14 @@ class EndsOfLogs:
         self._ends_until_ms = 0
         self.last: StreamOffset | None = None
 
-    def now(self, cluster: Questions, now_ms: int, *, is_new: bool = False) -> StreamOffset:
+    def now(self, cluster: Cluster, now_ms: int, *, is_new: bool = False) -> StreamOffset:
         """The end of each partition, by partition in order; ``is_new`` asks whatever is remembered."""
         if self.last is None or is_new or now_ms >= self._ends_until_ms:
             self.last = self._ends(cluster, now_ms, is_new)
             self._ends_until_ms = now_ms + self._poll_interval_ms
         return self.last
 
-    def _ends(self, cluster: Questions, now_ms: int, is_new: bool) -> StreamOffset:
+    def _ends(self, cluster: Cluster, now_ms: int, is_new: bool) -> StreamOffset:
         has_begun = self._partitions is not None
         try:
             ends = cluster.offsets(self._partitions_now(cluster, now_ms, is_new), LATEST)
@@ -42,7 +47,7 @@ class EndsOfLogs:
             ends = cluster.offsets(self._partitions_now(cluster, now_ms, True), LATEST)  # one was deleted meanwhile
         return StreamOffset(ends, topic_ids=self._topic_ids)
 
-    def _partitions_now(self, cluster: Questions, now_ms: int, is_new: bool) -> list[TopicPartition]:
+    def _partitions_now(self, cluster: Cluster, now_ms: int, is_new: bool) -> list[TopicPartition]:
         if self._partitions is None:  # when the stream begins, what was named must be there
             self._partitions = chosen_partitions(cluster, self._choice)
         elif is_new or now_ms >= self._partitions_until_ms:

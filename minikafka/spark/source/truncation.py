@@ -7,11 +7,15 @@ once for each change of leadership.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from minikafka.model import NO_EPOCH, NO_OFFSET, OffsetAndEpoch, TopicPartition
 from minikafka.spark.options import EARLIEST
-from minikafka.spark.source.bounds import Questions
 from minikafka.spark.source.losses import report_loss
 from minikafka.spark.source.offsets import Offsets
+
+if TYPE_CHECKING:
+    from minikafka.spark.cluster import Cluster
 
 
 class Truncations:
@@ -21,7 +25,7 @@ class Truncations:
         self._fail = fail
         self._good: dict[TopicPartition, tuple[OffsetAndEpoch, int]] = {}  # offset, and the epoch in which it was good
 
-    def moved(self, cluster: Questions, known: Offsets, logs: Offsets) -> dict[TopicPartition, OffsetAndEpoch]:
+    def moved(self, cluster: Cluster, known: Offsets, logs: Offsets) -> dict[TopicPartition, OffsetAndEpoch]:
         """Where to go on in those of ``known`` whose logs, which end at ``logs``, are not the same any more.
 
         That is where the logs parted; without an epoch, the end of the log; in a log with nothing in common (a topic
