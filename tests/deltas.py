@@ -26,6 +26,11 @@ def difference(before: MetadataImage, after: MetadataImage) -> MetadataDelta:
     return _last(differences(before, after))
 
 
+def is_empty(delta: MetadataDelta) -> bool:
+    """True when there is nothing to act on."""
+    return not (delta.brokers or delta.created_topics or delta.deleted_topics or delta.partitions or delta.configs)
+
+
 def _last(steps: Generator[None, None, MetadataDelta]) -> MetadataDelta:
     while True:
         try:

@@ -55,11 +55,6 @@ class MetadataDelta:
     configs: frozenset[ConfigResource] = frozenset()
     """Resources with a value set or removed; those of deleted topics are not among them."""
 
-    @property
-    def is_empty(self) -> bool:
-        """True when there is nothing to act on."""
-        return not (self.brokers or self.created_topics or self.deleted_topics or self.partitions or self.configs)
-
 
 def replay_records(image: MetadataImage, records: Iterable[Record], last: OffsetAndEpoch) -> MetadataImage:
     """The image after ``records``, the last of which is at ``last``.

@@ -48,11 +48,6 @@ class Budget:
         """More is held than there should be, or somebody waits."""
         return self.held > self.limit or bool(self._waiting)
 
-    @property
-    def waiting(self) -> int:
-        """How many connections wait for memory."""
-        return len(self._waiting)
-
     def report(self, holder: Holder, excess: int) -> None:
         """``holder`` holds so many bytes beyond its allowance now."""
         before = self._holders.get(holder, 0)

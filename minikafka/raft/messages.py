@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Final, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, TypeAlias
 
 from minikafka.errors import ErrorCode
 from minikafka.model import OffsetAndEpoch
@@ -44,17 +44,6 @@ class Message:
     def to_wire(self) -> list[object]:
         """A list of str, int, bool, bytes, None and lists of them."""
         return [self.TAG, *(_plain(getattr(self, field.name)) for field in fields(self))]  # type: ignore[arg-type]
-
-    @classmethod
-    def from_wire(cls: type[_M], wire: object) -> _M:
-        """The message of this class in ``wire``; MalformedMessageError for anything else."""
-        message = message_from_wire(wire)
-        if not isinstance(message, cls):
-            raise MalformedMessageError(f"expected {cls.TAG}, got {message.TAG}")
-        return message
-
-
-_M = TypeVar("_M", bound=Message)
 
 
 def _plain(value: object) -> object:

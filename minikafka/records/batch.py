@@ -30,7 +30,7 @@ from typing import Final, NamedTuple, TypeAlias
 from crc32c import crc32c
 
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import NO_PRODUCER_ID, NO_SEQUENCE, Compression, TimestampType
+from minikafka.model import NO_PRODUCER_ID, NO_SEQUENCE, Compression
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 WritableBuffer: TypeAlias = bytearray | memoryview
@@ -104,11 +104,6 @@ class BatchHeader(NamedTuple):
         if codec > Compression.ZSTD:
             raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"a batch names codec {codec}; 0 to 4 exist")
         return Compression(codec)
-
-    @property
-    def timestamp_type(self) -> TimestampType:
-        """Whether records carry their own timestamps or all have ``max_timestamp``."""
-        return TimestampType.LOG_APPEND_TIME if self.attributes & TIMESTAMP_TYPE_FLAG else TimestampType.CREATE_TIME
 
     @property
     def is_transactional(self) -> bool:

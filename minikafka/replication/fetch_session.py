@@ -122,11 +122,6 @@ class FetchSessionClient:
         """The session id from the server; 0 without a session."""
         return self._session_id
 
-    @property
-    def is_full(self) -> bool:
-        """The next request names every partition."""
-        return self._epoch == INITIAL_EPOCH
-
     def build(self) -> SessionRequest:
         """The next request: all partitions in a new session, else the changed ones. One request at a time."""
         if self._epoch == INITIAL_EPOCH:

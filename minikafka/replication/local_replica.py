@@ -239,10 +239,6 @@ class LocalReplica:
         assert self.leader is not None, "only a leader knows the log starts of the others"
         return min([self.log.log_start_offset, *self.leader.log_start_offsets_of(live)])
 
-    def is_complete(self, replica_id: int) -> bool:
-        """Committed metadata, as known here, says that the replica has every committed record."""
-        return self._committed is not None and replica_id in self._committed.complete
-
     def refuses_ahead(self, replica_id: int, last_fetched_epoch: int) -> bool:
         """Do not cut this follower to the local log: it is complete, or a complete replica may have its records."""
         leader, committed = self.leader, self._committed

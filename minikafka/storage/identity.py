@@ -23,11 +23,8 @@ from minikafka.storage.registration_file import REGISTRATION_FILE
 _NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EINVAL, errno.ENOTSUP)  # in there this process made nothing
 
 
-def identify(disk: Disk, path: str, cluster_id: str | None, node_id: int) -> DirectoryMeta | None:
-    """Whose the directory is; None: nobody's. MetaError: another node's or cluster's, or nobody can tell.
-
-    ``cluster_id`` None accepts any.
-    """
+def identify(disk: Disk, path: str, cluster_id: str, node_id: int) -> DirectoryMeta | None:
+    """Whose the directory is; None: nobody's. MetaError: another node's or cluster's, or nobody can tell."""
     meta = read_meta(disk, path)
     if meta is None:
         if disk.exists(f"{path}/{REGISTRATION_FILE}"):  # its logs may be another node's
@@ -35,7 +32,7 @@ def identify(disk: Disk, path: str, cluster_id: str | None, node_id: int) -> Dir
         return None
     if meta.node_id != node_id:
         raise MetaError(f"the log directory {path} belongs to node {meta.node_id}, not to node {node_id}")
-    if cluster_id is not None and meta.cluster_id != cluster_id:
+    if meta.cluster_id != cluster_id:
         raise MetaError(f"the log directory {path} belongs to cluster {meta.cluster_id}, not to {cluster_id}")
     return meta
 

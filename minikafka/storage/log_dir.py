@@ -99,7 +99,7 @@ class LogDir:
 
     # -- starting ---------------------------------------------------------------------------------------------------
 
-    def check_identity(self, cluster_id: str | None, node_id: int) -> None:
+    def check_identity(self, cluster_id: str, node_id: int) -> None:
         """Refuse another node's or cluster's directory (MetaError). ``meta`` is None for one that is nobody's yet."""
         meta = identify(self._disk, self.path, cluster_id, node_id)
         if meta is not None:

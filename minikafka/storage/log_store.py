@@ -58,7 +58,7 @@ class LogStore:
         paths: Sequence[str],
         *,
         node_id: int,
-        cluster_id: str | None = None,
+        cluster_id: str,
         new_uuid: Callable[[], UUID],
         boot_id: str | None = None,
         config_for: ConfigFor = _default_config,
@@ -67,9 +67,9 @@ class LogStore:
         """Lock, check and load every directory, recovering where the last stop was not orderly.
 
         MetaError when a directory belongs to another process, node or cluster. A directory whose files cannot be read
-        is offline from the start; StorageFailure when none is left. ``cluster_id`` None accepts any, and leaves a new
-        directory unmarked until :meth:`claim`. ``boot_id`` is the machine's (None: not known): after a kill on the same
-        boot what was written is there, so that less is taken for a torn tail and more for damage.
+        is offline from the start; StorageFailure when none is left. ``boot_id`` is the machine's (None: not known):
+        after a kill on the same boot what was written is there, so that less is taken for a torn tail and more for
+        damage.
         """
         directories: list[LogDir] = []
         store = cls(disk, directories, new_uuid)
@@ -77,9 +77,9 @@ class LogStore:
             for path in paths:
                 directory = LogDir(disk, path, on_failure)
                 directories.append(directory)
-                store._check_identity(directory, cluster_id, node_id)
-            if cluster_id is not None:
-                store._take_possession(cluster_id, node_id)
+                with _identifying(directory):
+                    directory.check_identity(cluster_id, node_id)
+            store._take_possession(cluster_id, node_id)
             for directory in store.online:
                 _load(directory, config_for, boot_id)
             store._settle_moves(config_for)
@@ -92,17 +92,6 @@ class LogStore:
             store.abandon()
             raise StorageFailure("; ".join(directory.failure.message for directory in directories if directory.failure))
         return store
-
-    def claim(self, cluster_id: str, node_id: int) -> None:
-        """Mark new directories as this cluster's; MetaError when one is another's."""
-        for directory in self.directories:
-            self._check_identity(directory, cluster_id, node_id)
-        self._take_possession(cluster_id, node_id)
-
-    def _check_identity(self, directory: LogDir, cluster_id: str | None, node_id: int) -> None:
-        if directory.failure is None:
-            with _identifying(directory):
-                directory.check_identity(cluster_id, node_id)
 
     def _take_possession(self, cluster_id: str, node_id: int) -> None:
         vanished = self._vanished_directories()

@@ -34,11 +34,6 @@ class ReplicaMove:
         return self.current.is_offline or self.future.is_offline
 
     @property
-    def lag(self) -> int:
-        """How many offsets the copy is behind."""
-        return max(0, self.current.log_end_offset - self.future.log_end_offset)
-
-    @property
     def bytes_left(self) -> int:
         """About how many bytes are to be copied; only after :meth:`reconcile`."""
         return self.current.bytes_between(self.future.log_end_offset, self.current.log_end_offset)

@@ -127,7 +127,7 @@ def leaders_believe_their_own_log(_replica: LocalReplica, _high_watermark: int, 
 @OLDER_COPIES.replaces(LocalReplica, "refuses_ahead")
 def the_first_that_is_heard_decides(replica: LocalReplica, replica_id: int, _last_fetched_epoch: int) -> bool:
     """A follower out of the ISR is cut to a leader that lost its tail, before those that are complete were heard."""
-    return replica.is_complete(replica_id)
+    return replica._committed is not None and replica_id in replica._committed.complete
 
 
 # -- files and disks --------------------------------------------------------------------------------------------------

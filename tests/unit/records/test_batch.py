@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minikafka.errors import ErrorCode, KafkaError
-from minikafka.model import Compression, TimestampType
+from minikafka.model import Compression
 from minikafka.records.batch import (
     HEADER,
     HEADER_SIZE,
+    TIMESTAMP_TYPE_FLAG,
     BatchHeader,
     assign_offsets,
     crc_is_valid,
@@ -75,14 +76,14 @@ def test_derived_properties() -> None:
     assert header.size_in_bytes == 212
     assert (header.last_offset, header.next_offset) == (104, 105)
     assert header.compression is Compression.ZSTD
-    assert header.timestamp_type is TimestampType.LOG_APPEND_TIME
+    assert header.attributes & TIMESTAMP_TYPE_FLAG
     assert header.is_transactional
     assert header.is_control
     assert header.has_delete_horizon
     assert header.has_producer_id
     plain = header._replace(attributes=0, producer_id=-1)
     assert plain.compression is Compression.NONE
-    assert plain.timestamp_type is TimestampType.CREATE_TIME
+    assert not plain.attributes & TIMESTAMP_TYPE_FLAG
     assert not any((plain.is_transactional, plain.is_control, plain.has_delete_horizon, plain.has_producer_id))
 
 
@@ -147,6 +148,6 @@ def test_log_append_time_stamps_the_batch_and_keeps_it_valid(batch: bytearray) -
     header = set_log_append_time(buffer, 2, 55_555)
     assert header == parse_header(buffer, 2)
     assert crc_is_valid(buffer, 2, header)
-    assert header.timestamp_type is TimestampType.LOG_APPEND_TIME
+    assert header.attributes & TIMESTAMP_TYPE_FLAG
     assert header.max_timestamp == 55_555
     assert header == before._replace(attributes=8, max_timestamp=55_555, crc=header.crc)

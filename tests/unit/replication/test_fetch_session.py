@@ -120,7 +120,7 @@ def test_no_answer_starts_the_session_over(opened):
     want(opened, A0, 8)
     opened.build()
     opened.on_failed()
-    assert opened.is_full
+    assert opened._epoch == 0
     assert len(named(opened.build())) == 3
 
 

@@ -30,7 +30,7 @@ def open_store(tmp_path: Path, disk: OsDisk) -> Iterator[OpenStore]:
     opened: list[LogStore] = []
     uuids = iter(range(10, 10_000))
 
-    def open_(*names: str, node_id: int = 1, cluster_id: str | None = "cluster", **how: object) -> LogStore:
+    def open_(*names: str, node_id: int = 1, cluster_id: str = "cluster", **how: object) -> LogStore:
         paths = [str(tmp_path / name) for name in names or ("d",)]
         store = LogStore.open(
             disk,
@@ -218,19 +218,6 @@ def test_other_peoples_directories_are_refused(open_store: OpenStore, tmp_path: 
     with pytest.raises(MetaError, match="cluster cluster, not to other"):
         open_store(cluster_id="other")
     open_store()
-
-
-def test_a_directory_may_be_claimed_once_the_cluster_is_known(open_store: OpenStore, tmp_path: Path) -> None:
-    store = open_store(cluster_id=None)
-    assert not (tmp_path / "d/meta.properties").exists()
-    store.claim("cluster", 1)
-    store.abandon()
-    with pytest.raises(MetaError):
-        open_store(cluster_id="other")
-    store = open_store(cluster_id=None)
-    meta = store.directories[0].meta
-    assert meta is not None
-    assert meta.cluster_id == "cluster"
 
 
 @pytest.mark.parametrize("where", ["append", "fsync"])

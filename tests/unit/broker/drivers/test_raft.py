@@ -28,7 +28,7 @@ from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import OffsetAndEpoch
 from minikafka.net.control import ControlServer
-from minikafka.raft.messages import EndQuorumEpochRequest, FetchRequest, FetchResponse, VoteResponse
+from minikafka.raft.messages import EndQuorumEpochRequest, FetchRequest, VoteResponse, message_from_wire
 from minikafka.records.batch import Buffer
 
 StartNode = Callable[..., Awaitable[Node]]
@@ -102,7 +102,7 @@ async def test_a_fetch_from_inside_a_batch_says_nothing_about_the_log(node: Node
     for offset in range(end + 1):
         request = FetchRequest(CLUSTER_ID, 2, epoch, OffsetAndEpoch(offset, epoch), end, 0, 1 << 20)
         try:
-            answers.append(FetchResponse.from_wire(await in_time(raft.handle_call(2, request.to_wire()))))
+            answers.append(message_from_wire(await in_time(raft.handle_call(2, request.to_wire()))))
         except KafkaError as error:
             refused.append(error)
     assert {error.code for error in refused} == {ErrorCode.INVALID_REQUEST}
@@ -160,7 +160,7 @@ async def test_a_process_short_of_descriptors_has_no_damaged_log(node: Node, mon
         with pytest.raises(KafkaError) as refused:
             await in_time(raft.handle_call(2, request.to_wire()))
     assert refused.value.retriable
-    assert FetchResponse.from_wire(await in_time(raft.handle_call(2, request.to_wire()))).records
+    assert message_from_wire(await in_time(raft.handle_call(2, request.to_wire()))).records
     assert node.failure is None
 
 
