@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from minikafka.cli.options import AsJson
-from minikafka.cli.output import fail, print_json, print_note
+from minikafka.cli.output import fail, print_json, print_note, print_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -131,29 +131,16 @@ def _progress(console: Console, run: Demo) -> Any:
 
 
 def _print_outcome(console: Console, outcome: Outcome) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
     verdict = outcome.verdict
-    table = Table("", "records", box=SIMPLE_HEAD, pad_edge=False)
-    table.columns[1].justify = "right"
-    for name, count in (("sent", verdict.sent), ("acknowledged", verdict.acknowledged), ("read", verdict.read)):
-        table.add_row(name, f"{count:,}")
-    for name, count in (
-        ("lost", outcome.lost),
-        ("duplicated", outcome.duplicated),
-        ("out of order", outcome.out_of_order),
-    ):
-        table.add_row(name, f"[bold {'red' if count else 'green'}]{count:,}[/]")
-    console.print(table)
-
-    faults = Table("", *(f"{fault.name} killed" for fault in outcome.faults), box=SIMPLE_HEAD, pad_edge=False)
+    sound = (("sent", verdict.sent), ("acknowledged", verdict.acknowledged), ("read", verdict.read))
+    wrong = (("lost", outcome.lost), ("duplicated", outcome.duplicated), ("out of order", outcome.out_of_order))
+    rows = [(name, f"{count:,}") for name, count in sound]
+    rows += [(name, f"[bold {'red' if count else 'green'}]{count:,}[/]") for name, count in wrong]
+    print_table(("", "records#"), rows)
     without = (f"{outcome.seconds_without_write(fault):.2f} s" for fault in outcome.faults)
-    faults.add_row("longest time without a successful write", *without)
-    faults.add_row("restart to full ISR", *(f"{fault.seconds_to_full_isr:.2f} s" for fault in outcome.faults))
-    for column in faults.columns[1:]:
-        column.justify = "right"
-    console.print(faults)
+    until = (f"{fault.seconds_to_full_isr:.2f} s" for fault in outcome.faults)
+    rows_by_fault = (("longest time without a successful write", *without), ("restart to full ISR", *until))
+    print_table(("", *(f"{fault.name} killed#" for fault in outcome.faults)), rows_by_fault)
     for rule, examples in verdict.examples.items():
         console.print(f"[red]{rule}[/]: {verdict.violations[rule]}, for example {examples[0]}", markup=True)
     console.print(f"[bold]{verdict.sentence}[/] ({outcome.seconds:.0f} s in all)")

@@ -1,9 +1,11 @@
-"""A bar for replicas that move: bytes and replicas that have caught up, on a terminal's stderr."""
+"""Bars on a terminal's stderr. Where stderr is no terminal nothing is drawn."""
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
 
 from minikafka.cli.output import size
 
@@ -11,42 +13,32 @@ if TYPE_CHECKING:
     from minikafka.client.reassigning.progress import Progress
 
 
-class MoveBar:
-    """``with MoveBar() as bar: bar.show(progress)``. Where stderr is no terminal nothing is drawn."""
+@contextmanager
+def bar(what: str) -> Iterator[Callable[..., None]]:
+    """What updates a bar: it takes ``total`` and ``completed``, and ``told``, the words behind the bar."""
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bars
 
-    def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-        from rich.progress import Progress as Bars
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"), TimeElapsedColumn())
+    with Bars(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
+        yield partial(bars.update, bars.add_task(what, total=None, told=""))
 
-        console = Console(stderr=True)
-        self._bars = Bars(
-            TextColumn("moving"),
-            BarColumn(),
-            TextColumn("{task.percentage:>3.0f}%"),
-            TextColumn("{task.fields[caught_up]}"),
-            TimeElapsedColumn(),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
-        self._task = self._bars.add_task("moving", total=None, caught_up="")
 
-    def __enter__(self) -> Self:
-        self._bars.start()
-        return self
+@contextmanager
+def move_bar() -> Iterator[Callable[[Progress], None]]:
+    """``with move_bar() as show:`` for replicas that move: bytes and replicas that have caught up."""
+    with bar("moving") as update:
 
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._bars.stop()
+        def show(progress: Progress) -> None:
+            done, total = progress.bytes_done, progress.bytes_total
+            if not total:
+                done, total = progress.replicas_done, progress.replicas_total
+            total = max(total, 1)
+            update(total=total, completed=done, told=f"{done / total:>4.0%} {caught_up(progress)}")
 
-    def show(self, progress: Progress) -> None:
-        """Draw what is known now."""
-        done, total = progress.bytes_done, progress.bytes_total
-        if not total:
-            done, total = progress.replicas_done, progress.replicas_total
-        self._bars.update(self._task, total=max(total, 1), completed=done, caught_up=caught_up(progress))
+        yield show
 
 
 def caught_up(progress: Progress) -> str:

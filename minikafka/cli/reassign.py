@@ -229,24 +229,24 @@ async def follow_to_end(tool: Reassigner, begun: Begun, resume: str) -> Progress
     """A progress bar until nothing moves any more; ``resume`` is how to look again after Ctrl-C."""
     import asyncio
 
-    from minikafka.cli.progress import MoveBar
+    from minikafka.cli.progress import move_bar
 
-    with MoveBar() as bar:
+    with move_bar() as show:
         try:
-            return await tool.wait(begun.plan, begun.moves, bar.show)
+            return await tool.wait(begun.plan, begun.moves, show)
         except asyncio.CancelledError:
             print_note(f"\nthe reassignment continues; see its progress with: {resume}")
             raise
 
 
 async def _verify(tool: Reassigner, text: str, preserve_throttles: bool, follow: bool) -> None:
-    from minikafka.cli.progress import MoveBar
+    from minikafka.cli.progress import move_bar
     from minikafka.client.reassigning.plan import parse_plan
 
     plan = parse_plan(text)
     if follow:
-        with MoveBar() as bar:
-            progress = await tool.wait(plan, None, bar.show)
+        with move_bar() as show:
+            progress = await tool.wait(plan, None, show)
     else:
         progress = await tool.progress(plan)
     print_line("Status of partition reassignment:")

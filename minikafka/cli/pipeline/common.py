@@ -10,6 +10,7 @@ import typer
 
 from minikafka.cli.options import parse_assignments
 from minikafka.cli.output import fail
+from minikafka.cli.progress import bar
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,27 +47,11 @@ def spark_session(name: str, master: str, settings: list[str] | None) -> Iterato
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[Progress], None]]:
     """``with progress_bar("archiving") as show:``. Where stderr is no terminal nothing is drawn."""
-    from rich.console import Console
-    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bars
-
-    console = Console(stderr=True)
-    bars = Bars(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[told]}"),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
-    with bars:
-        task = bars.add_task(what, total=None, told="")
+    with bar(what) as update:
 
         def show(progress: Progress) -> None:
             share = progress.share
-            total = None if share is None else 1.0
-            bars.update(task, total=total, completed=share or 0.0, told=told(progress))
+            update(total=None if share is None else 1.0, completed=share or 0.0, told=told(progress))
 
         yield show
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from typer.testing import CliRunner
 
 from minikafka.cli.log_dirs import _check_all_answered
 from minikafka.cli.main import app
-from minikafka.cli.progress import MoveBar, caught_up
+from minikafka.cli.progress import caught_up, move_bar
 from minikafka.cli.reassign import _status, parse_brokers
 from minikafka.client.reassigning.plan import Placement, PlanError
 from minikafka.client.reassigning.progress import DirectoryMove, Progress, State
@@ -92,13 +93,22 @@ def test_the_state_of_a_plan_is_told_in_the_words_of_kafkas_tool() -> None:
 
 
 @pytest.mark.spec("A6")
-def test_progress_is_counted_in_replicas_and_bytes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_is_counted_in_replicas_and_bytes(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert caught_up(progress()) == "1 of 2 replicas caught up"
     some = progress(bytes_total=3 << 20, bytes_done=1 << 20)
     assert caught_up(some) == "1 of 2 replicas, 1.0 MiB of 3.0 MiB caught up"
-    with MoveBar() as bar:
-        bar.show(progress())
-        bar.show(some)
-        (task,) = bar._bars.tasks
-        assert (task.completed, task.total) == (1 << 20, 3 << 20)
+    drawn: list[dict[str, object]] = []
+    with monkeypatch.context() as patched:
+        patched.setattr("minikafka.cli.progress.bar", lambda what: nullcontext(lambda **how: drawn.append(how)))
+        with move_bar() as show:
+            show(progress())
+            show(some)
+    assert drawn == [
+        {"total": 2, "completed": 1, "told": " 50% 1 of 2 replicas caught up"},
+        {"total": 3 << 20, "completed": 1 << 20, "told": f" 33% {caught_up(some)}"},
+    ]
+    with move_bar() as show:
+        show(some)
     assert capsys.readouterr().out == "", "the bar is on stderr"
