@@ -230,7 +230,7 @@ class Node:
                 await control.lifecycle.may_shut_down.wait()
                 await control.raft.resign()
         except TimeoutError:
-            log.warning("leaving without the controller's word: it did not answer in time")
+            log.warning("stopping without the controller's permission: it did not answer in time")
         finally:
             watch.cancel()
 
@@ -240,7 +240,7 @@ class Node:
         while True:
             gone = [await self.control_plane.liveness.look(peer_id) for peer_id in self.control_plane.links]
             if len(self.config.voters) - sum(gone) < majority:
-                log.info("leaving: most of the quorum is gone")
+                log.info("stopping: most of the quorum is gone")
                 self.control_plane.lifecycle.may_shut_down.set()
             await asyncio.sleep(0.1)
 

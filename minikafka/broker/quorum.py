@@ -34,7 +34,7 @@ class Quorum:
         try:
             return _from_wire(await self._links[leader_id].call(METHOD, None))
         except (OSError, TimeoutError, ChannelClosedError) as error:
-            message = f"the quorum's leader, node {leader_id}, is not reached: {error}"
+            message = f"cannot reach the quorum's leader, node {leader_id}:  {error}"
             raise KafkaError(ErrorCode.NOT_CONTROLLER, message) from error
 
     def controller_id(self, image: MetadataImage) -> int:

@@ -160,7 +160,7 @@ class Replicas:
         """Why nothing can be produced to a partition that is not led here, or is not for clients."""
         try:
             if tp.topic in INTERNAL_TOPICS:
-                message = f"topic {tp.topic} is the cluster's own; only brokers write it"
+                message = f"topic {tp.topic} is internal; only brokers write to it"
                 return KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, message)
             if tp not in self._partitions:
                 check_topic_name(tp.topic)
@@ -198,7 +198,7 @@ class Replicas:
         outcome = partition.replica.on_follower_fetch(replica_id, broker_epoch, fetch_offset, log_start_offset, now_ms)
         if not outcome.is_assigned:
             log.warning(
-                "fetch by a broker that is no replica", broker=replica_id, partition=str(partition.topic_partition)
+                "fetch by a broker without a replica", broker=replica_id, partition=str(partition.topic_partition)
             )
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {replica_id} is not a replica")
         if outcome.high_watermark_moved:

@@ -34,6 +34,6 @@ async def supervised(run: Callable[[], Awaitable[None]], name: str) -> None:
         except (KafkaError, OSError) as error:
             if loop.time() - began_s >= GOOD_RUN_S:
                 pause_s = FIRST_PAUSE_S
-            log.warning("a task failed and is begun anew", task=name, pause_s=pause_s, why=one_line(error))
+            log.warning("a task failed and starts again", task=name, pause_s=pause_s, why=one_line(error))
         await asyncio.sleep(pause_s)
         pause_s = min(2 * pause_s, LONGEST_PAUSE_S)

@@ -55,4 +55,4 @@ async def retrying(attempt: Callable[[], Awaitable[T]], *, timeout_s: float, rng
     except TimeoutError:
         code = ErrorCode.REQUEST_TIMED_OUT if last is None else last.code
         why = f": {last.message}" if last is not None and last.message else ""
-        raise KafkaError(code, f"{doing} did not succeed within {timeout_s:g} s{why}") from last
+        raise KafkaError(code, f"{doing} timed out after {timeout_s:g} s{why}") from last

@@ -130,17 +130,17 @@ def _check_identity(config: BrokerConfig) -> Iterator[str]:
     yield from _check_roles(config)
     paths = [normpath(path) for path in config.log_dirs]
     for path in dict.fromkeys(path for path in paths if paths.count(path) > 1):
-        yield f"log.dirs: {path} is named twice"
+        yield f"log.dirs: duplicate directory {path}"
     for outer, inner in permutations(dict.fromkeys(paths), 2):
-        if inner.startswith(join(outer, "")):  # it would go with what it lies in: a partition, a stray
-            yield f"log.dirs: {inner} lies in {outer}; name directories beside one another"
+        if inner.startswith(join(outer, "")):  # it could be deleted with a partition or a stray
+            yield f"log.dirs: {inner} is inside {outer}; use separate directories"
     if config.cluster_secret is not None and config.cluster_secret_file is not None:
         yield "cluster.secret and cluster.secret.file are both set; keep one"
     if len({config.node_id, *config.controller_quorum_voters}) > 1:
         if config.cluster_id is None:
-            yield "cluster.id is not set; nodes of a cluster of several need the same one"
+            yield "cluster.id is not set; all nodes of a cluster need the same cluster.id"
         if config.cluster_secret is None and config.cluster_secret_file is None:
-            yield "cluster.secret.file (or cluster.secret) is not set; nodes prove to one another that they know it"
+            yield "cluster.secret.file (or cluster.secret) is not set; nodes authenticate each other with it"
 
 
 def _check_roles(config: BrokerConfig) -> Iterator[str]:
@@ -152,12 +152,12 @@ def _check_roles(config: BrokerConfig) -> Iterator[str]:
     elif "controller" in roles and voters and config.node_id not in voters:
         yield (
             f"node.id = {config.node_id}: must be one of controller.quorum.voters ({names}), "
-            "or the node a broker only: process.roles=broker"
+            "unless process.roles=broker"
         )
     elif "controller" not in roles and not voters:
         yield "controller.quorum.voters is not set; with process.roles=broker it must name the controllers to follow"
     elif "controller" not in roles and config.node_id in voters:
-        yield f"process.roles = broker: node {config.node_id} is one of controller.quorum.voters, so a controller too"
+        yield f"process.roles = broker: node {config.node_id} is one of controller.quorum.voters; use broker,controller"
 
 
 def _check_listeners(config: BrokerConfig) -> Iterator[str]:
@@ -167,10 +167,10 @@ def _check_listeners(config: BrokerConfig) -> Iterator[str]:
         elif config.advertised[name].host in WILDCARD_HOSTS and not (
             name == CONTROLLER and config.controller_quorum_voters
         ):
-            yield f"listeners binds {name} to every address; name the one others use in advertised.listeners"
+            yield f"listeners binds {name} to every address; set its reachable address in advertised.listeners"
     bound = [endpoint for endpoint in config.listeners.values() if endpoint.port]
     for endpoint in dict.fromkeys(endpoint for endpoint in bound if bound.count(endpoint) > 1):
-        yield f"listeners: {endpoint} is given to two listeners"
+        yield f"listeners: two listeners have the address {endpoint}"
 
 
 def _check_orders(config: BrokerConfig) -> Iterator[str]:

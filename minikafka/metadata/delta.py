@@ -268,7 +268,7 @@ class ImageBuilder:
         partitions = self._own_partitions(record.topic_id)
         partition = partitions.get(record.partition)
         if partition is None:
-            raise MalformedError(f"a change of partition {record.partition}, which topic {record.topic_id} has not")
+            raise MalformedError(f"change of partition {record.partition}: topic {record.topic_id} does not have it")
         partitions[record.partition] = _changed(partition, record)
 
     @replay.register

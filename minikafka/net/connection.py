@@ -293,7 +293,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def give_up(self) -> None:
         """It holds more than any other of what is far too much (``Budget``)."""
-        self.close(f"its {self._excess} bytes are the most of {self._budget.held} that wait; the limit is for all")
+        self.close(f"it holds {self._excess} bytes, the most of {self._budget.held} in all connections")
 
     def _is_held_up(self) -> bool:
         held = self.replies_held

@@ -126,7 +126,7 @@ class Listener:
             return False
         del self._connections[stranger]
         self._handler.on_connection_lost(stranger)
-        stranger.close("newcomers wait, and it has not proved who it is")
+        stranger.close("new connections wait, and this one is not authenticated")
         return True
 
     def _sweep(self) -> None:
@@ -142,7 +142,7 @@ class Listener:
             elif connection.note_moved(now_s):
                 continue
             elif connection.is_idle and now_s - connection.last_active_s > limits.idle_timeout_s:
-                owed = f", and {connection.owed_bytes} bytes of answers not taken" if connection.owed_bytes else ""
+                owed = f", and {connection.owed_bytes} bytes of answers unread" if connection.owed_bytes else ""
                 connection.close(f"idle for {limits.idle_timeout_s:.0f} s{owed}")
         self._sweep_timer = loop.call_later(SWEEP_INTERVAL_S, self._sweep)
 
@@ -159,7 +159,7 @@ class Listener:
             moved[holder] = (holder.moved_bytes, since_s if before == holder.moved_bytes else now_s)
             stalled_since_s = moved[holder][1] if holder.owed_bytes else holder.partial_since_s or now_s
             if budget.is_tight and now_s - stalled_since_s > STALL_S:
-                holder.close(f"others wait for the memory that it holds, and it made no progress for {STALL_S:.0f} s")
+                holder.close(f"other connections wait for its memory, and it made no progress for {STALL_S:.0f} s")
         self._moved = moved
         self._relief_timer = loop.call_later(RELIEF_INTERVAL_S, self._relieve)
 

@@ -89,7 +89,7 @@ def validate_produce(records: Buffer | None, limits: BatchLimits, produce_versio
         if header.record_count * MIN_RECORD_SIZE > size - HEADER_SIZE:
             _refuse(ErrorCode.INVALID_RECORD, f"{header.record_count} records do not fit into {size} bytes")
     elif header.record_count > _RECORDS_MAX:
-        _refuse(ErrorCode.INVALID_RECORD, f"{header.record_count} records, which nobody could decompress")
+        _refuse(ErrorCode.INVALID_RECORD, f"{header.record_count} records are too many to decompress")
     elif codec > _CODEC_MAX or (codec == _CODEC_ZSTD and produce_version < ZSTD_MIN_PRODUCE_VERSION):
         _refuse_codec(codec, produce_version)
     if header.producer_id != NO_PRODUCER_ID or attributes & TRANSACTIONAL_FLAG:

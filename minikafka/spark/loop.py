@@ -96,7 +96,7 @@ async def _bounded(coroutine: Coroutine[Any, Any, T], timeout_s: float, doing: s
     except TimeoutError:
         if not limit.expired():
             raise
-        message = f"{doing} did not succeed within {timeout_s:g} s"
+        message = f"{doing} timed out after {timeout_s:g} s"
         raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, message) from None
 
 

@@ -175,5 +175,5 @@ def _read(disk: Disk, path: str) -> Sizes | None:
     except FileNotFoundError:
         return None
     except (DamagedCheckpointError, ValueError) as error:
-        log.warning("list of segments unreadable", path=path, why=str(error), effect="it is made anew")
+        log.warning("list of segments unreadable", path=path, why=str(error), effect="ignored, and written again")
         return _UNREADABLE

@@ -103,7 +103,7 @@ def test_the_verbs_that_move_replicas_and_leaderships(start_cluster: StartCluste
 
 def refused(minikafka: CommandLine, tmp_path: Path) -> None:
     for replicas, complaint in (
-        ([[1, 1]], "partitions[0] (events-0): broker 1 is named twice"),
+        ([[1, 1]], "partitions[0] (events-0): duplicate broker 1"),
         ([[1], [7]], "events-1: broker 7 is not alive; live brokers are 1, 2, 3"),
         ([[1], [2], [3]], "events-2: topic 'events' has partitions 0 to 1"),
     ):

@@ -26,7 +26,7 @@ def test_a_rolling_restart_under_load_goes_unnoticed(cluster: LocalCluster, load
     verdict = load.finish()
     assert verdict.unknown == 0
     for node_id in cluster.node_ids:
-        assert "leaving without the controller's word" not in cluster.layout.log_file(node_id).read_text()
+        assert "stopping without the controller's permission" not in cluster.layout.log_file(node_id).read_text()
 
 
 @pytest.mark.spec("C3")

@@ -164,7 +164,7 @@ def test_a_topic_that_is_made_anew_meanwhile(
         wait_until_known(cluster, topic, 1)
         write(cluster, topic, 90, 1, first=1000)
 
-    with pytest.raises(PipelineError, match=f"{topic} was deleted and made anew since it was archived"):
+    with pytest.raises(PipelineError, match=f"{topic} was deleted and created again since it was archived"):
         archive(
             spark,
             topics=[topic],

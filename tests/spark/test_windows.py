@@ -173,7 +173,7 @@ def test_a_driver_that_is_killed_goes_on_where_it_was(job: Job) -> None:
     [
         ({"key": ["json.usr"]}, "--key 'json.usr': No such struct field `usr`"),
         ({"key": ["json.user +"]}, "--key 'json.user +': Syntax error at or near end of input"),
-        ({"key": ["max(key) AS it"]}, "--key 'max(key)': it is an aggregate; those belong into --agg"),
+        ({"key": ["max(key) AS it"]}, "--key 'max(key)': it is an aggregate; use --agg"),
         ({"agg": ["json.user"]}, "--agg 'json.user': it is not an aggregate; use count"),
         ({"agg": ["summ(offset)"]}, "--agg 'summ(offset)': Cannot resolve routine `summ`"),
         ({"time": "offset"}, "--time 'offset' is a bigint, not a time: say timestamp_millis(offset)"),

@@ -82,13 +82,13 @@ class DirectoryAssignments:
             async with asyncio.timeout(CALL_TIMEOUT_S):
                 answer = await self._controller.call_once(request, AssignReplicasToDirsResponse)
         except (KafkaError, OSError, TimeoutError, ChannelClosedError) as error:
-            log.debug("directories were not told", why=one_line(error))
+            log.debug("directories not reported", why=one_line(error))
             return False
         self._backoff.reset()
         results = (result for one in answer.directories for topic in one.topics for result in topic.partitions)
         for report, result in zip(reports, results, strict=True):
             if result.error_code:  # deleted, or moved away: metadata will tell
-                log.info("a directory was not taken note of", partition=str(report.tp), why=result.error_message)
+                log.info("directory report refused", partition=str(report.tp), why=result.error_message)
             if self._pending.get(report.tp) is report:
                 del self._pending[report.tp]
         return True

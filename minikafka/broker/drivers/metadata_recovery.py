@@ -131,7 +131,7 @@ class MetadataRecovery:
         try:
             return LogSummary.recovered(self._log.log_end_offset, epochs, self._log.log_start_offset, snapshots)
         except ValueError as error:
-            log.error("the metadata log makes no sense; all of it is fetched again", why=str(error))
+            log.error("the metadata log contradicts itself; all of it is fetched again", why=str(error))
             return None
 
     def _read_election(self) -> ElectionState | None:

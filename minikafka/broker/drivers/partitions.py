@@ -163,7 +163,7 @@ class PartitionRoles:
             self._store.delete(tp)
             log_ = None
         if is_missing:
-            log.error("log missing", partition=str(tp), effect="it is made anew and fetched again")
+            log.error("log missing", partition=str(tp), effect="it is created again and fetched")
         if log_ is None:
             log_ = self._create(tp, state, topic.topic_id, log_config(config))
         if log_ is None or log_.is_offline:

@@ -65,7 +65,9 @@ class Strays:
         kept = max(placed, default=None, key=lambda one: (_is_named(one, image), one.latest_epoch, one.log_end_offset))
         for log_ in logs:
             if log_ is not kept:
-                why = f"{kept.directory} goes further" if kept and log_ in placed else "metadata does not place it here"
+                why = "metadata does not place it here"
+                if kept and log_ in placed:
+                    why = f"the log in {kept.directory} ends later"
                 self._say(log_.topic_partition, why, self._store.set_aside(log_))
         if kept is not None and not _is_named(kept, image):
             self._identify(kept, image)

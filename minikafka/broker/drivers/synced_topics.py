@@ -95,7 +95,7 @@ class SyncedTopics:
 
     async def _record_due(self) -> None:
         while (job := self._due) is not None:
-            log.warning("registration withdrawn", effect="nothing is claimed after a kill until it is written again")
+            log.warning("registration withdrawn", effect="after a kill no replica is whole, until it is written again")
             await run_job(self._run_in_thread, job)
             self._registrations.complete(job)
             if self._due is job:

@@ -31,8 +31,8 @@ def check_nothing_under_way(ongoing: Collection[TopicPartition]) -> None:
     if ongoing:
         names = ", ".join(map(str, sorted(ongoing)[:5])) + (", ..." if len(ongoing) > 5 else "")
         raise PlanError(
-            f"a reassignment is in progress ({names}); --additional begins another beside it, or replaces it where "
-            "both name a partition, and --cancel ends it"
+            f"a reassignment is in progress ({names}); use --additional to begin another, which replaces "
+            "those of the same partitions, or --cancel to end it"
         )
 
 
@@ -66,7 +66,7 @@ def check_brokers(brokers: Iterable[int], cluster: Cluster) -> None:
         if broker not in cluster.brokers:
             raise PlanError(f"broker {broker} is not alive; {_live(cluster.brokers)}")
         if broker in seen:
-            raise PlanError(f"broker {broker} is named twice")
+            raise PlanError(f"duplicate broker {broker}")
         seen.add(broker)
 
 

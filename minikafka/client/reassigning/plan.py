@@ -40,7 +40,7 @@ def parse_plan(text: str) -> dict[TopicPartition, Placement]:
         tp = _partition(entry, f"partitions[{index}]")
         name = f"partitions[{index}] ({tp})"
         if tp in plan:
-            raise PlanError(f"{name}: the partition is named twice")
+            raise PlanError(f"{name}: duplicate partition")
         plan[tp] = _placement(entry, name)
     return plan
 
@@ -51,7 +51,7 @@ def parse_topics(text: str) -> list[str]:
     for index, entry in enumerate(_entries(text, "topics")):
         name = _text(entry, "topic", f"topics[{index}]")
         if name in names:
-            raise PlanError(f"topics[{index}] ({name}): the topic is named twice")
+            raise PlanError(f"topics[{index}] ({name}): duplicate topic")
         names.append(name)
     return names
 
@@ -62,7 +62,7 @@ def parse_partitions(text: str) -> list[TopicPartition]:
     for index, entry in enumerate(_entries(text, "partitions")):
         tp = _partition(entry, f"partitions[{index}]")
         if tp in partitions:
-            raise PlanError(f"partitions[{index}] ({tp}): the partition is named twice")
+            raise PlanError(f"partitions[{index}] ({tp}): duplicate partition")
         partitions.append(tp)
     return partitions
 
@@ -100,42 +100,42 @@ def _entries(text: str, key: str) -> list[dict[str, Any]]:
         raise PlanError(f"version is {version!r}; it must be {VERSION}")
     entries = document.get(key)
     if not isinstance(entries, list) or not entries:
-        raise PlanError(f"{key}: there are none" if entries == [] else f"{key}: a list is expected")
+        raise PlanError(f"{key} is empty" if entries == [] else f"{key}: missing, or not a list")
     for index, entry in enumerate(entries):
         if not isinstance(entry, dict):
-            raise PlanError(f"{key}[{index}]: an object is expected, not {entry!r}")
+            raise PlanError(f"{key}[{index}]: not an object: {entry!r}")
     return entries
 
 
 def _partition(entry: dict[str, Any], name: str) -> TopicPartition:
     topic, partition = _text(entry, "topic", name), entry.get("partition")
     if type(partition) is not int or partition < 0:
-        raise PlanError(f"{name} ({topic}): partition is {partition!r}; a number from 0 on is expected")
+        raise PlanError(f"{name} ({topic}): partition is {partition!r}; it must be a number from 0 on")
     return TopicPartition(topic, partition)
 
 
 def _text(entry: dict[str, Any], key: str, name: str) -> str:
     value = entry.get(key)
     if not isinstance(value, str) or not value:
-        raise PlanError(f"{name}: {key} is {value!r}; a name is expected")
+        raise PlanError(f"{name}: {key} is {value!r}; it must be a name")
     return value
 
 
 def _placement(entry: dict[str, Any], name: str) -> Placement:
     replicas = entry.get("replicas")
     if not isinstance(replicas, list) or not all(type(broker) is int and broker >= 0 for broker in replicas):
-        raise PlanError(f"{name}: replicas is {replicas!r}; a list of broker ids is expected")
+        raise PlanError(f"{name}: replicas is {replicas!r}; it must be a list of broker ids")
     if not replicas:
         raise PlanError(f"{name}: replicas is empty; name at least one broker")
     for broker in replicas:
         if replicas.count(broker) > 1:
-            raise PlanError(f"{name}: broker {broker} is named twice in replicas {replicas}")
+            raise PlanError(f"{name}: duplicate broker {broker} in replicas {replicas}")
     log_dirs = entry.get("log_dirs")
     if log_dirs is None:
         return Placement(tuple(replicas))
     if not isinstance(log_dirs, list) or len(log_dirs) != len(replicas):
         count = len(log_dirs) if isinstance(log_dirs, list) else repr(log_dirs)
-        raise PlanError(f"{name}: log_dirs has {count} entries for {len(replicas)} replicas; one for each is expected")
+        raise PlanError(f"{name}: log_dirs has {count} entries for {len(replicas)} replicas; it must have one for each")
     for path in log_dirs:
         if not isinstance(path, str) or not (path == ANY or path.startswith("/")):
             raise PlanError(f'{name}: log directory {path!r} is neither "any" nor an absolute path')

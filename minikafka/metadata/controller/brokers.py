@@ -103,7 +103,7 @@ def _check_registration(state: ControllerState, request: BrokerRegistrationReque
             f"{state.image.cluster_id!r}; its cluster.id or its log.dirs are another cluster's",
         )
     if not 0 <= request.broker_id < 1 << 31 or not request.listeners:
-        raise KafkaError(ErrorCode.INVALID_REGISTRATION, "a broker registers with an id from 0 and its listeners")
+        raise KafkaError(ErrorCode.INVALID_REGISTRATION, "a registration needs a broker id from 0 on, and listeners")
     _check_told(request)
     check_directories(state, request)
 

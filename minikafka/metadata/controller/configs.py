@@ -77,7 +77,7 @@ def alter_configs(state: ControllerState, request: IncrementalAlterConfigsReques
         result = AlterConfigsResourceResponse(resource_type=kind, resource_name=name, error_message=None)
         try:
             if counts[kind, name] > 1:
-                message = f"{name!r} is named {counts[kind, name]} times in one request"
+                message = f"{name!r} is in the request {counts[kind, name]} times"
                 raise KafkaError(ErrorCode.INVALID_REQUEST, message)
             _alter(state, resource, request.validate_only)
         except KafkaError as error:
@@ -93,7 +93,7 @@ def _alter(state: ControllerState, asked: AlterConfigsResource, validate_only: b
     counts = Counter(config.name for config in asked.configs)
     for operation in asked.configs:
         if counts[operation.name] > 1:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"setting {operation.name} is named more than once")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"duplicate setting {operation.name}")
         _operate(state, resource, before, after, operation)
     if validate_only:
         return
@@ -166,14 +166,14 @@ def _operate(
     name, value = operation.name, operation.value
     if name == MIN_INSYNC_REPLICAS and resource.resource_type is ConfigResourceType.BROKER and resource != EVERY_BROKER:
         raise KafkaError(
-            ErrorCode.INVALID_CONFIG, f"{name} is the same on every broker; name none, or set it of topics"
+            ErrorCode.INVALID_CONFIG, f"{name} is one for the whole cluster; name no broker, or set it on topics"
         )
     if operation.config_operation == AlterConfigOp.DELETE:
         if name not in before:
             _check_known(is_topic, name)
         after.pop(name, None)
     elif value is None:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name} is given no value")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name} has no value")
     elif operation.config_operation == AlterConfigOp.SET:
         after[name] = canonical(name, value)
     elif operation.config_operation in (AlterConfigOp.APPEND, AlterConfigOp.SUBTRACT):

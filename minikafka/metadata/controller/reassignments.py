@@ -77,7 +77,7 @@ class _Request:
         index = tp.partition
         try:
             if self._named[tp] > 1:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, f"{tp} is named more than once")
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"duplicate partition {tp}")
             records = list(self._reassign(tp, None if wish.replicas is None else tuple(wish.replicas)))
         except KafkaError as error:
             code, message = error.code, error.message
@@ -113,10 +113,10 @@ class _Request:
     def _check_target(self, tp: TopicPartition, partition: PartitionImage, replicas: Sequence[int]) -> None:
         """Refuse a target that cannot be, before anything changes (row A2)."""
         if not replicas:
-            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{tp} is given no replicas")
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{tp}: replicas is empty")
         if len(set(replicas)) != len(replicas):
             raise KafkaError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{tp}: replicas {list(replicas)} name a broker twice"
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{tp}: duplicate broker in replicas {list(replicas)}"
             )
         for broker_id in replicas:
             problem = self._state.why_not_usable(broker_id)
@@ -154,6 +154,6 @@ def _check_copies(tp: TopicPartition, partition: PartitionImage, wanted: Partiti
     if len(left) < needed:
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"{tp}: acknowledged records are only on {holders}, of which {left or 'none'} would be left; "
-            f"min.insync.replicas asks for {needed}: wait until others are in sync",
+            f"{tp}: acknowledged records are only on {holders}, of which {left or 'none'} would stay; "
+            f"min.insync.replicas needs {needed}: wait until others are in sync",
         )

@@ -159,7 +159,7 @@ def _create(request: _Request, topic: CreatableTopic, validate_only: bool) -> Cr
 def _check_new_name(request: _Request, name: str) -> None:
     check_topic_name(name)
     if request.state.image.topic(name) is not None:
-        raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} exists")
+        raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} already exists")
     request.check_collision(name)
 
 
@@ -194,7 +194,7 @@ def _manual(request: _Request, topic: CreatableTopic) -> list[tuple[int, ...]]:
     by_index = {each.partition_index: tuple(each.broker_ids) for each in topic.assignments}
     if sorted(by_index) != list(range(len(topic.assignments))):
         raise KafkaError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "an assignment names partitions from 0, each once and none left out"
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "an assignment must name each partition from 0 on exactly once"
         )
     request.take(len(by_index))
     assignments = [by_index[index] for index in range(len(by_index))]
@@ -209,11 +209,11 @@ def _check_manual(request: _Request, assignments: Sequence[Sequence[int]], repli
         if not replicas:
             problem = "a partition has no replicas"
         elif len(set(replicas)) != len(replicas):
-            problem = f"replicas {list(replicas)} name a broker twice"
+            problem = f"duplicate broker in replicas {list(replicas)}"
         elif unknown:
             problem = f"broker {unknown[0]} is not registered"
         elif len(replicas) != replication_factor:
-            problem = f"replicas {list(replicas)} are not {replication_factor}, as those of other partitions"
+            problem = f"replicas {list(replicas)} are not {replication_factor}, as in the other partitions"
         elif not any(known[broker_id].usable for broker_id in replicas):
             problem = f"all of the replicas {list(replicas)} are fenced or stopping"
         else:
@@ -270,7 +270,7 @@ def _named(state: ControllerState, named: DeleteTopicState) -> TopicImage:
     if named.name is None:
         return state.topic_by_id(named.topic_id)
     if named.topic_id.int:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "a topic is named by its name or by its id, not by both")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "name a topic by its name or by its id, not by both")
     return state.topic(named.name)
 
 
@@ -306,7 +306,8 @@ def _extend(request: _Request, wanted: CreatePartitionsTopic, validate_only: boo
     present = len(topic.partitions)
     if wanted.count <= present:
         raise KafkaError(
-            ErrorCode.INVALID_PARTITIONS, f"topic {topic.name} has {present} partitions; {wanted.count} is not more"
+            ErrorCode.INVALID_PARTITIONS,
+            f"topic {topic.name} has {present} partitions; the new total must be higher, not {wanted.count}",
         )
     request.take(wanted.count - present)
     existing = [partition.target_replicas for _, partition in sorted(topic.partitions.items())]
@@ -320,7 +321,7 @@ def _extend(request: _Request, wanted: CreatePartitionsTopic, validate_only: boo
         if len(assignments) != wanted.count - present:
             raise KafkaError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"{wanted.count - present} partitions are added, {len(assignments)} assigned",
+                f"{wanted.count - present} new partitions, but {len(assignments)} assignments",
             )
         _check_manual(request, assignments, factor)
     request.check_room(assignments)
@@ -338,11 +339,9 @@ def _once(names: Sequence[str], items: Iterable[T]) -> tuple[dict[str, T], Mappi
 
 def _refuse_repeated(name: str, counts: Mapping[str, int]) -> None:
     if counts[name] > 1:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"topic {name!r} is named {counts[name]} times in one request")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"topic {name!r} is in the request {counts[name]} times")
 
 
 def _refuse_internal(name: str) -> None:
     if name in INTERNAL_TOPICS:
-        raise KafkaError(
-            ErrorCode.INVALID_REQUEST, f"topic {name} is the cluster's own; it is not changed from outside"
-        )
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"topic {name} is internal; clients cannot change it")

@@ -133,7 +133,7 @@ def _read(bodies: _Bodies) -> _Records:
     value = read_slices(data, key.ends, "value")
     header_counts, after = read_varints(data, value.ends)
     check((header_counts & 1).astype(np.bool_), "a record has a negative number of headers")
-    check((after > ends) | ((header_counts == 0) & (after < ends)), "a record is not as long as it says")
+    check((after > ends) | ((header_counts == 0) & (after < ends)), "a record has a wrong length")
     return _Records(signed(timestamps), signed(offsets), key, value, header_counts >> 1, after, ends)
 
 

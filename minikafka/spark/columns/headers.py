@@ -44,7 +44,7 @@ def read_headers(data: Bytes, counts: Ints, begins: Ints, ends: Ints) -> Any:
         at[records] = values.ends
         rounds.append((records, keys, values))
         records = records[counts[records] > len(rounds)]
-    check(at != ends, "a record is not as long as it says")
+    check(at != ends, "a record has a wrong length")
     is_bare = counts == 0
     if not rounds:
         return pa.nulls(len(counts), HEADERS_TYPE)

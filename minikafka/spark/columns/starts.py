@@ -23,7 +23,7 @@ _WORTH_IT: Final = 6  # what a look costs, in steps of the loop
 _FIRST_STRETCH: Final = 16  # records of the loop between two looks; twice as many each time that one was in vain
 _LONGEST_STRETCH: Final = 512
 
-_WHAT: Final = "its records are not as many, or not as long, as they say"
+_WHAT: Final = "its records have a wrong number or length"
 
 
 class _Run(NamedTuple):

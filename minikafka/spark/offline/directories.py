@@ -57,7 +57,7 @@ def find_log_directories(disk: Disk, paths: Iterable[str]) -> list[LogDirectory]
             raise OptionError(f"option 'path': directory {path} not found")
         directories = list(_at_or_below(disk, path, DEPTH_MAX)) or list(_of_partition(disk, path))
         if not directories:
-            raise OptionError(f"option 'path': neither {path} nor what is in it is a log directory")
+            raise OptionError(f"option 'path': {path} is not a log directory, and contains none")
         found.update(dict.fromkeys(directories))
     return list(found)
 

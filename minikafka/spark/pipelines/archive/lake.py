@@ -112,7 +112,7 @@ class Lake:
                 )
             if known.get(topic, topic_id) != topic_id:
                 raise PipelineError(
-                    f"{topic} was deleted and made anew since it was archived, its offsets begin again; "
+                    f"{topic} was deleted and created again since it was archived, and its offsets begin again; "
                     f"archive it into another directory"
                 )
         if topic_ids.keys() - known.keys():

@@ -38,7 +38,7 @@ def missing_ranges(
         start = ends[tp]
         if start > end:
             raise PipelineError(
-                f"{tp} ends at offset {end}, but was archived up to {start}: it lost records or was made anew; "
+                f"{tp} ends at offset {end}, but was archived up to {start}: it lost records or was created again; "
                 f"archive it into another directory"
             )
         if start < first:

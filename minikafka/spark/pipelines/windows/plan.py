@@ -126,7 +126,7 @@ def _understood(
 def _in_words(error: BaseException) -> str:
     line = explain(error)
     if "GROUP_BY_AGGREGATE" in str(error):
-        return "it is an aggregate; those belong into --agg"
+        return "it is an aggregate; use --agg"
     if "MISSING_AGGREGATION" in str(error) or "MISSING_GROUP_BY" in str(error):
         return (
             "it is not an aggregate; use count(*), sum(...), avg(...), min(...), max(...), approx_count_distinct(...)"

@@ -48,24 +48,24 @@ def test_a_plan_in_kafkas_form_is_read() -> None:
         ("[]", "not a JSON object"),
         (document(entry(), version=2), "version is 2; it must be 1"),
         (document(entry(), version=True), "version is True"),
-        (document(), "partitions: there are none"),
-        (json.dumps({"version": 1}), "partitions: a list is expected"),
-        (document(7), "partitions[0]: an object is expected, not 7"),
-        (document(entry(topic=None)), "partitions[0]: topic is None; a name is expected"),
-        (document(entry(topic="")), "partitions[0]: topic is ''; a name is expected"),
-        (document(entry(partition="0")), "partitions[0] (orders): partition is '0'; a number from 0 on"),
+        (document(), "partitions is empty"),
+        (json.dumps({"version": 1}), "partitions: missing, or not a list"),
+        (document(7), "partitions[0]: not an object: 7"),
+        (document(entry(topic=None)), "partitions[0]: topic is None; it must be a name"),
+        (document(entry(topic="")), "partitions[0]: topic is ''; it must be a name"),
+        (document(entry(partition="0")), "partitions[0] (orders): partition is '0'; it must be a number from 0 on"),
         (document(entry(partition=-1)), "partition is -1"),
-        (document(entry(), entry()), "partitions[1] (orders-0): the partition is named twice"),
+        (document(entry(), entry()), "partitions[1] (orders-0): duplicate partition"),
         (document(entry(replicas=[])), "partitions[0] (orders-0): replicas is empty; name at least one broker"),
         (
             document(entry(replicas=[1, 2, 1])),
-            "(orders-0): broker 1 is named twice in replicas [1, 2, 1]",
+            "(orders-0): duplicate broker 1 in replicas [1, 2, 1]",
         ),
-        (document(entry(replicas=["1"])), "replicas is ['1']; a list of broker ids is expected"),
-        (document(entry(replicas=[True])), "a list of broker ids is expected"),
-        (document(entry(replicas=None)), "replicas is None; a list of broker ids is expected"),
+        (document(entry(replicas=["1"])), "replicas is ['1']; it must be a list of broker ids"),
+        (document(entry(replicas=[True])), "it must be a list of broker ids"),
+        (document(entry(replicas=None)), "replicas is None; it must be a list of broker ids"),
         pytest.param("[" * 100_000, "not JSON: maximum recursion", id="deep"),
-        (document(entry(log_dirs=["any"])), "log_dirs has 1 entries for 2 replicas; one for each is expected"),
+        (document(entry(log_dirs=["any"])), "log_dirs has 1 entries for 2 replicas; it must have one for each"),
         (document(entry(log_dirs="any")), "log_dirs has 'any' entries"),
         (document(entry(log_dirs=["any", "data"])), "log directory 'data' is neither \"any\" nor an absolute path"),
     ],
@@ -96,8 +96,8 @@ def test_what_is_written_is_read_again(assignment: dict[TopicPartition, tuple[in
 @pytest.mark.spec("A6")
 def test_topics_to_move_and_partitions_to_elect_are_read() -> None:
     assert parse_topics('{"version":1,"topics":[{"topic":"b"},{"topic":"a"}]}') == ["b", "a"]
-    with pytest.raises(PlanError, match=r"topics\[1\] \(a\): the topic is named twice"):
+    with pytest.raises(PlanError, match=r"topics\[1\] \(a\): duplicate topic"):
         parse_topics('{"topics":[{"topic":"a"},{"topic":"a"}]}')
     assert parse_partitions('{"partitions":[{"topic":"a","partition":3}]}') == [TopicPartition("a", 3)]
-    with pytest.raises(PlanError, match=r"partitions\[1\] \(a-3\): the partition is named twice"):
+    with pytest.raises(PlanError, match=r"partitions\[1\] \(a-3\): duplicate partition"):
         parse_partitions('{"partitions":[{"topic":"a","partition":3},{"topic":"a","partition":3}]}')

@@ -49,9 +49,9 @@ def test_what_will_not_be_better_is_told_at_once() -> None:
         raise PySparkException("offsets 0 to 10 of orders-0 were to be read")
 
     def look_again() -> None:
-        raise PipelineError("orders was deleted and made anew")
+        raise PipelineError("orders was deleted and created again")
 
-    with pytest.raises(PipelineError, match="orders was deleted and made anew"):
+    with pytest.raises(PipelineError, match="orders was deleted and created again"):
         attempted(job, look_again)
     assert len(attempts) == 1
 

@@ -273,7 +273,7 @@ def test_other_clusters_and_topics_are_refused(tmp_path: Path) -> None:
     with opened(directory) as lake:
         with pytest.raises(PipelineError, match="is the lake of orders; add payments with --add"):
             lake.take_in({"payments": "id-2"})
-        with pytest.raises(PipelineError, match="orders was deleted and made anew"):
+        with pytest.raises(PipelineError, match="orders was deleted and created again"):
             lake.take_in({"orders": "id-9"})
         lake.take_in({"payments": "id-2"}, add=True)
     assert read_identity(directory).topic_ids == {"orders": "id-1", "payments": "id-2"}
