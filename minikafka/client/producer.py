@@ -100,7 +100,8 @@ class Producer:
             sequences=sequences,
         )
         self._partitioner = Partitioner(rng)
-        self._metadata = Metadata(self._connections, self._tasks, rng, self._on_metadata)
+        self._progress = asyncio.Event()  # set at each change; those who wait look again
+        self._metadata = Metadata(self._connections, self._tasks, rng, lambda: self._sender.wake())
         self._sender = Sender(
             self._connections,
             self._metadata,
@@ -111,13 +112,12 @@ class Producer:
             SendSettings(
                 _ACKS[acks], min(request_timeout_ms, delivery_timeout_ms), delivery_timeout_ms, max_request_bytes
             ),
-            self._on_sent,
-            self._on_progress,
+            lambda tp: self._partitioner.move_on(*tp),
+            self._progress.set,
         )
         self._max_record_bytes = min(max_request_bytes, buffer_bytes)
         self._delivery_timeout_ms = delivery_timeout_ms
         self._max_block_s = max_block_ms / 1000
-        self._progress = asyncio.Event()  # set at each change; those who wait look again
         self._failure: KafkaError | None = None
         self._is_running = False
 
@@ -314,15 +314,6 @@ class Producer:
             raise self._failure
         if not self._is_running:
             raise RuntimeError("the producer is not running; use 'async with Producer(...)', or start() it first")
-
-    def _on_metadata(self) -> None:
-        self._sender.wake()
-
-    def _on_sent(self, tp: TopicPartition) -> None:
-        self._partitioner.move_on(*tp)
-
-    def _on_progress(self) -> None:
-        self._progress.set()
 
     def _on_task_failure(self, name: str, error: BaseException) -> None:
         """A refusal that is final, or a mistake of ours: nothing more can be delivered."""

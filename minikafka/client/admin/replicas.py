@@ -11,6 +11,7 @@ from typing import Final, Literal, NamedTuple
 from minikafka.client.admin.base import AdminCalls, check, failure
 from minikafka.client.broker_connection import BrokerConnection
 from minikafka.client.cluster import Cluster
+from minikafka.client.consuming.queries import indexes_by_topic
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import TopicPartition
 from minikafka.wire.messages.alter_partition_reassignments import (
@@ -94,11 +95,13 @@ class ReplicaCalls(AdminCalls):
             ReassignableTopic(
                 name=topic,
                 partitions=[
-                    ReassignablePartition(partition_index=tp.partition, replicas=_listed(targets[tp]))
-                    for tp in partitions
+                    ReassignablePartition(
+                        partition_index=index, replicas=_listed(targets[TopicPartition(topic, index)])
+                    )
+                    for index in indexes
                 ],
             )
-            for topic, partitions in _by_topic(targets).items()
+            for topic, indexes in indexes_by_topic(targets).items()
         ]
         request = AlterPartitionReassignmentsRequest(
             timeout_ms=self._timeout_ms, allow_replication_factor_change=allow_replication_factor_change, topics=topics
@@ -121,8 +124,8 @@ class ReplicaCalls(AdminCalls):
         topics = None
         if partitions is not None:
             topics = [
-                ListPartitionReassignmentsTopics(name=topic, partition_indexes=[tp.partition for tp in group])
-                for topic, group in _by_topic(partitions).items()
+                ListPartitionReassignmentsTopics(name=topic, partition_indexes=indexes)
+                for topic, indexes in indexes_by_topic(dict.fromkeys(partitions)).items()
             ]
         request = ListPartitionReassignmentsRequest(timeout_ms=self._timeout_ms, topics=topics)
         found: Reassignments = {}
@@ -172,8 +175,8 @@ class ReplicaCalls(AdminCalls):
         wanted = None
         if partitions is not None:
             wanted = [
-                TopicPartitions(topic=topic, partitions=[tp.partition for tp in group])
-                for topic, group in _by_topic(partitions).items()
+                TopicPartitions(topic=topic, partitions=indexes)
+                for topic, indexes in indexes_by_topic(dict.fromkeys(partitions)).items()
             ]
         request = ElectLeadersRequest(
             election_type=ELECTION_TYPES[election_type], topic_partitions=wanted, timeout_ms=self._timeout_ms
@@ -227,8 +230,8 @@ class ReplicaCalls(AdminCalls):
                 AlterReplicaLogDir(
                     path=path,
                     topics=[
-                        AlterReplicaLogDirTopic(name=topic, partitions=[tp.partition for tp in group])
-                        for topic, group in _by_topic(partitions).items()
+                        AlterReplicaLogDirTopic(name=topic, partitions=indexes)
+                        for topic, indexes in indexes_by_topic(partitions).items()
                     ],
                 )
                 for path, partitions in by_path.items()
@@ -261,13 +264,6 @@ class ReplicaCalls(AdminCalls):
     async def _live_brokers(self) -> list[int]:
         """The ids of the live brokers, without any topic."""
         return sorted((await self._connections.refresh([])).brokers)
-
-
-def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
-    topics: dict[str, list[TopicPartition]] = {}
-    for tp in dict.fromkeys(partitions):
-        topics.setdefault(tp.topic, []).append(tp)
-    return topics
 
 
 def _listed(replicas: Sequence[int] | None) -> list[int] | None:
