@@ -22,7 +22,7 @@ from minikafka.wire.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from minikafka.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from minikafka.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopics
 from minikafka.wire.messages.sync_group import SyncGroupRequest
 
 pytestmark = [pytest.mark.spec("P6"), pytest.mark.usefixtures("node_is_unharmed")]
@@ -113,7 +113,7 @@ def test_a_commit_that_does_not_fit_is_refused(coordinator: Wire, topic: str) ->
 
 def test_an_unknown_group_has_no_offsets_and_no_error(coordinator: Wire, topic: str) -> None:
     # The group must have this coordinator: its own name with an offset that it never committed will do.
-    request = OffsetFetchRequest(group_id=GROUP, topics=[OffsetFetchRequestTopic(name=topic, partition_indexes=[0])])
+    request = OffsetFetchRequest(group_id=GROUP, topics=[OffsetFetchRequestTopics(name=topic, partition_indexes=[0])])
     answer = coordinator.ask(request, 7)
     found = answer.topics[0].partitions[0]
     assert (answer.error_code, found.error_code, found.committed_offset) == (ErrorCode.NONE, ErrorCode.NONE, -1)

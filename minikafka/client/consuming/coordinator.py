@@ -13,7 +13,7 @@ from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import Endpoint, OffsetAndEpoch, TopicPartition
 from minikafka.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from minikafka.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from minikafka.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
+from minikafka.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopics, OffsetFetchResponse
 from minikafka.wire.schema import Message
 
 R = TypeVar("R", bound=Message)
@@ -100,7 +100,7 @@ class Coordinator:
         request = OffsetFetchRequest(
             group_id=self.group_id,
             topics=[
-                OffsetFetchRequestTopic(name=topic, partition_indexes=indexes)
+                OffsetFetchRequestTopics(name=topic, partition_indexes=indexes)
                 for topic, indexes in indexes_by_topic(partitions).items()
             ],
             require_stable=require_stable,

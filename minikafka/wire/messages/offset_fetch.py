@@ -1,4 +1,4 @@
-"""OffsetFetch (API key 9)."""
+"""OffsetFetch (API key 9). Kafka has a second set of the nested structures for versions 0-7; their bytes are these."""
 
 from __future__ import annotations
 
@@ -7,15 +7,10 @@ from uuid import UUID
 from minikafka.wire.schema import Message, array, boolean, int16, int32, int64, string, uuid
 
 
-class OffsetFetchRequestTopic(Message):
-    name: str = string("0-7")
-    partition_indexes: list[int] = array(int32, "0-7")
-
-
 class OffsetFetchRequestTopics(Message):
-    name: str = string("8-9")
+    name: str = string("0-9")
     topic_id: UUID = uuid("10+")
-    partition_indexes: list[int] = array(int32, "8+")
+    partition_indexes: list[int] = array(int32, "0+")
 
 
 class OffsetFetchRequestGroup(Message):
@@ -27,36 +22,23 @@ class OffsetFetchRequestGroup(Message):
 
 class OffsetFetchRequest(Message, versions="1-10", flexible="6+"):
     group_id: str = string("0-7")
-    topics: list[OffsetFetchRequestTopic] | None = array(OffsetFetchRequestTopic, "0-7", nullable="2-7")
+    topics: list[OffsetFetchRequestTopics] | None = array(OffsetFetchRequestTopics, "0-7", nullable="2-7")
     groups: list[OffsetFetchRequestGroup] = array(OffsetFetchRequestGroup, "8+")
     require_stable: bool = boolean("7+")
 
 
-class OffsetFetchResponsePartition(Message):
-    partition_index: int = int32("0-7")
-    committed_offset: int = int64("0-7")
-    committed_leader_epoch: int = int32("5-7", default=-1)
-    metadata: str | None = string("0-7", nullable="0-7")
-    error_code: int = int16("0-7")
-
-
-class OffsetFetchResponseTopic(Message):
-    name: str = string("0-7")
-    partitions: list[OffsetFetchResponsePartition] = array(OffsetFetchResponsePartition, "0-7")
-
-
 class OffsetFetchResponsePartitions(Message):
-    partition_index: int = int32("8+")
-    committed_offset: int = int64("8+")
-    committed_leader_epoch: int = int32("8+", default=-1)
-    metadata: str | None = string("8+", nullable="8+")
-    error_code: int = int16("8+")
+    partition_index: int = int32("0+")
+    committed_offset: int = int64("0+")
+    committed_leader_epoch: int = int32("5+", default=-1)
+    metadata: str | None = string("0+", nullable="0+")
+    error_code: int = int16("0+")
 
 
 class OffsetFetchResponseTopics(Message):
-    name: str = string("8-9")
+    name: str = string("0-9")
     topic_id: UUID = uuid("10+")
-    partitions: list[OffsetFetchResponsePartitions] = array(OffsetFetchResponsePartitions, "8+")
+    partitions: list[OffsetFetchResponsePartitions] = array(OffsetFetchResponsePartitions, "0+")
 
 
 class OffsetFetchResponseGroup(Message):
@@ -67,6 +49,6 @@ class OffsetFetchResponseGroup(Message):
 
 class OffsetFetchResponse(Message, versions="1-10", flexible="6+"):
     throttle_time_ms: int = int32("3+")
-    topics: list[OffsetFetchResponseTopic] = array(OffsetFetchResponseTopic, "0-7")
+    topics: list[OffsetFetchResponseTopics] = array(OffsetFetchResponseTopics, "0-7")
     error_code: int = int16("2-7")
     groups: list[OffsetFetchResponseGroup] = array(OffsetFetchResponseGroup, "8+")

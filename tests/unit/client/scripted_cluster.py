@@ -57,8 +57,8 @@ from minikafka.wire.messages.offset_commit import (
 from minikafka.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchResponse,
-    OffsetFetchResponsePartition,
-    OffsetFetchResponseTopic,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
 )
 from minikafka.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -548,15 +548,15 @@ class ScriptedCluster:
         return commit_answer(request, ErrorCode.NONE)
 
     def _offset_fetch(self, node_id: int, request: OffsetFetchRequest) -> OffsetFetchResponse:
-        def look(tp: TopicPartition) -> OffsetFetchResponsePartition:
+        def look(tp: TopicPartition) -> OffsetFetchResponsePartitions:
             offset, epoch = self.committed.get(tp, (-1, -1))
-            return OffsetFetchResponsePartition(
+            return OffsetFetchResponsePartitions(
                 partition_index=tp.partition, committed_offset=offset, committed_leader_epoch=epoch, metadata=""
             )
 
         return OffsetFetchResponse(
             topics=[
-                OffsetFetchResponseTopic(
+                OffsetFetchResponseTopics(
                     name=topic.name, partitions=[look(TopicPartition(topic.name, i)) for i in topic.partition_indexes]
                 )
                 for topic in request.topics or ()

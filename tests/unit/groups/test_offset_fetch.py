@@ -11,7 +11,6 @@ from minikafka.wire.codec import decode_exactly, encode
 from minikafka.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
@@ -32,7 +31,7 @@ def committed(driver: Driver) -> Driver:
 
 @pytest.mark.parametrize("version", range(1, 8))
 def test_one_group(committed: Driver, version: int) -> None:
-    topics = [OffsetFetchRequestTopic(name="t", partition_indexes=[0, 9])]
+    topics = [OffsetFetchRequestTopics(name="t", partition_indexes=[0, 9])]
     answer = ask(committed, OffsetFetchRequest(group_id="g", topics=topics), version)
     (topic,) = answer.topics
     found, missing = topic.partitions
@@ -65,7 +64,7 @@ def test_several_groups(committed: Driver, version: int) -> None:
 
 
 def test_version_1_has_errors_by_partition_only(driver: Driver) -> None:
-    topics = [OffsetFetchRequestTopic(name="t", partition_indexes=[0])]
+    topics = [OffsetFetchRequestTopics(name="t", partition_indexes=[0])]
     answer = ask(driver, OffsetFetchRequest(group_id="", topics=topics), 1)
     assert answer.topics[0].partitions[0].error_code == ErrorCode.INVALID_GROUP_ID
     assert ask(driver, OffsetFetchRequest(group_id="", topics=topics), 2).error_code == ErrorCode.INVALID_GROUP_ID

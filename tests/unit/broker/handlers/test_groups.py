@@ -36,7 +36,6 @@ from minikafka.wire.messages.offset_delete import (
 from minikafka.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
 from minikafka.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
@@ -164,7 +163,7 @@ async def test_offsets_are_told_in_every_version(node: Node, client: Client) -> 
     await client.ask(commit("g", 7, "orders"))
     for version in range(ApiKey.OFFSET_FETCH.versions.first, FIRST_VERSION_WITH_IDS):
         if version < 8:
-            asked = [OffsetFetchRequestTopic(name="orders", partition_indexes=[0, 1])]
+            asked = [OffsetFetchRequestTopics(name="orders", partition_indexes=[0, 1])]
             answer = await client.ask(OffsetFetchRequest(group_id="g", topics=asked), version)
         else:
             topics = [OffsetFetchRequestTopics(name="orders", partition_indexes=[0, 1])]
