@@ -6,11 +6,11 @@ import logging
 import re
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ _EXCEPTION: Final = re.compile(r"^(?:[\w.]+\.)?(\w*(?:Error|Exception|Interrupt)
 _CONDITION: Final = re.compile(r"^\[([A-Z0-9_.]+)\] ")
 _CAUSE: Final = re.compile(r"^(?:: |Caused by: )")
 _OF_QUERY: Final = re.compile(r"^(?:\[STREAM_FAILED\] )?Query \[id = .*?\] terminated with exception: ")
+_FEW: Final = 3
 _SQL_STATE: Final = re.compile(r"\s*SQLSTATE: \w{5}\b;?")
 
 
@@ -56,15 +57,17 @@ def show_nothing(progress: Progress) -> None:
     """For those who do not look."""
 
 
-def run_query(query: StreamingQuery, *, rows_total: int | None = None, show: Show = show_nothing) -> Progress:
-    """Wait until a streaming query ends; its final progress.
+def run_query(
+    query: StreamingQuery, on_batch: Callable[[Any], None], *, rows_total: int | None, show: Show = show_nothing
+) -> Progress:
+    """Wait until a streaming query ends; its final progress. ``on_batch`` is told Spark's report of each batch.
 
     SIGINT and SIGTERM stop the query: a batch that is under way is given up, and done again when the pipeline is
     started the next time. Raises PipelineError when the query fails.
     """
     from pyspark.errors import StreamingQueryException
 
-    seen = _Batches(rows_total)
+    seen = _Batches(on_batch, rows_total)
     try:
         with interrupted_by_sigterm():
             while not query.awaitTermination(POLL_S):  # type: ignore[arg-type]  # seconds; its annotation says int
@@ -81,6 +84,7 @@ def run_query(query: StreamingQuery, *, rows_total: int | None = None, show: Sho
 class _Batches:
     """What the batches seen so far add up to. Spark keeps the latest hundred; a look is far more often than that."""
 
+    on_batch: Callable[[Any], None]
     rows_total: int | None
     newest: int = -1
     batches: int = 0
@@ -94,6 +98,7 @@ class _Batches:
                 self.batches += 1
                 self.rows += batch["numInputRows"]
                 self.rows_per_second = batch["processedRowsPerSecond"]
+                self.on_batch(batch)
         return Progress(
             rows=self.rows,
             rows_per_second=self.rows_per_second,
@@ -207,6 +212,28 @@ class _JobWatch:
             if info := tracker.getStageInfo(stage):
                 self.done[stage], self.total[stage] = info.numCompletedTasks, info.numTasks
         self.show(Progress(tasks=sum(self.done.values()), tasks_total=sum(self.total.values())))
+
+
+@contextmanager
+def configured(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """The session's settings, changed for the block: a query keeps those with which it was started."""
+    before: dict[str, str | None] = {name: spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)
+
+
+def few(names: Sequence[str]) -> str:
+    """The first three, and how many more there are."""
+    more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
+    return ", ".join(names[:_FEW]) + more
 
 
 def explain(error: BaseException) -> str:

@@ -12,12 +12,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.datasource import WriterCommitMessage
 
+from minikafka.model import Compression
 from minikafka.spark.cluster import cluster_of
-from minikafka.spark.columns.encode import encode
+from minikafka.spark.columns.encode import EncodedBatch, encode
 from minikafka.spark.sink.columns import RowsOfTopics, rows_of
 from minikafka.spark.sink.origin import Origin
 from minikafka.spark.sink.placing import Placing, grouped, taken
@@ -76,26 +79,34 @@ class _Task:
 
     def _write_to(self, topic: str, rows: RowsOfTopics, bytes_per_row: float, now_ms: int) -> None:
         placing, sizes = self._topic(topic)
-        rows_per_turn = max(int(sizes.wanted / bytes_per_row), 1)
-        for partition, chosen in placing.place(rows.key, rows.partition, len(rows.value), rows_per_turn):
-            key, value, headers = (taken(column, chosen) for column in (rows.key, rows.value, rows.headers))
-            for encoded in encode(
-                key,
-                value,
-                headers,
-                now_ms,
-                max_batch_bytes=sizes.wanted,
-                compression=self.options.compression,
-            ):
-                sizes.check(encoded)
-                self.bytes += len(encoded.data)
-                self.writer.send(topic, partition, encoded)
+        encoded_rows = placed(rows, now_ms, placing, sizes, bytes_per_row, self.options.compression)
+        for partition, encoded in encoded_rows:
+            self.bytes += len(encoded.data)
+            self.writer.send(topic, partition, encoded)
 
     def _topic(self, topic: str) -> tuple[Placing, Sizes]:
         if topic not in self.topics:
             placing = Placing(topic, self.writer.partition_count(topic), self.rng)
             self.topics[topic] = placing, Sizes.of(self.cluster, topic, self.options.batch_bytes)
         return self.topics[topic]
+
+
+def placed(
+    rows: RowsOfTopics,
+    timestamps_ms: int | npt.NDArray[np.int64],
+    placing: Placing,
+    sizes: Sizes,
+    bytes_per_row: float,
+    compression: Compression,
+) -> Iterator[tuple[int, EncodedBatch]]:
+    """Rows for one topic as batches, each with its partition. Raises KafkaError for one that cannot be written."""
+    rows_per_turn = max(int(sizes.wanted / bytes_per_row), 1)
+    for partition, chosen in placing.place(rows.key, rows.partition, len(rows.value), rows_per_turn):
+        key, value, headers = (taken(column, chosen) for column in (rows.key, rows.value, rows.headers))
+        times = timestamps_ms if isinstance(timestamps_ms, int) or chosen is None else timestamps_ms[chosen]
+        for encoded in encode(key, value, headers, times, max_batch_bytes=sizes.wanted, compression=compression):
+            sizes.check(encoded)
+            yield partition, encoded
 
 
 def _by_topic(rows: RowsOfTopics, topic: str | None) -> Iterator[tuple[str, RowsOfTopics]]:

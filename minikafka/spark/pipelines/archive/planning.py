@@ -8,11 +8,10 @@ from typing import Final, NamedTuple
 
 from minikafka.model import TopicPartition
 from minikafka.spark.pipelines.archive.layout import DataFile
-from minikafka.spark.pipelines.running import PipelineError
+from minikafka.spark.pipelines.running import PipelineError, few
 from minikafka.spark.pipelines.topics import Extent
 
 TARGET_BYTES: Final = 128 << 20
-_EXAMPLES_MAX: Final = 3
 
 
 def beginnings(
@@ -47,9 +46,8 @@ def missing_ranges(
         if start < end:
             missing[tp] = Extent(start, end)
     if lost and not skip_lost:
-        more = f" and {len(lost) - _EXAMPLES_MAX} more" if len(lost) > _EXAMPLES_MAX else ""
         raise PipelineError(
-            f"offsets were deleted from the topic before they were archived: {', '.join(lost[:_EXAMPLES_MAX])}{more}; "
+            f"offsets were deleted from the topic before they were archived: {few(lost)}; "
             f"--skip-lost archives what is left"
         )
     return missing

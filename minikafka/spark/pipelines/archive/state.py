@@ -12,13 +12,12 @@ from typing import Final
 
 from minikafka.spark.pipelines.archive import layout
 from minikafka.spark.pipelines.archive.manifest import FORMAT, Commit, Manifest
-from minikafka.spark.pipelines.running import PipelineError
+from minikafka.spark.pipelines.running import PipelineError, few
 
 WAY_OUT: Final = "put it back, or archive into another directory"
 WAYS_OUT: Final = f"{WAY_OUT}; if old days were removed on purpose, --drop-before DATE lets the lake forget them"
 
 _ATTEMPTS: Final = 5
-_EXAMPLES_MAX: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,20 +109,15 @@ def check_files(directory: Path, manifest: Manifest) -> None:
         for day in directory.glob("topic=*/date=*")
     }
     if missing := _only_in(named, found):
-        raise PipelineError(f"{directory} is damaged: {_few(missing)} is missing; {WAYS_OUT}")
+        raise PipelineError(f"{directory} is damaged: {few(missing)} is missing; {WAYS_OUT}")
     if foreign := _only_in(found, named):
         raise PipelineError(
-            f"{directory} contains {_few(foreign)}, unknown to every commit; readers would read it: move it away"
+            f"{directory} contains {few(foreign)}, unknown to every commit; readers would read it: move it away"
         )
     whole = manifest.files.items()
     if cut := [path for path, file in whole if directory.joinpath(path).stat().st_size != file.size_bytes]:
-        raise PipelineError(f"{directory} is damaged: {_few(cut)} has a wrong size; {WAY_OUT}")
+        raise PipelineError(f"{directory} is damaged: {few(cut)} has a wrong size; {WAY_OUT}")
 
 
 def _only_in(these: Mapping[str, set[str]], others: Mapping[str, set[str]]) -> list[str]:
     return sorted(f"{day}/{name}" for day, names in these.items() for name in names - others.get(day, set()))
-
-
-def _few(paths: list[str]) -> str:
-    more = f" and {len(paths) - _EXAMPLES_MAX} more" if len(paths) > _EXAMPLES_MAX else ""
-    return ", ".join(paths[:_EXAMPLES_MAX]) + more

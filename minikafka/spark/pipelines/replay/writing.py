@@ -20,11 +20,12 @@ from pyspark.sql.types import StructType
 from minikafka.errors import KafkaError
 from minikafka.model import Compression
 from minikafka.spark.cluster import ClientSettings, cluster_of
-from minikafka.spark.columns.encode import encode
 from minikafka.spark.columns.schema import HEADERS_TYPE
 from minikafka.spark.pipelines.replay.marks import add_marks
-from minikafka.spark.sink.placing import Placing, taken
+from minikafka.spark.sink.columns import RowsOfTopics
+from minikafka.spark.sink.placing import Placing
 from minikafka.spark.sink.sizes import Sizes
+from minikafka.spark.sink.writing import placed
 
 FORMAT: Final = "minikafka-replayed-topic"
 BATCH_BYTES: Final = 256 * 1024
@@ -94,26 +95,20 @@ class ReplayWriter(DataSourceArrowWriter):
         sizes = Sizes.of(cluster, self.topic, BATCH_BYTES)
         with cluster.writer() as writer:
             for batch in iterator:
-                for partition, encoded in self._encoded(batch, placing, sizes):
+                if not batch.num_rows:
+                    continue
+                bytes_per_row = max(batch.nbytes / batch.num_rows, 1)
+                times_ms = _milliseconds(batch["timestamp"], int(time.time() * 1000))
+                encoded_rows = placed(self._rows(batch), times_ms, placing, sizes, bytes_per_row, self.compression)
+                for partition, encoded in encoded_rows:
                     writer.send(self.topic, partition, encoded)
             writer.flush()
 
-    def _encoded(self, batch: pa.RecordBatch, placing: Placing, sizes: Sizes) -> Iterator[tuple[int, Any]]:
-        if not batch.num_rows:
-            return
+    def _rows(self, batch: pa.RecordBatch) -> RowsOfTopics:
         headers = batch["headers"].cast(HEADERS_TYPE)
         if self.replay:
             headers = add_marks(headers, self.replay, batch["source"], batch["position"])
-        timestamps_ms = _milliseconds(batch["timestamp"], int(time.time() * 1000))
-        rows_per_turn = max(sizes.wanted * batch.num_rows // max(batch.nbytes, 1), 1)
-        for partition, rows in placing.place(batch["key"], batch["partition"], batch.num_rows, rows_per_turn):
-            key, value, chosen = (taken(column, rows) for column in (batch["key"], batch["value"], headers))
-            of_rows = timestamps_ms if rows is None else timestamps_ms[rows]
-            for encoded in encode(
-                key, value, chosen, of_rows, max_batch_bytes=sizes.wanted, compression=self.compression
-            ):
-                sizes.check(encoded)
-                yield partition, encoded
+        return RowsOfTopics(batch["value"], batch["key"], headers, batch["partition"])
 
 
 def _milliseconds(timestamps: Any, now_ms: int) -> Any:

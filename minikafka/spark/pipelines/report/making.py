@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from minikafka.spark.pipelines.report import scan
 from minikafka.spark.pipelines.report.measures import Measures, PartitionReport, Slots, TopicReport
-from minikafka.spark.pipelines.running import Show, show_nothing, watched_jobs
+from minikafka.spark.pipelines.running import Show, configured, show_nothing, watched_jobs
 from minikafka.spark.pipelines.topics import Extent, Topics, look_at, read_few
 
 if TYPE_CHECKING:
@@ -45,7 +44,8 @@ def make_report(
 def _report_of(records: DataFrame, topic: str, found: Topics, slots: Slots) -> TopicReport:
     """The report of some records that have the columns of ``format("minikafka")`` with headers."""
     _silence_sketches(records.sparkSession)
-    with _many_sketches(records.sparkSession):
+    # Tasks keep the sketches of all cells at once; Spark would sort the records beyond 128 cells.
+    with configured(records.sparkSession, {_SORTED_BEYOND: str(4 * _CELLS_MAX)}):
         rows = scan.summarised(records, slots).collect()
     by_partition = {row["partition"]: row for row in rows if row["partition"] is not None}
     by_slot = {row["slot"]: row for row in rows if row["slot"] is not None}
@@ -99,14 +99,3 @@ def _silence_sketches(spark: SparkSession) -> None:
             jvm.java.lang.Class.forName(_SAYS_SO)
     finally:
         system.setErr(terminal)
-
-
-@contextmanager
-def _many_sketches(spark: SparkSession) -> Iterator[None]:
-    """Let tasks keep the sketches of all cells at once; Spark would sort the records beyond 128 cells."""
-    before = spark.conf.get(_SORTED_BEYOND) or "128"
-    spark.conf.set(_SORTED_BEYOND, str(4 * _CELLS_MAX))
-    try:
-        yield
-    finally:
-        spark.conf.set(_SORTED_BEYOND, before)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from minikafka.spark.pipelines.running import PipelineError, Progress, Show, readable_errors, run_query, show_nothing
+from minikafka.spark.pipelines.running import PipelineError, Show, configured, readable_errors, run_query, show_nothing
 from minikafka.spark.pipelines.topics import Topics, look_at
 from minikafka.spark.pipelines.windows.checkpoint import Purpose, load_purpose, save_purpose
 from minikafka.spark.pipelines.windows.json_fields import json_fields
@@ -86,7 +84,7 @@ def run_windows(
     def write(batch: DataFrame, batch_id: int) -> None:  # Spark's Python sinks take no updates of streams, but these
         batch.write.format(FORMAT).mode("append").options(**writing).save()
 
-    with _configured(spark, _SETTINGS), readable_errors():
+    with configured(spark, _SETTINGS), readable_errors():
         records = spark.readStream.format(FORMAT).options(**reading).load()
         results = windowed(records, windows, purpose.fields)
         if not is_resumed:
@@ -113,44 +111,33 @@ def _purpose(
 
 
 def _run(query: StreamingQuery, total: int | None, show: Show, is_resumed: bool) -> WindowsSummary:
-    counts = _Counts(is_resumed=is_resumed)
-
-    def look(progress: Progress) -> None:
-        counts.look(query)
-        show(progress)
-
+    counts = _Counts()
     try:
-        progress = run_query(query, rows_total=total, show=look)
+        progress = run_query(query, counts.add, rows_total=total, show=show)
     finally:
         query.stop()
-    counts.look(query)
-    return counts.summary(progress)
+    return WindowsSummary(
+        **counts.totals,
+        late=counts.late,
+        batches=progress.batches,
+        open_windows=counts.open_windows,
+        watermark=counts.watermark,
+        is_resumed=is_resumed,
+        is_stopped=progress.is_stopped,
+    )
 
 
 @dataclass(slots=True)
 class _Counts:
-    """What the batches of a query say, added up. Spark keeps the latest hundred; a look is more often than that."""
+    """What Spark reports of the batches, added up."""
 
-    is_resumed: bool
-    newest: int = -1
-    batches: int = 0
     totals: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("read", "unfit", "untimed", "written"), 0))
     late: int = 0
     open_windows: int = 0
     watermark: str | None = None
 
-    def look(self, query: StreamingQuery) -> None:
-        """Take in the batches that have ended since."""
-        last = query.lastProgress
-        if last is None or last["batchId"] == self.newest:
-            return
-        for batch in query.recentProgress:
-            if batch["batchId"] > self.newest and "addBatch" in batch["durationMs"]:
-                self._add(batch)
-
-    def _add(self, batch: Any) -> None:
-        self.newest = batch["batchId"]
-        self.batches += 1
+    def add(self, batch: Any) -> None:
+        """Take in a batch that has ended."""
         observed = batch["observedMetrics"]
         for name in (READ_METRICS, RESULT_METRICS):
             for what, count in (observed[name].asDict() if name in observed else {}).items():
@@ -159,31 +146,3 @@ class _Counts:
             self.late += operator["numRowsDroppedByWatermark"]
             self.open_windows = operator["numRowsTotal"]
         self.watermark = (batch["eventTime"] or {}).get("watermark", self.watermark)
-
-    def summary(self, progress: Progress) -> WindowsSummary:
-        """The sums."""
-        return WindowsSummary(
-            **self.totals,
-            late=self.late,
-            batches=self.batches,
-            open_windows=self.open_windows,
-            watermark=self.watermark,
-            is_resumed=self.is_resumed,
-            is_stopped=progress.is_stopped,
-        )
-
-
-@contextmanager
-def _configured(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """The session's settings, changed for the block: a query keeps those with which it was started."""
-    before: dict[str, str | None] = {name: spark.conf.get(name, None) for name in settings}
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, old in before.items():
-            if old is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, old)
