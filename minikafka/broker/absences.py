@@ -1,17 +1,17 @@
-"""Brokers that have just gone, as clients should hear of them, so that they find the next leaders soon.
+"""Brokers that have just died, in answers to Metadata, so that clients find the next leaders soon.
 
-A failover takes the cluster a few hundredths of a second. Told what is committed and nothing else, librdkafka (2.16)
-makes up to two seconds of it:
+A failover takes the cluster a few hundredths of a second. With plain answers from committed metadata, librdkafka (2.16)
+takes up to two seconds, for two reasons:
 
-* It asks for metadata within a millisecond after its connection broke. The broker that died is a leader still then;
-  librdkafka believes it, and looks again when a timer of one second fires. So before an answer names leaders, this node
-  looks whether they are there: the client's connection may have broken before any of this node's. While one is gone
-  and the controller has not decided what follows, the answer waits (:meth:`wait_until_decided`).
-* It forgets partitions that move away from a broker in the very answer that lists the broker no more, until that timer
-  fires again. So a broker that was fenced is listed in one more answer on each connection (:meth:`listed`). In one
-  only: a client that keeps it goes on trying to connect, ever less often, and is slow to when it is back.
+* It asks for metadata within a millisecond after its connection broke. The dead broker is still a leader then;
+  librdkafka believes that, and asks again after a timer of one second. So this node probes leaders before it names them
+  (its own connections may not have broken yet). If one is dead, the answer waits until the controller has elected
+  another (:meth:`wait_until_decided`).
+* If one answer moves a partition away from a broker and also no longer lists that broker, librdkafka forgets the
+  partition until the timer fires again. So a fenced broker is listed in one more answer on each connection
+  (:meth:`listed`). Not in more: a client would keep trying to connect, less and less often, and reconnect late.
 
-Nothing but metadata for clients rests on this. A broker that is paused or cut off has not vanished: nothing refuses.
+Only metadata for clients depends on this. A paused or disconnected broker is not dead: its port does not refuse.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from minikafka.metadata.image import EMPTY_IMAGE, BrokerImage, MetadataImage, To
 from minikafka.model import NO_NODE
 from minikafka.net.connection import Connection
 
-LOOK_TIMEOUT_S: Final = 0.2  # who does not answer within that is silent, and has not vanished
-DECISION_TIMEOUT_S: Final = 1.0  # as long as a client idles that was told too early
+LOOK_TIMEOUT_S: Final = 0.2  # a broker without an answer by then is silent, not dead
+DECISION_TIMEOUT_S: Final = 1.0  # a client that was answered too early idles for as long
 LISTED_AFTER_FENCING_S: Final = 2.0
 
 
@@ -49,7 +49,7 @@ class Absences:
         self._given_up: dict[int, None] = {}  # brokers that vanished, and nobody decided; nothing waits for them again
 
     async def wait_until_decided(self, topics: Sequence[TopicImage]) -> None:
-        """Return when no leader of these topics has vanished whose fate is open; at once when this node leads all."""
+        """Return once no leader of these topics is dead without a successor; at once when this node leads them all."""
         leaders = [leader for leader in dict.fromkeys(_leaders(topics)) if leader not in (self._node_id, NO_NODE)]
         await self._look_at([leader for leader in leaders if self._is_worth_a_look(leader)])
         for leader in leaders:
@@ -69,7 +69,7 @@ class Absences:
             pass
 
     def listed(self, connection: Connection) -> list[BrokerImage]:
-        """The brokers that an answer on this connection is to list: see the module."""
+        """The brokers for an answer on this connection: see the module."""
         if not self._departures:
             return self._image.live_brokers()
         brokers = sorted(self._image.brokers.items())
@@ -83,20 +83,20 @@ class Absences:
         return self._loop.time() - departure.fenced_at_s < LISTED_AFTER_FENCING_S
 
     def on_gone(self, broker_id: int) -> None:
-        """A broker's process is gone. The controller finds that, too, and will have decided before long."""
+        """A broker's process is gone. The controller notices it, too, and will soon elect new leaders."""
         if self._is_worth_a_look(broker_id):
             decided = self._undecided[broker_id] = asyncio.Event()
             self._loop.call_later(DECISION_TIMEOUT_S, self._give_up, broker_id, decided)
 
     def _give_up(self, broker_id: int, decided: asyncio.Event) -> None:
-        """The quorum takes longer; what is committed will have to do."""
+        """The controller takes too long: answer with the committed metadata."""
         if self._undecided.get(broker_id) is decided:
             del self._undecided[broker_id]
             self._given_up[broker_id] = None
             decided.set()
 
     def on_metadata(self, delta: MetadataDelta) -> None:
-        """The controller fenced or registered brokers. Before this node is live, what it learns is long past."""
+        """The controller fenced or registered brokers. Ignored before this node is live: the news is old then."""
         self._image = delta.after
         for broker_id in delta.brokers:
             was_live, is_live = delta.before.is_live(broker_id), delta.after.is_live(broker_id)

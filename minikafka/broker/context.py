@@ -1,4 +1,4 @@
-"""Where a request came from, and where its answer goes."""
+"""Origin of a request, and the way of its answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CLIENT_ELEMENTS_MAX: Final = 10_000
 
 
 class RequestContext:
-    """One request: where it came from, at which version, and where its answer goes."""
+    """One request: its connection, its version, and the way of its answer."""
 
     __slots__ = ("api_key", "client_id", "connection", "correlation_id", "listener", "reply", "version")
 
@@ -44,7 +44,7 @@ class RequestContext:
 
     @property
     def elements_max(self) -> int:
-        """How many elements all arrays of the request may have together."""
+        """Most elements in all arrays of the request together."""
         return CLIENT_ELEMENTS_MAX if self.connection.principal is None else ELEMENTS_MAX
 
     def send(self, response: Message) -> None:

@@ -1,4 +1,4 @@
-"""The half of a node that decides and learns: its place in the quorum, the controller, metadata, its registration."""
+"""The control half of a node: metadata quorum, controller, metadata, registration."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ class ControlPlane:
     """To every other voter."""
     raft: RaftDriver
     metadata: Metadata
-    """What is committed, applied."""
+    """The committed metadata."""
     controller: ControllerDriver
-    """At work while this node leads the quorum."""
+    """Active while this node leads the quorum."""
     client: ControllerClient
     """Calls the active controller, wherever it is."""
     lifecycle: Lifecycle
     registrations: Registrations
-    """What the log directories know of it."""
+    """The registration files of the log directories."""
     liveness: Liveness
-    """Whether other nodes' processes are there."""
+    """Probes whether other nodes' processes are alive."""
 
 
 def build_control_plane(ports: Ports, store: LogStore, advertised: Callable[[], dict[str, Endpoint]]) -> ControlPlane:
-    """Recover the metadata log from ``store`` and build on it. ``advertised``: where to register this broker."""
+    """Recover the metadata log from ``store`` and build the rest. ``advertised``: addresses for the registration."""
     config = ports.config
     links = {
         peer_id: ControlLink(ports.identity, peer_id, endpoint)
@@ -89,7 +89,7 @@ def build_control_plane(ports: Ports, store: LogStore, advertised: Callable[[], 
 
 
 def _endpoint_of(config: BrokerConfig, metadata: Metadata, node_id: int) -> Endpoint | None:
-    """Where to look for a node's process: at the port that opens first, as far as it is known."""
+    """Address to probe for a node's process: the port that opens first, if it is known."""
     broker = metadata.image.broker(node_id)
     registered = None if broker is None else broker.listeners.get(REPLICATION)
     return config.voters.get(node_id, registered)
@@ -115,7 +115,7 @@ def _open_metadata_log(ports: Ports, store: LogStore) -> MetadataLog:
 
 
 def _refuse_unusable(store: LogStore) -> None:
-    """StorageFailure where the only voter's log is there and cannot be opened. It stays in place."""
+    """StorageFailure when the metadata log of the only voter cannot be opened. The log stays in place."""
     why = store.unusable().get(METADATA_PARTITION)
     if why is not None:
         raise StorageFailure(

@@ -1,4 +1,4 @@
-"""The half of a node that keeps records: logs, replicas and their roles, fetchers, syncing, upkeep."""
+"""The data half of a node: logs, replicas and their roles, fetchers, syncs, maintenance."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class DataPlane:
 
 
 def open_store(ports: Ports, on_failure: Callable[[LogDir, StorageFailure], None]) -> LogStore:
-    """Open and recover every log. ``on_failure`` hears of a directory that went offline. MetaError, StorageFailure."""
+    """Open and recover every log; ``on_failure`` is called for a directory that fails. MetaError, StorageFailure."""
     unaltered = TopicConfig({}, ports.config)
 
     def config_for(tp: TopicPartition) -> LogConfig:
@@ -70,7 +70,7 @@ def open_store(ports: Ports, on_failure: Callable[[LogDir, StorageFailure], None
 
 
 def build_data_plane(ports: Ports, store: LogStore, control: ControlPlane) -> DataPlane:
-    """Replicas of what is in ``store``; they have roles once metadata gives them some."""
+    """Replicas of the logs in ``store``; metadata gives them their roles later."""
     config, clock, metadata = ports.config, ports.clock, control.metadata
 
     def broker_epoch() -> int:

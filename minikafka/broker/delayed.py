@@ -45,11 +45,11 @@ class ProduceResult:
         self.log_start_offset = -1
         self.required_offset = -1  # the high watermark that acknowledges it; -1 once answered
         self.leader_epoch = NO_EPOCH  # in which it was appended
-        self.topic_id = ZERO_TOPIC_ID  # by which the producer named the topic
+        self.topic_id = ZERO_TOPIC_ID  # topic id in the request
 
     @classmethod
     def failed(cls, tp: TopicPartition, error: KafkaError) -> ProduceResult:
-        """An answer that is an error from the start."""
+        """A result with an error from the start."""
         result = cls(tp)
         result.fail(error)
         return result
@@ -88,7 +88,7 @@ class DelayedProduce(DelayedOperation):
         self._done = done
 
     def try_complete(self) -> bool:
-        """Mark what is answered; complete when nothing waits."""
+        """Mark results that are final; complete when all are."""
         waiting = False
         for result in self._results:
             if result.required_offset >= 0 and not self._is_answered(result):
@@ -99,16 +99,16 @@ class DelayedProduce(DelayedOperation):
         self._done(self._results)
 
     def on_expiration(self) -> None:
-        """Nothing more to do: ``on_complete`` answered what still waited with REQUEST_TIMED_OUT."""
+        """Nothing more to do: ``on_complete`` has answered waiting results with REQUEST_TIMED_OUT."""
 
     def expire_waiting(self) -> None:
-        """Whatever is still unanswered timed out."""
+        """Results that are not final yet timed out."""
         for result in self._results:
             if result.required_offset >= 0:
                 result.fail(KafkaError(ErrorCode.REQUEST_TIMED_OUT, "not replicated to every in-sync replica in time"))
 
     def force_complete(self) -> bool:
-        """Complete now, with a time-out for whatever is still unanswered."""
+        """Complete now, with REQUEST_TIMED_OUT for results that are not final yet."""
         if not self.is_completed:
             self.expire_waiting()
         return super().force_complete()

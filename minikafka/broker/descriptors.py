@@ -1,9 +1,9 @@
-"""How the file descriptors that the process may have open are shared out.
+"""Shares of the process's file descriptors.
 
-Running out of them must not cost more than a connection or a new topic: a log that cannot open its next segment takes
-its directory offline, and with it the node. So connections have half of them and no more, the second descriptor of a
-consumer that is served by sendfile included (``net.duplicates``), and the controller creates no more replicas on a
-broker than the other half can hold open beside what logs open for a while.
+A lack of descriptors must cost no more than a connection or a new topic. Connections get half of them, including the
+second descriptor of a consumer that is served by sendfile (``net.duplicates``). The other half is for logs: the
+controller creates no more replicas on a broker than it can hold open, with a reserve for files that logs open for a
+while.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ WANTED: Final = (65_536, 10_240)  # macOS allows no more than the second
 PEERS_MIN: Final = 16
 PEERS_MAX: Final = 1_000
 DUPLICATES_MAX: Final = 1_000
-FOR_READING: Final = 320  # segments that are read, checkpoints, snapshots, and the process's own
+FOR_READING: Final = 320  # segments under a read, checkpoints, snapshots, and the process's own files
 REPLICAS_MIN: Final = 64
 
 
 class Shares(NamedTuple):
-    """What may be open at once."""
+    """Most open descriptors of each kind."""
 
     clients: int
     """Connections of the CLIENT listener."""
     peers: int
     """Connections of each of the other two listeners."""
     duplicates: int
-    """Second descriptors of connections, for sendfile. A connection that gets none is served by reading."""
+    """Second descriptors of connections, for sendfile. A connection without one is served by reading."""
     replicas: int
     """Replicas on this node: each keeps its active segment open."""
 
@@ -47,13 +47,13 @@ def shares(limit: int) -> Shares:
 
 
 def limit() -> int:
-    """How many descriptors the process may have."""
+    """Most descriptors of the process."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return WANTED[0] if soft == resource.RLIM_INFINITY else soft
 
 
 def raise_limit() -> None:
-    """Ask for as many as a node can want, or as many as the system lets it have without asking an administrator."""
+    """Raise the soft limit to what a node can use, at most to the hard limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     for wanted in WANTED:
         allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)

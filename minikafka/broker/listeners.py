@@ -1,4 +1,4 @@
-"""The listeners through which all is asked for."""
+"""The three listeners of a node: CLIENT, REPLICATION and CONTROLLER."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from minikafka.wire.control import CONTROL_FRAME_SIZE_MAX
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """The three ways in."""
+    """The three listeners."""
 
     controller: Listener
     replication: Listener
@@ -34,7 +34,7 @@ class Listeners:
 
 
 def build_listeners(ports: Ports, control: ControlPlane, parts: Parts) -> Listeners:
-    """Who is let in, what they may ask, and who answers; bound later."""
+    """Build the listeners with their limits, APIs and handlers; they are bound later."""
     config = ports.config
     limits = ListenerLimits(
         max_connections=min(config.max_connections, ports.descriptors.clients),

@@ -1,8 +1,8 @@
-"""Whether other nodes' processes are still there: who looks, what counts, who is told (docs/internals/liveness.md).
+"""Probes whether other nodes' processes are alive (docs/internals/liveness.md).
 
-A node's process is *gone* when its port refuses, or its name does not exist. Nothing else is evidence: who is silent
-may be paused, cut off or slow. A connection that breaks is a reason to look (:meth:`Liveness.doubt`), and so is an
-answer that sends a client there (:meth:`Liveness.look`). Who subscribed is told of each look that finds a node gone.
+A node's process is *gone* when its port refuses, or its name does not exist. Nothing else is evidence: a silent node
+may be paused, disconnected or slow. A broken connection is a reason to probe (:meth:`Liveness.doubt`), and so is an
+answer that sends a client to that node (:meth:`Liveness.look`). Subscribers hear of each probe that finds a node gone.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from minikafka.model import Endpoint
 from minikafka.net.tasks import TaskOwner
 
 PAUSES_S: Final = (0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 1.0)  # a process that is being killed may hold its port a moment
-BETWEEN_LOOKS_S: Final = 0.001  # bounds what answers that wait for looks may cost the node that is looked at
+BETWEEN_LOOKS_S: Final = 0.001  # bounds the cost of probes for the probed node
 
 EndpointOf = Callable[[int], Endpoint | None]
 
 
 class Liveness:
-    """One look at a time at each node, whoever asks."""
+    """Probes ("looks"), one at a time for each node."""
 
     def __init__(
         self, endpoint_of: EndpointOf, tasks: TaskOwner, is_refused: Callable[[Endpoint], Awaitable[bool]]
@@ -31,7 +31,7 @@ class Liveness:
         self._is_refused = is_refused
         self._loop = asyncio.get_running_loop()
         self._on_gone: list[Callable[[int], None]] = []
-        self._next: dict[int, asyncio.Future[bool]] = {}  # what the next look at a node will find
+        self._next: dict[int, asyncio.Future[bool]] = {}  # result of the next look, by node
         self._looking: dict[int, None] = {}
         self._doubts: dict[int, asyncio.Event] = {}
 
@@ -40,7 +40,7 @@ class Liveness:
         self._on_gone.append(on_gone)
 
     def doubt(self, node_id: int) -> None:
-        """A connection to or from the node broke: look at it now, and for a while again and again."""
+        """A connection to or from the node broke: look now, and again for a while."""
         if node_id in self._doubts:
             self._doubts[node_id].set()
         elif not self._tasks.is_closed:
@@ -48,7 +48,7 @@ class Liveness:
             self._tasks.start(self._keep_looking(node_id), f"look-at-{node_id}")
 
     async def look(self, node_id: int) -> bool:
-        """What a look that begins from now on finds: True when the node is gone. Cancelling it is harmless."""
+        """Result of a look that begins now or later: True when the node is gone. Cancelling it is harmless."""
         if self._tasks.is_closed:
             return False
         found = self._next.get(node_id)
@@ -60,7 +60,7 @@ class Liveness:
         return await asyncio.shield(found)
 
     async def _look_in_turn(self, node_id: int) -> None:
-        """Those who ask while a look is under way share the next one."""
+        """Callers during a look share the next one."""
         try:
             while (found := self._next.pop(node_id, None)) is not None:
                 is_gone = await self._look_now(node_id)

@@ -1,11 +1,11 @@
-"""What is done to the logs of replicas off the loop: syncs and cuts, for each log one at a time.
+"""Syncs and cuts of replicas' logs, off the loop, one at a time per log.
 
-Whoever needs a sync asks here: a leader whose topic has ``flush.messages``, a follower before it fetches on, the upkeep
-of the node, a topic that begins to sync. One sync serves all who asked before it began; who asks while it is under way
-is served by the next. The same event follows whoever asked: ``on_synced``.
+All syncs are requested here: by a leader whose topic has ``flush.messages``, a follower before its next fetch,
+maintenance, a topic that begins to sync. One sync serves all requests before its start; later ones wait for the next.
+Every sync is followed by ``on_synced``.
 
-So a producer's batch is acknowledged, and a follower fetches on, only after a sync that began behind the append; and no
-sync sees a log whose files are being cut. Who changes files in another way takes a turn, too (:meth:`LogJobs.alone`).
+So a batch is acknowledged, and a follower fetches on, only after a sync that began after the append. No sync sees a log
+whose files are being cut. Other changes of files take their turn with :meth:`LogJobs.alone`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ logger = structlog.get_logger(__name__)
 
 
 class JobEvents(Protocol):
-    """Who hears what became of the jobs."""
+    """Receiver of the jobs' results."""
 
     def on_synced(self, partition: Partition) -> None:
         """The log is durable up to its recovery point."""
@@ -38,14 +38,14 @@ class JobEvents(Protocol):
         """The log was cut."""
 
     def remake(self, partition: Partition) -> None:
-        """The log has lost its files and is to be cut: begin it anew. StorageFailure when the disk refuses."""
+        """The log to be cut has lost its files: create it again. StorageFailure when the disk refuses."""
 
     def on_storage_failed(self, partition: Partition, failure: StorageFailure) -> None:
-        """The disk refused; the log is offline."""
+        """The disk failed; the log is offline."""
 
 
 class _Queue:
-    """What is wanted of one log."""
+    """Jobs of one log."""
 
     __slots__ = ("cut", "is_sync_wanted", "turns", "waiters")
 
@@ -61,7 +61,7 @@ class _Queue:
 
 
 class _Turn:
-    """What somebody else wants to do to a log."""
+    """Another change of a log's files."""
 
     __slots__ = ("_act", "done")
 
@@ -70,7 +70,7 @@ class _Turn:
         self.done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
     async def run(self) -> None:
-        """What it raises is for whoever wants it."""
+        """Run it; its exception goes to the caller of :meth:`LogJobs.alone`."""
         try:
             result = await self._act()
         except Exception as error:
@@ -85,7 +85,7 @@ class _Turn:
 
 
 class LogJobs:
-    """A queue for each log that has something to do; ``events`` is set by whoever carries effects out."""
+    """A queue per log with jobs; the driver of the replicas sets ``events``."""
 
     events: JobEvents
 
@@ -104,7 +104,7 @@ class LogJobs:
             queue.is_sync_wanted = True
 
     async def sync(self, partition: Partition) -> None:
-        """Sync a log up to its present end, and wait for it. StorageFailure when that fails."""
+        """Sync a log up to its present end, and wait for it. StorageFailure when the sync fails."""
         queue = self._queue_of(partition)
         if queue is None:
             raise StorageFailure(f"{partition.topic_partition} is not synced: the node stops")
@@ -114,7 +114,7 @@ class LogJobs:
         await done
 
     async def alone(self, partition: Partition, act: Callable[[], Awaitable[bool]]) -> bool:
-        """Do something to a log in its turn: neither cut nor synced meanwhile. StorageFailure: it went offline."""
+        """Run ``act`` while the log is neither cut nor synced. StorageFailure: the log went offline."""
         queue = self._queue_of(partition)
         if queue is None:
             raise StorageFailure(f"{partition.topic_partition} is left alone: the node stops")
@@ -123,9 +123,9 @@ class LogJobs:
         return await turn.done
 
     def cut(self, partition: Partition, cut: Cut | Restart) -> None:
-        """Cut a log once its sync that may be under way is done; :meth:`JobEvents.on_cut` follows.
+        """Cut a log, after a sync that is under way; :meth:`JobEvents.on_cut` follows.
 
-        At once, here, when nothing is to be changed on the disk.
+        If nothing changes on the disk, this happens at once.
         """
         if partition not in self._queues and not self._is_closed and self._is_trivial(partition, cut):
             self.events.on_cut(partition)
@@ -136,7 +136,7 @@ class LogJobs:
             queue.cut = cut
 
     async def close(self) -> None:
-        """Take no more jobs, and wait for those that are under way."""
+        """Take no more jobs, and wait for those under way."""
         self._is_closed = True
         while self._queues:
             self._all_done.clear()

@@ -15,15 +15,15 @@ import structlog
 STANDARD_DESCRIPTORS: Final = range(3)
 STANDARD_ERROR: Final = 2
 PATIENCE_MS: Final = 100
-"""So long a reader may take to make room for all that is written at once: a traceback may be many pages of a pipe."""
+"""Longest wait for a slow reader: a traceback may fill a pipe several times."""
 
 
 class LogLines:
-    """A descriptor for lines that may be lost, and lose nothing else.
+    """The node's log output. Lines may be lost, but the node goes on.
 
-    The disk of the log may be full, and whoever reads it may be gone, or stand still. The node goes on: an event that
-    cannot be said must not end the task that says it, nor hold the loop for more than PATIENCE_MS, nor at all while
-    nobody reads. The next line that goes out is preceded by one that counts those that did not.
+    The disk of the log may be full, and the reader of a pipe may be gone or stopped. A failed line neither ends the
+    task that logs it nor blocks the loop for more than PATIENCE_MS (not at all while the reader is stopped). The next
+    line that is written is preceded by the number of lost ones.
     """
 
     def __init__(self, descriptor: int = STANDARD_ERROR) -> None:
@@ -35,7 +35,7 @@ class LogLines:
         self._rest = b""  # of a line that went out in part: it is ended before another begins
 
     def write(self, text: str) -> int:
-        """Write whole lines; how many characters were taken. Nothing is raised. structlog holds a lock meanwhile."""
+        """Write whole lines; returns the number of characters. Never raises. structlog holds a lock meanwhile."""
         lines = text.encode("utf-8", "backslashreplace")
         if self._lost:
             lines = b"lines lost, as the log could not be written: %d\n" % self._lost + lines
@@ -63,16 +63,16 @@ class LogLines:
                 raise
 
     def _write_some(self, data: bytes) -> int:
-        """A pipe that is ready takes so much without a pause."""
+        """Write as much as a ready pipe takes without a pause."""
         if not self._poll.poll(max(0, round((self._until_s - time.monotonic()) * 1000))):
             raise BlockingIOError("nobody reads the log")
         return os.write(self._descriptor, data[: select.PIPE_BUF])
 
 
 def keep_standard_descriptors() -> None:
-    """Let those that the process was started without lead nowhere; before it opens anything.
+    """Open missing standard descriptors on ``/dev/null``, before any other file is opened.
 
-    A file of a partition would get the free number else, and lines of the log would be written into it.
+    Otherwise a partition's file could get such a number, and lines of the log would be written into it.
     """
     for descriptor in STANDARD_DESCRIPTORS:
         try:

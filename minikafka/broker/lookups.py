@@ -1,7 +1,7 @@
-"""What lies inside batches, and what is not in memory, is looked at in threads: times, keys, old segments.
+"""Reads inside batches, and cold reads, in threads: timestamps, keys, old segments.
 
-A batch of 1.4 KB may hold millions of records, and any client may ask for a time, again and again. So jobs have
-budgets (``storage.timestamps``, ``records.validate``), and few of them run at once, in the order asked for.
+A batch of 1.4 KB may hold millions of records, and any client may ask for a time again and again. So jobs have budgets
+(``storage.timestamps``, ``records.validate``), and few of them run at once, in order.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ JOBS_AT_ONCE: Final = 2
 
 
 class Lookups:
-    """Runs them."""
+    """Runs these jobs."""
 
     def __init__(self, read: RunInThread) -> None:
         self._read = read
         self._places = asyncio.Semaphore(JOBS_AT_ONCE)
-        self._cold_reads = asyncio.Semaphore(JOBS_AT_ONCE)  # consumers do not wait for those who ask for times
+        self._cold_reads = asyncio.Semaphore(JOBS_AT_ONCE)  # fetches do not wait for look-ups by time
         self._key_check = asyncio.Lock()  # each may take 100 MiB for a moment
 
     async def run(self, log: Log, job: ReadJob[T]) -> T:
-        """What the job finds. KafkaError when the log cannot be read, or changed meanwhile."""
+        """The job's result. KafkaError when the log cannot be read, or changed meanwhile."""
         async with self._places:
             await self._read(job.run)
         return log.complete_read(job)
 
     async def warm(self, log: Log, job: ReadJob[None]) -> None:
-        """Let the job verify and load what a fetch is about to read. KafkaError as for :meth:`run`."""
+        """Let the job verify and load the batches of a cold fetch. KafkaError as for :meth:`run`."""
         async with self._cold_reads:
             await self._read(job.run)
         log.complete_read(job)
 
     async def check_keys(self, batch: Buffer) -> KafkaError | None:
-        """Why a batch is none for a compacted topic, if it is none: a record lacks a key, or it is too large inside."""
+        """Why a batch cannot go into a compacted topic, or None: a record without a key, or too large inside."""
         error: KafkaError | None
         async with self._key_check:
             error = await self._read(partial(_key_error, batch))

@@ -1,11 +1,11 @@
-"""Finds turns of the event loop that take long, and says what they were busy with.
+"""Finds turns of the event loop that take long, and logs the place that was busy.
 
-A turn is what the loop runs between two looks at its timers: every callback that was ready, every socket that had
-bytes. :class:`LoopWatch` has a timer go off as often as the loop lets it, and adds up the CPU time of the loop's thread
-between two times: on a busy machine a turn may stand still for long without any fault of its own. A thread beside
-looks, while a turn lasts too long already, where the loop's thread is; the log line ``slow turn of the loop`` says so.
+A turn is everything that the loop runs between two checks of its timers: all ready callbacks and sockets.
+:class:`LoopWatch` has a timer that fires as often as the loop allows, and measures the CPU time of the loop's thread in
+between (not the elapsed time: on a busy machine a turn may wait for long without a fault of its own). While a turn is
+too long, a second thread looks where the loop's thread is. The log line is ``slow turn of the loop``.
 
-For tests and for whoever looks for what stalls a node (``loop.turn.warn.ms``): it costs a few wake-ups per interval.
+For tests and for operators of a node that stalls (``loop.turn.warn.ms``). It costs a few wake-ups per interval.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class LoopWatch:
         self._beats = 0
         self._beat_at_s = 0.0
         self._cpu_s = 0.0
-        self._seen: tuple[int, str] = (-1, "")  # in which turn, and where the thread was
+        self._seen: tuple[int, str] = (-1, "")  # (turn, place of the loop's thread)
         self.longest_s = 0.0
         """CPU time of the longest turn so far, in seconds."""
 
@@ -51,7 +51,7 @@ class LoopWatch:
         self._watcher.start()
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop watching."""
         self._ended.set()
         if self._timer is not None:
             self._timer.cancel()
@@ -73,7 +73,7 @@ class LoopWatch:
         self._timer = self._loop.call_later(BEAT_S, self._beat)
 
     def _look(self) -> None:
-        """In the thread beside: once per turn that lasts long, note where the loop's thread is."""
+        """In the second thread: once per long turn, note the place of the loop's thread."""
         while not self._ended.wait(self._limit_s / 4):
             beats, began_s = self._beats, self._beat_at_s
             if self._seen[0] == beats or time.monotonic() - began_s < self._limit_s / 2:

@@ -1,7 +1,8 @@
-"""Acknowledged records that are gone, as far as this node can tell: said in its log, and kept for people to see.
+"""Losses of acknowledged records, as far as this node can tell: logged, and kept in a file.
 
-Each loss is a line of the file ``losses`` in the first log directory, beside the event ``records lost``. The file stays
-until somebody removes it; ``minikafka cluster status`` counts its lines. What replication mends is no loss.
+Each loss is an event ``records lost`` in the log, and a line of the file ``losses`` in the first log directory. The
+file stays until an operator removes it; ``minikafka cluster status`` counts its lines. Damage that replication mends is
+not a loss.
 """
 
 from __future__ import annotations

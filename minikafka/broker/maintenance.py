@@ -1,4 +1,4 @@
-"""What a node does every so often: checkpoints, ISR checks, retention, flushing, clearing away."""
+"""Periodic work of a node: checkpoints, ISR checks, retention, flushing, compaction."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COMPACTION_CHECK_INTERVAL_S = 15.0
 
 
 class Maintenance:
-    """Periodic work on the local replicas; nothing of it blocks the loop for long."""
+    """Periodic work on the local replicas. It never blocks the loop for long."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class Maintenance:
         return log_.complete_deletion(job)
 
     async def _compact(self) -> None:
-        """One log at a time, off the loop; what changes under a job makes it start over another time."""
+        """One log at a time, off the loop. If the log changes meanwhile, its compaction is tried again later."""
         for partition in self._replicas:
             log_ = partition.log
             if partition.replica.is_offline or partition.replica.cut is not None or log_.is_offline:
@@ -148,7 +148,7 @@ class Maintenance:
                 log.warning("batches that cannot be read were kept", partition=name, at=job.unreadable[:10])
 
     async def _swap(self, log_: Log, job: CompactionJob) -> bool:
-        """Let what the cleaner wrote take the place of the old segments, while nobody cuts them."""
+        """Replace the old segments by the cleaner's, while the log is not being cut."""
         if not log_.prepare_swap(job):
             return False
         await self._run_in_thread(job.publish)

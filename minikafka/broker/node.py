@@ -1,9 +1,9 @@
-"""The composition root: one node, made of its parts and wired together here and nowhere else.
+"""The composition root: all wiring of one node is here.
 
-What it stands on is handed in (``ports``); its parts are in three groups: ``control_plane`` decides and learns,
-``data_plane`` keeps records, ``services`` are for clients. Start-up order: recover logs, load the metadata snapshot,
-listen, join the quorum, register; serve when unfenced. Shut-down order: move leaderships away, resign, stop listening,
-stop tasks, write checkpoints.
+Its inputs are ``ports``. Its parts are in three groups: ``control_plane`` for metadata and the controller,
+``data_plane`` for records, ``services`` for clients. Start: recover logs, load the metadata snapshot, listen, join the
+quorum, register, and serve once unfenced. Stop: move leaderships away, resign, stop listening, stop tasks, write
+checkpoints.
 """
 
 from __future__ import annotations
@@ -64,10 +64,11 @@ class Node:
         nonce: Callable[[], bytes] = lambda: os.urandom(32),
         boot_id: str | None = None,
     ) -> None:
-        """``boot_id`` changes when the machine starts anew: what was written under another may be lost. None: unknown.
+        """Open and recover the logs.
 
-        Opens and recovers the logs. MetaError or StorageFailure when they cannot be used; PassingFailure or OSError for
-        want of something. Then no log directory is in use.
+        ``boot_id`` changes when the machine restarts: unsynced writes of another boot may be lost. None: unknown.
+        Raises MetaError or StorageFailure when the logs cannot be used, PassingFailure or OSError for a shortage. No
+        log directory is locked then.
         """
         self.config = config
         self.cluster_id = cluster_id
@@ -104,7 +105,7 @@ class Node:
         self._is_made = True
 
     def _build(self, ports: Ports) -> None:
-        """All its parts, on the logs."""
+        """Build all parts on the logs."""
         self.control_plane = control = build_control_plane(ports, self.store, self._advertised)
         self.data_plane = data = build_data_plane(ports, self.store, control)
         self.parts = build_parts(ports, control, data)
@@ -114,7 +115,7 @@ class Node:
         self._wire()
 
     def _wire(self) -> None:
-        """Who hears of what."""
+        """Connect events to their subscribers."""
         control, data, absences = self.control_plane, self.data_plane, self.parts.part(Absences)
         raft, controller, lifecycle = control.raft, control.controller, control.lifecycle
         raft.on_became_leader = controller.on_became_leader
@@ -175,11 +176,11 @@ class Node:
         if not roles.has_begun and 0 <= registered_at < self.metadata.applied_offset:
             self.data_plane.synced_topics.begin(self.image)
             roles.begin(self.image)
-            # Not before: what this node would tell clients of the cluster may be long out of date.
+            # Not before: this node's metadata may be long out of date.
             self._start_supervised(self.listeners.client.serve, "serve-clients")
 
     def _advertised(self) -> dict[str, Endpoint]:
-        """Where others reach this broker; a listener that took any free port is reached at the one it was given."""
+        """Addresses of this broker for others; a listener on port 0 is advertised with its real port."""
         given = self.config.advertised
         bound = {listener.name: listener.endpoint for listener in self.listeners if listener.name != CONTROLLER}
         return {name: Endpoint(given[name].host, given[name].port or at.port) for name, at in bound.items()}
@@ -197,7 +198,7 @@ class Node:
                 raft.on_snapshot_created(snapshot)
 
     async def stop(self) -> None:
-        """An orderly end: leaderships move first, then everything is made durable and marked clean."""
+        """Stop cleanly: move leaderships, then sync everything and mark the log directories clean."""
         control = self.control_plane
         is_member = control.lifecycle.broker_epoch >= 0  # a start that failed has nothing to hand over
         if self.config.controlled_shutdown_enable and is_member and self.failure is None:
@@ -235,7 +236,7 @@ class Node:
             watch.cancel()
 
     async def _watch_quorum(self) -> None:
-        """Nobody can give leave once most of the quorum is gone: the whole cluster is being stopped."""
+        """Without a majority of the quorum there is no controller to wait for: the whole cluster is being stopped."""
         majority = len(self.config.voters) // 2 + 1
         while True:
             gone = [await self.control_plane.liveness.look(peer_id) for peer_id in self.control_plane.links]
@@ -254,7 +255,7 @@ class Node:
             self._on_fatal(error)
 
     def _on_directory_failure(self, directory: LogDir, failure: StorageFailure) -> None:
-        """The directory is offline and nothing in it was acknowledged since; the other replicas take over."""
+        """The directory is offline. Nothing in it is acknowledged any more; the other replicas take over."""
         remedy = {"remedy": failure.remedy} if failure.remedy else {}
         log.error("log directory offline", path=directory.path, why=str(failure), **remedy)
         self._unforgotten[directory] = None
@@ -262,7 +263,7 @@ class Node:
         self._loop.call_soon(self._lose_directory, directory)
 
     def _lose_directory(self, directory: LogDir) -> None:
-        """The others go on (KIP-858), unless there is none or the metadata log was in it."""
+        """The other directories go on (KIP-858), unless none is left or the metadata log was in the failed one."""
         failure = directory.failure
         if not self._is_made or failure is None or self.tasks.is_closed:
             return  # it cannot be made, and says why; or it stops, which forgets them all
@@ -286,7 +287,7 @@ class Node:
         del self._unforgotten[directory]
 
     def _on_fatal(self, error: BaseException) -> None:
-        """Nothing good can come of going on: the process ends, and the cluster heals around it."""
+        """A fatal error: the process ends, and the cluster fails over."""
         if self.failure is None:
             self.failure = error
             if isinstance(error, DamagedMetadataLogError):

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 T = TypeVar("T")
 
 PER_REQUEST: Final = 500
-"""The controller carries a request out in one turn: of what a client's names, no more is passed on at once."""
+"""Most entries of a client's request in one request to the controller, which carries it out in one turn."""
 
 
 async def paced(items: Iterable[T], at_once: int) -> AsyncIterator[T]:
@@ -21,7 +21,7 @@ async def paced(items: Iterable[T], at_once: int) -> AsyncIterator[T]:
 
 
 def portions(items: Iterable[T], key_of: Callable[[T], Hashable]) -> list[list[T]]:
-    """What goes into one request each. Items of one key stay together: named more than once, they are refused."""
+    """The items of each request. Items of one key stay together, so that duplicates are refused."""
     groups: dict[Hashable, list[T]] = {}
     for item in items:
         groups.setdefault(key_of(item), []).append(item)

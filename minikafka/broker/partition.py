@@ -1,8 +1,7 @@
-"""One local replica of a partition: its log, its settings, and the machine that decides over it.
+"""One local replica of a partition: its log, its settings, and its machine.
 
-Whoever serves clients reads here. Changes are decided by
-:class:`~minikafka.replication.local_replica.LocalReplica` and carried out by
-:class:`~minikafka.broker.drivers.replica.ReplicaDriver`.
+Handlers read from it. :class:`~minikafka.replication.local_replica.LocalReplica` decides about changes, and
+:class:`~minikafka.broker.drivers.replica.ReplicaDriver` carries them out.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class Partition:
         self.configure(config)
 
     def configure(self, config: TopicConfig) -> None:
-        """Take the topic's settings over, for appends and for the log."""
+        """Apply the topic's settings to appends and to the log."""
         self.config = config
         self.log.config = log_config(config)
         self.needs_keys = "compact" in config.cleanup_policy
@@ -71,7 +70,7 @@ class Partition:
 
     @property
     def leader_id(self) -> int:
-        """Who leads, as this node knows; -1: nobody."""
+        """Node id of the leader, as this node knows; -1: no leader."""
         return self.replica.leader_id
 
     @property
@@ -99,7 +98,7 @@ class Partition:
         return self.replica.high_watermark
 
     def diverging_epoch(self, fetch_offset: int, last_fetched_epoch: int) -> OffsetAndEpoch | None:
-        """Where the fetcher's log left this one, if it did (KIP-595); None when its last epoch agrees with ours."""
+        """End of the common part with the fetcher's log (KIP-595); None when that log is a prefix of this one."""
         return diverging_epoch(self.log, fetch_offset, last_fetched_epoch)
 
 

@@ -1,10 +1,10 @@
-"""What handlers are given of their node: each names, by type, the parts that it works with, and gets no other.
+"""Parts of a node for its handlers: a handler names the parts that it needs by type, and gets no others.
 
-The parameters of a handler behind the request and its context are parts::
+The parameters of a handler after the request and its context are parts::
 
     def handle(request: ListGroupsRequest, context: RequestContext, groups: Groups) -> ListGroupsResponse: ...
 
-A part that a few handlers share and that is made of others is a dataclass; its fields are found in the same way.
+A part that consists of other parts is a dataclass; its fields are found in the same way.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a node stands on: its settings, and every way that it has to the world outside.
+"""Inputs of a node: its settings, and all its access to the world outside.
 
-Time, randomness, disk and the machine's boot id are handed in at the composition root, sockets and threads are the
+Time, randomness, disk and the machine's boot id are passed in at the composition root; sockets and threads are the
 event loop's. So the same node runs on uvloop and on a loop with virtual time.
 """
 
@@ -23,12 +23,12 @@ from minikafka.storage.disk import Disk
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Handed to whoever builds a part; parts themselves get only what they use."""
+    """For builders of parts; a part itself gets only the inputs that it uses."""
 
     config: BrokerConfig
     cluster_id: str
     boot_id: str | None
-    """Changes when the machine starts anew; None where that cannot be told."""
+    """Changes when the machine restarts; None where it is unknown."""
     identity: Identity
     disk: Disk
     clock: Clock
@@ -38,7 +38,7 @@ class Ports:
     threads: Threads
     descriptors: Shares
     on_fatal: Callable[[BaseException], None]
-    """Nothing good can come of going on."""
+    """Ends the process after a fatal error."""
 
     def new_uuid(self) -> UUID:
         """A random UUID (version 4)."""

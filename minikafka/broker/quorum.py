@@ -1,4 +1,4 @@
-"""What the metadata quorum looks like: its leader knows, and any node asks it."""
+"""Description of the metadata quorum, from its leader."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Quorum:
         try:
             return _from_wire(await self._links[leader_id].call(METHOD, None))
         except (OSError, TimeoutError, ChannelClosedError) as error:
-            message = f"cannot reach the quorum's leader, node {leader_id}:  {error}"
+            message = f"cannot reach the quorum's leader, node {leader_id}: {error}"
             raise KafkaError(ErrorCode.NOT_CONTROLLER, message) from error
 
     def controller_id(self, image: MetadataImage) -> int:
@@ -43,7 +43,7 @@ class Quorum:
         return leader_id if leader_id is not None and image.is_live(leader_id) else self._node_id
 
     async def handle_call(self, peer_id: int, body: Any) -> Any:
-        """Another node asks. KafkaError(NOT_CONTROLLER) when this node does not lead."""
+        """A call of another node. KafkaError(NOT_CONTROLLER) when this node does not lead."""
         if self._raft.leader_id != self._node_id:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, f"node {self._node_id} does not lead the quorum")
         return self._report()

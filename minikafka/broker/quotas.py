@@ -1,8 +1,8 @@
 """Replication quotas: bytes per second that this broker sends to followers, and fetches as one (row R7, KIP-73).
 
-The rates are dynamic settings of brokers; a topic's ``*.replication.throttled.replicas`` say whom they bind. As leader
-the broker withholds records from a throttled follower that is not in sync, as follower it leaves throttled partitions
-that lag out of its fetches, both while the rate is exceeded.
+The rates are dynamic settings of brokers; a topic's ``*.replication.throttled.replicas`` names the throttled replicas.
+While the rate is exceeded, a leader sends no records to a throttled follower that is not in sync, and a follower leaves
+throttled partitions that lag out of its fetches.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ class ReplicationQuotas:
         return partition.leader is not None and replica_id not in partition.leader.isr
 
     def on_sent(self, partition: Partition, size: int) -> None:
-        """A follower got so many bytes of records."""
+        """``size`` bytes of records were sent to a follower."""
         if self._binds_leader(partition):
             self.as_leader.record(size, self._clock.monotonic_ms())
 
     def leaves_out(self, partition: Partition, lag: int) -> bool:
-        """True when a partition that is followed here, and is ``lag`` records behind, is not fetched for now."""
+        """True when a followed partition, ``lag`` records behind, is not fetched for now."""
         if lag <= 0 or not self._binds_follower(partition):
             return False
         return self.as_follower.is_exceeded(self._clock.monotonic_ms())
 
     def on_fetched(self, partition: Partition, size: int) -> None:
-        """The leader sent so many bytes of records."""
+        """``size`` bytes of records were fetched from the leader."""
         if self._binds_follower(partition):
             self.as_follower.record(size, self._clock.monotonic_ms())
 

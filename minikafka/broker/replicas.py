@@ -1,9 +1,9 @@
-"""The partitions with a replica on this node: who leads them, what is appended to them, and who waits for them.
+"""The partitions with a replica on this node: appends, and the purgatories of waiting requests.
 
-The way of a record: ``stage`` checks and assigns offsets without a system call, ``commit_staged`` writes each
-partition's batches of one read event with a single call, raises high watermarks and notes what moved; ``_wake`` then
-runs once per loop iteration and completes what waited (row D6), so that a burst of small appends wakes a follower's
-fetch once.
+The way of a record. ``stage`` checks a batch and assigns offsets, without a system call. ``commit_staged`` writes each
+partition's batches of one read event with a single call, raises high watermarks, and notes what moved. ``_wake`` runs
+once per loop iteration and tries the requests that wait for those moves (row D6). So a burst of small appends wakes a
+follower's fetch once.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SYNC: Final = (do.Sync(),)
 
 
 class UncheckedKeysError(Exception):
-    """A batch for a compacted topic, of which nobody knows yet whether each record has a key."""
+    """A batch for a compacted topic whose keys are not checked yet."""
 
 
 class Replicas:
@@ -64,7 +64,7 @@ class Replicas:
     # -- the table --------------------------------------------------------------------------------------------------
 
     def get(self, tp: TopicPartition) -> Partition | None:
-        """The local replica, in whatever role, or None."""
+        """The local replica, in any role, or None."""
         return self._partitions.get(tp)
 
     def add(self, partition: Partition) -> None:

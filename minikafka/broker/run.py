@@ -1,4 +1,4 @@
-"""One node as a process: its configuration gathered, signals heeded, a garbage collector that does not pause it."""
+"""One node as a process: configuration, signals, and a garbage collector without long pauses."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def load_config(path: str | None, overrides: Iterable[str]) -> BrokerConfig:
 
 
 def run_node(path: str | None, overrides: Iterable[str], *, log_level: str = "info", log_json: bool = False) -> int:
-    """Run until SIGTERM or SIGINT; the process's exit status. Errors of configuration are one line each."""
+    """Run until SIGTERM or SIGINT; returns the exit status. Errors of configuration are one line each."""
     keep_standard_descriptors()
     try:
         config = load_config(path, overrides)
@@ -82,7 +82,7 @@ def run_node(path: str | None, overrides: Iterable[str], *, log_level: str = "in
 
 
 def _why(error: MetaError | KafkaError | OSError) -> str:
-    """One line for people. Errors of our own say all of it in their message, without the names of classes."""
+    """The error in one line, without class names for errors of our own."""
     if isinstance(error, OSError):
         return one_line(error)
     return (error.message if isinstance(error, KafkaError) else str(error)).replace("\n", " | ")
@@ -120,7 +120,7 @@ async def _run(config: BrokerConfig, secret: bytes) -> int:
 
 
 def _log_unhandled(_loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
-    """What a callback raised and nobody caught: a bug, or a peer that vanished at a bad moment."""
+    """An exception that no callback caught: a bug, or a peer that vanished at a bad moment."""
     error = context.get("exception")
     if isinstance(error, OSError):  # for example a name lookup that failed after its time-out
         log.debug("a connection failed", what=context.get("message"), why=one_line(error))
@@ -129,14 +129,14 @@ def _log_unhandled(_loop: asyncio.AbstractEventLoop, context: dict[str, object])
 
 
 def _calm_garbage_collector() -> None:
-    """What start-up made is here to stay; collect the rest seldom (a full collection would pause every client)."""
+    """Freeze the objects of the start, and collect the others rarely: a full collection pauses every client."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
 
 
 def _give_memory_back() -> None:
-    """Let freed megabytes go back to the system: glibc keeps up to 64 MiB for each thread once it freed some."""
+    """Return freed memory to the system: glibc otherwise keeps up to 64 MiB per thread."""
     with contextlib.suppress(AttributeError, OSError):  # another C library
         c_library = ctypes.CDLL(None)
         c_library.mallopt(M_MMAP_THRESHOLD, 1 << 20)
@@ -159,7 +159,7 @@ def _secret(config: BrokerConfig) -> bytes:
 
 
 def _boot_id() -> str | None:
-    """What Linux tells one start of the machine from another by; None on other systems."""
+    """Linux's id of this boot of the machine; None on other systems."""
     try:
         return Path(BOOT_ID_FILE).read_text().strip() or None
     except OSError:
@@ -167,9 +167,9 @@ def _boot_id() -> str | None:
 
 
 def _single_node_cluster_id(config: BrokerConfig, disk: OsDisk) -> str:
-    """A node without peers and without a configured id keeps the one it made at its first start.
+    """A node without peers and without a configured id keeps the id of its first start.
 
-    MetaError when it may have made one in a directory that cannot be read.
+    MetaError when that id may be in an unreadable directory.
     """
     unread: MetaError | None = None
     for directory in config.log_dirs:

@@ -1,4 +1,4 @@
-"""What a node has for the handlers of requests: parts of its two planes, and what only clients need."""
+"""Parts of a node for its handlers: those of the two planes, and those that only clients need."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from minikafka.wire.hot import ProduceResponses
 
 
 def build_parts(ports: Ports, control: ControlPlane, data: DataPlane) -> Parts:
-    """Everything that handlers may be given."""
+    """All parts for handlers."""
     config, metadata = ports.config, control.metadata
 
     def topic_name(topic_id: UUID) -> str | None:

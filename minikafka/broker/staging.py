@@ -1,4 +1,4 @@
-"""What a read event staged, until its end: then the batches are written, once per partition, and requests answered."""
+"""Staged requests of a read event: at its end their batches are written, once per partition, and they are answered."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Staged(Protocol):
     """A request whose batches are written at the end of the read event."""
 
     def on_written(self) -> None:
-        """They are in the log, or failed."""
+        """Its batches are in the log, or failed."""
 
 
 class Staging:

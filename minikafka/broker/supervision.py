@@ -1,4 +1,4 @@
-"""Loops that a node cannot do without: what the world does to them they outlive, and a bug in them ends the node."""
+"""Loops that a node needs: after an error from outside they start again, and a bug in them ends the node."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ log = structlog.get_logger(__name__)
 FIRST_PAUSE_S: Final = 0.1
 LONGEST_PAUSE_S: Final = 10.0
 GOOD_RUN_S: Final = 60.0
-"""A loop that ran for so long is not failing again and again: pauses begin anew."""
+"""A loop that ran for so long starts with the first pause again."""
 
 
 async def supervised(run: Callable[[], Awaitable[None]], name: str) -> None:
-    """Await ``run()``, and begin it anew after a pause when it ends with KafkaError or OSError. Pauses double.
+    """Await ``run()``; after KafkaError or OSError start it again after a pause. Pauses double.
 
-    For loops whose end nobody awaits. ``run`` begins with looking at what there is to do: a wake-up may have been lost
-    with the attempt before. Returns when ``run`` returns; any other exception is a bug, and is raised.
+    For loops whose end nobody awaits. ``run`` must begin by looking for work: a wake-up may have been lost with the
+    former attempt. Returns when ``run`` returns; any other exception is a bug, and is raised.
     """
     loop = asyncio.get_running_loop()
     pause_s = FIRST_PAUSE_S

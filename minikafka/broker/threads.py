@@ -1,6 +1,6 @@
-"""Threads for what blocks, in a pool of its own for each purpose, so that no purpose waits for another.
+"""Threads for blocking work, in a pool for each purpose, so that no purpose waits for another.
 
-The loop's default executor is left to name look-ups, which asyncio sends there. Nothing else in a node uses it.
+The loop's default executor is for asyncio's name look-ups only.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from minikafka.storage.errors import PassingFailure, is_passing
 T = TypeVar("T")
 
 RunInThread = Callable[[Callable[[], Any]], Awaitable[Any]]
-"""One purpose, as it is handed to whoever has it: ``threads.sync``, for example."""
+"""Runs work of one purpose: ``threads.sync``, for example."""
 
 FIRST_PAUSE_S: Final = 0.1
 LAST_PAUSE_S: Final = 5.0
@@ -26,20 +26,20 @@ UPKEEP_THREADS: Final = 2
 
 
 class Job(Protocol):
-    """What may be run again where it met a limit of the process or the machine: that is no broken disk."""
+    """Work that can be repeated after a shortage of the process or the machine."""
 
     @property
     def must_repeat(self) -> bool:
-        """It met one."""
+        """It met a shortage."""
         ...
 
     def run(self) -> None:
-        """In any thread. Nothing is raised."""
+        """Run in any thread. Never raises."""
         ...
 
 
 async def run_job(run_in_thread: RunInThread, job: Job, is_given_up: Callable[[], bool] = lambda: False) -> None:
-    """Run it until it need not be repeated, in growing pauses."""
+    """Run it, and repeat it after growing pauses while there is a shortage."""
     await run_in_thread(job.run)
     pause_s = FIRST_PAUSE_S
     while job.must_repeat and not is_given_up():
@@ -49,7 +49,7 @@ async def run_job(run_in_thread: RunInThread, job: Job, is_given_up: Callable[[]
 
 
 async def patiently(act: Callable[[], Awaitable[T]]) -> T:
-    """Do what can be done again, in growing pauses, while the process or the machine is short of something."""
+    """Run ``act``, and repeat it after growing pauses while the process or the machine is short of something."""
     pause_s = FIRST_PAUSE_S
     while True:
         try:
@@ -64,7 +64,7 @@ async def patiently(act: Callable[[], Awaitable[T]]) -> T:
 
 
 class Pool(ThreadPoolExecutor):
-    """At most ``size`` threads for one ``purpose``. None is started before there is work for it."""
+    """At most ``size`` threads for one ``purpose``, started when there is work."""
 
     def __init__(self, purpose: str, size: int) -> None:
         super().__init__(max_workers=size, thread_name_prefix=purpose)
@@ -74,7 +74,7 @@ class Pool(ThreadPoolExecutor):
 class Threads:
     """A method for each purpose: it runs ``act`` off the loop, and its future has the result or the exception.
 
-    Jobs of one purpose wait for each other when all its threads are busy. Whoever starts jobs bounds their number.
+    Jobs of one purpose wait while all its threads are busy. The caller bounds their number.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -85,7 +85,7 @@ class Threads:
         self._upkeep = Pool("upkeep", UPKEEP_THREADS)
 
     def metadata(self, act: Callable[[], T]) -> asyncio.Future[T]:
-        """Votes, and syncs of the metadata log: elections wait for these. One thread, in the order asked."""
+        """Votes, and syncs of the metadata log: elections wait for these. One thread, in order."""
         return self._loop.run_in_executor(self._metadata, act)
 
     def sync(self, act: Callable[[], T]) -> asyncio.Future[T]:

@@ -25,7 +25,7 @@ class _WatchedWheel(TimingWheel):
 
 
 class Alarm(TimerTask):
-    """A plain callback on the wheel."""
+    """A timer with a callback."""
 
     __slots__ = ("_callback",)
 
@@ -53,16 +53,16 @@ class Timers:
         return Purgatory(self._wheel)
 
     def set(self, alarm: Alarm, deadline_ms: int) -> None:
-        """Let ``alarm`` go off at ``deadline_ms`` (monotonic) instead of any earlier setting."""
+        """Set ``alarm`` to ``deadline_ms`` (monotonic); replaces an earlier setting."""
         self._wheel.cancel(alarm)
         self._wheel.insert(alarm, deadline_ms)
 
     def cancel(self, alarm: Alarm) -> None:
-        """Forget an alarm."""
+        """Cancel an alarm."""
         self._wheel.cancel(alarm)
 
     def close(self) -> None:
-        """Fire nothing any more."""
+        """Stop for good: no alarm fires after this."""
         self._is_closed = True
         if self._handle is not None:
             self._handle.cancel()

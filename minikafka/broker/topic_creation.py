@@ -1,6 +1,6 @@
-"""Topics that come into being because somebody names them: on first use, and the offsets topic.
+"""Creation of topics on first use, and of the offsets topic.
 
-However many one request names, they are one request to the controller, which bounds what a request may create.
+All missing topics of one request are created by one request to the controller, which bounds the number of partitions.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ Errors = dict[str, ErrorCode]
 
 
 class TopicCreation:
-    """Creates topics through the controller, those of one request by one, and none twice at a time."""
+    """Creates topics through the controller; a topic under creation is not requested again."""
 
     def __init__(self, config: BrokerConfig, controller: ControllerClient, metadata: Metadata) -> None:
         self._config = config
         self._controller = controller
         self._metadata = metadata
-        self._under_way: dict[str, asyncio.Future[Errors]] = {}  # what becomes of the request for a topic
+        self._under_way: dict[str, asyncio.Future[Errors]] = {}  # result of the request, by topic
 
     async def create_missing(self, names: Collection[str]) -> Errors:
-        """Create topics with default settings; why each that is not there now is not.
+        """Create topics with default settings; returns the errors of those that do not exist afterwards.
 
         LEADER_NOT_AVAILABLE asks the client to try again: too few brokers are alive, the controller was not reached, or
-        one request named more topics than one may create.
+        the request named too many topics.
         """
         errors: Errors = {name: error for name in names if (error := _error_of(name)) is not ErrorCode.NONE}
         legal = [name for name in dict.fromkeys(names) if name not in errors]
@@ -73,7 +73,7 @@ class TopicCreation:
             )
 
     async def _ensure(self, topics: Iterable[CreatableTopic]) -> Errors:
-        """Create what is neither there nor under way, wait for the rest; the errors of those that failed."""
+        """Create missing topics, wait for those under way; returns the errors of those that failed."""
         missing = [topic for topic in topics if self._metadata.image.topic(topic.name) is None]
         others = {topic.name: self._under_way[topic.name] for topic in missing if topic.name in self._under_way}
         errors = await self._create([topic for topic in missing if topic.name not in others])
@@ -87,7 +87,7 @@ class TopicCreation:
         if not topics:
             return {}
         outcome: asyncio.Future[Errors] = asyncio.get_running_loop().create_future()
-        errors: Errors = {topic.name: ErrorCode.NOT_CONTROLLER for topic in topics}  # until we hear otherwise
+        errors: Errors = {topic.name: ErrorCode.NOT_CONTROLLER for topic in topics}  # until the answer
         self._under_way |= dict.fromkeys(errors, outcome)
         try:
             errors = await self._request(topics)

@@ -1,4 +1,4 @@
-"""Topics as answers to Metadata hold them, encoded once."""
+"""Topics in answers to Metadata, encoded once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from minikafka.wire.messages.metadata import MetadataResponseTopic
 
 
 class TopicEncodings:
-    """Topics as they were encoded last. What is said of a topic also depends on which brokers are alive."""
+    """The last encoding of each topic. It also depends on the brokers that are alive."""
 
     def __init__(self) -> None:
         self._brokers: object = None
@@ -24,7 +24,7 @@ class TopicEncodings:
         listener: str,
         make: Callable[[], MetadataResponseTopic],
     ) -> bytes:
-        """The topic's part of a response; ``make`` makes it where it is not known."""
+        """The topic's part of a response; ``make`` encodes it if it is not known."""
         if image.brokers is not self._brokers:
             self._brokers = image.brokers
             self._encoded = EncodedTopics()

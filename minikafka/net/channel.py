@@ -78,7 +78,7 @@ class Channel(asyncio.BufferedProtocol):
                 raise
             raise _with_its_number(error) from error
         except ValueError as error:  # the resolver was not even asked
-            raise socket.gaierror(socket.EAI_NONAME, f"{endpoint.host!r} is not a host name:  {error}") from error
+            raise socket.gaierror(socket.EAI_NONAME, f"{endpoint.host!r} is not a host name: {error}") from error
         return channel
 
     def next_correlation_id(self) -> int:
