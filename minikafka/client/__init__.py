@@ -1,22 +1,22 @@
 """A small asyncio Kafka client: :class:`Producer`, :class:`Consumer` and :class:`Admin`.
 
 =========================  ========================================================================================
-``producer``               records in, their fate out; made of the parts in ``producing/``
-``consumer``               records out; made of the parts in ``consuming/``
+``producer``               the producer, made of the parts in ``producing/``
+``consumer``               the consumer, made of the parts in ``consuming/``
 ``admin``                  topics, settings, groups, replicas, the cluster
 ``reassigning``            plans that move partitions, with Kafka's JSON files, carried out by ``admin``
-``cluster``                what the last Metadata responses said (pure)
-``metadata``               keeps that current: at once when it proved wrong, else now and then
-``connections``            one per broker and purpose, opened on demand; which broker is asked when any will do
+``cluster``                brokers, topics and leaders, from the last Metadata responses (pure)
+``metadata``               refreshes them: at once when they proved wrong, otherwise every few minutes
+``connections``            one per broker and purpose, opened on demand; choice of a broker for any request
 ``broker_connection``      one connection: versions, requests with their answers, late answers
 ``backoff``                waits between attempts
-``checks``                 of what users give, at the call (pure)
-``records``, ``errors``    what is handed out and what is raised
+``checks``                 checks of arguments, at the call (pure)
+``records``, ``errors``    returned records and raised errors
 =========================  ========================================================================================
 
-Decisions are made in pure parts that are told the time (accumulator, sequences, positions, buffer); what surrounds
-them sends requests and tells them the answers. Every failure that users see is a
-:class:`~minikafka.errors.KafkaError`; one that may pass is tried again within the time-outs that the constructors name.
+Pure parts decide (accumulator, sequences, positions, buffer); the time is an argument. The parts around them send
+requests and pass in the answers. Every failure is a :class:`~minikafka.errors.KafkaError`. Transient ones are retried
+within the time-outs of the constructors.
 """
 
 from minikafka.client.admin import Admin

@@ -1,4 +1,4 @@
-"""How long to wait before trying again, and the loop that does so for a single question."""
+"""Back-off between attempts, and the retry loop for a single call."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class BackoffPolicy:
-    """Waits that grow from ``first_s`` by ``factor`` to ``last_s``, each 20 % longer or shorter by chance."""
+    """Waits that grow from ``first_s`` by ``factor`` to ``last_s``, each up to 20 % longer or shorter at random."""
 
     first_s: float
     last_s: float
@@ -35,9 +35,10 @@ RETRY_BACKOFF: Final = BackoffPolicy(first_s=0.02, last_s=1.0, factor=1.5)
 
 
 async def retrying(attempt: Callable[[], Awaitable[T]], *, timeout_s: float, rng: random.Random, doing: str) -> T:
-    """The result of ``attempt``, repeated while it fails with a retriable KafkaError, for up to ``timeout_s``.
+    """The result of ``attempt``, which is repeated after a retriable KafkaError, for up to ``timeout_s``.
 
-    Raises any other error as it comes, and the last retriable one (REQUEST_TIMED_OUT if there was none) in the end.
+    Raises any other error at once. After the time-out raises KafkaError with the code of the last retriable error
+    (REQUEST_TIMED_OUT without one).
     """
     last: KafkaError | None = None
     failures = 0

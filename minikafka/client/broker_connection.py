@@ -20,7 +20,7 @@ from minikafka.wire.schema import Message
 R = TypeVar("R", bound=Message)
 
 CONNECT_TIMEOUT_S: Final = 2.0
-PATIENCE_S: Final = 1.0  # a call that takes longer makes the client look whether the broker is still a member
+PATIENCE_S: Final = 1.0  # after a longer call the client checks whether the broker is still a member
 _API_VERSIONS_VERSION: Final = 3
 _OURS: Final = {int(key): key.versions for key in ApiKey}
 
@@ -73,9 +73,9 @@ class BrokerConnection:
         patience_s: float = PATIENCE_S,
         at_most: int | None = None,
     ) -> R:
-        """Send a request and wait for its answer; ``at_most`` bounds the version.
+        """Send a request and wait for its answer; ``at_most`` bounds the version. Raises KafkaError.
 
-        A call that times out closes the connection: what hangs will not answer the next one either. Raises KafkaError.
+        A call that times out closes the connection: a broker that hangs would not answer the next call either.
         """
         key = api_key_of(type(request))
         version = self.version_for(key, at_most)
@@ -109,7 +109,7 @@ class BrokerConnection:
 
     @property
     def is_open(self) -> bool:
-        """False once it broke."""
+        """False once the connection broke."""
         return self._channel.is_open
 
     def has_slow_calls(self) -> bool:

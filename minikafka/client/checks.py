@@ -1,4 +1,4 @@
-"""What users give, looked at when they give it: what is wrong is told at the call, not by a task later (pure)."""
+"""Checks of arguments at the call, so that a wrong one does not fail later in a task (pure)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the last Metadata responses said: an immutable picture of brokers, topics and leaders (pure)."""
+"""An immutable view of brokers, topics and leaders, from the last Metadata responses (pure)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class PartitionView:
 
 @dataclass(frozen=True, slots=True)
 class TopicView:
-    """One topic, or why it could not be described."""
+    """One topic, or the error of its description."""
 
     name: str
     topic_id: UUID
@@ -39,7 +39,7 @@ class TopicView:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Brokers by id, the controller's id, and the topics that were asked for."""
+    """Brokers by id, the controller's id, and the requested topics."""
 
     cluster_id: str | None = None
     controller_id: int = NO_NODE
@@ -59,11 +59,10 @@ class Cluster:
         )
 
     def merged_with(self, newer: Cluster, *, every_topic: bool = False) -> Cluster:
-        """What is known once ``newer`` arrived; topics that it did not ask for are kept, unless it asked for all.
+        """This view with ``newer`` merged in. Topics outside the newer request are kept, unless it was for all topics.
 
-        A leader that is older than the one known (a smaller leader epoch in the same topic) is not taken: two brokers
-        may answer in either order (KIP-320). Neither is an empty list of brokers, which says only that the broker
-        that answered has just started.
+        An older leader (a smaller leader epoch in the same topic) is ignored: two brokers may answer in either order
+        (KIP-320). An empty list of brokers is ignored, too: the broker that answered has just started.
         """
         topics = {} if every_topic else dict(self.topics)
         for name, topic in newer.topics.items():
@@ -79,7 +78,7 @@ class Cluster:
         return None if topic is None else topic.partitions.get(tp.partition)
 
     def leader_of(self, tp: TopicPartition) -> int:
-        """The leader's node id, -1 while there is none or it is not known."""
+        """The leader's node id; -1 without a leader, or while it is unknown."""
         view = self.partition(tp)
         return NO_NODE if view is None else view.leader
 
@@ -94,7 +93,7 @@ class Cluster:
         return ZERO_TOPIC_ID if view is None else view.topic_id
 
     def leaders_replaced_in(self, newer: Cluster) -> set[Endpoint]:
-        """Brokers that led some partition here and, in a newer picture, do not lead it any more."""
+        """Brokers that lead some partition here, and no longer lead it in ``newer``."""
         return {
             self.brokers[partition.leader]
             for name, topic in self.topics.items()

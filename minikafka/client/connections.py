@@ -1,7 +1,7 @@
-"""Connections to the brokers of one cluster, opened on demand, and the picture of the cluster they gave.
+"""Connections to the brokers of one cluster, opened on demand, and the view of the cluster from their answers.
 
-Which broker is asked when any will do: one with an open connection rather than another, and one that failed lately or
-is late with an answer last, so that a broker that died or hangs costs at most one wait.
+A request for any broker goes to one with an open connection, if possible. Brokers that failed lately or are late with
+an answer come last, so a broker that died or hangs costs at most one wait.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Connections:
         self._bootstrap = parse_bootstrap_servers(bootstrap_servers)
         self._client_id = client_id
         self._rng = rng
-        self._tasks = TaskOwner("connections", _ignore)  # those who wait for a connection hear why there is none
+        self._tasks = TaskOwner("connections", _ignore)  # callers get the error of the connection
         self._by_key: dict[_Key, BrokerConnection] = {}
         self._opening: dict[_Key, asyncio.Task[BrokerConnection]] = {}
         self._failed_at_s: dict[Endpoint, float] = {}
@@ -65,7 +65,7 @@ class Connections:
         self.cluster = Cluster()
 
     async def bootstrap(self) -> Cluster:
-        """Learn who the brokers are; tried for a few seconds. Raises KafkaError when no broker answers."""
+        """Ask the bootstrap servers for the brokers, for a few seconds. Raises KafkaError when no broker answers."""
         failures = 0
         deadline_s = _now_s() + BOOTSTRAP_TIMEOUT_S
         while True:
@@ -79,7 +79,7 @@ class Connections:
             await asyncio.sleep(delay_s)
 
     async def close(self) -> None:
-        """Close every connection; what is being asked fails."""
+        """Close every connection; requests under way fail."""
         self._is_closed = True
         await self._tasks.close()
         for connection in self._by_key.values():
@@ -89,14 +89,14 @@ class Connections:
     # -- connections ------------------------------------------------------------------------------------------------
 
     async def to_node(self, node_id: int, purpose: str = "") -> BrokerConnection:
-        """The connection to a broker. Raises KafkaError; UnreachableError when the cluster does not list it, too."""
+        """The connection to a broker. Raises KafkaError; UnreachableError also when the cluster does not list it."""
         endpoint = self.cluster.brokers.get(node_id)
         if endpoint is None:
             raise UnreachableError(f"broker {node_id} is not a live member of the cluster")
         return await self.to_endpoint(endpoint, purpose)
 
     async def to_endpoint(self, endpoint: Endpoint, purpose: str = "") -> BrokerConnection:
-        """The connection to an address, opened if need be; whoever asks meanwhile waits for the same attempt."""
+        """The connection to an address, opened if necessary; concurrent callers wait for the same attempt."""
         key = (endpoint, purpose)
         connection = self._by_key.get(key)
         if connection is not None and connection.is_open:
@@ -106,7 +106,7 @@ class Connections:
         opening = self._opening.get(key)
         if opening is None:
             opening = self._opening[key] = self._tasks.start(self._open(key), f"to-{endpoint}")
-        await asyncio.wait((opening,))  # and not the task itself: who waits may be cancelled alone
+        await asyncio.wait((opening,))  # not the task itself: a caller may be cancelled alone
         if opening.cancelled():
             raise UnreachableError("the client was closed")
         return opening.result()
@@ -132,7 +132,7 @@ class Connections:
         """True when some answer is later than its caller expected."""
         return bool(self._late())
 
-    # -- questions that any broker can answer -----------------------------------------------------------------------
+    # -- requests that any broker can answer ------------------------------------------------------------------------
 
     async def call_once(
         self,
@@ -141,7 +141,7 @@ class Connections:
         timeout_s: float,
         check: Callable[[R], None] = lambda response: None,
     ) -> R:
-        """Ask some broker, once. After a KafkaError, also one that ``check`` raises, another is asked the next time."""
+        """Ask some broker, once. After a KafkaError (also of ``check``) the next call asks another one."""
         connection = await self.to_any()
         try:
             response = await connection.call(request, response_type, timeout_s=timeout_s)
@@ -154,8 +154,7 @@ class Connections:
     async def refresh(
         self, topics: Collection[str] | None, *, may_create: bool = False, broker: BrokerConnection | None = None
     ) -> Cluster:
-        """Ask one broker, this one or any, for metadata of ``topics`` (None: all) and merge it into ``cluster``.
-        Raises KafkaError."""
+        """Ask a broker for metadata of ``topics`` (None: all) and merge it into ``cluster``. Raises KafkaError."""
         request = MetadataRequest(
             topics=None if topics is None else [MetadataRequestTopic(name=name) for name in topics],
             allow_auto_topic_creation=may_create,
@@ -202,7 +201,7 @@ class Connections:
         return {endpoint for (endpoint, _), connection in self._by_key.items() if connection.has_slow_calls()}
 
     def _hang_up(self, endpoints: Iterable[Endpoint]) -> None:
-        """Brokers that left the cluster, or that hang and were replaced, will not answer what they were asked."""
+        """Close connections to brokers that left the cluster, or that hang and were replaced: they will not answer."""
         for endpoint in endpoints:
             self._failed_at_s.pop(endpoint, None)
             for key in [key for key in self._by_key if key[0] == endpoint]:

@@ -33,23 +33,26 @@ AUTO_OFFSET_RESET: Final = {"earliest": EARLIEST, "latest": LATEST, "none": None
 class Consumer:
     """``async with Consumer("127.0.0.1:19092", "topic", group_id="g") as consumer: async for record in consumer: ...``
 
-    With topics and a group id the partitions are shared with the group's other members; without a group id all
-    partitions of the topics are read. ``assign`` picks partitions by hand. A consumer is for one task at a time.
+    With topics and a group id, the consumer shares the partitions with the other members of the group. Without a group
+    id it reads all partitions of the topics. ``assign`` chooses partitions by hand. A consumer is for one task at a
+    time.
 
     Offsets are committed automatically unless ``enable_auto_commit`` is off: every ``auto_commit_interval_ms``, before
-    partitions go to another member, and at the end. What is committed is what the caller is done with, that is, what it
-    got before its latest call; if it dies, the records of that call are read again.
+    partitions go to another member, and at the end. Records count as processed when the caller calls again; if it dies,
+    the records of its last call are read again.
 
-    - ``auto_offset_reset``: where to begin without a committed offset, or after records were lost: "earliest",
-      "latest", or "none" to be told by NoOffsetError and LogTruncatedError.
-    - ``session_timeout_ms``: a member that is silent for so long is thrown out; ``heartbeat_interval_ms``: how often it
-      speaks, and so how soon it hears of a rebalance. ``max_poll_interval_ms``: how long the caller may work on what it
-      got before others get its partitions. ``group_instance_id`` makes it a static member (KIP-345).
-    - ``fetch_max_wait_ms``: a leader answers after that even with fewer than ``fetch_min_bytes``.
-      ``fetch_max_bytes`` of one answer, ``max_partition_fetch_bytes`` of one partition in it; two answers may wait.
-    - ``client_rack``: where this consumer is. A cluster that is set up for it (``replica.selector.class``) has it read
-      from followers there (KIP-392).
-    - ``max_block_ms``: how long calls that ask the cluster something may take.
+    - ``auto_offset_reset``: start without a committed offset, or after lost records: "earliest", "latest", or "none"
+      (raise NoOffsetError and LogTruncatedError).
+    - ``session_timeout_ms``: a member without heartbeats for that long is removed from the group.
+      ``heartbeat_interval_ms``: interval of heartbeats, which also tell the member of a rebalance.
+      ``max_poll_interval_ms``: longest time between two calls before other members get the partitions.
+      ``group_instance_id`` makes it a static member (KIP-345).
+    - ``fetch_max_wait_ms``: a leader answers after that time even with fewer than ``fetch_min_bytes``.
+      ``fetch_max_bytes`` of one answer, ``max_partition_fetch_bytes`` of one partition in it; two answers may be
+      buffered.
+    - ``client_rack``: rack of this consumer. If the cluster supports it (``replica.selector.class``), the consumer
+      reads from followers in its rack (KIP-392).
+    - ``max_block_ms``: time for calls that ask the cluster.
     """
 
     def __init__(
@@ -173,7 +176,7 @@ class Consumer:
             raise
 
     async def close(self) -> None:
-        """Commit what was handed out (if automatic), leave the group, disconnect; takes a few seconds at most."""
+        """Commit returned records (if automatic), leave the group, disconnect; takes a few seconds at most."""
         self._holdings.settle()
         await self._close()
 
@@ -184,15 +187,15 @@ class Consumer:
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Like :meth:`close`; but what the caller was working on when it raised is not committed."""
+        """Like :meth:`close`; but after an exception the records of the last call are not committed."""
         if exc is None:
             self._holdings.settle()
         await self._close()
 
-    # -- what to read -----------------------------------------------------------------------------------------------
+    # -- topics and partitions --------------------------------------------------------------------------------------
 
     async def subscribe(self, *topics: str) -> None:
-        """Read these topics: a share of them in a group, else all of them, and partitions that are added later.
+        """Read these topics: a share of their partitions in a group, otherwise all, including those added later.
 
         A group's topic may be created later; without a group a missing topic raises UNKNOWN_TOPIC_OR_PARTITION.
         """
@@ -200,20 +203,20 @@ class Consumer:
         await self._subscription.subscribe(topics)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read exactly these partitions from now on, whatever others of the group do."""
+        """Read exactly these partitions from now on, independently of the group."""
         self._check_running()
         self._subscription.assign(partitions)
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
-        """The partitions read now."""
+        """The current partitions."""
         return frozenset(self._holdings.positions)
 
     def seek(self, tp: TopicPartition, offset: OffsetAndEpoch | int, *, until: int = NO_END) -> None:
-        """Continue at ``offset``. What was fetched is dropped. Raises ValueError for a partition that is not read.
+        """Continue at ``offset``; fetched records are dropped. Raises ValueError for a partition that is not assigned.
 
-        With the epoch of the record before it the leader is asked first whether it has the same log up to there. What
-        lies at ``until`` and behind is not fetched for its own sake, but may come with what lies before.
+        With an OffsetAndEpoch the leader is asked first whether its log is the same up to there (``epoch``: that of the
+        record before). Records from ``until`` on are not fetched, except in a batch with earlier ones.
         """
         position, to = self._holdings.position(tp), with_epoch(offset, f"seek {tp} to")
         position.until = until
@@ -225,11 +228,11 @@ class Consumer:
         self._reset(partitions, EARLIEST)
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """Continue with what comes next (all partitions by default)."""
+        """Continue at the log end (all partitions by default)."""
         self._reset(partitions, LATEST)
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Hand out nothing of these (all by default) until they are resumed. What was fetched is kept."""
+        """Return no records of these (all by default) until they are resumed. Fetched records are kept."""
         self._set_paused(partitions, True)
 
     def resume(self, *partitions: TopicPartition) -> None:
@@ -239,7 +242,7 @@ class Consumer:
     # -- reading ----------------------------------------------------------------------------------------------------
 
     async def getone(self) -> ConsumerRecord:
-        """The next record, waiting for it. Raises the KafkaError that reading ran into."""
+        """Wait for the next record and return it. Raises the KafkaError of a failed fetch."""
         self._holdings.enter()
         try:
             return (await self._wait_for(lambda: self._holdings.take(1)))[0]
@@ -247,16 +250,16 @@ class Consumer:
             self._holdings.leave()
 
     async def poll(self, timeout_ms: int = 0, max_records: int = 500) -> list[ConsumerRecord]:
-        """Up to ``max_records``, waiting up to ``timeout_ms`` for the first of them. Raises like :meth:`getone`.
+        """Up to ``max_records``; waits up to ``timeout_ms`` for the first of them. Raises like :meth:`getone`.
 
-        A call that is cancelled has taken nothing.
+        A cancelled call loses no records.
         """
         return await self._poll(timeout_ms, lambda: self._holdings.take(max_records))
 
     async def poll_batches(self, timeout_ms: int = 0) -> list[FetchedBatches]:
-        """Everything that waits, as batches that are decoded by whoever wants them in bulk; else like :meth:`poll`.
+        """All buffered records, as undecoded batches; otherwise like :meth:`poll`.
 
-        An item for each answer to a fetch. What it holds was checked (CRCs); its memory lives as long as its buffer.
+        One item per fetch answer. Its checksums are verified; its memory lives as long as its buffer.
         """
         return await self._poll(timeout_ms, self._holdings.take_batches)
 
@@ -267,7 +270,7 @@ class Consumer:
     # -- offsets ----------------------------------------------------------------------------------------------------
 
     async def position(self, tp: TopicPartition) -> int:
-        """Offset of the next record that will be handed out, found out first if need be."""
+        """Offset of the next record; looked up first if it is unknown."""
         position = self._holdings.position(tp)
 
         async def attempt() -> int:
@@ -280,10 +283,10 @@ class Consumer:
         return await self._retrying(attempt, f"finding the position of {tp}")
 
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndEpoch | int] | None = None) -> None:
-        """Store offsets for the group: given ones, or the position behind everything handed out.
+        """Store offsets for the group: the given ones, or the position after all returned records.
 
-        Raises KafkaError. CommitFailedError: the group divided its partitions anew, or threw this consumer out, since
-        it handed out records; they will be read again, and there is nothing to commit until it is asked for more.
+        Raises KafkaError. CommitFailedError: since the last records were returned, the group has rebalanced, or has
+        removed this consumer. Those records will be read again; there is nothing to commit until the next poll.
         """
         _, commits = self._group()
         if offsets is None:
@@ -298,7 +301,7 @@ class Consumer:
         return found[tp].offset if tp in found else None
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """First offset still there, per partition."""
+        """First offset of the log, per partition."""
         return await self._find_offsets(dict.fromkeys(partitions, EARLIEST))
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -306,7 +309,7 @@ class Consumer:
         return await self._find_offsets(dict.fromkeys(partitions, LATEST))
 
     async def offsets_for_times(self, timestamps_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """First offset at or after each time; partitions without one are missing from the answer."""
+        """First offset at or after each time; partitions without such a record are left out."""
         found = await self._find_offsets(timestamps_ms)
         return {tp: offset for tp, offset in found.items() if offset != NO_OFFSET}
 

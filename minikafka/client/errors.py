@@ -1,4 +1,4 @@
-"""What the client raises beside plain KafkaErrors; all of these are KafkaErrors too."""
+"""Errors of the client with a class of their own; all are KafkaErrors."""
 
 from __future__ import annotations
 
@@ -7,19 +7,17 @@ from minikafka.model import OffsetAndEpoch, TopicPartition
 
 
 class UnreachableError(KafkaError):
-    """No connection to a broker could be made, or it broke before the answer came. Whether the request was carried
-    out is then unknown."""
+    """The connection to a broker failed, or broke before the answer: then the outcome of the request is unknown."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.NETWORK_EXCEPTION, message)
 
 
 class CommitFailedError(KafkaError):
-    """Offsets were not stored, for the caller's share is another than when it last asked for records, or gone.
+    """Offsets were not stored: the group has rebalanced, or removed this member, since its last poll.
 
-    The member was thrown out of its group, or the group divided its partitions anew. What was read since the last
-    commit will be read again, by whoever has the partitions now. Ask for records to go on with the new share. The same
-    offsets, committed again, would overwrite what that reader stored.
+    The present owner of the partitions reads the records since the last commit again. Poll to go on with the new
+    assignment. Do not commit the same offsets again: that would overwrite the new owner's.
     """
 
     def __init__(self, code: ErrorCode, group_id: str, why: str) -> None:
@@ -36,10 +34,10 @@ class CommitFailedError(KafkaError):
 
 
 class LogTruncatedError(KafkaError):
-    """Records that this consumer had read are no longer in the log: its leader changed uncleanly (KIP-320).
+    """Records that this consumer has read are no longer in the log, after an unclean election (KIP-320).
 
-    ``tp`` stood at ``offset``; the logs agree up to ``divergence``, None when the leader cannot tell. Seek to
-    read on from where you choose.
+    ``offset``: position in ``tp``. ``divergence``: end of the common log; None when the leader does not know it. Seek
+    to go on.
     """
 
     def __init__(self, tp: TopicPartition, offset: int, divergence: OffsetAndEpoch | None) -> None:

@@ -1,8 +1,7 @@
-"""Keeps a client's picture of the cluster current: at once when someone finds it wrong, else every few minutes.
+"""Refreshes a client's view of the cluster: at once when it proved wrong, otherwise every few minutes.
 
-It is also looked at when an answer is late: a broker that hangs is fenced by its cluster after a while, and once the
-cluster names another leader, or no longer lists the broker, :class:`Connections` hangs up on it and those who wait for
-it turn to its successor.
+It also refreshes when an answer is late. The cluster fences a broker that hangs. Once it names another leader, or no
+longer lists the broker, :class:`Connections` closes the connection, and requests go to the new leader.
 """
 
 from __future__ import annotations
@@ -42,9 +41,9 @@ class Metadata:
         self._max_age_s = max_age_s
         self._wanted = asyncio.Event()
         self._updated = asyncio.Event()  # replaced at each update
-        self._awaited: Counter[str] = Counter()  # by how many; counts below 1 are left out
+        self._awaited: Counter[str] = Counter()  # number of waiting callers; counts below 1 are left out
         self._to_create: Counter[str] = Counter()
-        self.failure: KafkaError | None = None  # why the last question was not answered
+        self.failure: KafkaError | None = None  # error of the last refresh
         self.topics: set[str] = set()
 
     def start(self) -> None:
@@ -52,18 +51,18 @@ class Metadata:
         self._tasks.start(self._run(), "metadata")
 
     def request_refresh(self) -> None:
-        """What we know proved wrong: ask again, at once or after the back-off."""
+        """The view proved wrong: refresh, at once or after the back-off."""
         self._wanted.set()
 
     async def updated(self) -> None:
-        """Wait for the next answer, or failure to get one."""
+        """Wait for the next refresh, or its failure."""
         await self._updated.wait()
 
     async def topic(self, name: str, *, timeout_s: float, may_create: bool) -> TopicView:
-        """The topic, as soon as it can be described, and from now on kept up to date.
+        """Wait for the topic's description; the topic is kept up to date from now on.
 
-        ``may_create`` has the cluster create it if it does that on first use. Raises KafkaError after ``timeout_s``,
-        or at once for an error that will not pass, such as a name that is not legal.
+        ``may_create``: let the cluster create it, if it creates topics on first use. Raises KafkaError after
+        ``timeout_s``, or at once for a permanent error, such as an illegal name.
         """
         asked = Counter([name])
         self._awaited += asked
@@ -128,7 +127,7 @@ class Metadata:
     async def _refresh(self) -> None:
         try:
             to_create = set(self._to_create)
-            if to_create:  # apart from the others, so that a topic that was deleted is not made again
+            if to_create:  # in a request of their own, so that a deleted topic is not created again
                 await self._connections.refresh(sorted(to_create), may_create=True)
             await self._connections.refresh(sorted((self.topics | self._awaited.keys()) - to_create))
             self.failure = None

@@ -1,4 +1,4 @@
-"""Produces records: batched, compressed, idempotent, tried again in order until ``delivery_timeout_ms``."""
+"""Produces records: batched, compressed, idempotent, retried in order until ``delivery_timeout_ms``."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ from minikafka.records.batch import HEADER_SIZE, MAGIC, parse_header
 from minikafka.records.build import upper_bound_size
 from minikafka.records.record import Header
 
-LEAVING_TIMEOUT_MS: Final = 2_000  # for what is buffered when an exception leaves the ``async with`` block
+LEAVING_TIMEOUT_MS: Final = 2_000  # for buffered records when an exception leaves the ``async with`` block
 _ACKS: Final = {"all": ALL_IN_SYNC, -1: ALL_IN_SYNC, 1: 1, 0: 0}
 
 
 class Producer:
     """``async with Producer("127.0.0.1:19092") as producer: await producer.send_and_wait("topic", b"value")``.
 
-    - ``acks``: "all" (every in-sync replica), 1 (the leader) or 0 (nobody answers). With "all" the producer is
-      idempotent unless told otherwise: retries make neither duplicates nor disorder.
-    - ``compression`` of batches; ``batch_bytes`` at most in one, before compression; ``linger_ms`` to wait for more.
-      Batches grow by themselves while the one before is under way, so 0 is a good value.
-    - ``buffer_bytes``: ``send`` waits while as much is buffered. ``max_request_bytes``: of one request, and so of one
-      record.
-    - ``delivery_timeout_ms`` from ``send`` to the last attempt; ``request_timeout_ms`` of one attempt.
-    - ``max_block_ms``: how long ``send`` waits for a topic to exist.
-    - ``rng`` for partitions and back-off, ``wall_s`` for the time stamps of records: to be told from outside in tests.
+    - ``acks``: "all" (every in-sync replica), 1 (the leader) or 0 (no answer). With "all" the producer is idempotent
+      unless ``enable_idempotence`` is off: no duplicates and no reordering by retries.
+    - ``compression``: of batches. ``batch_bytes``: largest batch, before compression. ``linger_ms``: wait for more
+      records; 0 is a good value, since a batch grows while the one before is in flight.
+    - ``buffer_bytes``: buffered records; ``send`` waits beyond that. ``max_request_bytes``: largest request, and so
+      largest record.
+    - ``delivery_timeout_ms``: from ``send`` to the last attempt. ``request_timeout_ms``: of one attempt.
+    - ``max_block_ms``: longest wait of ``send`` for a topic to exist.
+    - ``rng``: for partitions and back-off. ``wall_s``: for the timestamps of records. Both for tests.
     """
 
     def __init__(
@@ -137,8 +137,10 @@ class Producer:
         self._is_running = True
 
     async def close(self, timeout_ms: int | None = None) -> None:
-        """Deliver what is buffered, then disconnect. After ``timeout_ms`` (default: the delivery time-out) what is
-        left fails with REQUEST_TIMED_OUT; nothing hangs."""
+        """Deliver buffered records, then disconnect.
+
+        Records that are left after ``timeout_ms`` (default: the delivery time-out) fail with REQUEST_TIMED_OUT.
+        """
         await self._close(self._delivery_timeout_ms if timeout_ms is None else timeout_ms)
 
     async def _close(self, timeout_ms: int, *, is_left: bool = False) -> None:
@@ -165,7 +167,7 @@ class Producer:
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Like :meth:`close`. An exception is not held up for long, and says by itself that records may be missing."""
+        """Like :meth:`close`; after an exception for two seconds only: the caller knows that records may be missing."""
         if exc is None:
             await self.close()
         else:
@@ -183,10 +185,10 @@ class Producer:
         headers: Iterable[Header] = (),
         timestamp_ms: int | None = None,
     ) -> Delivery:
-        """Buffer one record, waiting for room and for the topic; the future returned tells its fate.
+        """Buffer one record; returns the future of its delivery. Waits for room in the buffer, and for the topic.
 
-        Records of one partition are written in the order in which they were sent. Raises KafkaError when the record
-        cannot be placed: no such topic or partition, too large.
+        Records of one partition are written in the order of the calls. Raises KafkaError for an unknown topic or
+        partition, and for a record that is too large.
         """
         check_bytes("value", value)
         check_bytes("key", key)
@@ -201,11 +203,11 @@ class Producer:
         return await self._append(tp, key, value, kept_headers, timestamp_ms)
 
     async def send_batch(self, topic: str, partition: int, batch: bytearray, record_count: int) -> Delivery:
-        """Buffer an encoded batch of ``record_count`` records; the future tells the offset of the first of them.
+        """Buffer an encoded batch of ``record_count`` records; the future's result is the offset of the first one.
 
-        It keeps its place among what is sent to the partition, is stamped in place with the producer's numbers, and so
-        is the producer's from now on. Waits, and raises KafkaError, as :meth:`send` does; INVALID_RECORD for bytes
-        that are not one batch of that many records.
+        The batch keeps its order among the other records of the partition. The producer owns the bytearray from now on,
+        and writes its producer id and sequence number into it. Waits and raises like :meth:`send`; INVALID_RECORD for
+        bytes that are not one batch of that many records.
         """
         _check_batch(batch, record_count)
         self._check_size("a batch", len(batch))
@@ -236,16 +238,16 @@ class Producer:
         return await delivery
 
     async def partition_for(self, topic: str, key: bytes | None = None) -> int:
-        """Where :meth:`send` would put a record of that key now, for callers that must know it before."""
+        """The partition that :meth:`send` would choose now for a record with that key."""
         return (await self._place(topic, key, None)).partition
 
     async def partitions_for(self, topic: str) -> list[int]:
-        """The topic's partitions, for callers that place records themselves; waits for the topic as ``send`` does."""
+        """The topic's partitions, for callers that choose partitions themselves; waits for the topic like ``send``."""
         self._check_running()
         return sorted((await self._topic(topic)).partitions)
 
     async def flush(self) -> None:
-        """Wait until everything sent so far was delivered or failed; how each record fared its future says."""
+        """Wait until all records sent so far are delivered or failed; see their futures."""
         latest = self._accumulator.latest_serial
         self._sender.flushing += 1
         self._sender.wake()
@@ -292,7 +294,7 @@ class Producer:
             self._sender.wake()
         if appended.completed:
             self._partitioner.move_on(*tp)
-            await asyncio.sleep(0)  # a caller that never waits must not keep full batches from being sent
+            await asyncio.sleep(0)  # let full batches be sent even if the caller never waits
         return delivery
 
     async def _wait_for_room(self, size: int) -> None:
@@ -316,7 +318,7 @@ class Producer:
             raise RuntimeError("the producer is not running; use 'async with Producer(...)', or start() it first")
 
     def _on_task_failure(self, name: str, error: BaseException) -> None:
-        """A refusal that is final, or a mistake of ours: nothing more can be delivered."""
+        """A permanent refusal, or a bug: nothing more can be delivered."""
         if not isinstance(error, KafkaError):
             failure = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{name} failed: {error!r}")
             failure.__cause__ = error
@@ -330,7 +332,7 @@ def _closed() -> KafkaError:
 
 
 def _check_batch(batch: bytearray, record_count: int) -> None:
-    """What would spoil more than the batch itself; the broker checks the rest."""
+    """Check for errors that would affect other batches; the broker checks the rest."""
     if not isinstance(batch, bytearray):
         raise TypeError(f"a batch must be a bytearray (it is stamped in place), not {type(batch).__name__}")
     if len(batch) < HEADER_SIZE:

@@ -1,4 +1,4 @@
-"""What producers and consumers hand out: records with their place, one by one or in batches; where one was written."""
+"""Results of producers and consumers: records, batches, and the position of a written record."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from minikafka.records.record import Header
 
 
 class ConsumerRecord(NamedTuple):
-    """A record with its place. ``leader_epoch`` is the epoch its batch was written in; ``timestamp`` in ms."""
+    """A record with its position. ``leader_epoch``: epoch of its batch. ``timestamp``: in milliseconds."""
 
     topic: str
     partition: int
@@ -24,10 +24,11 @@ class ConsumerRecord(NamedTuple):
 
 
 class FetchedBatches(NamedTuple):
-    """Batches of one partition as they were fetched, each a position in ``buffer`` and its header.
+    """Fetched batches of one partition: for each its position in ``buffer`` and its header.
 
-    Records of ``tp`` from ``start_offset`` to before ``end_offset``. The first batch may begin earlier. Control
-    batches and, for a read_committed consumer, aborted transactions are not in ``batches``, which may so be empty.
+    Wanted are the records of ``tp`` from ``start_offset`` to before ``end_offset``; the first batch may begin earlier.
+    Control batches are left out of ``batches``, and so are aborted transactions for a read_committed consumer; it may
+    be empty.
     """
 
     tp: TopicPartition
@@ -39,7 +40,7 @@ class FetchedBatches(NamedTuple):
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record was written; ``offset`` is -1 with acks=0, or for a duplicate whose offset is forgotten."""
+    """Position of a written record; ``offset`` is -1 with acks=0, and for a duplicate with a forgotten offset."""
 
     topic: str
     partition: int
@@ -48,4 +49,4 @@ class RecordMetadata(NamedTuple):
 
 
 Delivery: TypeAlias = asyncio.Future[RecordMetadata]
-"""The fate of a record: RecordMetadata, or a KafkaError."""
+"""Result of a record's delivery: RecordMetadata, or a KafkaError."""

@@ -1,13 +1,13 @@
-"""What a consumer is made of.
+"""Parts of a consumer.
 
-- ``positions``    where a consumer stands in each partition, and what has to be asked next (pure)
-- ``fetched``      what a fetch brought, decoded batch by batch as it is taken (pure)
-- ``buffer``       what was fetched and waits to be taken, in order (pure)
-- ``handover``     what the user holds, and the moment at which partitions can be handed over
-- ``holdings``     the partitions that are read now, made of the four above
-- ``subscription`` which topics are read, and so which partitions
+- ``positions``    position in each partition, and its next request (pure)
+- ``fetched``      one fetch answer, decoded batch by batch when it is taken (pure)
+- ``buffer``       fetch answers that wait to be taken, in order (pure)
+- ``handover``     records under work by the user, and the moment at which partitions can be handed over
+- ``holdings``     the assigned partitions, made of the four above
+- ``subscription`` subscribed topics and their partitions
 - ``queries``      ListOffsets and OffsetForLeaderEpoch, as functions
-- ``resolver``     asks for what positions lack
+- ``resolver``     looks up missing offsets and epochs of positions
 - ``fetcher``      keeps fetches under way
 - ``coordinator``  finds the broker that coordinates a group, calls it, stores and fetches offsets
 - ``assignments``  subscriptions and shares as members write them to one another (pure)

@@ -1,4 +1,4 @@
-"""Subscriptions and shares as members write them to one another through the coordinator (pure)."""
+"""Subscriptions and assignments, as members exchange them through the coordinator (pure)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from minikafka.wire.messages.join_group import JoinGroupResponseMember
 
 
 def subscriber(member: JoinGroupResponseMember) -> Subscriber:
-    """What a member wants to read. Raises KafkaError when it cannot be read."""
+    """A member's subscription. Raises KafkaError when it is malformed."""
     try:
         topics = decode_subscription(member.metadata).topics
     except WireError as error:
@@ -24,7 +24,7 @@ def subscriber(member: JoinGroupResponseMember) -> Subscriber:
 
 
 def read_assignment(blob: bytes) -> list[TopicPartition]:
-    """The share that the leader gave this member. Raises KafkaError when it cannot be read."""
+    """This member's assignment from the group's leader. Raises KafkaError when it is malformed."""
     if not blob:
         return []
     try:
@@ -39,7 +39,7 @@ def read_assignment(blob: bytes) -> list[TopicPartition]:
 
 
 def write_assignment(share: Collection[TopicPartition]) -> bytes:
-    """A share, for the member that gets it."""
+    """An assignment, for its member."""
     by_topic: dict[str, list[int]] = {}
     for tp in share:
         by_topic.setdefault(tp.topic, []).append(tp.partition)

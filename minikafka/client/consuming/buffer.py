@@ -1,4 +1,4 @@
-"""What was fetched and waits to be taken, in the order in which it came (pure)."""
+"""Fetch answers that wait to be taken, in the order of their arrival (pure)."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ Taken = TypeVar("Taken")
 
 
 class FetchBuffer:
-    """Answers to fetches, at most a few for each partition: the fetcher bounds them.
+    """Fetch answers, at most a few per partition (the fetcher bounds them).
 
-    What belongs to a paused partition, or to one whose new leader is being asked, stays; what became stale goes.
+    Answers of a paused partition, or of one whose new leader is being asked, stay. Stale answers are dropped.
     """
 
     def __init__(self) -> None:
         self._queue: list[Fetched] = []
 
     def __len__(self) -> int:
-        """How many answers wait, stale ones included."""
+        """Number of waiting answers, including stale ones."""
         return len(self._queue)
 
     def add(self, fetched: Fetched) -> None:
-        """Behind everything else; its position now stands at its end."""
+        """Add it at the end; its position moves to the end of the answer."""
         assert not fetched.is_stale
         fetched.position.on_fetched(fetched.end)
         self._queue.append(fetched)
 
     def take(self, limit: int) -> list[ConsumerRecord]:
-        """Up to ``limit`` records of one partition, in order; empty when nothing can be taken now.
+        """Up to ``limit`` records of one partition, in order; empty when no answer can be taken now.
 
-        A damaged batch raises KafkaError, and its partition is read again from where the user stands.
+        A damaged batch raises KafkaError, and its partition is fetched again from the user's position.
         """
         return self._first(lambda fetched: fetched.take(limit)) or []
 
     def take_batches(self) -> FetchedBatches | None:
-        """What is left of the oldest answer that can be taken, as batches. Raises like :meth:`take`."""
+        """The rest of the oldest available answer, as batches. Raises like :meth:`take`."""
         return self._first(Fetched.take_batches)
 
     def drop_stale(self) -> None:
-        """Give back the memory of what will not be taken."""
+        """Free the memory of stale answers."""
         self._queue = [fetched for fetched in self._queue if not fetched.is_stale]
 
     def _first(self, take: Callable[[Fetched], Taken | None]) -> Taken | None:

@@ -18,16 +18,16 @@ from minikafka.model import NO_EPOCH, OffsetAndEpoch, TopicPartition
 
 LAST_COMMIT_TIMEOUT_S: Final = 2.0
 REPEAT_INTERVAL_S: Final = 30.0
-"""After so long, and at the end, what has not changed is committed all the same: the offsets of a group without members
-expire a while after their commit, and another member may have stored others in between."""
+"""After so long, and at the end, unchanged offsets are committed, too: the offsets of a group without members expire
+some time after their commit, and another member may have stored others in between."""
 
 
 class Commits:
-    """``holdings`` says what was processed, which an automatic commit stores, and if the caller knows its partitions.
+    """Commits of one consumer; ``holdings`` has the processed positions for automatic commits.
 
-    A commit belongs to the generation in which it was asked for, which must be the one that the caller read in: an
-    attempt in a later one would store positions of records that it was not handed there. Partitions assigned by hand
-    are committed outside of any generation, which a group without members allows.
+    A commit belongs to the group generation of the call, which must be that of the returned records: in a later
+    generation other members may have read those records. Partitions assigned by hand are committed without a
+    generation, which a group without members allows.
     """
 
     def __init__(
@@ -48,10 +48,10 @@ class Commits:
         self.is_subscribed = False
 
     async def commit(self, given: Offsets | None) -> None:
-        """Store these, or what was handed out. Raises KafkaError.
+        """Store these offsets, or the position after all returned records. Raises KafkaError.
 
-        CommitFailedError: this consumer's share is another than it was when its user last got records, or gone. Who got
-        nothing since the last commit has lost nothing, and is not told.
+        CommitFailedError: the assignment of this consumer has changed since the last returned records. Not raised if no
+        record was returned since the last commit.
         """
         generation = self._membership.generation if self.is_subscribed else None
         if self.is_subscribed and generation is None:
@@ -69,7 +69,7 @@ class Commits:
             self._holdings.is_uncommitted = False
 
     async def commit_for_ever(self, interval_s: float) -> None:
-        """Store what was processed, again and again."""
+        """Store processed positions every ``interval_s``."""
         now_s = asyncio.get_running_loop().time
         repeat_s = now_s() + REPEAT_INTERVAL_S
         while True:
@@ -80,7 +80,7 @@ class Commits:
             await self._commit_processed()
 
     async def commit_last(self) -> None:
-        """Store what was processed, if that can be done quickly."""
+        """Store processed positions, if that is possible quickly."""
         self._stored.clear()
         try:
             async with asyncio.timeout(LAST_COMMIT_TIMEOUT_S):
@@ -89,8 +89,7 @@ class Commits:
             return
 
     async def _commit_processed(self) -> None:
-        """A failure is not worth an alarm: the next commit covers it, and after a rebalance others read on from the
-        last one."""
+        """Failures are ignored: the next commit covers them, and after a rebalance others read from the last one."""
         generation = self._membership.generation
         if self.is_subscribed and generation is None:
             return
@@ -100,7 +99,7 @@ class Commits:
             return
 
     def _changed(self) -> Offsets:
-        """Looked at for each attempt: a topic that was made anew meanwhile has another beginning."""
+        """Offsets to store. Computed for each attempt: a topic may have been created again meanwhile."""
         return {tp: offset for tp, offset in self._holdings.processed().items() if self._stored.get(tp) != offset}
 
     async def _store(self, offsets: Offsets, generation: Generation | None) -> None:
@@ -117,7 +116,7 @@ class Commits:
 
 
 def with_epoch(offset: OffsetAndEpoch | int, doing: str) -> OffsetAndEpoch:
-    """An offset as users may give it. Raises TypeError, and ValueError for one that no log has."""
+    """The argument as an OffsetAndEpoch. Raises TypeError, and ValueError for a negative offset."""
     if not isinstance(offset, int | OffsetAndEpoch):
         raise TypeError(f"cannot {doing} {offset!r}: an offset must be a whole number or an OffsetAndEpoch")
     found = OffsetAndEpoch(offset, NO_EPOCH) if isinstance(offset, int) else offset

@@ -1,4 +1,4 @@
-"""Finds the broker that coordinates a group, calls it, and finds it again when it moved."""
+"""The coordinator of a group: finds the broker, calls it, and finds it again after a move."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Coordinator:
         patience_s: float = PATIENCE_S,
         at_most: int | None = None,
     ) -> R:
-        """One attempt. Requests that the coordinator parks need a ``purpose``, and so a connection, of their own."""
+        """One attempt. Requests that the coordinator holds need a ``purpose``, and so a connection, of their own."""
         timeout_s = self._connections.request_timeout_s if timeout_s is None else timeout_s
         try:
             if self._endpoint is None:
@@ -59,7 +59,7 @@ class Coordinator:
             raise
 
     def check(self, code: int, doing: str) -> None:
-        """Raise KafkaError for an error code in an answer; a coordinator that moved is looked for next time."""
+        """Raise KafkaError for an error code in an answer; after a move the next call finds the coordinator again."""
         if not code:
             return
         error = ErrorCode.of(code)
@@ -68,7 +68,7 @@ class Coordinator:
         raise KafkaError(error, f"group {self.group_id!r}: {doing} failed")
 
     def forget(self) -> None:
-        """Look for it anew at the next call."""
+        """Find the coordinator again at the next call."""
         self._endpoint = None
 
     async def commit(
@@ -96,7 +96,7 @@ class Coordinator:
     async def committed(
         self, partitions: Collection[TopicPartition], *, require_stable: bool = False
     ) -> dict[TopicPartition, OffsetAndEpoch]:
-        """What the group stored; partitions without an offset are missing from the answer."""
+        """The group's stored offsets; partitions without one are left out."""
         request = OffsetFetchRequest(
             group_id=self.group_id,
             topics=[

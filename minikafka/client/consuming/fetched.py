@@ -1,10 +1,10 @@
-"""What one fetch brought for one partition, taken as records or as batches (pure).
+"""One fetch answer for one partition, taken as records or as batches (pure).
 
-Records are decoded a batch at a time as they are taken; batches are handed out as they came, over the bytes of the
-answer, for those who decode them in bulk.
+Records are decoded one batch at a time when they are taken. Batches are returned undecoded, as parts of the answer's
+buffer, for decoding in bulk.
 
-For a read_committed consumer, records of aborted transactions are left out: the answer lists them by producer and first
-offset, and each lasts until the producer's abort marker (KIP-98).
+For a read_committed consumer, aborted transactions are left out: the answer lists them by producer and first offset,
+and each lasts until the producer's abort marker (KIP-98).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _new_tuple = tuple.__new__  # a NamedTuple without its Python-level constructor:
 
 
 class Fetched:
-    """Records from ``position.fetched`` on, which moves to :attr:`end` when this is put into a buffer.
+    """Records from ``position.fetched`` on. ``position.fetched`` moves to :attr:`end` when this is put into a buffer.
 
     Raises KafkaError(CORRUPT_MESSAGE) for bytes that are not record batches.
     """
@@ -46,7 +46,7 @@ class Fetched:
 
     @property
     def is_stale(self) -> bool:
-        """True when the position was moved since, by other means than reading."""
+        """True when the position was moved since, except by taking records."""
         return self._generation != self.position.generation
 
     @property
@@ -55,9 +55,9 @@ class Fetched:
         return self._taken == len(self._records) and not self._batches
 
     def take(self, limit: int) -> list[ConsumerRecord]:
-        """Up to ``limit`` of the next records, all of one batch; empty when there are no more.
+        """Up to ``limit`` of the next records, all of one batch; empty when none is left.
 
-        The position moves behind them. Raises KafkaError when a batch is damaged; the position then stands before it.
+        The position moves after them. Raises KafkaError for a damaged batch; the position is then before it.
         """
         while self._taken == len(self._records):
             if not self._batches:
@@ -72,9 +72,9 @@ class Fetched:
         return taken
 
     def take_batches(self) -> FetchedBatches | None:
-        """All that is left, up to a batch that is damaged; None when nothing is left.
+        """All remaining batches, up to a damaged one; None when none is left.
 
-        The position moves behind them. Raises KafkaError when the very next batch is damaged.
+        The position moves after them. Raises KafkaError when the very next batch is damaged.
         """
         start_offset = self.position.consumed.offset
         batches = [] if self._opened is None else [self._opened]

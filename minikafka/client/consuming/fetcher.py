@@ -1,16 +1,15 @@
-"""Keeps fetches under way, so that records wait when they are asked for.
+"""Keeps fetches under way, so that records are buffered before they are asked for.
 
-A leader is asked for all partitions it leads at once, and again as soon as each of them has at most one answer waiting
-to be taken. So memory is bounded, records arrive while earlier ones are handed out, and a long poll never leaves out
-a partition because it still had something waiting. Partitions that become ready while a long poll is under way (found,
-sought, recovered) get a second one beside it.
+One fetch asks a leader for all of its partitions, and the next one starts as soon as each of them has at most one
+answer in the buffer. So memory is bounded, records arrive while earlier ones are returned, and a long poll includes
+partitions with buffered records. Partitions that become ready during a long poll (after a look-up, a seek, a recovery)
+get a second fetch in parallel.
 
-Topics are asked for by id (KIP-516): so no replica answers for another topic of the same name, neither one that has not
-heard that a topic was made anew nor one that has heard it first. Only where an id is not known, or the broker is so old
-that it knows none, the name has to do.
+Topics are fetched by id (KIP-516), so no replica answers for another topic of the same name. The name is used only if
+the id is unknown, or the broker is too old for ids.
 
-A consumer that says in which rack it is may be sent on by a leader to a follower there (KIP-392). What fails at a
-follower is asked of the leader next; only what the leader says of offsets counts.
+A leader may send a consumer with a rack on to a follower in that rack (KIP-392). After a failure at a follower the
+leader is asked next. Only the leader's word about offsets counts.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ READ_REPLICA_MS: Final = int(MAX_AGE_S * 1000)  # how long a follower is read be
 
 @dataclass(frozen=True, slots=True)
 class FetchSettings:
-    """What is asked of a leader; see :class:`~minikafka.client.consumer.Consumer`."""
+    """Settings of a fetch; see :class:`~minikafka.client.consumer.Consumer`."""
 
     isolation: Isolation
     max_wait_ms: int
@@ -54,8 +53,7 @@ class FetchSettings:
 
 
 class Fetcher:
-    """``positions`` is the consumer's own, read anew at each look; ``on_change`` is called when there are records to
-    take, or an error to raise."""
+    """``positions``: the consumer's positions, read each time. ``on_change``: called for new records, or an error."""
 
     def __init__(
         self,
@@ -87,7 +85,7 @@ class Fetcher:
         self._tasks.start(self._run(), "fetcher")
 
     def wake(self) -> None:
-        """Look again: something was taken, found or changed."""
+        """Check again for fetches to start: a position, a leader or the buffer changed."""
         self._work.set()
 
     # -- the loop ---------------------------------------------------------------------------------------------------
@@ -216,7 +214,7 @@ class Fetcher:
             self._resolver.back_off(position, failure)
 
     def _back_off_until_taken(self, position: Position) -> None:
-        """Out of range, but only behind what waits: that is handed out first."""
+        """Out of range after the buffered records: return those first."""
         self._resolver.back_off(position, KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE))
 
     def _add(self, position: Position, data: PartitionData) -> None:

@@ -1,8 +1,8 @@
-"""What the user holds, and the moment at which partitions can be handed over to another member.
+"""Records under work by the user, and the moment at which partitions can be handed over to another member.
 
-Records that were handed out are being worked on until the user comes back for more. Only then are they *processed*:
-that is what is committed automatically, and what a rebalance waits for (as Java's does, which happens inside ``poll``).
-So a record is never committed before the user is done with it, and a planned rebalance repeats none.
+Returned records count as *processed* when the user calls again. An automatic commit stores only processed records, and
+a rebalance waits until all are processed (as in Java, where it happens inside ``poll``). So a record is never committed
+before the user is done with it, and a planned rebalance repeats no records.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Offsets: TypeAlias = Mapping[TopicPartition, OffsetAndEpoch]
 
 
 class Handover:
-    """``give_up`` drops the partitions and says what was processed in them."""
+    """``give_up`` drops the partitions and returns their processed offsets."""
 
     def __init__(self, clock_ms: Callable[[], int], max_poll_interval_ms: int, give_up: Callable[[], Offsets]) -> None:
         self._clock_ms = clock_ms
@@ -26,14 +26,14 @@ class Handover:
         self._give_up = give_up
         self._held: dict[Position, None] = {}  # an ordered set
         self._inside = 0  # calls of the user that wait for records
-        self._seen_ms: int | None = None  # when the user was last inside
+        self._seen_ms: int | None = None  # end of the user's last call
         self._came = asyncio.Event()
         self._wanted: asyncio.Future[Offsets] | None = None
 
     # -- what the user does -----------------------------------------------------------------------------------------
 
     def enter(self) -> None:
-        """The user asks for records, and so is done with those before."""
+        """The user calls again: all returned records are processed."""
         self._inside += 1
         self._came.set()
         self.settle()
@@ -41,16 +41,16 @@ class Handover:
             self._complete(self._wanted)
 
     def leave(self) -> None:
-        """The user got records, or nothing."""
+        """The user's call returns."""
         self._inside -= 1
         self._seen_ms = self._clock_ms()
 
     def hold(self, position: Position) -> None:
-        """Records of that partition were handed out."""
+        """Records of that partition were returned."""
         self._held[position] = None
 
     def settle(self) -> None:
-        """Everything that was handed out is processed."""
+        """All returned records are processed."""
         for position in self._held:
             position.processed = position.consumed
         self._held.clear()
@@ -58,7 +58,7 @@ class Handover:
     # -- what a rebalance asks --------------------------------------------------------------------------------------
 
     def hand_back(self) -> asyncio.Future[Offsets]:
-        """Give the partitions up as soon as the user holds nothing; what was processed, to be committed."""
+        """Give the partitions up once all returned records are processed; the result are the offsets to commit."""
         if self._wanted is None:
             self._wanted = asyncio.get_running_loop().create_future()
             if self._inside or not self._held:
@@ -68,7 +68,7 @@ class Handover:
         return self._wanted
 
     def cancel(self) -> None:
-        """The partitions are lost: there is nothing to hand back, and what is held does not count."""
+        """The partitions are lost: there is nothing to hand back, and returned records no longer count."""
         self._held.clear()
         if self._wanted is not None:
             self._wanted.cancel()
@@ -81,7 +81,7 @@ class Handover:
         return not self._inside and self._clock_ms() - self._seen_ms > self._max_poll_interval_ms
 
     async def wait_for_user(self) -> None:
-        """Wait until the user comes for records."""
+        """Wait for the user's next call."""
         if not self._inside:
             self._came.clear()
             await self._came.wait()

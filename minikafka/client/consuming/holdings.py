@@ -1,4 +1,4 @@
-"""The partitions that a consumer reads now: where it stands in each, what waits to be taken, what the user holds."""
+"""The assigned partitions of a consumer: positions, buffered answers, and records under work by the user."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Taken = TypeVar("Taken")
 
 
 class Holdings:
-    """``on_room`` is called when something more may be fetched.
+    """``on_room`` is called when more can be fetched.
 
-    ``topic_id_of`` tells which topic has a name now, zero for none: what was read of another is not to be committed.
+    ``topic_id_of``: present topic id of a name, zero for no topic. Offsets of another topic id are not committed.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Holdings:
     # -- which partitions -------------------------------------------------------------------------------------------
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read exactly these from now on; where they were read before, go on."""
+        """Read exactly these from now on; those read before keep their positions."""
         wanted = dict.fromkeys(partitions)
         for tp in [tp for tp in self.positions if tp not in wanted]:
             self.positions.pop(tp).drop()
@@ -57,7 +57,7 @@ class Holdings:
         self.moved()
 
     def add(self, partitions: Iterable[TopicPartition], *, reset_to: int | None = None) -> None:
-        """Read these too, from ``reset_to`` (EARLIEST or LATEST) rather than where the group or the policy says."""
+        """Read these, too; ``reset_to`` (EARLIEST or LATEST) replaces the committed offset and the reset policy."""
         for tp in partitions:
             if tp not in self.positions:
                 position = self.positions[tp] = Position(tp, self._reset_policy)
@@ -66,7 +66,7 @@ class Holdings:
         self._on_room()
 
     def position(self, tp: TopicPartition) -> Position:
-        """Raises ValueError when the partition is not read."""
+        """The partition's position. Raises ValueError when it is not assigned."""
         try:
             return self.positions[tp]
         except KeyError:
@@ -80,16 +80,16 @@ class Holdings:
     # -- reading ----------------------------------------------------------------------------------------------------
 
     def enter(self) -> None:
-        """The user asks for records, and so is done with those before."""
+        """The user calls again: all returned records are processed."""
         self._handover.enter()
 
     def leave(self) -> None:
-        """The user got what there was."""
+        """The user's call returns."""
         self._handover.leave()
         self.is_known = True
 
     def take(self, limit: int) -> list[ConsumerRecord]:
-        """Up to ``limit`` records that wait. Raises the KafkaError that reading ran into."""
+        """Up to ``limit`` buffered records. Raises the KafkaError of a position."""
         records: list[ConsumerRecord] = []
 
         def take_some() -> list[ConsumerRecord]:
@@ -102,7 +102,7 @@ class Holdings:
         return records
 
     def take_batches(self) -> list[FetchedBatches]:
-        """Everything that waits, an item for each answer. Raises the KafkaError that reading ran into."""
+        """All buffered answers, one item each. Raises the KafkaError of a position."""
         batches = list(self._while_any(self.buffer.take_batches))
         for taken in batches:
             self._hold(taken.tp)
@@ -146,8 +146,10 @@ class Holdings:
     # -- offsets ----------------------------------------------------------------------------------------------------
 
     def processed(self) -> Offsets:
-        """Behind what the user is done with, per partition. A topic that is gone is left out: one that is made anew
-        under its name would be read from that offset."""
+        """Offset after the processed records, per partition, without deleted topics.
+
+        (A new topic of the same name would be read from that offset.)
+        """
         return {
             tp: position.processed
             for tp, position in self.positions.items()
@@ -155,30 +157,30 @@ class Holdings:
         }
 
     def consumed(self) -> Offsets:
-        """Behind what was handed out, per partition."""
+        """Offset after the returned records, per partition."""
         return {tp: p.consumed for tp, p in self.positions.items() if p.consumed.offset != NO_OFFSET}
 
     def settle(self) -> None:
-        """The user is done with everything it got."""
+        """All returned records are processed."""
         self._handover.settle()
 
     # -- as the owner of a group's partitions -----------------------------------------------------------------------
 
     def hand_back(self) -> asyncio.Future[Offsets]:
-        """Stop reading once the user is done with what it holds; what is to be committed then."""
+        """Stop reading once all returned records are processed; the result are the offsets to commit."""
         return self._handover.hand_back()
 
     def lost(self) -> None:
-        """Stop reading at once: the partitions may be somebody else's."""
+        """Stop reading at once: the partitions may belong to another member."""
         self._handover.cancel()
         self._drop_all()
 
     def is_overdue(self) -> bool:
-        """True when the user did not ask for records for longer than it may."""
+        """True when the user was away for longer than ``max_poll_interval_ms``."""
         return self._handover.is_overdue()
 
     async def wait_for_user(self) -> None:
-        """Wait until the user asks for records again."""
+        """Wait for the user's next call."""
         await self._handover.wait_for_user()
 
     def _give_up(self) -> Offsets:

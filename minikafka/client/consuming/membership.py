@@ -1,11 +1,12 @@
 """A consumer's side of the classic group protocol: join, sync, heartbeat, hand back, leave (KIP-62, KIP-345).
 
-One task goes round: *join and sync* (the coordinator gathers the members; the one it names leader divides the
-partitions), *stay* (heartbeats, until the group rebalances), *hand back* (the user is let finish what it holds, and
-offsets are committed while the old generation is still valid), and again. A coordinator that dies or moves does not
-end a generation: heartbeats go on with the next one. A refusal that says that this member was thrown out does: its
-partitions are *lost*, for they may be somebody else's already. Offsets are stored in the generation in which they were
-read, or not at all.
+One task repeats three phases: *join and sync* (the coordinator gathers the members; the group's leader assigns the
+partitions), *stay* (heartbeats, until the group rebalances), *hand back* (the user finishes the returned records, and
+offsets are committed while the old generation is still valid).
+
+A coordinator that dies or moves does not end a generation: heartbeats go on with the next coordinator. If the
+coordinator no longer knows this member, its partitions are *lost*: they may belong to another member already. Offsets
+are stored in the generation in which they were read, or not at all.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ from minikafka.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupRes
 from minikafka.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 
 LEAVE_TIMEOUT_S: Final = 2.0
-OFFERED: Final = ("range", "roundrobin")  # those that divide anew in one step, after everything was handed back
-REBALANCE_MARGIN_S: Final = 5.0  # beyond the time that the coordinator gives the members to join
+OFFERED: Final = ("range", "roundrobin")  # eager assignors: they assign all partitions again, after all are handed back
+REBALANCE_MARGIN_S: Final = 5.0  # in addition to the rebalance timeout of the coordinator
 _JOIN_AGAIN: Final = frozenset(
     {
         ErrorCode.UNKNOWN_MEMBER_ID,
@@ -62,7 +63,7 @@ _THROWN_OUT: Final = frozenset(
 
 
 class Generation(NamedTuple):
-    """One division of the partitions among the members, as this member takes part in it."""
+    """One generation of the group, with this member's assignment."""
 
     id: int
     member_id: str
@@ -79,7 +80,7 @@ class MemberSettings:
 
 
 class Membership:
-    """Keeps this consumer in its group. A KafkaError that does not pass ends the task, and so reaches the user."""
+    """Keeps this consumer in its group. A permanent KafkaError ends the task, and so reaches the user."""
 
     def __init__(
         self,
@@ -107,12 +108,12 @@ class Membership:
 
     @property
     def is_member(self) -> bool:
-        """True while this consumer has a share in a generation that is valid as far as it knows."""
+        """True while this consumer has an assignment in a generation that is valid, as far as it knows."""
         return self._generation_id != NO_GENERATION
 
     @property
     def generation(self) -> Generation | None:
-        """The one in which this consumer has a share now, as far as it knows."""
+        """The present generation, as far as this consumer knows."""
         return Generation(self._generation_id, self._member_id) if self.is_member else None
 
     def subscribe(self, topics: Collection[str]) -> None:
@@ -123,7 +124,7 @@ class Membership:
             self._task = self._tasks.start(self._run(), "membership")
 
     def on_metadata(self) -> None:
-        """The leader of the group divides anew when a topic has got partitions."""
+        """The group's leader starts a rebalance when a topic has new partitions."""
         if self._counts and self._counts != self._count_partitions(self._counts):
             self._counts = {}
             self._change.set()
@@ -147,9 +148,9 @@ class Membership:
             raise CommitFailedError(error.code, self._coordinator.group_id, why) from error
 
     async def leave(self) -> None:
-        """End the membership and tell the coordinator, so that the others get this share at once.
+        """End the membership and tell the coordinator, so that other members get the partitions at once.
 
-        Best effort: the session ends anyway. A static member does not say so, because it is expected back (KIP-345).
+        Best effort: the session ends anyway. A static member does not tell it, because it is expected back (KIP-345).
         """
         if self._task is not None:
             self._task.cancel()
@@ -247,7 +248,7 @@ class Membership:
     # -- stay and hand back -----------------------------------------------------------------------------------------
 
     async def _stay(self) -> None:
-        """Heartbeats until it is time to join again; a KafkaError when this member was thrown out."""
+        """Send heartbeats until it is time to join again. KafkaError when this member was removed."""
         while not self._change.is_set():
             await self._pause()
             if self._holdings.is_overdue():
@@ -264,7 +265,7 @@ class Membership:
             pass
 
     async def _heartbeat(self) -> ErrorCode:
-        """What the coordinator says; NONE also while there is none to be reached, which does not end a generation."""
+        """Error code of a heartbeat; NONE also for an unreachable coordinator, which does not end a generation."""
         request = HeartbeatRequest(
             group_id=self._coordinator.group_id,
             generation_id=self._generation_id,
@@ -283,7 +284,7 @@ class Membership:
         return ErrorCode.NONE
 
     async def _stand_aside(self) -> None:
-        """The user does not read: leave, and come back when it does."""
+        """The user does not poll: leave the group, and join again at its next call."""
         await self._leave("no poll within max_poll_interval_ms")
         self._holdings.lost()
         await self._holdings.wait_for_user()
@@ -304,7 +305,7 @@ class Membership:
         self._generation_id = NO_GENERATION
 
     async def _commit_last(self, offsets: Mapping[TopicPartition, OffsetAndEpoch]) -> None:
-        """Failing it is no reason to stop: whoever reads on begins where the last commit was."""
+        """Commit once more. Failures are ignored: the next owner begins at the last commit."""
         generation = self.generation
         if offsets and generation is not None:
             try:
