@@ -14,7 +14,15 @@ from typing import Final, Generic, TypeVar
 from uuid import UUID
 
 from minikafka.metadata.codec import MalformedError
-from minikafka.metadata.image import BrokerImage, ConfigResource, MetadataImage, PartitionImage, TopicImage
+from minikafka.metadata.image import (
+    BROKER_FIELDS,
+    PARTITION_FIELDS,
+    BrokerImage,
+    ConfigResource,
+    MetadataImage,
+    PartitionImage,
+    TopicImage,
+)
 from minikafka.metadata.records import (
     METADATA_VERSION,
     BrokerChangeRecord,
@@ -194,17 +202,7 @@ class ImageBuilder:
 
     @replay.register
     def _(self, record: RegisterBrokerRecord) -> None:
-        self._brokers.own()[record.broker_id] = BrokerImage(
-            record.broker_id,
-            record.incarnation_id,
-            record.broker_epoch,
-            record.listeners,
-            record.rack,
-            record.log_dirs,
-            record.fenced,
-            record.in_controlled_shutdown,
-            record.previous_broker_epoch,
-        )
+        self._brokers.own()[record.broker_id] = BrokerImage(*BROKER_FIELDS(record))
 
     @replay.register
     def _(self, record: BrokerChangeRecord) -> None:
@@ -248,20 +246,7 @@ class ImageBuilder:
 
     @replay.register
     def _(self, record: PartitionRecord) -> None:
-        partition = PartitionImage(
-            record.replicas,
-            record.isr,
-            record.leader,
-            record.leader_epoch,
-            record.partition_epoch,
-            record.adding_replicas,
-            record.removing_replicas,
-            record.elr,
-            record.last_known_elr,
-            record.directories,
-            record.unclean_leader_epoch,
-        )
-        self._own_partitions(record.topic_id)[record.partition] = partition
+        self._own_partitions(record.topic_id)[record.partition] = PartitionImage(*PARTITION_FIELDS(record))
 
     @replay.register
     def _(self, record: PartitionChangeRecord) -> None:

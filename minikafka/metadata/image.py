@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 
-from minikafka.metadata.records import ConfigResourceType
+from minikafka.metadata.records import ConfigResourceType, PartitionRecord, RegisterBrokerRecord
 from minikafka.model import NO_EPOCH, NO_NODE, NO_OFFSET, UNASSIGNED_DIRECTORY, Endpoint, TopicPartition
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
 class ConfigResource(NamedTuple):
@@ -97,6 +101,17 @@ class PartitionImage:
     def is_offline(self) -> bool:
         """True while nobody leads it."""
         return self.leader == NO_NODE
+
+
+def _names(kind: type[DataclassInstance]) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(kind))
+
+
+# An image and its record have the same fields in the same order: none is copied by hand.
+BROKER_FIELDS: Final = attrgetter(*_names(BrokerImage))
+PARTITION_FIELDS: Final = attrgetter(*_names(PartitionImage))
+assert _names(RegisterBrokerRecord) == _names(BrokerImage)
+assert _names(PartitionRecord)[2:] == _names(PartitionImage)
 
 
 @dataclass(frozen=True, slots=True)

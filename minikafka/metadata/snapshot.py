@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from minikafka.metadata.image import BrokerImage, MetadataImage, TopicImage
+from minikafka.metadata.image import BROKER_FIELDS, PARTITION_FIELDS, MetadataImage
 from minikafka.metadata.records import (
     ClusterIdRecord,
     ConfigRecord,
@@ -28,43 +28,11 @@ def snapshot_records(image: MetadataImage) -> Iterator[Record]:
     if image.next_producer_id:
         yield ProducerIdsRecord(NO_NODE, NO_EPOCH, image.next_producer_id)
     for _, broker in sorted(image.brokers.items()):
-        yield _broker_record(broker)
+        yield RegisterBrokerRecord(*BROKER_FIELDS(broker))
     for _, topic in sorted(image.topics_by_name.items()):
-        yield from _topic_records(topic)
+        yield TopicRecord(topic.name, topic.topic_id)
+        for index, partition in sorted(topic.partitions.items()):
+            yield PartitionRecord(topic.topic_id, index, *PARTITION_FIELDS(partition))
     for resource, values in sorted(image.configs.items()):
         for name, value in sorted(values.items()):
             yield ConfigRecord(resource.resource_type, resource.name, name, value)
-
-
-def _broker_record(broker: BrokerImage) -> Record:
-    return RegisterBrokerRecord(
-        broker.broker_id,
-        broker.incarnation_id,
-        broker.broker_epoch,
-        broker.listeners,
-        broker.rack,
-        broker.log_dirs,
-        broker.fenced,
-        broker.in_controlled_shutdown,
-        broker.previous_broker_epoch,
-    )
-
-
-def _topic_records(topic: TopicImage) -> Iterator[Record]:
-    yield TopicRecord(topic.name, topic.topic_id)
-    for index, partition in sorted(topic.partitions.items()):
-        yield PartitionRecord(
-            topic.topic_id,
-            index,
-            partition.replicas,
-            partition.isr,
-            partition.leader,
-            partition.leader_epoch,
-            partition.partition_epoch,
-            partition.adding_replicas,
-            partition.removing_replicas,
-            partition.elr,
-            partition.last_known_elr,
-            partition.directories,
-            partition.unclean_leader_epoch,
-        )
