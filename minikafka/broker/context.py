@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from minikafka.net.connection import Connection
@@ -15,27 +16,21 @@ CLIENT_ELEMENTS_MAX: Final = 10_000
 """Some 40 ms of work. Nodes, which fetch each other's partitions, may name more."""
 
 
+@dataclass(slots=True, eq=False)
 class RequestContext:
     """One request: its connection, its version, and the way of its answer."""
 
-    __slots__ = ("api_key", "client_id", "connection", "correlation_id", "listener", "reply", "version")
+    connection: Connection
+    reply: Reply
+    api_key: int
+    version: int
+    correlation_id: int
+    client_id: str | None
 
-    def __init__(
-        self,
-        connection: Connection,
-        reply: Reply,
-        api_key: int,
-        version: int,
-        correlation_id: int,
-        client_id: str | None,
-    ) -> None:
-        self.connection = connection
-        self.reply = reply
-        self.api_key = api_key
-        self.version = version
-        self.correlation_id = correlation_id
-        self.client_id = client_id
-        self.listener = connection.listener
+    @property
+    def listener(self) -> str:
+        """The name of the listener that it came by."""
+        return self.connection.listener
 
     @property
     def is_replica(self) -> bool:

@@ -6,6 +6,7 @@ Pure Python by measurement (``benchmarks/records.py``): it is as fast as the C b
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from minikafka.model import (
@@ -35,6 +36,7 @@ from minikafka.records.record import HEADER_KEY_ERRORS, Header, Record, encode_r
 _MAX_RECORD_OVERHEAD: Final = 5 + 1 + 10 + 5 + 5 + 5 + 5  # every fixed field of a record at its longest
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class BatchBuilder:
     """Collects records and builds their batch; offsets run from ``base_offset`` without gaps.
 
@@ -42,48 +44,19 @@ class BatchBuilder:
     gives a batch its sequence when it sends it. A builder is built once.
     """
 
-    __slots__ = (
-        "_base_timestamp",
-        "_batch",
-        "_max_timestamp",
-        "base_offset",
-        "base_sequence",
-        "compression",
-        "compression_level",
-        "is_control",
-        "is_transactional",
-        "leader_epoch",
-        "producer_epoch",
-        "producer_id",
-        "record_count",
-    )
-
-    def __init__(
-        self,
-        *,
-        compression: Compression = Compression.NONE,
-        compression_level: int | None = None,
-        producer_id: int = NO_PRODUCER_ID,
-        producer_epoch: int = NO_PRODUCER_EPOCH,
-        base_sequence: int = NO_SEQUENCE,
-        is_transactional: bool = False,
-        is_control: bool = False,
-        base_offset: int = 0,
-        leader_epoch: int = NO_EPOCH,
-    ) -> None:
-        self.compression = compression
-        self.compression_level = compression_level
-        self.producer_id = producer_id
-        self.producer_epoch = producer_epoch
-        self.base_sequence = base_sequence
-        self.is_transactional = is_transactional
-        self.is_control = is_control
-        self.base_offset = base_offset
-        self.leader_epoch = leader_epoch
-        self.record_count = 0
-        self._base_timestamp = NO_TIMESTAMP
-        self._max_timestamp = NO_TIMESTAMP
-        self._batch = bytearray(HEADER_SIZE)
+    compression: Compression = Compression.NONE
+    compression_level: int | None = None
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
+    base_sequence: int = NO_SEQUENCE
+    is_transactional: bool = False
+    is_control: bool = False
+    base_offset: int = 0
+    leader_epoch: int = NO_EPOCH
+    record_count: int = field(default=0, init=False)
+    _base_timestamp: int = field(default=NO_TIMESTAMP, init=False)
+    _max_timestamp: int = field(default=NO_TIMESTAMP, init=False)
+    _batch: bytearray = field(default_factory=lambda: bytearray(HEADER_SIZE), init=False)
 
     @property
     def size_in_bytes(self) -> int:
