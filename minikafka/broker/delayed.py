@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+from uuid import UUID
 
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import NO_EPOCH, ZERO_TOPIC_ID, TopicPartition
@@ -21,31 +23,22 @@ _WHY: Final = {
 }
 
 
+@dataclass(slots=True, eq=False)
 class ProduceResult:
     """Result of one partition's batch: set at append; an error may still replace it."""
 
-    __slots__ = (
-        "base_offset",
-        "error",
-        "leader_epoch",
-        "log_append_time",
-        "log_start_offset",
-        "message",
-        "required_offset",
-        "topic_id",
-        "tp",
-    )
-
-    def __init__(self, tp: TopicPartition) -> None:
-        self.tp = tp
-        self.error = ErrorCode.NONE
-        self.message: str | None = None
-        self.base_offset = -1
-        self.log_append_time = -1
-        self.log_start_offset = -1
-        self.required_offset = -1  # the high watermark that acknowledges it; -1 once answered
-        self.leader_epoch = NO_EPOCH  # in which it was appended
-        self.topic_id = ZERO_TOPIC_ID  # topic id in the request
+    tp: TopicPartition
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+    base_offset: int = -1
+    log_append_time: int = -1
+    log_start_offset: int = -1
+    required_offset: int = -1
+    """The high watermark that acknowledges it; -1 once answered."""
+    leader_epoch: int = NO_EPOCH
+    """In which it was appended."""
+    topic_id: UUID = ZERO_TOPIC_ID
+    """As the request named it."""
 
     @classmethod
     def failed(cls, tp: TopicPartition, error: KafkaError) -> ProduceResult:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from minikafka.model import NO_OFFSET
@@ -12,6 +13,7 @@ REPEATS_MAX: Final = 64
 """With a follower's longest back-off (``replica.fetch.backoff.ms``, a second by default), about once a minute."""
 
 
+@dataclass(slots=True, eq=False)
 class ReplicaProgress:
     """One remote replica, as the leader knows it in one leader epoch.
 
@@ -21,30 +23,16 @@ class ReplicaProgress:
     The leader keeps ``is_in_maximal_isr`` here, so that the high watermark loop touches one object per replica.
     """
 
-    __slots__ = (
-        "_last_fetch_leader_log_end_offset",
-        "_last_fetch_time_ms",
-        "_repeats",
-        "_sent_from",
-        "broker_epoch",
-        "is_in_maximal_isr",
-        "last_caught_up_time_ms",
-        "log_end_offset",
-        "log_start_offset",
-        "replica_id",
-    )
-
-    def __init__(self, replica_id: int, *, last_caught_up_time_ms: int = NEVER_MS) -> None:
-        self.replica_id = replica_id
-        self.broker_epoch = UNKNOWN_BROKER_EPOCH
-        self.is_in_maximal_isr = False
-        self.last_caught_up_time_ms = last_caught_up_time_ms
-        self.log_end_offset = NO_OFFSET
-        self.log_start_offset = NO_OFFSET
-        self._last_fetch_leader_log_end_offset = NO_OFFSET
-        self._last_fetch_time_ms = NEVER_MS
-        self._sent_from = NO_OFFSET
-        self._repeats = 0
+    replica_id: int
+    broker_epoch: int = UNKNOWN_BROKER_EPOCH
+    is_in_maximal_isr: bool = False
+    last_caught_up_time_ms: int = NEVER_MS
+    log_end_offset: int = NO_OFFSET
+    log_start_offset: int = NO_OFFSET
+    _last_fetch_leader_log_end_offset: int = NO_OFFSET
+    _last_fetch_time_ms: int = NEVER_MS
+    _sent_from: int = NO_OFFSET
+    _repeats: int = 0
 
     def on_fetch(
         self, broker_epoch: int, fetch_offset: int, log_start_offset: int, leader_log_end_offset: int, now_ms: int

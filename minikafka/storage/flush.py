@@ -11,6 +11,7 @@ job has under way does not count, names of segments and small files included.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from os.path import dirname
 from typing import TYPE_CHECKING
 
@@ -26,74 +27,42 @@ if TYPE_CHECKING:
     from minikafka.storage.log import Log
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class FlushJob:
     """What to sync so that everything below ``up_to_offset`` is durable."""
 
-    __slots__ = (
-        "_directories",
-        "_disk",
-        "_durable_end",
-        "_files",
-        "_paths",
-        "_store_epochs",
-        "error",
-        "generation",
-        "is_done",
-        "listing",
-        "names_version",
-        "sealed",
-        "small_files",
-        "up_to_offset",
-    )
-
-    def __init__(
-        self,
-        disk: Disk,
-        *,
-        up_to_offset: int,
-        generation: int,
-        names_version: int,
-        files: Sequence[File],
-        small_files: Sequence[str],
-        sealed: Sequence[Segment],
-        paths: Sequence[str],
-        directories: Sequence[str],
-        store_epochs: Callable[[], None],
-        listing: Listing,
-        durable_end: DurableEnd | None,
-    ) -> None:
-        self.up_to_offset = up_to_offset
-        self.generation = generation
-        self.names_version = names_version
-        self.small_files = small_files
-        self.sealed = sealed
-        self.is_done = False
-        self.error: OSError | None = None
-        self._disk = disk
-        self._files = files
-        self._paths = [*small_files, *paths]
-        self._directories = directories
-        self._store_epochs = store_epochs
-        self.listing = listing
-        self._durable_end = durable_end
+    disk: Disk
+    up_to_offset: int
+    generation: int
+    names_version: int
+    files: Sequence[File]
+    small_files: Sequence[str]
+    sealed: Sequence[Segment]
+    paths: Sequence[str]
+    directories: Sequence[str]
+    store_epochs: Callable[[], None]
+    listing: Listing
+    durable_end: DurableEnd | None
+    is_done: bool = False
+    error: OSError | None = None
 
     def run(self) -> None:
         """Sync, in any thread. Nothing is raised: :meth:`Flusher.complete_flush` looks at ``error``."""
         self.error = None
         try:
-            for file in self._files:
+            for file in self.files:
                 file.fsync()
-            self._files = ()  # once: a sync that failed would say "ok" the next time
+            self.files = ()  # once: a sync that failed would say "ok" the next time
             for segment in self.sealed:
                 self._write_indexes(segment)
-            for path in self._paths:
+            for path in (*self.small_files, *self.paths):
                 self._sync(path)
-            for directory in self._directories:
-                self._disk.fsync_dir(directory)
-            self._store_epochs()
+            for directory in self.directories:
+                self.disk.fsync_dir(directory)
+            self.store_epochs()
             self.listing.store()  # last: what is listed must be there
-            if self._durable_end is not None:
-                self._durable_end.note(self.up_to_offset)
+            if self.durable_end is not None:
+                self.durable_end.note(self.up_to_offset)
         except OSError as error:
             self.error = error
         self.is_done = True
@@ -101,17 +70,17 @@ class FlushJob:
     @property
     def must_repeat(self) -> bool:
         """True when it ran into a limit of the process or the machine: run it again, some time later."""
-        return self.error is not None and is_passing(self.error) and not self._files
+        return self.error is not None and is_passing(self.error) and not self.files
 
     def _write_indexes(self, segment: Segment) -> None:
-        if self._disk.exists(segment.path(LOG_SUFFIX)):  # else retention took it away meanwhile
+        if self.disk.exists(segment.path(LOG_SUFFIX)):  # else retention took it away meanwhile
             segment.write_indexes()
             for kind in INDEX_SUFFIXES:
                 self._sync(segment.path(kind))
 
     def _sync(self, path: str) -> None:
         try:
-            self._disk.fsync_path(path)
+            self.disk.fsync_path(path)
         except FileNotFoundError:
             return  # retention or compaction took the segment away meanwhile
 
@@ -245,7 +214,7 @@ class Flusher:
         written = (segment for segment in segments if not segment.is_active and segment.is_index_written)
         indexes = [segment.path(kind) for segment in written for kind in INDEX_SUFFIXES]
         return FlushJob(
-            log.disk,
+            disk=log.disk,
             up_to_offset=log.log_end_offset,
             generation=log.generation,
             names_version=self._names_version,

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from minikafka.errors import ErrorCode, KafkaError
@@ -43,29 +44,18 @@ class ProducedBatch(NamedTuple):
         return self.last_offset - self.offset_delta
 
 
+@dataclass(slots=True, eq=False)
 class ProducerEntry:
     """One producer id in one log."""
 
-    __slots__ = (
-        "batches",
-        "coordinator_epoch",
-        "current_txn_first_offset",
-        "epoch",
-        "idle_since_ms",
-        "is_active",
-        "last_timestamp",
-        "producer_id",
-    )
-
-    def __init__(self, producer_id: int, epoch: int = NO_PRODUCER_EPOCH) -> None:
-        self.producer_id = producer_id
-        self.epoch = epoch
-        self.batches: deque[ProducedBatch] = deque(maxlen=BATCHES_KEPT)
-        self.coordinator_epoch = NO_EPOCH
-        self.current_txn_first_offset = NO_OFFSET
-        self.last_timestamp = NO_TIMESTAMP
-        self.is_active = True  # wrote something since the last sweep
-        self.idle_since_ms = 0  # monotonic; meaningful once a sweep saw it idle
+    producer_id: int
+    epoch: int = NO_PRODUCER_EPOCH
+    batches: deque[ProducedBatch] = field(default_factory=lambda: deque(maxlen=BATCHES_KEPT))
+    coordinator_epoch: int = NO_EPOCH
+    current_txn_first_offset: int = NO_OFFSET
+    last_timestamp: int = NO_TIMESTAMP
+    is_active: bool = True  # wrote something since the last sweep
+    idle_since_ms: int = 0  # monotonic; meaningful once a sweep saw it idle
 
     @property
     def last_sequence(self) -> int:

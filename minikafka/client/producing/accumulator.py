@@ -13,7 +13,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Final, Generic, NamedTuple, TypeVar
+from uuid import UUID
 
 from minikafka.client.producing.sequences import Sequences, Stamp
 from minikafka.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, ZERO_TOPIC_ID, Compression, TopicPartition
@@ -26,45 +28,25 @@ Token = TypeVar("Token")
 _NOBODY: Final = Stamp(NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
 
 
+@dataclass(slots=True, eq=False)
 class Batch(Generic[Token]):
     """Records of one partition that travel together, and whoever waits for each of them."""
 
-    __slots__ = (
-        "_builder",
-        "attempts",
-        "buffered_bytes",
-        "created_ms",
-        "encoded",
-        "failed_leader_epoch",
-        "failure",
-        "is_expired",
-        "not_before_ms",
-        "serial",
-        "stamp",
-        "timestamps",
-        "tokens",
-        "topic_id",
-        "tp",
-    )
-
-    def __init__(
-        self, serial: int, tp: TopicPartition, created_ms: int, compression: Compression = Compression.NONE
-    ) -> None:
-        self.serial = serial
-        self.tp = tp
-        self.created_ms = created_ms
-        self.tokens: list[Token] = []
-        self.timestamps: list[int] = []
-        self.stamp: Stamp | None = None
-        self.attempts = 0
-        self.topic_id = ZERO_TOPIC_ID  # of the topic that it was sent to first
-        self.buffered_bytes = 0  # what it counts for in the buffer, before compression
-        self.not_before_ms = 0
-        self.failure = ""  # of the last attempt, in words
-        self.is_expired = False  # nobody waits for it any more, but its request is still under way
-        self.failed_leader_epoch: int | None = None  # set when it failed because of who leads, or seemed to
-        self.encoded = bytearray()  # kept, so that a retry is the same batch to the byte
-        self._builder = BatchBuilder(compression=compression)
+    serial: int
+    tp: TopicPartition
+    created_ms: int
+    builder: BatchBuilder
+    tokens: list[Token] = field(default_factory=list)
+    timestamps: list[int] = field(default_factory=list)
+    stamp: Stamp | None = None
+    attempts: int = 0
+    topic_id: UUID = ZERO_TOPIC_ID  # of the topic that it was sent to first
+    buffered_bytes: int = 0  # what it counts for in the buffer, before compression
+    not_before_ms: int = 0
+    failure: str = ""  # of the last attempt, in words
+    is_expired: bool = False  # nobody waits for it any more, but its request is still under way
+    failed_leader_epoch: int | None = None  # set when it failed because of who leads, or seemed to
+    encoded: bytearray = field(default_factory=bytearray)  # kept, so that a retry is the same batch to the byte
 
     @property
     def is_open(self) -> bool:
@@ -79,13 +61,13 @@ class Batch(Generic[Token]):
     @property
     def size_bytes(self) -> int:
         """Bytes of the batch as it is sent, as far as that is known."""
-        return len(self.encoded) or self._builder.size_in_bytes
+        return len(self.encoded) or self.builder.size_in_bytes
 
     def append(
         self, key: bytes | None, value: bytes | None, timestamp: int, headers: Sequence[Header], token: Token
     ) -> None:
         """Add a record."""
-        self._builder.append(key, value, timestamp, headers)
+        self.builder.append(key, value, timestamp, headers)
         self.timestamps.append(timestamp)
         self.tokens.append(token)
 
@@ -93,9 +75,9 @@ class Batch(Generic[Token]):
         """Encode it, known by ``stamp`` from now on."""
         self.stamp = stamp
         if stamp is not None:
-            builder = self._builder
+            builder = self.builder
             builder.producer_id, builder.producer_epoch, builder.base_sequence = stamp
-        self.encoded = self._builder.build()
+        self.encoded = self.builder.build()
 
     def adopt(self, encoded: bytearray, token: Token) -> None:
         """Be this encoded batch, known by no stamp yet; one token stands for all its records."""
@@ -308,7 +290,7 @@ class Accumulator(Generic[Token]):
 
     def _begin(self, tp: TopicPartition, now_ms: int) -> Batch[Token]:
         self.latest_serial += 1
-        batch: Batch[Token] = Batch(self.latest_serial, tp, now_ms, self._compression)
+        batch: Batch[Token] = Batch(self.latest_serial, tp, now_ms, BatchBuilder(compression=self._compression))
         self._queues.setdefault(tp, deque()).append(batch)
         self._count += 1
         return batch
