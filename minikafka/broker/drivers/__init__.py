@@ -1,22 +1,22 @@
-"""The thin asyncio around the pure machines: each driver feeds one of them and does what it says.
+"""The thin asyncio around the pure machines: each driver feeds one of them and carries out its effects.
 
 - ``raft``, ``metadata_log``      the metadata quorum and its files
-- ``metadata_batches``            what its batches are to the quorum, and to who applies them
-- ``metadata_recovery``           what a start finds of its files, and may believe
-- ``metadata_snapshots``          its snapshots, and how their files show that they are whole
-- ``commits``                     when committed records are applied, and who is told
+- ``metadata_batches``            batches of the metadata log, for the quorum and for the image
+- ``metadata_recovery``           the quorum's files at a start: checks and repair marks
+- ``metadata_snapshots``          files of the quorum's snapshots
+- ``commits``                     applies committed records, and wakes those who proposed them
 - ``metadata``                    committed records as images and deltas, in portions
-- ``controller``                  the active controller, where this node is it
-- ``controller_client``           how to reach the active controller, wherever it is
+- ``controller``                  the active controller, while this node leads the quorum
+- ``controller_client``           calls the active controller, on this or another node
 - ``lifecycle``                   this broker's registration, heartbeats and controlled shutdown
 - ``partitions``, ``due``         committed metadata as events of the local replicas; many of them in portions
-- ``replica``                     the effects of a local replica: led, followed, cut, claimed, deleted
-- ``verifications``               own bytes that followers could not append, read again
-- ``assignments``                 in which log directories they are, told to the controller
-- ``strays``                      logs that a start finds and metadata does not place here
-- ``moves``                       replicas on their way from one log directory to another
-- ``synced_topics``               which topics lose nothing with power, for the registration to tell
+- ``replica``                     the effects of a local replica: lead, follow, cut, claim, delete
+- ``verifications``               verification of records that followers could not append
+- ``assignments``                 reports the replicas' log directories to the controller
+- ``strays``                      logs at a start that metadata does not place here
+- ``moves``                       moves of replicas between log directories
+- ``synced_topics``               topics that lose nothing in a power cut, for the registration
 - ``replication``                 the follower's fetchers
-- ``isr``                         ISR proposals on their way to the controller
-- ``groups``, ``group_loading``   group coordinators, and how their logs are read back
+- ``isr``                         sends ISR proposals to the controller
+- ``groups``, ``group_loading``   group coordinators, and the replay of their logs
 """

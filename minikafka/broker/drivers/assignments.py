@@ -1,4 +1,4 @@
-"""Tells the controller in which log directory each local replica is (KIP-858), until it knows."""
+"""Reports the log directory of each local replica to the controller, until it has acknowledged (KIP-858)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class _Report(NamedTuple):
 
 
 class DirectoryAssignments:
-    """At most one call is out; the last word about a replica is what is told, and told until it was heard."""
+    """At most one call is under way. The latest report of a replica is sent until the controller acknowledges it."""
 
     def __init__(
         self, node_id: int, controller: ControllerClient, broker_epoch: Callable[[], int], rng: random.Random
@@ -56,11 +56,11 @@ class DirectoryAssignments:
         self._wake.set()
 
     def forget(self, tp: TopicPartition) -> None:
-        """The replica is not this node's any more."""
+        """The replica left this node."""
         self._pending.pop(tp, None)
 
     async def run(self) -> None:
-        """Tell, for ever."""
+        """Send reports, for ever."""
         self._wake.set()
         while True:
             await self._wake.wait()

@@ -1,7 +1,7 @@
-"""What becomes of committed records: they are applied, and whoever proposed them is told.
+"""Applies committed records, and wakes those who proposed them.
 
-A few are applied at once. More are applied in portions by a task of their own, beside what is done to the log: votes,
-fetches and syncs do not wait for them. Nothing is applied while the log is being cut, which cannot be read then.
+A few records are applied at once. More are applied in portions by a task of its own, so votes, fetches and syncs do not
+wait for them. Nothing is applied while the log is being cut: it cannot be read then.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from minikafka.model import OffsetAndEpoch
 log = structlog.get_logger(__name__)
 
 PAUSE_S: Final = 0.1
-"""Before a log that could not be read, for want of descriptors for example, is read again."""
+"""Pause before an unreadable log (for lack of descriptors, for example) is read again."""
 
 
 class UnreadableYetError(Exception):
-    """The log cannot be read for want of something, and nothing came of the attempt: the same may be tried again."""
+    """The log cannot be read because of a shortage. The attempt changed nothing and can be repeated."""
 
 
 class StateMachine(Protocol):
-    """What committed records are applied to."""
+    """Receiver of committed records."""
 
     @property
     def applied_offset(self) -> int:
@@ -42,12 +42,12 @@ class StateMachine(Protocol):
         ...
 
     def apply_portion(self) -> bool:
-        """Go on applying; False when nothing is left to apply. UnreadableYetError: to be called again."""
+        """Apply a portion; False when none is left. UnreadableYetError: call it again later."""
         ...
 
 
 class Commits:
-    """See the module. ``uncut`` is held by whoever cuts the log."""
+    """See the module. ``uncut`` is held during a cut of the log."""
 
     def __init__(self, state: StateMachine) -> None:
         self.uncut = asyncio.Lock()
@@ -68,12 +68,12 @@ class Commits:
         return self._state.applied_offset
 
     def install(self, values: Sequence[bytes], snapshot_id: OffsetAndEpoch) -> None:
-        """A snapshot takes the place of the log, and of what was made of it."""
+        """A snapshot replaces the log and the applied state."""
         self._state.install(values, snapshot_id)
         self._is_behind.set()
 
     async def run(self) -> None:
-        """Apply what is left, for ever."""
+        """Apply remaining portions, for ever."""
         while True:
             await self._is_behind.wait()
             await asyncio.sleep(0)
@@ -118,7 +118,7 @@ class Commits:
         self._proposals = waiting
 
     def fail(self) -> None:
-        """Leadership is lost: whether what was proposed will be committed is not known."""
+        """Leadership is lost: it is unknown whether proposed records will be committed."""
         proposals, self._proposals = self._proposals, []
         message = "leadership was lost before the change was known to be committed"
         for _, committed in proposals:

@@ -3,13 +3,13 @@
 The records of a request go to the quorum at once; its response waits until they are committed. So the machine's own
 image is ahead of the committed one. When leadership is lost, the image and all waiting requests are dropped.
 
-A request that touches every partition is carried out in portions: 42,000 of them took a second of CPU. The loop does
-everything else between two portions. Only the next request waits, in line, for the machine carries out one at a time.
-Of what clients ask one is in line at most, and the others wait in front of it: sessions would end while the heartbeats
-that keep them wait behind 64 elections of every partition. A heartbeat in line counts from when it came.
+A request that touches every partition is carried out in portions (42,000 partitions take a second of CPU), and the loop
+does other work between portions. The next request waits in line: the machine carries out one at a time. At most one
+client request is in line, the others wait before it. Otherwise heartbeats could wait behind 64 elections of all
+partitions, and sessions would end. A heartbeat counts from its arrival, not from its turn.
 
-A broker whose process is gone (``minikafka.broker.liveness`` knows) is fenced now, not when its session ends. A new
-controller has every broker looked at: one may have gone with the old controller.
+A broker whose process is gone (``minikafka.broker.liveness``) is fenced at once, not when its session ends. A new
+controller probes every broker: one may have died with the old controller.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ log = structlog.get_logger(__name__)
 
 NOT_LEADING: Final = -1
 UNCOMMITTED_MAX: Final = 20_000
-"""More metadata records than this that are not committed let what clients ask for be refused."""
+"""With more uncommitted metadata records than this, requests of clients are refused."""
 ENCODED_AT_ONCE: Final = 2_000
 """Records of a portion: to encode one takes some 4 microseconds."""
 
@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 class ControllerDriver:
-    """The active controller while this node leads, nothing otherwise."""
+    """The active controller, while this node leads the quorum."""
 
     def __init__(
         self,
@@ -66,8 +66,8 @@ class ControllerDriver:
         self._epoch_start_offset = NOT_LEADING
         self._end_offset = 0
         self._nudge = asyncio.Event()
-        self._in_line = asyncio.Lock()  # held by the request that is being carried out
-        self._of_clients = asyncio.Lock()  # held by the one request of clients that is in line
+        self._in_line = asyncio.Lock()  # held by the request that is carried out
+        self._of_clients = asyncio.Lock()  # held by the client request that is in line
         self.is_active = False
         self.on_active: Callable[[], None] = lambda: None
         self.doubt: Callable[[int], None] = lambda _broker_id: None  # have it looked at

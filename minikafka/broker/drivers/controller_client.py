@@ -1,4 +1,4 @@
-"""How any node reaches the active controller: directly when it is the one, else by a call to the quorum's leader."""
+"""Calls of any node to the active controller: directly on the same node, otherwise through the quorum's leader."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from minikafka.wire.schema import Message
 
 CLIENT_METHOD: Final = "controller"
 BROKER_METHOD: Final = "broker"
-"""What brokers ask on their own behalf: heartbeats must not wait behind, or be refused for, what clients ask."""
+"""A broker's own requests: heartbeats must neither wait behind clients' requests nor be refused because of them."""
 
 REQUESTS_AT_ONCE: Final = 64
 REQUESTS_MAX: Final = 1_000
@@ -32,9 +32,9 @@ class LocalController(Protocol):
 
 
 class ControllerClient:
-    """Sends requests to whichever node is the active controller now, and tries again while that is changing.
+    """Sends requests to the active controller, and retries while the controller changes.
 
-    Of what clients ask some are under way, a bounded number waits, and more are refused.
+    Some client requests are under way, a bounded number waits, and more are refused.
     """
 
     def __init__(
@@ -56,9 +56,9 @@ class ControllerClient:
     async def call(self, request: Message, response_class: type[M], *, timeout_s: float) -> M:
         """The controller's response once its records are committed.
 
-        Raises the controller's own KafkaError, or KafkaError(NOT_CONTROLLER) when none was reached in time. A
-        request may then have been carried out all the same: its records may be committed after the answer is lost.
-        KafkaError(THROTTLING_QUOTA_EXCEEDED), which is retriable, when too many requests of clients wait already.
+        Raises the controller's own KafkaError, or KafkaError(NOT_CONTROLLER) when no controller answered in time; its
+        records may be committed all the same. Raises KafkaError(THROTTLING_QUOTA_EXCEEDED), which is retriable, when
+        too many client requests wait already.
         """
         if _is_brokers_own(request):
             return await self._call(request, response_class, asyncio.get_running_loop().time(), timeout_s)

@@ -1,9 +1,9 @@
-"""Replicas that are to be told what metadata says of them, in portions: one change may be of thousands.
+"""Tells replicas of new metadata, in portions: one change may affect thousands.
 
-Topics are created and deleted, a broker fails: between two portions the loop does everything else. The first portion is
-told at once, so that a small change is acted on when it comes. Replicas that are here come before those that are to be
-opened, whose files are made in a thread. Each is told what the newest image says of it, as after a restart: what came
-between is of the past. One that could not be opened for want of something, as descriptors, is told again later.
+The loop does other work between portions. The first portion is told at once, so a small change takes effect
+immediately. Open replicas come before those that have to be opened, whose files are made in a thread. Each replica is
+told the newest image, as after a restart, not the changes in between. A replica that could not be opened because of a
+shortage is told again later.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ from minikafka.storage.log_store import LogStore
 from minikafka.storage.new_log import NewLog
 
 AT_ONCE: Final = 20
-"""Replicas of a portion: to tell one that it leads takes half a millisecond, and to say so in the log as much."""
+"""Replicas of a portion. Telling one that it leads takes half a millisecond, and its log line as much."""
 PLACED_AT_ONCE: Final = 2_000
 """Among those that are here, or to be opened."""
 FIRST_PAUSE_S: Final = 0.1
 LAST_PAUSE_S: Final = 5.0
 OPENED_AT_ONCE: Final = 10
-"""No more are opened without a thread, which takes half a millisecond each, and more where the disk is slow."""
+"""Most replicas opened on the loop: each takes half a millisecond, or more on a slow disk."""
 
 
 class Teller(Protocol):
-    """Who knows what the newest image says."""
+    """Tells single replicas the newest image."""
 
     def tell(self, tp: TopicPartition) -> None:
         """Open, change or remove the replica."""
         ...
 
     def prepare(self, tp: TopicPartition) -> NewLog | None:
-        """What is to be made before it can be opened, if anything."""
+        """The job that makes the replica's files, if they are needed before it can be opened."""
         ...
 
 
 class DueReplicas:
-    """See the module. A bug met on the way is told to ``on_fatal``: a replica that knows too little is of no use."""
+    """See the module. A bug goes to ``on_fatal``: a replica without current metadata is of no use."""
 
     def __init__(
         self,
@@ -74,15 +74,15 @@ class DueReplicas:
 
     @property
     def is_behind(self) -> bool:
-        """True while somebody has not been told."""
+        """True while some replica has not been told."""
         return not self._all_told.is_set()
 
     async def wait_all_told(self) -> None:
-        """Wait until every replica that metadata places here is here, and knows the newest."""
+        """Wait until every replica that metadata places here is open and has been told the newest image."""
         await self._all_told.wait()
 
     def note(self, groups: Iterable[Iterable[TopicPartition]]) -> None:
-        """Metadata says something new of these; there may be 100,000, of which few are this node's."""
+        """Metadata of these changed; there may be 100,000, few of them on this node."""
         self._noted.append(chain.from_iterable(groups))
         self._place_portion()
 
@@ -98,7 +98,7 @@ class DueReplicas:
             left -= len(portion)
 
     def note_again(self, tp: TopicPartition) -> None:
-        """The replica could not be opened for want of something. It is told again after a pause; pauses grow."""
+        """The replica could not be opened because of a shortage. It is told again after a pause; pauses grow."""
         self._again[tp] = None
         if not self._is_pausing:
             self._is_pausing = True
@@ -147,7 +147,7 @@ class DueReplicas:
             self._teller.tell(tp)
 
     async def _open_portion(self) -> None:
-        """What became of replicas while their files were made is seen when they are told."""
+        """Make the files of a portion, then tell its replicas; metadata may have changed meanwhile."""
         jobs = {tp: self._teller.prepare(tp) for tp in _taken(self._to_open)}
         new = [job for job in jobs.values() if job is not None]
         if new:
@@ -160,7 +160,7 @@ class DueReplicas:
 
 
 def _taken(due: dict[TopicPartition, None]) -> list[TopicPartition]:
-    """A portion of what is due, which is due no longer."""
+    """Take a portion out of ``due``."""
     portion = list(islice(due, AT_ONCE))
     for tp in portion:
         del due[tp]

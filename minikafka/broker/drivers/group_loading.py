@@ -1,7 +1,7 @@
-"""Reads a partition of the offsets topic back, piece by piece, so that a large one keeps nobody waiting.
+"""Replays a partition of the offsets topic in portions, so that a large one does not block the loop.
 
-Files are read in a thread; records are decoded on the loop, some at a time, and others have their turn in between.
-Whoever loads several partitions loads them one after the other: together they would hold the loop for as many turns.
+A thread reads the files. The loop decodes the records, some at a time, with other work in between. The caller loads
+several partitions one after the other: in parallel they would take a turn of the loop each.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ LOAD_CHUNK_BYTES: Final = 256 * 1024
 RECORDS_PER_TURN: Final = 200
 """About 2 ms of the loop's time."""
 RECORDS_PER_FREEZE: Final = 20_000
-"""What is loaded stays. Collected as young garbage, it would stop the loop for 0.2 s now and then."""
+"""Loaded records stay in memory. Without a freeze the garbage collector would visit them, for 0.2 s at a time."""
 
 
 async def replay_log(
     partition: Partition, replay: Callable[[Record], None], is_wanted: Callable[[], bool], read: RunInThread
 ) -> int:
-    """Hand every record to ``replay`` and return the log's end offset.
+    """Pass every record to ``replay`` and return the log's end offset.
 
-    Stops early, at any offset, once it is no longer wanted. KafkaError or OSError: the log cannot be read now.
+    Stops early, at any offset, when the load is cancelled. KafkaError or OSError: the log cannot be read now.
     """
     offset, count = partition.log.log_start_offset, 0
     while is_wanted() and offset < partition.log.log_end_offset:

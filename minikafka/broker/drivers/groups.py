@@ -59,7 +59,7 @@ class Groups:
     # -- leadership -------------------------------------------------------------------------------------------------
 
     def on_leading(self, partition: Partition) -> None:
-        """This node leads a partition (again): if it is one of the offsets topic, its groups are ours now."""
+        """This node became leader of a partition; if it is one of the offsets topic, load its groups."""
         tp = partition.topic_partition
         if tp.topic != CONSUMER_OFFSETS_TOPIC:
             return
@@ -77,7 +77,7 @@ class Groups:
         return None if topic is None else topic.topic_id
 
     def on_leading_no_more(self, tp: TopicPartition) -> None:
-        """Another node leads it, or it is gone."""
+        """Another node leads it, or it was deleted."""
         if tp.topic == CONSUMER_OFFSETS_TOPIC:
             shard = self._shards.pop(tp.partition, None)
             if shard is not None:
@@ -92,7 +92,7 @@ class Groups:
     # -- finding ----------------------------------------------------------------------------------------------------
 
     def shard_of(self, group_id: str) -> GroupShard | None:
-        """The shard that coordinates a group, None when that is another node's."""
+        """The shard that coordinates a group; None when another node does."""
         topic = self._image().topic(CONSUMER_OFFSETS_TOPIC)
         if topic is None:
             return None
@@ -126,7 +126,7 @@ class GroupShard:
         ports: Ports,
         loading: asyncio.Lock,
     ) -> None:
-        """``loading`` is held by the shard that loads: one at a time."""
+        """``loading`` is held during a load: one shard at a time."""
         self.coordinator = new_coordinator()
         self._new_coordinator = new_coordinator
         self._partition = partition
@@ -145,8 +145,8 @@ class GroupShard:
     async def load(self) -> None:
         """Replay the log up to its end, and serve once all of that is committed.
 
-        A log that cannot be read now is tried again from its start, in growing pauses and for as long as this node
-        leads: descriptors become free. One that is damaged was marked so, and another replica is made the leader
+        If the log cannot be read now (no free descriptor, for example), it is replayed again from its start, after
+        growing pauses, while this node leads. A damaged log is marked, and another replica becomes leader
         (:mod:`minikafka.broker.drivers.replica`).
         """
         started_ms = self._clock.monotonic_ms()
@@ -155,7 +155,7 @@ class GroupShard:
             return
         took_ms, tp = self._clock.monotonic_ms() - started_ms, self._partition.topic_partition
         log.info("groups loaded", partition=str(tp), records=self._records, took_ms=took_ms)
-        # What was appended by the former leader and not committed must not be served before it is.
+        # Uncommitted records of the former leader must not be served before they are committed.
         self._replicas.high_watermark_listeners[tp] = self._on_high_watermark
         self._on_high_watermark(self._partition.high_watermark)
         await self._is_committed.wait()
@@ -183,7 +183,7 @@ class GroupShard:
                 await asyncio.sleep(pauses.next_s())
 
     def resign(self) -> None:
-        """Answer everybody that this node is not the coordinator."""
+        """Answer all waiting requests with NOT_COORDINATOR."""
         self._replicas.high_watermark_listeners.pop(self._partition.topic_partition, None)
         self.step(self.coordinator.resign(self._clock.monotonic_ms()))
         for alarm in self._alarms.values():
@@ -193,7 +193,7 @@ class GroupShard:
         self._is_committed.set()
 
     def step(self, effects: Iterable[Effect]) -> None:
-        """Do what the machine said, in order."""
+        """Carry out the machine's effects, in order."""
         queue = deque(effects)
         while queue:
             match queue.popleft():

@@ -33,7 +33,7 @@ CALL_TIMEOUT_S = 5.0
 
 
 class IsrProposals:
-    """At most one call is out; what is proposed meanwhile goes into the next."""
+    """At most one call is under way; proposals made meanwhile go into the next."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class IsrProposals:
         self._wake.set()
 
     async def run(self) -> None:
-        """Send what is proposed, for ever."""
+        """Send proposals, for ever."""
         while True:
             await self._wake.wait()
             self._wake.clear()

@@ -1,4 +1,4 @@
-"""This broker's standing with the controller: registration, heartbeats, unfencing, controlled shutdown (row C3).
+"""The broker's session with the controller: registration, heartbeats, unfencing, controlled shutdown (row C3).
 
 The registration names the former registration that it continues (KIP-966), the topics that lose nothing in a power cut,
 the whole replicas, and the log directories. Heartbeats name the log directories that failed (KIP-858).
@@ -85,7 +85,7 @@ class Lifecycle:
             else:
                 backoff.reset()
                 self._note(answer)
-                # While fenced the next heartbeat is what lets us back in: do not wait a whole interval for it.
+                # While fenced, the next heartbeat may unfence this broker: do not wait a whole interval for it.
                 interval_ms = self._config.broker_heartbeat_interval_ms
                 wait_s = (min(20, interval_ms) if self.is_fenced or self._wants_shutdown else interval_ms) / 1000
             await self._pause(wait_s)
@@ -127,7 +127,7 @@ class Lifecycle:
             except (OSError, TimeoutError, ChannelClosedError) as error:
                 log.debug("controller not reached", why=one_line(error))
             else:
-                # Before anything is written as this registration: else a start after a crash would claim too much.
+                # Before any record is written in this registration: a start after a crash would claim too much.
                 job = self._registrations.prepare_write(answer.broker_epoch)
                 await run_job(self._run_in_thread, job)
                 self._registrations.complete_write(job, answer.broker_epoch)

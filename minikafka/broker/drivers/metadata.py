@@ -1,11 +1,11 @@
-"""The cluster's metadata as this node has applied it: committed records become an image and a delta to act on.
+"""The cluster's metadata as this node has applied it: committed records become an image and a delta.
 
-Subscribers run in the order they subscribed, on the loop, for whole batches of committed records: a request's records
-are one batch, and nobody sees a part of it. The controller's own image runs ahead of this one; whoever serves clients
-reads only this.
+Subscribers run in the order of their subscription, on the loop, for whole batches of committed records. The records of
+a request are one batch, so no subscriber sees a part of it. The controller's own image is ahead of this one; handlers
+of clients' requests read only this one.
 
-A node that comes back may have 100,000 records to apply, which takes more than a second. So it is done in portions,
-and the loop does everything else between two of them. Small batches make a delta together, up to a portion.
+A node that returns may have 100,000 records to apply, which takes more than a second. They are applied in portions,
+with other work of the loop in between. Small batches share a delta, up to a portion.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Steps = Generator[None, None, None]
 
 
 class Metadata:
-    """The current image, and whoever wants to hear of the next."""
+    """The current image, and the subscribers to its changes."""
 
     def __init__(self, metadata_log: MetadataLog) -> None:
         self._log = metadata_log
@@ -48,7 +48,7 @@ class Metadata:
         self.image: MetadataImage = EMPTY_IMAGE
 
     def subscribe(self, subscriber: Subscriber) -> None:
-        """Hear of every change from now on."""
+        """Call ``subscriber`` for every change from now on."""
         self._subscribers.append(subscriber)
 
     # -- applying ---------------------------------------------------------------------------------------------------
@@ -65,21 +65,21 @@ class Metadata:
                 await asyncio.sleep(0)
 
     def install(self, values: Sequence[bytes], snapshot_id: OffsetAndEpoch) -> None:
-        """From the next portion on, replace the image by a snapshot's; subscribers hear of the difference.
+        """From the next portion on, replace the image by a snapshot's; subscribers get the difference.
 
-        What was being applied is given up: the snapshot goes beyond it.
+        Records under way are dropped: the snapshot includes them.
         """
         self._steps = self._replace(values, snapshot_id)
 
     def commit(self, high_watermark: int) -> None:
-        """From the next portion on, apply what is committed below ``high_watermark``."""
+        """From the next portion on, apply records below ``high_watermark``."""
         self._high_watermark = max(self._high_watermark, high_watermark)
 
     def apply_portion(self) -> bool:
-        """Go on applying; False when nothing is left to apply.
+        """Apply a portion; False when none is left.
 
-        Raises DamagedMetadataLogError; UnreadableYetError while the log cannot be read: the next call tries it again.
-        Whatever a subscriber raises, the others have not heard of the delta, and never will.
+        Raises DamagedMetadataLogError; UnreadableYetError while the log cannot be read: the next call tries again.
+        If a subscriber raises, the subscribers after it never get the delta.
         """
         steps, before = self._steps or self._apply(), self._applied_offset
         self._steps = None
@@ -153,7 +153,7 @@ class Metadata:
     # -- snapshots --------------------------------------------------------------------------------------------------
 
     async def maybe_snapshot(self, flushed_offset: int) -> Snapshot | None:
-        """Write a snapshot when enough has happened since the last; to be reported to the quorum machine.
+        """Write a snapshot if enough records were applied since the last one; report it to the quorum machine.
 
         OSError when the disk refuses; the next call tries again.
         """

@@ -1,4 +1,4 @@
-"""Batches of the metadata log: as the quorum appends and sends them, and as they are applied."""
+"""Batches of the metadata log, for the quorum and for the image."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from minikafka.records.read import iter_records
 
 
 class CommittedBatch(NamedTuple):
-    """What is atomic: the records of one request, or none in a control batch."""
+    """One atomic batch: the records of a request, or none in a control batch."""
 
     next_offset: int
     leader_epoch: int
@@ -29,7 +29,7 @@ class CommittedBatch(NamedTuple):
 
 
 def batch_spans(data: bytes) -> list[BatchSpan]:
-    """Check fetched batches and say where they belong; ValueError when they are damaged or incomplete."""
+    """Check fetched batches and return their offsets and epochs; ValueError for damaged or incomplete ones."""
     spans, end = [], 0
     view = memoryview(data)
     try:

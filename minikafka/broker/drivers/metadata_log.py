@@ -37,10 +37,10 @@ APPLIED_BYTES: Final = 1 << 18
 
 
 class DamagedMetadataLogError(StorageFailure):
-    """What a running node needs of the metadata log or its snapshots cannot be read, or fails its checksum.
+    """A part of the metadata log or its snapshots cannot be read, or fails its checksum, in a running node.
 
-    The node must not go on as a voter, nor serve what it cannot read. When it starts again it cuts its log where the
-    damage begins, does not vote, and has the leader of the quorum repair it.
+    The node must not go on as a voter. At its next start it cuts its log at the damage and does not vote until the
+    leader of the quorum has repaired the log.
     """
 
 
@@ -72,8 +72,7 @@ class MetadataLog:
     def recover(
         self, *, is_alone: bool = False, is_voter: bool = True, has_registered: bool = False
     ) -> tuple[LogSummary, ElectionState, bool]:
-        """What the machine starts from, and whether this node must not vote until its log is repaired (see
-        :meth:`.MetadataRecovery.recover`)."""
+        """See :meth:`.MetadataRecovery.recover`."""
         recovery = MetadataRecovery(self._directory, self._log, self._disk, self._snapshots)
         found = recovery.recover(is_alone=is_alone, is_voter=is_voter, has_registered=has_registered)
         self.is_new = recovery.is_new
@@ -82,7 +81,7 @@ class MetadataLog:
     # -- the log ----------------------------------------------------------------------------------------------------
 
     def append(self, effect: do.Append | do.AppendLeaderChange | do.AppendFetched) -> None:
-        """Write what the machine decided; not fsynced yet."""
+        """Write the machine's append, without a sync."""
         assert effect.base_offset == self._log.log_end_offset, f"{effect.base_offset} != {self._log.log_end_offset}"
         match effect:
             case do.AppendFetched():
@@ -134,10 +133,10 @@ class MetadataLog:
         self._snapshots.remove(below=offset)
 
     def read(self, offset: int, max_bytes: int) -> bytes:
-        """Whole batches from ``offset`` on, where one begins; at least one, but none at the end of the log.
+        """Whole batches from ``offset`` on: at least one, or none at the log end. A batch must begin at ``offset``.
 
-        KafkaError(INVALID_REQUEST) where ``offset`` is inside a batch. DamagedMetadataLogError where the log is
-        damaged; other KafkaErrors and OSErrors say nothing about it.
+        KafkaError(INVALID_REQUEST) when ``offset`` is inside a batch. DamagedMetadataLogError when the log is damaged;
+        other KafkaErrors and OSErrors are no sign of damage.
         """
         if offset >= self._log.log_end_offset:
             return b""
@@ -154,7 +153,7 @@ class MetadataLog:
         return data
 
     def _bytes_at(self, offset: int, max_bytes: int) -> bytes:
-        """From the batch that holds ``offset`` on. ValueError where the file does not give what should be there."""
+        """Bytes from the batch with ``offset`` on. ValueError when the file is shorter than it should be."""
         try:
             region = self._log.read(offset, max_bytes, max_offset=self._log.log_end_offset, min_one_batch=True)
             try:
@@ -170,19 +169,19 @@ class MetadataLog:
         return data
 
     def _holds(self, span: BatchSpan, offset: int) -> bool:
-        """Whether ``offset`` is inside of a batch that begins where it says, rather than where one begins that lies.
+        """``offset`` is inside a batch with a right base offset (not at the start of a batch with a wrong one).
 
-        Looked for where it says that it begins, a batch whose base offset went wrong is not found: the one before it
-        is there, and ends below ``offset``.
+        A batch with a wrong base offset is not found at that offset: the batch before it is there, and ends below
+        ``offset``.
         """
         if not self._log.log_start_offset <= span.base_offset < offset <= span.last_offset:
             return False
         return batch_spans(self._bytes_at(span.base_offset, 1))[:1] == [span]
 
     def _check(self, spans: Sequence[BatchSpan], offset: int) -> None:
-        """ValueError unless these are the batches from ``offset`` on, where one begins, whoever wrote them.
+        """ValueError unless these are the batches from ``offset`` on.
 
-        They are few, and the whole cluster follows them: what this process wrote itself is not believed either.
+        Even batches of this process are checked: they are few, and the whole cluster depends on them.
         """
         for span in spans:
             epoch = self._log.epoch_for_offset(offset)
@@ -194,7 +193,7 @@ class MetadataLog:
             offset = span.last_offset + 1
 
     def _damaged(self, offset: int, why: str) -> DamagedMetadataLogError:
-        """Mark the log, and say what comes of it."""
+        """Mark the log as damaged, and return the error."""
         segment = self._log.segments.since(offset)[0]
         self._log.mark_damaged(segment, BadBatchError(0, why))
         return DamagedMetadataLogError(
@@ -205,7 +204,7 @@ class MetadataLog:
     def batches(self, start_offset: int, end_offset: int) -> Iterator[CommittedBatch]:
         """The batches from ``start_offset``, where one begins, that end at or below ``end_offset``.
 
-        DamagedMetadataLogError where the log does not reach so far, and as :meth:`read`.
+        DamagedMetadataLogError when the log ends before, and as for :meth:`read`.
         """
         offset = start_offset
         while offset < end_offset:
@@ -246,7 +245,7 @@ class MetadataLog:
         return Snapshot(snapshot_id, size)
 
     async def read_snapshot(self, snapshot_id: OffsetAndEpoch, position: int, max_bytes: int) -> bytes:
-        """A part of a snapshot's file. DamagedMetadataLogError, before the first part leaves, if it is damaged."""
+        """A part of a snapshot's file. DamagedMetadataLogError, before the first part, if the file is damaged."""
         try:
             read: bytes = await self._run_in_thread(lambda: self._snapshots.read(snapshot_id, position, max_bytes))
             return read
@@ -264,7 +263,7 @@ class MetadataLog:
         self._part += effect.data
 
     async def install_snapshot(self, snapshot_id: OffsetAndEpoch) -> list[bytes]:
-        """The received snapshot is complete: keep it, and let the log begin behind it. Its record values."""
+        """The received snapshot is complete: keep it, and start the log after it. Returns its record values."""
         data, self._part = bytes(self._part), bytearray()
         try:
             values: list[bytes] = await self._run_in_thread(lambda: decode_snapshot(data, snapshot_id))

@@ -1,7 +1,7 @@
-"""What a start finds of the metadata quorum's files, and what of it may be believed.
+"""Checks of the metadata quorum's files at a start.
 
-Each file says itself that it is whole (decision 0016). A voter with one that does not marks its log for repair,
-durably, and does not vote before the leader of the quorum has repaired it.
+Each file has the evidence that it is whole (decision 0016). If one is not, the voter durably marks its log for repair,
+and does not vote until the leader of the quorum has repaired it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ log = structlog.get_logger(__name__)
 QUORUM_STATE: Final = "quorum-state"
 REPAIR_MARK: Final = "repair-in-progress"
 NEW_MARK: Final = "new-voter"
-"""Nothing was here when this node first started: its vote counts only beside those of all others until its log is whole
-(decision 0013)."""
+"""The directory was empty at the first start of this node. Until its log is whole, its vote counts only together with
+those of all others (decision 0013)."""
 
 
 class MetadataRecovery:
@@ -43,10 +43,10 @@ class MetadataRecovery:
     def recover(
         self, *, is_alone: bool = False, is_voter: bool = True, has_registered: bool = False
     ) -> tuple[LogSummary, ElectionState, bool]:
-        """What the machine starts from, and whether this node must not vote until its log is repaired.
+        """The machine's start state, and whether this node must not vote until its log is repaired.
 
-        ``is_alone``: it is the only voter, and nobody can repair its log; StorageFailure, with what to do, when it is
-        damaged. ``has_registered``: a node that used the log directories was a member of the cluster.
+        ``is_alone``: this node is the only voter, so no leader can repair its log; a damaged one raises StorageFailure,
+        with instructions. ``has_registered``: the log directories were used by a member of the cluster.
         """
         election = self._read_election()
         self._snapshots.put_damaged_aside()
@@ -87,12 +87,12 @@ class MetadataRecovery:
         return summary, election or ElectionState(), must_repair
 
     def _has_lost_durable_end(self, durable_end: DurableEnd, *, has_registered: bool) -> bool:
-        """It is noted from a start on that finds nothing, before the first record and the first vote."""
+        """The durable end is missing, though it is written before the first record and the first vote."""
         is_used = self._log.log_end_offset > 0 or self._disk.exists(self._path(QUORUM_STATE))
         return not durable_end.is_known and (is_used or has_registered or bool(self._snapshots.found()))
 
     def _mark_for_repair(self, why: str) -> None:
-        """Durable, before anything that tells of the damage goes."""
+        """Write the mark durably, before any evidence of the damage is removed."""
         if not self._disk.exists(self._path(REPAIR_MARK)):
             log.error("the metadata log must be repaired", directory=self._directory, why=why)
             self._disk.write_atomic(self._path(REPAIR_MARK), f"{why}\n".encode())
@@ -120,7 +120,7 @@ class MetadataRecovery:
         )
 
     def _summary(self) -> LogSummary | None:
-        """What log and snapshots are together; None when they contradict each other."""
+        """Summary of log and snapshots; None when they contradict each other."""
         snapshots = self._snapshots.found()
         if snapshots:
             offset, epoch = snapshots[-1].snapshot_id
@@ -135,7 +135,7 @@ class MetadataRecovery:
             return None
 
     def _read_election(self) -> ElectionState | None:
-        """What this node promised; None when that is not known (any more)."""
+        """This node's votes; None when they are unknown or lost."""
         path = self._path(QUORUM_STATE)
         try:
             return ElectionState.from_quorum_state(json.loads(without_checksum(read_small_file(self._disk, path))))
@@ -150,6 +150,6 @@ class MetadataRecovery:
 
 
 def mark_missing(disk: Disk, directory: str) -> None:
-    """There was a metadata log in ``directory``: one made anew does not vote before it was repaired. Durable."""
+    """The metadata log in ``directory`` is missing: a new one must be repaired before this node votes. Durable."""
     disk.mkdir(directory)
     disk.write_atomic(f"{directory}/{REPAIR_MARK}", b"it is missing\n")

@@ -1,9 +1,9 @@
-"""Snapshots of the cluster's metadata (KIP-630): files ``<offset>-<epoch>.checkpoint`` beside the metadata log.
+"""Snapshots of the cluster's metadata (KIP-630): files ``<offset>-<epoch>.checkpoint`` next to the metadata log.
 
-Each holds the image just below its offset, as record batches, so that what dumps a segment can dump it. As in Kafka it
-begins with a SnapshotHeader and ends with a SnapshotFooter, offsets run from 0 without a gap, and all batches are of
-the snapshot's epoch. So a file that was cut, also between two batches, or emptied, is not whole, and one that has
-another's name is found out: the header says of which snapshot it is.
+Each has the image just below its offset, as record batches, so a tool for segments can dump it. As in Kafka it begins
+with a SnapshotHeader and ends with a SnapshotFooter, offsets run from 0 without a gap, and all batches have the
+snapshot's epoch. So a file that was cut (even between two batches) or emptied is not whole. The header has the
+snapshot's id, so a wrong file name is noticed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NAME: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
 
 class DamagedSnapshotError(Exception):
-    """The file is no whole snapshot, is another one than its name says, or cannot be read."""
+    """The file is not a whole snapshot, has another snapshot's name, or cannot be read."""
 
 
 class MetadataSnapshots:
@@ -51,7 +51,7 @@ class MetadataSnapshots:
         self._directory = directory
 
     def put_damaged_aside(self) -> None:
-        """Look at each, and give another name to those that are not what their names say."""
+        """Check each snapshot, and rename damaged or misnamed ones."""
         for snapshot in self.found():
             try:
                 check_snapshot(self._content(snapshot.snapshot_id), snapshot.snapshot_id)
@@ -61,7 +61,7 @@ class MetadataSnapshots:
                 self._disk.rename(path, path + DAMAGED_SUFFIX)
 
     def found(self) -> list[Snapshot]:
-        """All that there are by name, the oldest first."""
+        """All snapshots by their file names, oldest first."""
         found = []
         for name in sorted(self._disk.listdir(self._directory)):
             match = _NAME.fullmatch(name)
@@ -71,7 +71,7 @@ class MetadataSnapshots:
         return found
 
     def load(self, snapshot_id: OffsetAndEpoch) -> list[bytes]:
-        """The record values of a snapshot. DamagedSnapshotError where they cannot be had."""
+        """The record values of a snapshot. DamagedSnapshotError when they cannot be read."""
         return decode_snapshot(self._content(snapshot_id), snapshot_id)
 
     def _content(self, snapshot_id: OffsetAndEpoch) -> bytes:
@@ -83,8 +83,7 @@ class MetadataSnapshots:
         self._disk.write_atomic(self._path(snapshot_id), data)
 
     def read(self, snapshot_id: OffsetAndEpoch, position: int, max_bytes: int) -> bytes:
-        """A part of the file, in any thread. DamagedSnapshotError, before the first part leaves, unless all of it is
-        sound."""
+        """A part of the file, in any thread. DamagedSnapshotError, before the first part, if the file is damaged."""
         if position == 0:
             content = self._content(snapshot_id)
             check_snapshot(content, snapshot_id)
@@ -97,7 +96,7 @@ class MetadataSnapshots:
                 file.close()
 
     def remove(self, *, below: int) -> None:
-        """Those of a smaller offset are not needed any more."""
+        """Delete snapshots of smaller offsets."""
         for snapshot in self.found():
             if snapshot.snapshot_id.offset < below:
                 self._disk.unlink(self._path(snapshot.snapshot_id))
@@ -108,7 +107,7 @@ class MetadataSnapshots:
 
 @contextmanager
 def _damage() -> Iterator[None]:
-    """What cannot be read is as good as damaged, unless the process is short of something."""
+    """An unreadable file counts as damaged, except for a shortage of the process."""
     try:
         yield
     except OSError as error:
@@ -127,7 +126,7 @@ def encode_snapshot(snapshot_id: OffsetAndEpoch, values: Sequence[bytes], now_ms
 
 
 def decode_snapshot(data: bytes, snapshot_id: OffsetAndEpoch) -> list[bytes]:
-    """The inverse; DamagedSnapshotError when ``data`` is not that snapshot, all of it and nothing else."""
+    """The inverse; DamagedSnapshotError unless ``data`` is exactly that snapshot."""
     values: list[bytes] = []
     for position, header in check_snapshot(data, snapshot_id):
         values += [record.value for record in iter_records(data, position, header) if record.value is not None]

@@ -34,7 +34,7 @@ log = structlog.get_logger(__name__)
 
 CHUNK_BYTES: Final = 1 << 20
 LAST_STEP_BYTES: Final = 1 << 20
-"""So much may be left to copy when the loop is blocked for it."""
+"""Most bytes left to copy for the last step, which blocks the loop."""
 IDLE_PAUSE_S: Final = 0.02
 SHORTAGE_PAUSE_S: Final = 1.0
 WISHES_MAX: Final = 10_000
@@ -61,13 +61,13 @@ class DirectoryMoves:
             None
         )
 
-    # -- what is asked for ------------------------------------------------------------------------------------------
+    # -- requests ---------------------------------------------------------------------------------------------------
 
     def request(self, tp: TopicPartition, path: str) -> None:
-        """Begin to move a replica to the log directory ``path``; to where it is already: stay there.
+        """Begin to move a replica to the log directory ``path``; its present directory cancels a move.
 
         LOG_DIR_NOT_FOUND; KAFKA_STORAGE_ERROR when the directory or the replica is offline or damaged;
-        REPLICA_NOT_AVAILABLE when there is no such replica here: then it will be made there once it is placed here.
+        REPLICA_NOT_AVAILABLE when the replica is not on this node: it will be created in ``path`` later.
         """
         target = self._directory(path)
         if tp in self._replicas.offline:
@@ -88,16 +88,16 @@ class DirectoryMoves:
         self.resume()
 
     def wished(self, tp: TopicPartition) -> LogDir | None:
-        """Where a replica that is now to be made was asked to be; None when it was not, or not there any more."""
+        """The requested directory of a replica that is about to be created; None without an online one."""
         wished = self._wishes.get(tp)
         return None if wished is None or wished.failure is not None else wished
 
     def forget_wish(self, tp: TopicPartition) -> None:
-        """The replica has been made."""
+        """The replica has been created."""
         self._wishes.pop(tp, None)
 
     def resume(self) -> None:
-        """Look for what is to be moved."""
+        """Find the replicas with a future log, after a start."""
         self._wake.set()
 
     def _directory(self, path: str) -> LogDir:
@@ -120,7 +120,7 @@ class DirectoryMoves:
     # -- moving -----------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Move what is to be moved, for ever."""
+        """Carry out moves, for ever."""
         self._wake.set()
         while True:
             await self._wake.wait()
@@ -132,7 +132,7 @@ class DirectoryMoves:
                 await asyncio.sleep(0 if copied else IDLE_PAUSE_S)
 
     async def _step(self, move: ReplicaMove) -> int:
-        """Copy a piece, or complete the move; how many bytes were copied."""
+        """Copy a piece, or complete the move; returns the number of copied bytes."""
         tp = move.current.topic_partition
         partition = self._replicas.get(tp)
         if move.is_over or partition is None or partition.log is not move.current or partition.replica.is_offline:
@@ -157,7 +157,7 @@ class DirectoryMoves:
             return 0
 
     async def _look_again(self, current: Log, offset: int) -> None:
-        """What a copy cannot take may have gone bad in the log itself: whoever looks for damage hears of it then."""
+        """The copy cannot take a batch: verify the current log, which may have gone bad."""
         try:
             job = current.prepare_verification(offset, CHUNK_BYTES)
             if job is not None:
@@ -178,7 +178,7 @@ class DirectoryMoves:
         return len(records)
 
     async def _maybe_complete(self, move: ReplicaMove, partition: Partition) -> int:
-        """Sync most of it beside the loop, and what came since on it. How many bytes were copied."""
+        """Sync most of it in a thread, and the newest records on the loop; returns the number of copied bytes."""
         if move.current.is_cleaning or partition.replica.cut is not None:
             return 0
         job = move.future.prepare_flush()

@@ -1,8 +1,8 @@
 """Turns committed metadata into events of local replicas: created, new leader or ISR, removed (rows R9, C2, C5).
 
-A node that comes back replays the metadata log from where its disk has it, and on the way sees itself lead partitions
-that others lead since. So nothing is acted on before its own new registration has been replayed: by then the controller
-has taken every leadership of the former incarnation away.
+A node that returns replays the metadata log from its disk, and on the way sees itself lead partitions that others lead
+by now. So it acts on nothing before its own new registration is replayed: by then the controller has moved all
+leaderships of the former incarnation.
 
 Many replicas are told in portions (:mod:`~minikafka.broker.drivers.due`).
 """
@@ -41,7 +41,7 @@ log = structlog.get_logger(__name__)
 
 
 class PartitionRoles:
-    """Subscriber to metadata that tells each local replica of it."""
+    """Subscriber to metadata; tells each local replica."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class PartitionRoles:
             self._driver.on_metadata(partition, self._committed(state))
 
     def prepare(self, tp: TopicPartition) -> NewLog | None:
-        """What is to be made for a replica before it can be opened, if anything."""
+        """The job that makes the replica's files, if they are needed before it can be opened."""
         image = self._image
         assert image is not None
         topic, state = image.topic(tp.topic), image.partition(tp)
@@ -201,11 +201,11 @@ class PartitionRoles:
         return broker is not None and broker.in_controlled_shutdown
 
     def _knows_metadata_of(self, at_ms: int) -> bool:
-        """Whether all that was committed until then is known here, and every replica was told."""
+        """All metadata committed by then is applied here, and every replica was told."""
         return self._metadata_until_ms() >= at_ms and not self.due.is_behind
 
     def _create(self, tp: TopicPartition, state: PartitionImage, topic_id: UUID, config: LogConfig) -> Log | None:
-        """A new log, where the cluster takes it to be, or else in any directory that takes it. None: it is offline."""
+        """A new log, in the directory that metadata names, else in any online one. None: that directory is offline."""
         while not self._is_elsewhere(state):
             try:
                 return self._store.create(tp, topic_id, config, self._chosen(tp, state))
@@ -221,11 +221,11 @@ class PartitionRoles:
         return None
 
     def _chosen(self, tp: TopicPartition, state: PartitionImage) -> LogDir | None:
-        """Where a new log was asked to be, else where the cluster takes it to be; None: where the fewest are."""
+        """Directory for a new log: the requested one, else the one in metadata; None: the one with the fewest logs."""
         return self._moves.wished(tp) or self._online().get(state.directory_id_of(self._node_id))
 
     def _is_elsewhere(self, state: PartitionImage) -> bool:
-        """The replica is in a directory that is offline, for all that is known: it is not made anew (KIP-858)."""
+        """The replica may be in an offline directory: do not create it again (KIP-858)."""
         assigned, online = state.directory_id_of(self._node_id), self._online()
         is_known = assigned not in (UNASSIGNED_DIRECTORY, LOST_DIRECTORY)
         return is_known and assigned not in online and len(online) < len(self._store.directories)

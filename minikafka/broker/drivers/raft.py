@@ -1,8 +1,8 @@
 """Drives the quorum machine: its effects in order, its messages over the control plane, its clock.
 
-One task works off what is done to the log, in order; one writes votes, the latest only; one syncs the log; one applies
-what is committed. What need not wait for any of them is sent at once. Events reach the machine as they happen, also
-while the disk is busy (``minikafka.raft``'s docstring is the contract).
+One task carries out operations on the log, in order; one writes votes, only the latest; one syncs the log; one applies
+committed records. Messages that need not wait for any of them are sent at once. Events reach the machine immediately,
+even while the disk is busy (``minikafka.raft``'s docstring is the contract).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ log = structlog.get_logger(__name__)
 
 METHOD: Final = "raft"
 ANSWER_MARGIN_S: Final = 1.0
-VOTE_MARGIN_S: Final = 10.0  # who grants a vote writes it first, and its disk may be slow
+VOTE_MARGIN_S: Final = 10.0  # a voter writes its vote first, and its disk may be slow
 SLOW_SYNC_MS: Final = 500
 
 Message = Any  # one of the machine's request or response classes
@@ -66,7 +66,7 @@ class RaftDriver:
         self._tasks = tasks
         self._on_fatal = on_fatal
         self._queue: asyncio.Queue[do.Effect] = asyncio.Queue()
-        self._election: ElectionState | None = None  # to be written next: the latest, whatever it supersedes
+        self._election: ElectionState | None = None  # the next to write: only the latest
         self._election_wanted = asyncio.Event()
         self._sends: dict[asyncio.Task[None], None] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -74,7 +74,7 @@ class RaftDriver:
         self._next_token = 0
         self._commits = Commits(state)
         self._flush_wanted = asyncio.Event()
-        self._appended: OffsetAndEpoch | None = None  # end of the last append that is not known to be synced
+        self._appended: OffsetAndEpoch | None = None  # end of the last append that is not synced yet
         self._log_idle = asyncio.Lock()
         self._is_leading = False
         self.on_leader_changed: Callable[[], None] = lambda: None
@@ -85,7 +85,7 @@ class RaftDriver:
     # -- life -------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to take part."""
+        """Join the quorum."""
         for peer_id, link in self._links.items():
             link.on_lost = partial(self._on_connection_lost, peer_id)
         self._tasks.start(self._fatally(self._work()), "effects")
@@ -99,20 +99,20 @@ class RaftDriver:
         self._do(self.machine.resign(self._now()))
 
     async def resign(self) -> None:
-        """Hand leadership over, and wait until all that are reached know of it."""
+        """Hand leadership over, and wait until all reachable peers know it."""
         before = list(self._sends)
         self.step_down()
         await asyncio.gather(*(send for send in self._sends if send not in before))
         await self._queue.join()
 
     def close(self) -> None:
-        """Stop the clock, and follow up no connection that breaks from here on; tasks belong to the owner handed in."""
+        """Stop the clock, and ignore broken connections from now on; the owner stops the tasks."""
         for link in self._links.values():
             link.on_lost = lambda: None
         if self._timer is not None:
             self._timer.cancel()
 
-    # -- what the node asks -----------------------------------------------------------------------------------------
+    # -- calls of the node ------------------------------------------------------------------------------------------
 
     @property
     def leader_id(self) -> int | None:
@@ -121,16 +121,16 @@ class RaftDriver:
 
     @property
     def uncommitted(self) -> int:
-        """How many records of the log are not known to be committed."""
+        """Number of records that are not known to be committed."""
         return self.machine.log.log_end_offset - self.machine.high_watermark
 
     def known_until_ms(self) -> int:
-        """All metadata that was committed by then (monotonic) is applied here; far in the past when that is unknown."""
+        """All metadata committed by that time (monotonic) is applied here; far in the past when unknown."""
         is_applied = self._commits.applied_offset == self.machine.high_watermark
         return self.machine.known_until_ms(self._now()) if is_applied else UNKNOWN_MS
 
     def append(self, values: Sequence[bytes]) -> int:
-        """Append one atomic batch as leader; the offset after it. KafkaError(NOT_CONTROLLER) on any other node."""
+        """Append one atomic batch as leader; returns the offset after it. KafkaError(NOT_CONTROLLER) if not leader."""
         end_offset, effects = self.machine.propose(values, self._now())
         self._do(effects)
         return end_offset
@@ -149,7 +149,7 @@ class RaftDriver:
         self._do(self.machine.on_snapshot_created(snapshot))
 
     async def handle_call(self, peer_id: int, body: Any) -> Any:
-        """A request from a peer, answered when the machine answers it (a parked fetch later)."""
+        """A request from a peer, answered when the machine answers it (a held fetch later)."""
         try:
             message = message_from_wire(body)
         except MalformedMessageError as error:
@@ -186,7 +186,7 @@ class RaftDriver:
         self._arm()
 
     async def _fatally(self, work: Coroutine[Any, Any, None]) -> None:
-        """What cannot be written cannot be tried again: the node stops."""
+        """A failed write cannot be repeated: the node stops."""
         try:
             await work
         except Exception as error:
@@ -273,7 +273,7 @@ class RaftDriver:
             answer.set_result(message)
 
     async def _read_and_respond(self, effect: do.Respond) -> None:
-        """What a peer asks for and cannot have is its own trouble, unless the log is damaged or offline."""
+        """Read records for a peer. A failed read is answered with an error, unless the log is damaged or offline."""
         if effect.token not in self._parked:
             return
         try:
@@ -290,7 +290,7 @@ class RaftDriver:
             self._respond(effect.token, message)
 
     def _forget_unflushed(self) -> None:
-        """What was appended and not synced is about to go; its end must not be reported as synced."""
+        """Unsynced records are about to be cut; do not report their end as synced."""
         self._appended = None
         self._flush_wanted.clear()
 
@@ -333,7 +333,7 @@ class RaftDriver:
         self._do(self.machine.on_response(effect.to, effect.request_id, answer, self._now()))
 
     def _on_connection_lost(self, peer_id: int, *, refused: bool = False) -> None:
-        """What was asked is not answered. Whether the peer's port refuses decides how fast the quorum moves on."""
+        """Requests to the peer get no answer. If its port refuses, the quorum moves on at once."""
         self._do(self.machine.on_connection_lost(peer_id, refused, self._now()))
         if not refused:
             self.doubt(peer_id)
@@ -362,7 +362,7 @@ class RaftDriver:
 
 
 def _patience_s(request: Message) -> float:
-    """How long to wait for an answer, in seconds, before the connection is taken for dead."""
+    """Seconds to wait for an answer before the connection counts as dead."""
     if isinstance(request, VoteRequest) and not request.pre_vote:
         return VOTE_MARGIN_S
     waits_ms = request.max_wait_ms if isinstance(request, FetchRequest) else 0
@@ -370,7 +370,7 @@ def _patience_s(request: Message) -> float:
 
 
 def _refusal(error: KafkaError | OSError) -> KafkaError:
-    """What is not read, for a reason that says nothing about the log, is asked for again. Others are raised."""
+    """A retriable error for a failed read that is no sign of damage. Other errors are raised."""
     if isinstance(error, OSError) and is_passing(error):
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the metadata log cannot be read now: {error}")
     if isinstance(error, StorageFailure) or not isinstance(error, KafkaError):

@@ -1,8 +1,8 @@
-"""Carries out what the machines of local replicas say: the one place where their effects meet the node.
+"""Carries out the effects of local replicas' machines.
 
-Events come in through the methods here (metadata, syncs, cuts, damage, failures, verdicts of the controller); hot ones
+Events come in through the methods here (metadata, syncs, cuts, damage, failures, answers of the controller); hot ones
 (writes, fetches of followers) through :class:`~minikafka.broker.replicas.Replicas`. Effects are carried out in order,
-without a pause.
+without an ``await``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ log = structlog.get_logger(__name__)
 
 
 class ReplicaDriver:
-    """See the module. ``on_leading`` and ``on_leading_no_more`` hear who leads here."""
+    """See the module. ``on_leading`` and ``on_leading_no_more`` are called when this node begins or ends to lead."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class ReplicaDriver:
         self._propose = propose
         self._losses = losses
         self._verifications = verifications
-        self._damage: dict[TopicPartition, Corruption] = {}  # what the machines were told of
+        self._damage: dict[TopicPartition, Corruption] = {}  # damage that the machines know
         self.on_leading: Callable[[Partition], None] = lambda _partition: None
         self.on_leading_no_more: Callable[[TopicPartition], None] = lambda _where: None
 
@@ -68,7 +68,7 @@ class ReplicaDriver:
             self._note_damage(partition, corruption)
 
     def on_metadata(self, partition: Partition, committed: CommittedPartition) -> None:
-        """Committed metadata says something of the partition."""
+        """Committed metadata of the partition changed."""
         self.carry_out(partition, partition.replica.on_metadata(committed, self._clock.monotonic_ms()))
 
     def on_removed(self, partition: Partition) -> None:
@@ -89,7 +89,7 @@ class ReplicaDriver:
             self._fetchers.on_cut(partition.topic_partition)
 
     def on_storage_failed(self, partition: Partition, failure: StorageFailure) -> None:
-        """The disk refused to do something to the log; not when it was deleted meanwhile."""
+        """The disk failed under the log. Ignored when the log was deleted meanwhile."""
         if self._replicas.get(partition.topic_partition) is not partition or partition.replica.is_offline:
             return
         directory = self._store.log_dir_of(partition.topic_partition)
@@ -100,24 +100,24 @@ class ReplicaDriver:
         self.carry_out(partition, partition.replica.on_storage_failed())
 
     def remake(self, partition: Partition) -> None:
-        """The files of a log are gone: it begins anew, and is fetched."""
+        """The files of a log are gone: create it again, and fetch it."""
         made = self._store.remake(partition.topic_partition)
         partition.replace_log(made)
         partition.replica.on_remade(made)
-        self.look_for_damage()  # before the cut counts as done: nobody may take it for a whole log that was cut
+        self.look_for_damage()  # before the cut counts as done: it must not pass for a whole log that was cut
 
     def on_moved(self, partition: Partition, moved: Log, directory_id: UUID) -> None:
-        """The replica lives in another directory from now on."""
+        """The replica moved to another directory."""
         partition.replace_log(moved)
         self.carry_out(partition, partition.replica.on_moved(moved, directory_id, self._clock.monotonic_ms()))
 
     def on_lost_by_move(self, partition: Partition, directory_id: UUID, failure: StorageFailure) -> None:
-        """The replica lives in another directory from now on, and that one failed."""
+        """The replica moved to another directory, and that one failed."""
         self._assignments.report(partition.topic_partition, partition.topic_id, directory_id)
         self.on_storage_failed(partition, failure)
 
     def look_for_damage(self) -> None:
-        """Whoever reads a log may find it damaged, in whatever thread: each find becomes an event here."""
+        """Turn damage that readers found, in any thread, into events of the replicas."""
         for partition in self._replicas:
             self.look_at(partition)
 
@@ -216,7 +216,7 @@ class ReplicaDriver:
             log.info("the log is whole again", partition=str(tp))
 
     def _try_to_mark(self, partition: Partition, act: Callable[[], None]) -> bool:
-        """Whether it was done. For want of something it is not, and is tried again."""
+        """Write or remove a mark of damage; False after a shortage, for a later attempt."""
         try:
             act()
         except StorageFailure as failure:

@@ -1,14 +1,14 @@
-"""Logs that are here although metadata does not place them here, and those that do not say of which topic they are.
+"""Logs that metadata does not place here, and logs with an unreadable topic id.
 
-A topic is deleted, or a replica moved away, while the node is down: its log is a *stray*. So may be a log after a
-mistake (a wrong ``log.dirs``, a cluster made anew), and a deleted log cannot be had back. So a stray is renamed to
-``topic-partition.<32 hex digits>-stray``, as Apache Kafka does, and removed ``log.stray.retention.ms`` later. The time
-is counted from the start of the process: neither a jump of the clock nor a restart makes it shorter.
+A log is a *stray* if its topic was deleted, or its replica moved away, while the node was down. But it may also be one
+after a mistake (a wrong ``log.dirs``, a new cluster), and a deleted log cannot be restored. So a stray is renamed to
+``topic-partition.<32 hex digits>-stray``, as in Apache Kafka, and removed ``log.stray.retention.ms`` later. The time
+counts from the start of the process: neither a jump of the clock nor a restart makes it shorter.
 
-A log whose ``partition.metadata`` cannot be read, or names the topic's id but for a few bits, is not a stray: it is
-damaged from its first offset on. The registration did not name it as whole, so it is in no ISR. Metadata that places
-the partition here gives it its topic id back; then it is fetched again from the leader, or leads with what is left when
-nobody else has anything (docs/decisions/0008).
+A log whose ``partition.metadata`` is unreadable, or has the topic's id with a few wrong bits, is not a stray: it is
+damaged from its first offset on. The registration did not name it as whole, so it is in no ISR. If metadata places the
+partition here, the log gets its topic id back. Then it is fetched again from the leader, or leads with its remaining
+records if no other replica has any (docs/decisions/0008).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ log = structlog.get_logger(__name__)
 
 
 class Strays:
-    """What of the logs that a start found is used, set aside, and removed in the end."""
+    """Decides about the logs that a start found: used, set aside, or removed."""
 
     def __init__(self, node_id: int, store: LogStore, retention_ms: int, tasks: TaskOwner) -> None:
         self._node_id = node_id
@@ -38,7 +38,7 @@ class Strays:
         self._tasks = tasks
 
     def begin(self, image: MetadataImage) -> None:
-        """Before replicas take up the roles that ``image`` gives them."""
+        """Check all logs, before replicas take their roles from ``image``."""
         for tp, why in self._store.unusable().items():
             self._say(tp, f"it cannot be opened: {why}", self._store.set_unusable_aside(tp))
         by_name: dict[TopicPartition, list[Log]] = {}
@@ -56,7 +56,7 @@ class Strays:
             self._tasks.start(self._remove(paths), "strays")
 
     def _look_at(self, logs: Sequence[Log], image: MetadataImage) -> None:
-        """Of one name: in several directories, when one of them was away while a replica was made anew."""
+        """Check the logs of one name: several, if a directory was away while a replica was created again."""
         for log_ in logs:
             if (damage := log_.corruption) is not None:
                 partition = str(log_.topic_partition)
@@ -111,5 +111,5 @@ def _is_named(log_: Log, image: MetadataImage) -> bool:
 
 
 def _is_garbled(found: UUID, expected: UUID) -> bool:
-    """Ids are random: two that differ in one byte at most are one, damaged."""
+    """Ids are random: two that differ in at most one byte are the same id, damaged."""
     return (found.int ^ expected.int).bit_count() <= 8

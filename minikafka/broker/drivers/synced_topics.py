@@ -1,10 +1,11 @@
-"""Which topics lose nothing with power: those with ``flush.messages=1``, once their logs here are synced (KIP-966).
+"""Topics that lose nothing in a power cut: those with ``flush.messages=1``, once their logs here are synced (KIP-966).
 
-Such a topic's records are synced before they count, but for those from before the setting was made. So this syncs the
-logs when it has been, and only then claims the topic in the ``registration`` file, which tells the next process, and by
-it the controller. A claim is given up, durably, before the first record is appended that may count unsynced: on the
-loop, for nothing may be appended meanwhile. It costs a sync of a small file in each log directory, when somebody takes
-the setting away. The claim on a deleted topic, which has no records to lose, goes in a thread, as all claims are made.
+Records of such a topic are synced before they count, except those from before the setting. So their logs are synced
+first. Only then the topic is claimed in the ``registration`` file, for the next process and through it the controller.
+
+When the setting is removed, the claim is given up durably before the next append. This happens on the loop, because
+nothing may be appended meanwhile, and costs a sync of a small file in each log directory. Claims are made in a thread,
+and so are those of deleted topics removed: they have no records to lose.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ FLUSH_MESSAGES = TopicConfig.flush_messages.name
 
 
 class SyncedTopics:
-    """``begin`` comes before the replicas are opened, and ``on_metadata`` hears of a change before they do."""
+    """Call ``begin`` before the replicas are opened, and ``on_metadata`` before they learn of a change."""
 
     def __init__(
         self,
@@ -41,7 +42,7 @@ class SyncedTopics:
         wait_all_told: Callable[[], Awaitable[None]],
         run_in_thread: RunInThread,
     ) -> None:
-        """``wait_all_told``: until all replicas that metadata places here are among ``replicas``, with its settings."""
+        """``wait_all_told``: waits until ``replicas`` has all replicas that metadata places here, with settings."""
         self._registrations = registrations
         self._replicas = replicas
         self._jobs = jobs
@@ -54,12 +55,12 @@ class SyncedTopics:
         self._changed = asyncio.Event()
 
     def begin(self, image: MetadataImage) -> None:
-        """This broker is registered and will follow ``image``; until now it kept to what a former process claimed."""
+        """This broker is registered and follows ``image``; until now the claims of the former process held."""
         self._has_begun = True
         self._look_at(image, image.topics_by_name)
 
     def on_metadata(self, delta: MetadataDelta) -> None:
-        """Give up what may lose records from now on, and see to it that the others are synced."""
+        """Give up topics that may lose records from now on, and let the new ones be synced."""
         if not self._has_begun:
             return
         configured = {each.name for each in delta.configs if each.resource_type is ConfigResourceType.TOPIC}
@@ -69,7 +70,7 @@ class SyncedTopics:
             self._look_at(delta.after, changed)
 
     def _look_at(self, image: MetadataImage, names: Iterable[str]) -> None:
-        """Claims on topics that the image does not know, or no more, stay for now."""
+        """Check topics of the image; claims on unknown or deleted topics stay for now."""
         topics = [image.topics_by_name[name] for name in names]
         synced = {topic.topic_id for topic in topics if _is_synced(image, topic.name)}
         given_up = {topic.topic_id for topic in topics} - synced
@@ -80,7 +81,7 @@ class SyncedTopics:
         self._changed.set()
 
     async def run(self) -> None:
-        """Sync and claim, for ever; from when the replicas here have their settings."""
+        """Sync and claim, for ever, once the replicas here have their settings."""
         while True:
             await self._changed.wait()
             await self._record_due()
@@ -107,9 +108,9 @@ class SyncedTopics:
         self._registrations.complete(job)
 
     async def _synced(self, topics: frozenset[UUID]) -> frozenset[UUID]:
-        """Those of ``topics`` whose logs could be synced, but for one that was given up meanwhile, though wanted again.
+        """Topics whose logs are synced now, without those that were given up meanwhile (even if wanted again).
 
-        Its first logs may have been synced before that, and records appended that count unsynced.
+        Their first logs may have been synced before unsynced records were appended.
         """
         self._syncing, failed = topics, set()
         for partition in list(self._replicas):

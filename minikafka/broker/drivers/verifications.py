@@ -1,8 +1,8 @@
-"""Reads again what followers could not append, and samples of what consumers read: bytes may have gone bad here.
+"""Verifies records that followers could not append, and samples of consumers' reads: bytes may have gone bad here.
 
-Off the loop, and one read at a time for the whole node, so that consumers do not wait for it. What a log is asked for
-while it waits or is read is left out: the follower repeats its fetch, and the machine asks again. A sample waits for
-nothing: it is left out while anything is under way, and for :data:`SAMPLES_APART_S` after another.
+Off the loop, one read at a time for the whole node, so that consumers do not wait for it. A second request for the same
+log is dropped while the first is waiting or under way: the follower will fetch again, and the machine ask again. A
+sample is dropped while any verification is under way, and for :data:`SAMPLES_APART_S` after another sample.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SAMPLES_APART_S: Final = 0.1
 
 
 class Verifications:
-    """``on_done`` follows each; whether the log is damaged is found there."""
+    """Calls ``on_done`` after each verification; it looks for damage."""
 
     def __init__(self, tasks: TaskOwner, read: RunInThread) -> None:
         self._tasks = tasks
@@ -38,7 +38,7 @@ class Verifications:
         self.on_done: Callable[[Partition], None] = lambda _partition: None
 
     def request(self, partition: Partition, wanted: Verify) -> None:
-        """Verify what was sent, soon."""
+        """Verify the records of ``wanted``, soon."""
         if wanted.replica_id == NO_NODE and not self._may_sample():
             return
         if partition not in self._under_way:
@@ -73,7 +73,7 @@ class Verifications:
         self.on_done(partition)
 
     async def _verify(self, partition: Partition, wanted: Verify) -> None:
-        """KafkaError when it is damaged."""
+        """Verify; KafkaError for damage."""
         job = partition.log.prepare_verification(wanted.offset, wanted.size_in_bytes)
         if job is not None:
             await self._read(job.run)

@@ -1,29 +1,28 @@
-"""Where a consumer stands in each of its partitions, and what has to be asked next (pure).
+"""Position of a consumer in each partition, and its next request (pure).
 
-Three places are kept, each with the leader epoch of the record before it. They never overtake one another::
+A position has three offsets, each with the leader epoch of the record before it. Always::
 
     processed  <=  consumed  <=  fetched
 
-*processed* is what the user came back from for more, and so is safe to commit by itself; *consumed* is behind the last
-record handed out; *fetched* is behind everything that was fetched and waits. States and transitions:
+*processed*: after the records that the user is done with; automatic commits store it. *consumed*: after the last
+returned record. *fetched*: after the last buffered record. States and transitions:
 
 ============  ======================================================  =======================================
-state         what it waits for                                       leaves it by
+state         waits for                                               leaves it by
 ============  ======================================================  =======================================
 UNKNOWN       the group's committed offset                            ``seek``, ``reset``, ``fail``
 RESETTING     the leader's earliest or latest offset                  ``seek``
-VALIDATING    where the epoch of *fetched* ended, by the new leader   ``on_epoch_end``
+VALIDATING    the end of *fetched*'s epoch at the new leader          ``on_epoch_end``
 FETCHING      records                                                 ``on_leader_epoch`` (a newer one), ``reset``
 FAILED        the user, to whom ``error`` is raised                   ``seek``, ``reset`` by the user
 ============  ======================================================  =======================================
 
-A leader that changes may have lost records (an unclean election), and offsets alone do not show it: the log may have
-grown over the gap. So whenever a newer leader epoch is known, the position is validated before anything more is fetched
-(KIP-320). Every move by other means than reading bumps ``generation``, by which fetched records are known to be stale,
-and withdraws the question that is under way, so that its answer is dropped.
+A new leader may have lost records (an unclean election). Offsets alone do not show it: the log may have grown past the
+gap. So a newer leader epoch makes the position VALIDATING before the next fetch (KIP-320). Every move except by reading
+raises ``generation``, which marks fetched records as stale, and withdraws the look-up under way: its answer is dropped.
 
-Records may come from a follower: the leader names one in the consumer's rack, which is read for a while, until it
-fails, or until the leader changes (KIP-392). Everything else is asked of the leader.
+Records may come from a follower: the leader names one in the consumer's rack. It is read for a while, until it fails,
+or until the leader changes (KIP-392). All other requests go to the leader.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ NO_END: Final = 1 << 63  # beyond every offset
 
 
 class PositionState(Enum):
-    """What a position waits for."""
+    """State of a position: see the module."""
 
     UNKNOWN = "unknown"
     RESETTING = "resetting"
@@ -62,7 +61,7 @@ class PositionState(Enum):
 
 @dataclass(slots=True, eq=False)
 class Position:
-    """One partition of a consumer. ``reset_policy`` is EARLIEST, LATEST, or None when the user wants to decide."""
+    """One partition of a consumer. ``reset_policy``: EARLIEST, LATEST, or None to raise an error to the user."""
 
     tp: TopicPartition
     reset_policy: int | None = LATEST
@@ -95,30 +94,30 @@ class Position:
         self._move(PositionState.FETCHING if validated or epoch == NO_EPOCH else PositionState.VALIDATING)
 
     def reset(self, to: int) -> None:
-        """Look up EARLIEST or LATEST and continue there; until then there is no place to commit."""
+        """Look up EARLIEST or LATEST and continue there; until then there is no offset to commit."""
         self.reset_to = to
         self.processed = self.consumed = self.fetched = UNDEFINED_OFFSET_AND_EPOCH
         self._move(PositionState.RESETTING)
 
     def reset_by_policy(self, error: KafkaError) -> None:
-        """The same by the policy; without one, fail with ``error``."""
+        """Reset by the policy; without a policy fail with ``error``."""
         if self.reset_policy is None:
             self.fail(error)
         else:
             self.reset(self.reset_policy)
 
     def fail(self, error: KafkaError) -> None:
-        """Wait for the user, who alone can decide how to go on."""
+        """Wait for the user's decision."""
         self._move(PositionState.FAILED)
         self.error = error
 
     def rewind(self) -> None:
-        """Drop what was fetched and not handed out, and fetch it again."""
+        """Drop fetched records that were not returned yet, and fetch them again."""
         self.fetched = self.consumed
         self._move(self.state)
 
     def drop(self) -> None:
-        """It is not this consumer's any more: nothing that was asked or fetched for it is wanted."""
+        """It is no longer assigned to this consumer: drop fetched records and answers on their way."""
         self._move(PositionState.FAILED)
 
     def _move(self, state: PositionState) -> None:
@@ -132,22 +131,22 @@ class Position:
     # -- reading ----------------------------------------------------------------------------------------------------
 
     def on_fetched(self, end: OffsetAndEpoch) -> None:
-        """An answer arrived that reaches to ``end`` and waits to be taken."""
+        """An answer with records up to ``end`` is in the buffer."""
         assert end.offset >= self.fetched.offset, f"{self.tp}: fetched {end} behind {self.fetched}"
         self.fetched = end
         self.waiting += 1
 
     def advance(self, consumed: OffsetAndEpoch) -> None:
-        """Records before ``consumed`` were handed out."""
+        """Records before ``consumed`` were returned."""
         assert self.consumed.offset <= consumed.offset <= self.fetched.offset, f"{self.tp}: {consumed} of {self}"
         self.consumed = consumed
 
     # -- what the cluster says --------------------------------------------------------------------------------------
 
     def on_topic_id(self, topic_id: UUID) -> bool:
-        """Metadata arrived: under the same name there may be another topic, whose offsets mean nothing to us.
+        """Metadata arrived: the name may belong to another topic now, with other offsets.
 
-        True when it is so, and this position was a place in the other topic.
+        True in that case, if this position was one in the former topic.
         """
         if topic_id == ZERO_TOPIC_ID or topic_id == self.topic_id:
             return False
@@ -162,7 +161,7 @@ class Position:
         return True
 
     def on_leader_epoch(self, leader_epoch: int) -> None:
-        """Metadata arrived: a newer leader may have lost what was read."""
+        """Metadata arrived: a newer leader may have lost records that were read."""
         if leader_epoch <= self.leader_epoch:
             return
         self.leader_epoch = leader_epoch
@@ -175,11 +174,10 @@ class Position:
             self.is_asked = False
 
     def on_epoch_end(self, end: OffsetAndEpoch) -> None:
-        """Our epoch ended at ``end`` in the leader's log (undefined: the leader knows nothing of that epoch).
+        """The position's epoch ends at ``end`` in the leader's log (undefined: the leader does not have that epoch).
 
-        An end before *fetched* but not before *consumed* costs nothing: what waits is dropped and fetched again. An
-        end before *consumed* means that the user has seen records that are gone: go back to where the logs agree, or
-        tell the user, by the policy.
+        An end before *fetched* but not before *consumed*: buffered records are dropped and fetched again. An end before
+        *consumed*: the user has seen lost records; go back to the common log, or raise an error, by the policy.
         """
         assert self.state is PositionState.VALIDATING
         if end.offset == NO_OFFSET or end.epoch == NO_EPOCH:
@@ -195,59 +193,59 @@ class Position:
             self.seek(end.offset, end.epoch)
 
     def on_out_of_range(self) -> None:
-        """The leader does not have the offset to fetch, and nothing waits to be handed out before."""
+        """The leader does not have the offset to fetch, and no earlier record is in the buffer."""
         assert not self.waiting
         self.reset_by_policy(NoOffsetError(self.tp, self.fetched.offset))
 
-    # -- where to read ----------------------------------------------------------------------------------------------
+    # -- leader or follower -----------------------------------------------------------------------------------------
 
     def source(self, leader_id: int, now_ms: int) -> int:
-        """Whom to fetch from: the follower that the leader named, while that holds, else the leader."""
+        """Node to fetch from: the follower that the leader named, for a while, otherwise the leader."""
         if not self.is_asked and now_ms >= self.read_replica_until_ms:
             self.read_from_leader()
         return leader_id if self.read_replica == NO_NODE else self.read_replica
 
     def read_from(self, replica_id: int, until_ms: int) -> None:
-        """The leader named a follower that is nearer."""
+        """The leader named a follower in the consumer's rack."""
         self.read_replica = replica_id
         self.read_replica_until_ms = until_ms
 
     def read_from_leader(self) -> None:
-        """The follower failed, or its time is over: the leader is asked, and may name one again."""
+        """The follower failed, or its time is over: ask the leader, which may name one again."""
         self.read_replica = NO_NODE
 
     @property
     def may_be_read(self) -> bool:
-        """True when records may be fetched and handed out."""
+        """True when records may be fetched and returned."""
         return self.state is PositionState.FETCHING and not self.is_paused
 
     @property
     def is_fetched(self) -> bool:
-        """True when everything that is wanted was fetched."""
+        """True when all wanted records were fetched."""
         return self.fetched.offset >= self.until
 
-    # -- questions --------------------------------------------------------------------------------------------------
+    # -- look-ups ---------------------------------------------------------------------------------------------------
 
     def is_due(self, now_ms: int) -> bool:
-        """True when nothing about it is under way, and it need not back off."""
+        """True when no request for it is under way, and no back-off."""
         return not self.is_asked and self.not_before_ms <= now_ms
 
     def ask(self) -> int:
-        """A question begins; its answer is to be given with the ticket."""
+        """A look-up begins; its answer must come with the returned ticket."""
         assert not self.is_asked
         self.is_asked = True
         self.ticket += 1
         return self.ticket
 
     def answered(self, ticket: int) -> bool:
-        """A question ends; False when it was withdrawn meanwhile, and nobody wants the answer."""
+        """A look-up ends; False when it was withdrawn meanwhile: drop the answer."""
         if not self.is_asked or ticket != self.ticket:
             return False
         self.is_asked = False
         return True
 
     def back_off(self, until_ms: int, error: KafkaError | None = None) -> None:
-        """Ask nothing before that time; the user is told of an ``error`` that may not pass by itself."""
+        """No request before that time; ``error``, if given, is raised to the user: it may be permanent."""
         self.failures += 1
         self.not_before_ms = until_ms
         self.error = error

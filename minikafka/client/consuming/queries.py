@@ -1,6 +1,6 @@
-"""The questions clients have about offsets: one request and its answers per partition, or one round of all leaders.
+"""Requests about offsets: one request to one leader, or one round of all leaders.
 
-Every function raises KafkaError when the request as a whole fails; an answer may carry an error of its own.
+Every function raises KafkaError when the whole request fails; a partition's answer may have an error of its own.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ NO_ANSWER: Final = Answer(ErrorCode.UNKNOWN_SERVER_ERROR, UNDEFINED_OFFSET_AND_E
 
 
 def indexes_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Partition indexes under their topics, as most requests want them."""
+    """Partition indexes by topic, as in most requests."""
     grouped: dict[str, list[int]] = defaultdict(list)
     for tp in partitions:
         grouped[tp.topic].append(tp.partition)
@@ -115,9 +115,9 @@ async def ask_leaders(
     found: dict[TopicPartition, OffsetAndEpoch],
     doing: str,
 ) -> None:
-    """Ask the leaders of the partitions that are not in ``found`` yet, and put there what they answer.
+    """Ask the leaders of partitions that are not in ``found`` yet, and add their answers to it.
 
-    Raises KafkaError when some of it is still missing; to be repeated while that may pass.
+    Raises KafkaError when some answers are still missing; repeat the call while the error is retriable.
     """
     missing = [tp for tp in questions if tp not in found]
     cluster = connections.cluster

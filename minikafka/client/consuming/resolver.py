@@ -1,7 +1,7 @@
-"""Asks for what positions lack: a committed offset, the first or last offset, the end of an epoch.
+"""Look-ups for positions: a committed offset, the first or last offset, the end of an epoch.
 
-A task per question and broker, so that a broker that does not answer holds up its own partitions only. A question that
-fails is asked again after a back-off, for as long as the position needs it.
+There is a task per look-up and broker, so a broker that does not answer delays its own partitions only. A failed
+look-up is repeated after a back-off, while the position needs it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Resolver:
         self._on_answer = on_answer
 
     def ask(self, positions: Iterable[Position], now_ms: int) -> None:
-        """Start every question that can be asked at ``now_ms``."""
+        """Start every look-up that is due at ``now_ms``."""
         by_state: dict[PositionState, list[Position]] = defaultdict(list)
         for position in positions:
             if position.is_due(now_ms):
@@ -73,7 +73,7 @@ class Resolver:
             self._start(partial(self._validate, leader, tickets), tickets, f"validate-at-{leader}")
 
     def back_off(self, position: Position, error: KafkaError) -> None:
-        """Ask again later; in the meantime see whether the cluster changed, or tell the user."""
+        """Repeat the look-up later; refresh metadata meanwhile, or raise ``error`` to the user."""
         if error.retriable:
             self._metadata.request_refresh()
         delay_ms = int(RETRY_BACKOFF.delay_s(position.failures + 1, self._rng) * 1000)
@@ -82,9 +82,9 @@ class Resolver:
     async def find_offsets(
         self, timestamps: Mapping[TopicPartition, int], *, timeout_s: float
     ) -> dict[TopicPartition, int]:
-        """The offset for each timestamp (ms; -1 latest, -2 earliest), -1 where no record is that young.
+        """The offset for each timestamp (ms; -1 latest, -2 earliest); -1 without a record of that time or later.
 
-        Raises KafkaError when some partition's leader did not answer within ``timeout_s``.
+        Raises KafkaError when the leader of some partition did not answer within ``timeout_s``.
         """
         questions = {tp: TimeQuestion(timestamp) for tp, timestamp in timestamps.items()}
         ask = partial(list_offsets, isolation=self._isolation, timeout_s=ANSWER_TIMEOUT_S)
@@ -140,7 +140,7 @@ class Resolver:
     def _good(
         self, tickets: Tickets, answers: Mapping[TopicPartition, Answer], doing: str
     ) -> Iterable[tuple[Position, OffsetAndEpoch]]:
-        """The answers that can be used; positions that got none back off."""
+        """The usable answers; positions without one back off."""
         for tp, (position, ticket) in tickets.items():
             if position.answered(ticket):
                 error, found = answers.get(tp, NO_ANSWER)

@@ -1,4 +1,4 @@
-"""Which topics a consumer reads, and which partitions follow from that: a share of them in a group, else all."""
+"""Subscribed topics of a consumer, and their partitions: a share of them in a group, otherwise all."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Subscription:
         self._holdings.assign(wanted)
 
     def on_metadata(self) -> None:
-        """Topics were created, or have got partitions."""
+        """Topics or partitions may have been added."""
         if not self._topics:
             return
         cluster = self._connections.cluster

@@ -1,8 +1,8 @@
-"""What a producer is made of.
+"""Parts of a producer.
 
-- ``partitioner``  which partition a record goes to (pure)
+- ``partitioner``  choice of a record's partition (pure)
 - ``accumulator``  records gathered into batches per partition, in order, within a bound (pure)
-- ``sequences``    the producer id, epoch and sequence numbers of each partition's batches (pure)
+- ``sequences``    producer id, epoch and sequence numbers of each partition's batches (pure)
 - ``identity``     asks the cluster for a producer id
-- ``sender``       takes batches to the leaders, and again until their time is up
+- ``sender``       sends batches to the leaders, with retries until their time is up
 """

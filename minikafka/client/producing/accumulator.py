@@ -1,12 +1,12 @@
 """Records gathered into batches per partition, in order (pure).
 
-At most one batch of a partition is in flight. That keeps order without bookkeeping across batches: a batch that failed
-and may be tried again goes back to the front with the stamp it had, so the broker recognises it if it was written after
-all. Throughput comes from the size of batches and from many partitions, not from depth.
+At most one batch per partition is in flight. That keeps the order without bookkeeping across batches: a failed batch
+goes back to the front of its queue with its stamp (producer id, epoch, sequence), so the broker detects a duplicate.
+Throughput comes from large batches and many partitions.
 
-A batch is *open* (at the end of its queue, records may be added), *in flight*, or *waiting to be tried again* (at the
-front of its queue, closed). It leaves by :meth:`Accumulator.delivered` or :meth:`Accumulator.give_up`. A batch that
-came encoded is closed from the start, and is otherwise like one that is built here.
+A batch is *open* (at the end of its queue, records may be added), *in flight*, or *waiting for a retry* (at the front
+of its queue, closed). It leaves by :meth:`Accumulator.delivered` or :meth:`Accumulator.give_up`. A batch that arrived
+encoded is closed from the start.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NOBODY: Final = Stamp(NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
 
 @dataclass(slots=True, eq=False)
 class Batch(Generic[Token]):
-    """Records of one partition that travel together, and whoever waits for each of them."""
+    """Records of one partition that are sent together, with a token for each record's caller."""
 
     serial: int
     tp: TopicPartition
@@ -40,27 +40,27 @@ class Batch(Generic[Token]):
     timestamps: list[int] = field(default_factory=list)
     stamp: Stamp | None = None
     attempts: int = 0
-    topic_id: UUID = ZERO_TOPIC_ID  # of the topic that it was sent to first
-    buffered_bytes: int = 0  # what it counts for in the buffer, before compression
+    topic_id: UUID = ZERO_TOPIC_ID  # topic id of its first attempt
+    buffered_bytes: int = 0  # its share of the buffer, before compression
     not_before_ms: int = 0
-    failure: str = ""  # of the last attempt, in words
-    is_expired: bool = False  # nobody waits for it any more, but its request is still under way
-    failed_leader_epoch: int | None = None  # set when it failed because of who leads, or seemed to
+    failure: str = ""  # error of the last attempt, in words
+    is_expired: bool = False  # its records have failed, but its request is still under way
+    failed_leader_epoch: int | None = None  # leader epoch of a failure because of the leader
     encoded: bytearray = field(default_factory=bytearray)  # kept, so that a retry is the same batch to the byte
 
     @property
     def is_open(self) -> bool:
-        """True until it is encoded, which it is when it is sent for the first time."""
+        """True until it is encoded, at its first attempt."""
         return not self.encoded
 
     @property
     def record_count(self) -> int:
-        """How many records, and so sequence numbers, it has."""
+        """Number of records, and so of sequence numbers."""
         return parse_header(self.encoded).record_count if self.encoded else len(self.tokens)
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the batch as it is sent, as far as that is known."""
+        """Bytes of the encoded batch, or an estimate."""
         return len(self.encoded) or self.builder.size_in_bytes
 
     def append(
@@ -72,7 +72,7 @@ class Batch(Generic[Token]):
         self.tokens.append(token)
 
     def close(self, stamp: Stamp | None) -> None:
-        """Encode it, known by ``stamp`` from now on."""
+        """Encode it with ``stamp``."""
         self.stamp = stamp
         if stamp is not None:
             builder = self.builder
@@ -80,7 +80,7 @@ class Batch(Generic[Token]):
         self.encoded = self.builder.build()
 
     def adopt(self, encoded: bytearray, token: Token) -> None:
-        """Be this encoded batch, known by no stamp yet; one token stands for all its records."""
+        """Take an encoded batch, without a stamp yet; one token stands for all its records."""
         self.encoded = encoded
         header = parse_header(encoded)
         if header.has_producer_id:  # it was copied from a log
@@ -90,7 +90,7 @@ class Batch(Generic[Token]):
         self.tokens.append(token)
 
     def stamp_again(self, stamp: Stamp) -> None:
-        """Number it, or number it anew; the records stay as they are encoded."""
+        """Write a (new) stamp into the encoded batch."""
         self.stamp = stamp
         header = parse_header(self.encoded)._replace(
             producer_id=stamp.producer_id, producer_epoch=stamp.producer_epoch, base_sequence=stamp.base_sequence
@@ -99,9 +99,9 @@ class Batch(Generic[Token]):
 
 
 class Appended(NamedTuple):
-    """What an append did to its partition's batches."""
+    """Effect of an append on its partition's batches."""
 
-    opened: bool  # a new batch, whose time to linger begins
+    opened: bool  # a new batch; its linger time begins
     completed: bool  # the batch before it is full and can be sent
 
 
@@ -129,7 +129,7 @@ class Accumulator(Generic[Token]):
         self.latest_serial = 0  # batches are numbered in the order in which they were opened
 
     def __len__(self) -> int:
-        """How many batches are queued or in flight."""
+        """Number of batches, queued or in flight."""
         return self._count
 
     def has_room(self, size_bytes: int) -> bool:
@@ -158,7 +158,7 @@ class Accumulator(Generic[Token]):
         return Appended(opened, completed)
 
     def append_encoded(self, tp: TopicPartition, encoded: bytearray, token: Token, now_ms: int) -> None:
-        """Add a whole batch, which is stamped in place when it is taken, behind what is there."""
+        """Add an encoded batch at the end of the queue; it gets its stamp when it is taken."""
         batch = self._begin(tp, now_ms)
         batch.adopt(encoded, token)
         self._count_bytes(batch)
@@ -170,7 +170,7 @@ class Accumulator(Generic[Token]):
     ) -> Iterator[TopicPartition]:
         """Partitions whose first batch may be sent now: full, old enough, or any batch when flushing.
 
-        A batch to be tried again waits for its back-off, but not for that once its partition has a newer leader.
+        A batch that failed waits for its back-off, or until its partition has a newer leader.
         """
         may_stamp = self._sequences is None or not self._sequences.needs_producer_id
         for tp, queue in self._queues.items():
@@ -190,9 +190,9 @@ class Accumulator(Generic[Token]):
         )
 
     def next_due_ms(self, now_ms: int) -> int | None:
-        """When the next batch becomes ready by the passing of time alone; None when none will.
+        """Time at which the next batch becomes ready by itself; None without one.
 
-        ``now_ms`` is the one that :meth:`ready` was given: a batch due between two readings would be in neither answer.
+        ``now_ms``: the same as for :meth:`ready`. A batch due between two readings would be in neither answer.
         """
         times = (
             queue[0].created_ms + self.linger_ms if queue[0].is_open else queue[0].not_before_ms
@@ -202,11 +202,11 @@ class Accumulator(Generic[Token]):
         return min((time for time in times if time > now_ms), default=None)
 
     def oldest_ms(self) -> int | None:
-        """When the oldest batch was created that somebody waits for."""
+        """Creation time of the oldest batch that has not expired."""
         return min((batch.created_ms for batch in self._first_ones()), default=None)
 
     def oldest_serial(self) -> int:
-        """The lowest number of a batch that somebody waits for; one more than the latest when there is none."""
+        """The lowest number of a batch that has not expired; one more than the latest without such a batch."""
         return min((batch.serial for batch in self._first_ones()), default=self.latest_serial + 1)
 
     def is_in_flight(self, tp: TopicPartition) -> bool:
@@ -214,7 +214,7 @@ class Accumulator(Generic[Token]):
         return tp in self._in_flight
 
     def size_of_first(self, tp: TopicPartition) -> int:
-        """Bytes that :meth:`take` would hand out, before compression."""
+        """Bytes of the batch that :meth:`take` would return, before compression."""
         return self._queues[tp][0].size_bytes
 
     def take(self, tp: TopicPartition) -> Batch[Token]:
@@ -235,7 +235,7 @@ class Accumulator(Generic[Token]):
         batch.attempts += 1
         return batch
 
-    # -- what became of a batch -------------------------------------------------------------------------------------
+    # -- results of a batch -----------------------------------------------------------------------------------------
 
     def delivered(self, batch: Batch[Token]) -> None:
         """It was written."""
@@ -243,27 +243,28 @@ class Accumulator(Generic[Token]):
         self._forget(batch)
 
     def retry(self, batch: Batch[Token], not_before_ms: int, failed_leader_epoch: int | None = None) -> None:
-        """Back to the front: tried again at ``not_before_ms``, or when there is a leader of a newer epoch."""
+        """Back to the front of the queue, for a retry at ``not_before_ms``, or once there is a newer leader epoch."""
         del self._in_flight[batch.tp]
         batch.not_before_ms = not_before_ms
         batch.failed_leader_epoch = failed_leader_epoch
         self._queues.setdefault(batch.tp, deque()).appendleft(batch)
 
     def renumber(self, batch: Batch[Token]) -> None:
-        """The broker's count of this partition differs, and the batch in flight was not written: it gets new numbers
-        when it is taken again."""
+        """The broker expects other sequence numbers, and the batch was not written: it gets a new stamp when taken."""
         assert self._sequences is not None
         self._sequences.start_over(batch.tp)
         batch.stamp = None
 
     def give_up(self, batch: Batch[Token]) -> None:
-        """The batch in flight will not be tried again."""
+        """The batch in flight will not be retried."""
         del self._in_flight[batch.tp]
         self._drop(batch)
 
     def expire(self, created_before_ms: int) -> list[Batch[Token]]:
-        """Remove and return the batches that are older than that, each once. Those in flight stay there until their
-        requests end, so that nothing overtakes them."""
+        """Return the batches older than that, each once, and remove them from the queues.
+
+        Those in flight stay until their requests end, so that no batch overtakes them.
+        """
         expired = [
             batch for batch in self._in_flight.values() if batch.created_ms < created_before_ms and not batch.is_expired
         ]
@@ -311,7 +312,7 @@ class Accumulator(Generic[Token]):
         return batch.failed_leader_epoch is not None and leader_epoch_of(batch.tp) > batch.failed_leader_epoch
 
     def _first_ones(self) -> Iterator[Batch[Token]]:
-        """Of each partition the oldest batch that is queued, and the one in flight, unless it has expired."""
+        """The oldest queued batch of each partition, and the one in flight unless it has expired."""
         yield from (queue[0] for queue in self._queues.values())
         yield from (batch for batch in self._in_flight.values() if not batch.is_expired)
 

@@ -1,7 +1,7 @@
-"""Asks the cluster for the producer id that batches of an idempotent producer are numbered with (KIP-98).
+"""Asks the cluster for the producer id of an idempotent producer (KIP-98).
 
-Any broker gives ids, from a block that it got from the controller. A broker that cannot reach the controller gives
-none, whatever else it answers. Another one is asked then, and not the same again because its connection is open.
+Any broker gives out ids, from a block of the controller. A broker that cannot reach the controller answers with an
+error; the next attempt goes to another broker.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from minikafka.wire.messages.init_producer_id import InitProducerIdRequest, Init
 
 
 class Identity:
-    """Begins ``sequences`` with an id, and calls ``on_begun`` then. ``failure``: why there is none yet."""
+    """Gives ``sequences`` an id, then calls ``on_begun``. ``failure``: error of the last attempt."""
 
     def __init__(
         self,
@@ -38,12 +38,12 @@ class Identity:
         self.failure: KafkaError | None = None
 
     def maybe_ask(self) -> None:
-        """Ask, if an id is needed and nobody asks yet."""
+        """Ask, if an id is needed and no request is under way."""
         if self._sequences.needs_producer_id and (self._asking is None or self._asking.done()):
             self._asking = self._tasks.start(self._ask(), "identity")
 
     async def _ask(self) -> None:
-        """Repeated until it succeeds: what waits for it expires by itself. A refusal is the end of the producer."""
+        """Repeat until it succeeds; waiting batches expire by themselves. A permanent refusal ends the producer."""
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
         failures = 0
         while True:

@@ -1,4 +1,4 @@
-"""Which partition a record goes to: by the hash of its key as Java clients do, else a batch at a time (pure)."""
+"""Choice of a record's partition: by the hash of its key, as in Java clients, otherwise a batch at a time (pure)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _MASK: Final = 0xFFFFFFFF
 
 
 class Partitioner:
-    """Records with a key by murmur2; the others stay with one partition until its batch is full or sent (KIP-480)."""
+    """Records with a key: murmur2. Others: one partition until its batch is full or sent (KIP-480)."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
         self._sticky: dict[str, int] = {}
-        self._left: dict[str, int] = {}  # the sticky partition before, not chosen twice in a row
+        self._left: dict[str, int] = {}  # the former sticky partition, not chosen twice in a row
 
     def choose(self, key: bytes | None, topic: TopicView) -> int:
         """A partition index. Without a key only partitions that have a leader are chosen, if there are any."""
@@ -31,7 +31,7 @@ class Partitioner:
         return sticky
 
     def move_on(self, topic: str, partition: int) -> None:
-        """A batch of that partition is complete: if records were sticking to it, the next one goes elsewhere."""
+        """A batch of that partition is complete: if it was the sticky partition, choose another."""
         if self._sticky.get(topic) == partition:
             self._left[topic] = self._sticky.pop(topic)
 

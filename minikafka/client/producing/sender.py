@@ -1,11 +1,11 @@
-"""Takes batches to the leaders of their partitions, and again until they are written or their time is up.
+"""Sends batches to the leaders of their partitions, with retries until they are written or their time is up.
 
-One task looks for batches that are ready and starts a task per request; it waits for nothing else, so a leader that
-hangs holds up only its own partitions. A request that fails says nothing about what was written, so its batches go
-back with their stamps, and metadata is asked for at once: see ``metadata`` for how a new leader is found.
+One task looks for ready batches and starts a task per request. It waits for nothing else, so a leader that hangs delays
+only its own partitions. After a failed request it is unknown whether its batches were written: they go back with their
+stamps, and metadata is refreshed at once (see ``metadata``).
 
-A batch whose time is up fails at once, also while its request is under way. The request is not cut short for that: it
-carries batches of other partitions, and a request that times out takes its connection with it.
+A batch whose time is up fails at once, even while its request is under way. The request goes on: it has batches of
+other partitions, and a request that times out closes its connection.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from minikafka.wire.messages.produce import (
 
 ALL_IN_SYNC: Final = -1
 UNANSWERED: Final = 0
-ANSWER_MARGIN_S: Final = 0.5  # beyond the time-out that the broker keeps
+ANSWER_MARGIN_S: Final = 0.5  # in addition to the broker's own time-out
 MAX_VERSION_BY_NAME: Final = 12  # of Produce; later ones name topics by their ids
 
 _LEADER_IN_DOUBT: Final = frozenset(
@@ -64,7 +64,7 @@ _COUNT_LOST: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class SendSettings:
-    """How requests are made and how long a batch may take; see :class:`~minikafka.client.producer.Producer`."""
+    """Settings of requests and time-outs; see :class:`~minikafka.client.producer.Producer`."""
 
     acks: int
     request_timeout_ms: int
@@ -73,7 +73,7 @@ class SendSettings:
 
 
 class Sender:
-    """``on_progress`` is called whenever batches left the accumulator, ``on_sent`` for each that was taken."""
+    """``on_progress`` is called when batches leave the accumulator, ``on_sent`` for each one that is sent."""
 
     def __init__(
         self,
@@ -99,20 +99,20 @@ class Sender:
         self._work = asyncio.Event()
         self._identity = None if sequences is None else Identity(connections, sequences, tasks, rng, self._work.set)
         self._aborted = False
-        self.flushing = 0  # how many wait for everything to be sent
+        self.flushing = 0  # number of callers of ``flush``
 
     def start(self) -> None:
         """Begin to send."""
         self._tasks.start(self._run(), "sender")
 
     def wake(self) -> None:
-        """Look again: there is something to send, or something changed."""
+        """Look for batches to send: a batch, a leader or a back-off changed."""
         self._work.set()
 
     def abort(self, error: KafkaError, *, is_told: bool = False) -> None:
-        """Fail everything that was not delivered, for good; what is in flight may still be written.
+        """Fail all undelivered records for good; those in flight may still be written.
 
-        ``is_told``: the caller knows, so asyncio need not report futures that nobody looks at.
+        ``is_told``: the caller knows, so asyncio need not report unread futures.
         """
         self._aborted = True
         for batch in self._accumulator.clear():
@@ -227,7 +227,7 @@ class Sender:
         self._on_progress()
 
     def _is_of_same_topic(self, batch: Batch[Delivery]) -> bool:
-        """False, and the batch has failed, when the topic it was sent to first is deleted, and another has its name."""
+        """False, with the batch failed, when the topic of its first attempt was deleted and created again."""
         topic_id = self._connections.cluster.topic_id_of(batch.tp.topic)
         if batch.topic_id == ZERO_TOPIC_ID:
             batch.topic_id = topic_id
@@ -290,7 +290,7 @@ class Sender:
             _fail(batch, KafkaError(error, answer.error_message or f"the leader rejected the batch for {batch.tp}"))
 
     def _retry(self, batch: Batch[Delivery], failed_leader_epoch: int | None) -> None:
-        """Back to the front of its queue, where it expires if its time is up."""
+        """Back to the front of its queue; it expires there when its time is up."""
         if failed_leader_epoch is not None:
             self._metadata.request_refresh()
         delay_ms = int(RETRY_BACKOFF.delay_s(batch.attempts, self._rng) * 1000)

@@ -1,14 +1,13 @@
-"""The numbers by which a broker recognises an idempotent producer's batches (KIP-98, KIP-360; pure).
+"""Stamps of an idempotent producer's batches: producer id, epoch and sequence number (KIP-98, KIP-360; pure).
 
-A batch is stamped once, when it is first sent, with the producer's id and epoch and the sequence of its first record;
-a retry carries the same stamp, so a broker that has it already says so instead of writing it twice. Only one batch of
-a partition is under way at a time. When one is given up, the partition goes on in a higher *epoch* from sequence 0,
-which every broker accepts, and which turns away a late copy of the lost batch. Epochs are compared per partition, so
-partitions need not agree.
+A batch gets its stamp at its first attempt. A retry has the same stamp, so the broker detects a duplicate instead of
+writing it twice. One batch per partition is in flight. When a batch is given up, the partition goes on in a higher
+*epoch* from sequence 0: every broker accepts that, and refuses a late copy of the lost batch. Epochs are compared per
+partition, so partitions may have different ones.
 
-That is so whatever it was given up for, as in Java's producer (KIP-360). Numbers are never handed on to another batch:
-an error may be told of a batch that was written all the same (UNKNOWN_SERVER_ERROR), and the next one under its numbers
-would pass for its duplicate, acknowledged and nowhere.
+This holds for every reason to give up, as in Java's producer (KIP-360). Sequence numbers are never reused for another
+batch: a failed batch may have been written all the same (UNKNOWN_SERVER_ERROR). The next batch with its numbers would
+count as a duplicate, and be acknowledged without being written.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ MAX_EPOCH: Final = 0x7FFF
 
 
 class Stamp(NamedTuple):
-    """What a batch is known by."""
+    """Producer id, epoch and sequence number of a batch."""
 
     producer_id: int
     producer_epoch: int
@@ -38,7 +37,7 @@ class _Line:
 
 
 class Sequences:
-    """Numbers for every partition of one producer. Until :meth:`begin` there is no id to number with."""
+    """Stamps for all partitions of one producer. There is no producer id before :meth:`begin`."""
 
     def __init__(self) -> None:
         self._producer_id = NO_PRODUCER_ID
@@ -47,16 +46,16 @@ class Sequences:
 
     @property
     def needs_producer_id(self) -> bool:
-        """True while a cluster has to be asked for an id before anything new is stamped."""
+        """True while a producer id is needed for the next stamp."""
         return self._producer_id == NO_PRODUCER_ID
 
     def begin(self, producer_id: int, epoch: int) -> None:
-        """The cluster gave this id. Partitions that have numbers already keep them."""
+        """The cluster's producer id. Partitions with stamps already keep theirs."""
         assert producer_id != NO_PRODUCER_ID
         self._producer_id, self._epoch = producer_id, epoch
 
     def stamp(self, tp: TopicPartition, record_count: int) -> Stamp:
-        """Numbers for the partition's next batch."""
+        """Stamp for the partition's next batch."""
         assert not self.needs_producer_id
         line = self._lines.get(tp)
         if line is None:
@@ -66,7 +65,7 @@ class Sequences:
         return stamp
 
     def start_over(self, tp: TopicPartition) -> None:
-        """The last batch stamped was given up, or the broker lost count: go on in a new epoch."""
+        """The last batch was given up, or the broker lost the producer's state: go on in a new epoch."""
         line = self._lines[tp]
         if line.epoch < MAX_EPOCH:
             line.epoch, line.next_sequence = line.epoch + 1, 0
