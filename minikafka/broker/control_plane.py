@@ -23,7 +23,7 @@ from minikafka.metadata.controller.controller import Controller
 from minikafka.model import CLUSTER_METADATA_TOPIC, CLUSTER_METADATA_TOPIC_ID, Endpoint, TopicPartition
 from minikafka.net.control import ControlLink
 from minikafka.net.probe import is_refused
-from minikafka.raft import RaftConfig, RaftNode, VoterSet
+from minikafka.raft import Core, RaftConfig, RaftNode, VoterSet
 from minikafka.storage.config import NEVER, UNLIMITED, LogConfig
 from minikafka.storage.errors import StorageFailure
 from minikafka.storage.log_store import LogStore
@@ -136,7 +136,7 @@ def _raft_node(ports: Ports, metadata_log: MetadataLog, *, has_registered: bool)
     summary, election, must_repair = metadata_log.recover(
         is_alone=is_alone, is_voter=is_voter, has_registered=has_registered
     )
-    return RaftNode(
+    core = Core(
         node_id=ports.config.node_id,
         cluster_id=ports.cluster_id,
         voters=VoterSet(ports.config.voters),
@@ -148,6 +148,7 @@ def _raft_node(ports: Ports, metadata_log: MetadataLog, *, has_registered: bool)
         vote_disabled=must_repair,
         is_new=metadata_log.is_new,
     )
+    return RaftNode(core)
 
 
 def _raft_config(config: BrokerConfig) -> RaftConfig:

@@ -28,7 +28,7 @@ latest snapshot, or does not hold its (offset, epoch), empty it and let it start
 machine. Set ``vote_disabled`` when the log was found damaged anywhere but in a torn tail above what was flushed, when
 ``quorum-state`` is missing beside a log that is not empty, or when the mark of an unfinished repair is there; write
 that mark before ``start``. Set ``is_new`` when there is nothing at all, neither log nor ``quorum-state``, until
-``RepairCompleted``; it needs a mark, too. Then ``RaftNode(...)`` and ``start(now_ms)``.
+``RepairCompleted``; it needs a mark, too. Then ``RaftNode(Core(...))`` and ``start(now_ms)``.
 
 *Effects* go three ways (:mod:`minikafka.raft.effects` says which goes where): the election state into a slot, what is
 ``at_once`` out at once, all others into one FIFO queue, worked off by one task: an effect marked durable is on disk
@@ -64,7 +64,7 @@ the machine further events meanwhile is fine, and needed: ``propose`` while an f
 from __future__ import annotations
 
 from minikafka.raft.config import RaftConfig
-from minikafka.raft.core import BatchSpan
+from minikafka.raft.core import BatchSpan, Core
 from minikafka.raft.log import CommittedDataLostError, EpochEntry, LogSummary, Snapshot
 from minikafka.raft.messages import MalformedMessageError, message_from_wire
 from minikafka.raft.node import RaftNode
@@ -74,6 +74,7 @@ from minikafka.raft.voters import VoterSet
 __all__ = [
     "BatchSpan",
     "CommittedDataLostError",
+    "Core",
     "ElectionState",
     "EpochEntry",
     "LogSummary",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from minikafka.errors import ErrorCode
@@ -42,64 +43,36 @@ BatchSpans = Callable[[bytes], Sequence[BatchSpan]]
 """Checks fetched batches (CRC, completeness) and says where they belong; ValueError when they are damaged."""
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class Core:
     """Shared by the roles. ``election`` is replaced by ``quorum.py`` (see its table of transitions)
     and by ``complete_repair``."""
 
-    __slots__ = (
-        "_durable",
-        "_held",
-        "_next_request_id",
-        "_outbox",
-        "_persisted",
-        "batch_spans",
-        "cluster_id",
-        "config",
-        "election",
-        "failed_fetches",
-        "failed_rounds",
-        "high_watermark",
-        "is_new",
-        "log",
-        "node_id",
-        "rng",
-        "vote_disabled",
-        "voters",
-    )
+    node_id: int
+    cluster_id: str
+    voters: VoterSet
+    rng: Rng
+    batch_spans: BatchSpans
+    log: LogSummary = field(default_factory=LogSummary)
+    election: ElectionState = field(default_factory=ElectionState)
+    config: RaftConfig = field(default_factory=RaftConfig)
+    vote_disabled: bool = False
+    is_new: bool = False  # nothing here tells of a former life: the cluster is new, or the disk is
+    high_watermark: int = field(init=False)
+    failed_rounds: int = field(default=0, init=False)  # of voting, lost in a row; spaces out the next ones
+    failed_fetches: int = field(default=0, init=False)
+    """Likewise, also across roles: an observer finds a dead leader and loses it again."""
+    _persisted: ElectionState = field(init=False)  # what the driver was told to write last
+    _durable: ElectionState = field(init=False)  # what it has said is on disk
+    _outbox: list[Effect] = field(default_factory=list, init=False)
+    _held: list[tuple[ElectionState, Effect]] = field(default_factory=list, init=False)
+    _next_request_id: int = field(init=False)
 
-    def __init__(
-        self,
-        *,
-        node_id: int,
-        cluster_id: str,
-        voters: VoterSet,
-        config: RaftConfig,
-        rng: Rng,
-        log: LogSummary,
-        election: ElectionState,
-        batch_spans: BatchSpans,
-        vote_disabled: bool,
-        is_new: bool = False,
-    ) -> None:
-        self.node_id = node_id
-        self.cluster_id = cluster_id
-        self.voters = voters
-        self.config = config
-        self.rng = rng
-        self.log = log
-        self.election = election
-        self.batch_spans = batch_spans
-        self.vote_disabled = vote_disabled
-        self.is_new = is_new  # nothing here tells of a former life: the cluster is new, or the disk is
-        self.high_watermark = 0 if log.snapshot is None else log.snapshot.snapshot_id.offset
-        self.failed_rounds = 0  # rounds of voting lost in a row; spaces out the next ones
-        self.failed_fetches = 0  # likewise, also across roles: an observer finds a dead leader and loses it again
-        self._persisted = election  # what the driver was told to write last
-        self._durable = election  # what it has said is on disk
-        self._outbox: list[Effect] = []
-        self._held: list[tuple[ElectionState, Effect]] = []
+    def __post_init__(self) -> None:
+        self.high_watermark = 0 if self.log.snapshot is None else self.log.snapshot.snapshot_id.offset
+        self._persisted = self._durable = self.election
         # Starting anywhere keeps the answers to a former life from being taken for ours.
-        self._next_request_id = rng.randrange(1 << 31)
+        self._next_request_id = self.rng.randrange(1 << 31)
 
     @property
     def epoch(self) -> int:

@@ -7,8 +7,7 @@ from typing import Final
 
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import NO_NODE, OffsetAndEpoch
-from minikafka.raft.config import RaftConfig
-from minikafka.raft.core import BatchSpans, Core, Rng
+from minikafka.raft.core import Core
 from minikafka.raft.effects import AdvanceLogStart, Effect
 from minikafka.raft.follower import Follower
 from minikafka.raft.leader import Leader
@@ -29,7 +28,6 @@ from minikafka.raft.progress import QuorumInfo
 from minikafka.raft.quorum import QuorumState
 from minikafka.raft.role import UNKNOWN_MS, ToUnattached
 from minikafka.raft.state import ElectionState
-from minikafka.raft.voters import VoterSet
 
 _FETCHES: Final = (FetchRequest, FetchSnapshotRequest)  # what anybody may ask; the rest is among voters
 EPOCH_STEP_MAX: Final = 1 << 24
@@ -43,40 +41,14 @@ class RaftNode:
     Every method that takes an event returns effects, to be done in order. ``now_ms`` is monotonic.
     """
 
-    def __init__(
-        self,
-        *,
-        node_id: int,
-        cluster_id: str,
-        voters: VoterSet,
-        rng: Rng,
-        batch_spans: BatchSpans,
-        log: LogSummary | None = None,
-        election: ElectionState | None = None,
-        config: RaftConfig | None = None,
-        vote_disabled: bool = False,
-        is_new: bool = False,
-    ) -> None:
+    def __init__(self, core: Core) -> None:
         """ValueError when the election state is older than the log: it was lost, and with it maybe a vote."""
-        log = LogSummary() if log is None else log
-        election = ElectionState() if election is None else election
-        if log.last_epoch > election.epoch and not vote_disabled:
+        if core.log.last_epoch > core.epoch and not core.vote_disabled:
             raise ValueError(
-                f"quorum-state says epoch {election.epoch} but the log reaches epoch {log.last_epoch}: "
+                f"quorum-state says epoch {core.epoch} but the log reaches epoch {core.log.last_epoch}: "
                 "quorum-state was lost; start with voting disabled until the log is repaired from the leader"
             )
-        self._core = Core(
-            node_id=node_id,
-            cluster_id=cluster_id,
-            voters=voters,
-            config=config or RaftConfig(),
-            rng=rng,
-            log=log,
-            election=election,
-            batch_spans=batch_spans,
-            vote_disabled=vote_disabled,
-            is_new=is_new,
-        )
+        self._core = core
         self._quorum = QuorumState(self._core)
 
     # What can be asked

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, NamedTuple
 import minikafka.raft.effects as fx
 from minikafka.model import Endpoint, OffsetAndEpoch
 from minikafka.raft import BatchSpan, ElectionState, EpochEntry, LogSummary, RaftConfig, RaftNode, Snapshot, VoterSet
+from minikafka.raft.core import Core
 from minikafka.raft.messages import Message, message_from_wire
 
 RECORD = struct.Struct(">qiq")
@@ -152,16 +153,18 @@ class Node:
     def start(self) -> None:
         simulation = self.simulation
         self.machine = RaftNode(
-            node_id=self.node_id,
-            cluster_id="c",
-            voters=simulation.voters,
-            rng=random.Random(simulation.rng.randrange(1 << 30)),
-            batch_spans=batch_spans,
-            log=self.disk.summary(),
-            election=self.disk.election,
-            config=simulation.config,
-            vote_disabled=self.disk.repair_mark,
-            is_new=self.disk.new_mark,
+            Core(
+                node_id=self.node_id,
+                cluster_id="c",
+                voters=simulation.voters,
+                rng=random.Random(simulation.rng.randrange(1 << 30)),
+                batch_spans=batch_spans,
+                log=self.disk.summary(),
+                election=self.disk.election,
+                config=simulation.config,
+                vote_disabled=self.disk.repair_mark,
+                is_new=self.disk.new_mark,
+            )
         )
         latest = max(self.disk.snapshots, default=None)
         self.applied = [] if latest is None else decode_records(self.disk.snapshots[latest])

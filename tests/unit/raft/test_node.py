@@ -22,6 +22,7 @@ from minikafka.raft import (
     Snapshot,
     VoterSet,
 )
+from minikafka.raft.core import Core
 from minikafka.raft.messages import (
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
@@ -73,7 +74,7 @@ def node(disk: type[RaftNode] = Prompt, **changes: Any) -> RaftNode:
         "rng": random.Random(1),
         "batch_spans": batch_spans,
     }
-    machine = disk(**(settings | changes))
+    machine = disk(Core(**(settings | changes)))
     machine.start(0)
     return machine
 
@@ -489,12 +490,14 @@ def test_a_restart_never_resumes_an_epoch_it_led() -> None:
 def test_the_leader_remembered_is_asked_first() -> None:
     for remembered in (2, 3):
         machine = RaftNode(
-            node_id=1,
-            cluster_id="c",
-            voters=VOTERS,
-            rng=random.Random(1),
-            batch_spans=batch_spans,
-            election=ElectionState(4, 3, remembered),
+            Core(
+                node_id=1,
+                cluster_id="c",
+                voters=VOTERS,
+                rng=random.Random(1),
+                batch_spans=batch_spans,
+                election=ElectionState(4, 3, remembered),
+            )
         )
         (send,) = of_type(machine.start(0), fx.Send)
         assert (send.to, send.message.max_wait_ms) == (remembered, 0)
@@ -602,7 +605,7 @@ def test_a_replica_that_lost_records_is_not_counted_for_them() -> None:
 
 def test_an_observer_finds_a_leader_whose_epoch_is_below_one_it_heard_of() -> None:
     """A candidate's epoch dies with it, and no vote of an observer brings the quorum there."""
-    machine = RaftNode(node_id=7, cluster_id="c", voters=VOTERS, rng=random.Random(1), batch_spans=batch_spans)
+    machine = RaftNode(Core(node_id=7, cluster_id="c", voters=VOTERS, rng=random.Random(1), batch_spans=batch_spans))
     (sent,) = of_type(machine.start(0), fx.Send)
     candidate = FetchResponse(ErrorCode.NOT_LEADER_OR_FOLLOWER, 8, None)
     machine.on_response(sent.to, sent.request_id, candidate, 10)

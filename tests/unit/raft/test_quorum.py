@@ -11,6 +11,7 @@ import pytest
 import minikafka.raft.quorum as quorum
 from minikafka.config.kinds import voters
 from minikafka.raft import ElectionState, RaftNode, VoterSet
+from minikafka.raft.core import Core
 from minikafka.raft.role import ToLeader, ToUnattached
 
 DOCS = Path(__file__).parents[3] / "docs" / "internals" / "raft.md"
@@ -38,7 +39,7 @@ def node(**changes: object) -> RaftNode:
         "rng": random.Random(1),
         "batch_spans": lambda records: [],
     }
-    return RaftNode(**(settings | changes))  # type: ignore[arg-type]
+    return RaftNode(Core(**(settings | changes)))  # type: ignore[arg-type]
 
 
 def test_an_illegal_transition_is_a_programmers_mistake() -> None:
