@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, ValuesView
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from uuid import UUID
 
@@ -30,33 +31,22 @@ FIRST_BACKOFF_MS = 20
 StatesByPartition = dict[TopicPartition, PartitionFetchState]
 
 
+@dataclass(slots=True, eq=False)
 class FetchStates:
     """States of all followed partitions, sorted by the work that is due."""
 
-    __slots__ = (
-        "_backoff_ms",
-        "_delayed",
-        "_delays",
-        "_followed_by_topic",
-        "_states",
-        "_topic_names",
-        "changed",
-        "out_of_range",
-        "session",
-        "truncating",
-    )
-
-    def __init__(self, backoff_ms: int) -> None:
-        self._backoff_ms = backoff_ms
-        self._states: StatesByPartition = {}
-        self._topic_names: dict[UUID, str] = {}
-        self._followed_by_topic: Counter[UUID] = Counter()  # number of partitions; the topic's name goes with the last
-        self._delayed: list[tuple[int, int, PartitionFetchState]] = []  # a heap of (end, number of the delay, state)
-        self._delays = 0
-        self.session = FetchSessionClient()
-        self.truncating: StatesByPartition = {}
-        self.out_of_range: StatesByPartition = {}
-        self.changed: StatesByPartition = {}
+    _backoff_ms: int
+    _states: StatesByPartition = field(default_factory=dict, init=False)
+    _topic_names: dict[UUID, str] = field(default_factory=dict, init=False)
+    _followed_by_topic: Counter[UUID] = field(default_factory=Counter, init=False)
+    """Number of partitions; the topic's name goes with the last."""
+    _delayed: list[tuple[int, int, PartitionFetchState]] = field(default_factory=list, init=False)
+    """A heap of (end, number of the delay, state)."""
+    _delays: int = field(default=0, init=False)
+    session: FetchSessionClient = field(default_factory=FetchSessionClient, init=False)
+    truncating: StatesByPartition = field(default_factory=dict, init=False)
+    out_of_range: StatesByPartition = field(default_factory=dict, init=False)
+    changed: StatesByPartition = field(default_factory=dict, init=False)
 
     # -- which partitions -------------------------------------------------------------------------------------------
 

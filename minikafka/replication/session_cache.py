@@ -17,6 +17,7 @@ Without a slot the answer's session id is 0, and the fetcher goes on with full r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 from uuid import UUID
 
@@ -102,25 +103,15 @@ class CachedPartition:
         self._log_start_offset = data.log_start_offset
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class _Session:
-    __slots__ = ("created_ms", "epoch", "is_follower", "last_used_ms", "partitions", "session_id", "uses_topic_ids")
-
-    def __init__(
-        self,
-        session_id: int,
-        partitions: dict[PartitionKey, CachedPartition],
-        *,
-        is_follower: bool,
-        uses_topic_ids: bool,
-        now_ms: int,
-    ) -> None:
-        self.session_id = session_id
-        self.epoch = next_epoch(INITIAL_EPOCH)
-        self.partitions = partitions
-        self.is_follower = is_follower
-        self.uses_topic_ids = uses_topic_ids
-        self.created_ms = now_ms
-        self.last_used_ms = now_ms
+    session_id: int
+    partitions: dict[PartitionKey, CachedPartition]
+    is_follower: bool
+    uses_topic_ids: bool
+    created_ms: int
+    last_used_ms: int
+    epoch: int = next_epoch(INITIAL_EPOCH)
 
     @property
     def worth(self) -> tuple[bool, int]:
@@ -264,7 +255,12 @@ class FetchSessionCache:
         now_ms: int,
     ) -> _Session | None:
         session = _Session(
-            self._new_id(), partitions, is_follower=is_follower, uses_topic_ids=uses_topic_ids, now_ms=now_ms
+            session_id=self._new_id(),
+            partitions=partitions,
+            is_follower=is_follower,
+            uses_topic_ids=uses_topic_ids,
+            created_ms=now_ms,
+            last_used_ms=now_ms,
         )
         if len(self._sessions) >= self._max_slots and not self._maybe_evict(session, now_ms):
             return None
