@@ -135,7 +135,7 @@ class Reader:
         log = self._log
         log.commit()
         log.refuse_while_cut()
-        if not log.segments[0].base_offset <= start_offset < log.log_end_offset:
+        if not log.log_start_offset <= start_offset < log.log_end_offset:
             return None
         epoch_for = LeaderEpochCache(log.epochs.entries).epoch_for
         for segment in log.segments.since(start_offset):

@@ -14,7 +14,14 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import Compression, TopicPartition
-from minikafka.records.batch import HEADER_SIZE, iter_batches, parse_header, set_log_append_time, write_header
+from minikafka.records.batch import (
+    HEADER_SIZE,
+    TIMESTAMP_TYPE_FLAG,
+    iter_batches,
+    parse_header,
+    set_log_append_time,
+    write_header,
+)
 from minikafka.records.build import build_batch, rebuild_batch
 from minikafka.records.keys import iter_keys
 from minikafka.records.read import iter_records, read_body
@@ -46,7 +53,7 @@ def expected(batch: bytes | bytearray, *, headers: bool = True) -> Iterable[dict
             "partition": WHERE.partition,
             "offset": record.offset,
             "timestamp": EPOCH + timedelta(milliseconds=record.timestamp),
-            "timestampType": int(header.timestamp_type),
+            "timestampType": int(bool(header.attributes & TIMESTAMP_TYPE_FLAG)),
         }
         if headers:
             row["headers"] = [
