@@ -22,6 +22,7 @@ from minikafka.records.build import build_batch
 from minikafka.records.record import Record
 from minikafka.storage.config import LogConfig
 from minikafka.storage.disk import OsDisk, OsFile
+from minikafka.storage.last_stop import LastStop
 from minikafka.storage.log import Log
 from minikafka.storage.log_store import LogStore
 
@@ -55,7 +56,13 @@ def report(name: str, work: Callable[[], object], size: int = 0) -> None:
 
 def new_log(root: Path, name: str, **settings: int) -> Log:
     """An empty log."""
-    return Log.open(OsDisk(), str(root / f"{name}-0"), TopicPartition(name, 0), LogConfig(**settings), is_clean=True)
+    return Log.open(
+        OsDisk(),
+        str(root / f"{name}-0"),
+        TopicPartition(name, 0),
+        LogConfig(**settings),
+        last_stop=LastStop(is_clean=True),
+    )
 
 
 def one_record(producer_id: int = -1) -> bytearray:

@@ -62,7 +62,7 @@ class FutureLogs(dict[TopicPartition, FutureLog]):
             if is_complete:
                 log = directory.open_complete_copy(tp, topic_id, config, path)
             else:
-                log = directory.open_log(tp, config, topic_id=topic_id, is_clean=False, directory=path)
+                log = directory.open_log(tp, config, topic_id=topic_id, directory=path)
         log.flusher.take_along(f"{path}/{PARTITION_METADATA_FILE}")
         directory.ends.add(log)
         self[tp] = FutureLog(log, unique)

@@ -54,7 +54,7 @@ from minikafka.storage.errors import (
 )
 from minikafka.storage.flush import Flusher, FlushJob
 from minikafka.storage.last_stop import LastStop
-from minikafka.storage.log_ends import NOT_NOTED, Noted, UnknownEnd
+from minikafka.storage.log_ends import NOT_NOTED, UnknownEnd
 from minikafka.storage.read_jobs import ReadJob
 from minikafka.storage.reading import Reader
 from minikafka.storage.recovery import LoadedLog, load_log
@@ -190,12 +190,7 @@ class Log:
         config: LogConfig | None = None,
         *,
         topic_id: UUID = ZERO_TOPIC_ID,
-        log_start_offset: int | None = 0,
-        recovery_point: int = 0,
-        high_watermark: int = 0,
-        noted: Noted | None = None,
-        is_clean: bool = False,
-        was_killed: bool = False,
+        last_stop: LastStop | None = None,
         cache: SegmentCache | None = None,
         hooks: LogHooks | None = None,
     ) -> Log:
@@ -203,8 +198,7 @@ class Log:
         config = config or LogConfig()
         cache = cache or SegmentCache()
         disk.mkdir(directory)
-        last_stop = LastStop(log_start_offset, recovery_point, high_watermark, noted, is_clean, was_killed)
-        loaded = load_log(disk, directory, config, cache, last_stop)
+        loaded = load_log(disk, directory, config, cache, last_stop or LastStop())
         return cls(disk, directory, topic_partition, topic_id, config, loaded, cache, hooks or LogHooks())
 
     # -- what it is -------------------------------------------------------------------------------------------------

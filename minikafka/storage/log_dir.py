@@ -35,6 +35,7 @@ from minikafka.storage.flush import FlushJob
 from minikafka.storage.found import find_directories
 from minikafka.storage.future_logs import FutureLogs
 from minikafka.storage.identity import forget_replacement, identify, mark_as_ours
+from minikafka.storage.last_stop import LastStop
 from minikafka.storage.log import Log, LogHooks
 from minikafka.storage.log_ends import LOG_ENDS_FILE, LogEnds, LogKey, Noted, read_log_ends
 from minikafka.storage.meta import (
@@ -152,12 +153,14 @@ class LogDir:
                 tp,
                 config,
                 topic_id=topic_id,
-                is_clean=self.was_clean,
-                was_killed=self._was_killed,
-                recovery_point=recorded.recovery_points.get(tp, 0),
-                log_start_offset=recorded.log_start(tp),
-                high_watermark=recorded.high_watermarks.get(tp, 0),
-                noted=self._noted.get(LogKey(topic_id, tp.partition)),
+                last_stop=LastStop(
+                    log_start_offset=recorded.log_start(tp),
+                    recovery_point=recorded.recovery_points.get(tp, 0),
+                    high_watermark=recorded.high_watermarks.get(tp, 0),
+                    noted=self._noted.get(LogKey(topic_id, tp.partition)),
+                    is_clean=self.was_clean,
+                    was_killed=self._was_killed,
+                ),
             )
         except OSError as error:
             if is_passing(error):
@@ -191,12 +194,7 @@ class LogDir:
         config: LogConfig,
         *,
         topic_id: UUID,
-        is_clean: bool,
-        was_killed: bool = False,
-        recovery_point: int = 0,
-        log_start_offset: int | None = 0,
-        high_watermark: int = 0,
-        noted: Noted | None = None,
+        last_stop: LastStop | None = None,
         directory: str | None = None,
         cache: SegmentCache | None = None,
     ) -> Log:
@@ -210,12 +208,7 @@ class LogDir:
             tp,
             config,
             topic_id=topic_id,
-            recovery_point=recovery_point,
-            log_start_offset=log_start_offset,
-            high_watermark=high_watermark,
-            noted=noted,
-            is_clean=is_clean,
-            was_killed=was_killed,
+            last_stop=last_stop,
             cache=cache or self._cache,
             hooks=LogHooks(
                 self.fail,
@@ -297,7 +290,7 @@ class LogDir:
         if damage is not None:  # first: a log with a topic id and without a mark is whole
             write_refetch_mark(self._disk, directory, damage)
         write_topic_id(self._disk, directory, topic_id)
-        log = self.open_log(tp, config, topic_id=topic_id, is_clean=False, directory=directory, cache=SegmentCache())
+        log = self.open_log(tp, config, topic_id=topic_id, directory=directory, cache=SegmentCache())
         log.corruption = damage
         return log
 
@@ -431,15 +424,9 @@ class LogDir:
 
     def open_complete_copy(self, tp: TopicPartition, topic_id: UUID, config: LogConfig, directory: str) -> Log:
         """Load a copy that was whole and durable when it took a log's place. OSError when it cannot be read."""
-        return self.open_log(
-            tp,
-            config,
-            topic_id=topic_id,
-            is_clean=False,
-            was_killed=self._was_killed,
-            noted=self._noted.get(LogKey(topic_id, tp.partition)),
-            directory=directory,
-        )
+        noted = self._noted.get(LogKey(topic_id, tp.partition))
+        last_stop = LastStop(noted=noted, was_killed=self._was_killed)
+        return self.open_log(tp, config, topic_id=topic_id, last_stop=last_stop, directory=directory)
 
     def discard_found(self) -> None:
         """What a start found on its way out decides over no copy any more."""

@@ -17,6 +17,7 @@ from minikafka.spark.cluster import LATEST, ClientSettings, cluster_of
 from minikafka.spark.pipelines.running import explain
 from minikafka.storage.config import LogConfig
 from minikafka.storage.disk import OsDisk
+from minikafka.storage.last_stop import LastStop
 from minikafka.storage.log import Log
 
 FAR_LATER_MS = 1 << 50
@@ -40,7 +41,7 @@ def compact(cluster: LocalCluster, topic: str) -> None:
     cluster.stop()
     directory = cluster.layout.data_directory(1) / f"{topic}-0"
     config = LogConfig(cleanup_policy=frozenset({"compact"}), min_cleanable_dirty_ratio=0.0, delete_retention_ms=0)
-    log = Log.open(OsDisk(), str(directory), TopicPartition(topic, 0), config, is_clean=True)
+    log = Log.open(OsDisk(), str(directory), TopicPartition(topic, 0), config, last_stop=LastStop(is_clean=True))
     log.roll()
     log.flush()
     for _ in range(2):

@@ -25,6 +25,7 @@ from minikafka.replication.local_replica import LocalReplica
 from minikafka.replication.replica_facts import CommittedPartition, ReplicaSettings, Surroundings
 from minikafka.storage.disk import Disk
 from minikafka.storage.errors import StorageFailure
+from minikafka.storage.last_stop import LastStop
 from minikafka.storage.log import Log
 
 T = TypeVar("T")
@@ -54,7 +55,9 @@ class Rig:
         """A replica with an empty log, in no role yet."""
         tp = TopicPartition(name, 0)
         config = TopicConfig({key.replace("_", "."): str(value) for key, value in settings.items()})
-        log = Log.open(self.disk, str(self._directory / str(tp)), tp, log_config(config), is_clean=True)
+        log = Log.open(
+            self.disk, str(self._directory / str(tp)), tp, log_config(config), last_stop=LastStop(is_clean=True)
+        )
         partition = Partition(UUID(int=len(self.replicas) + 1), log, config, self.local_replica(tp, log, config))
         self.replicas.add(partition)
         return partition

@@ -11,6 +11,7 @@ import pytest
 from minikafka.model import TopicPartition
 from minikafka.storage.config import LogConfig
 from minikafka.storage.disk import OsDisk
+from minikafka.storage.last_stop import LastStop
 from minikafka.storage.log import Log
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -45,10 +46,9 @@ def open_log(disk: OsDisk, directory: str) -> Callable[..., Log]:
             directory,
             TopicPartition("orders", 0),
             LogConfig(**settings),  # type: ignore[arg-type]
-            is_clean=clean,
-            was_killed=was_killed,
-            recovery_point=recovery_point,
-            log_start_offset=log_start_offset,
+            last_stop=LastStop(
+                is_clean=clean, was_killed=was_killed, recovery_point=recovery_point, log_start_offset=log_start_offset
+            ),
         )
 
     return open_

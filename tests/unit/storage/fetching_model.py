@@ -25,6 +25,7 @@ from minikafka.model import TopicPartition
 from minikafka.records.batch import HEADER_SIZE, iter_batches
 from minikafka.storage.config import LogConfig
 from minikafka.storage.errors import IllegalLogState
+from minikafka.storage.last_stop import LastStop
 from minikafka.storage.log import Log
 from minikafka.storage.log_ends import Noted
 from minikafka.storage.segment_names import LOG_SUFFIX
@@ -64,7 +65,13 @@ class Schedule:
         self.refusals = 0
 
     def _opened(self, machine: Machine, recovery_point: int) -> Log:
-        return Log.open(machine.disk, "/orders-0", WHERE, self.config, is_clean=True, recovery_point=recovery_point)
+        return Log.open(
+            machine.disk,
+            "/orders-0",
+            WHERE,
+            self.config,
+            last_stop=LastStop(is_clean=True, recovery_point=recovery_point),
+        )
 
     def run(self) -> None:
         actions = [self.append] * 6 + [self.fetch] * 4 + [self.reopen, self.begin_epoch, self.damage]
@@ -123,10 +130,12 @@ class Schedule:
             "/orders-0",
             WHERE,
             self.config,
-            recovery_point=before.recovery_point,
-            high_watermark=before.log_end_offset,
-            noted=Noted(max(reached, before.active_base_offset), before.segments[0].base_offset),
-            was_killed=True,
+            last_stop=LastStop(
+                recovery_point=before.recovery_point,
+                high_watermark=before.log_end_offset,
+                noted=Noted(max(reached, before.active_base_offset), before.segments[0].base_offset),
+                was_killed=True,
+            ),
         )
         if self.leader.corruption is not None or self.leader.log_end_offset != before.log_end_offset:
             raise ViolationError(f"after a kill the log of {before.log_end_offset} is {self.leader.corruption}")

@@ -21,6 +21,7 @@ from minikafka.storage.compaction import CompactionJob
 from minikafka.storage.config import LogConfig
 from minikafka.storage.disk import File, OsDisk
 from minikafka.storage.key_map import KeyMap
+from minikafka.storage.last_stop import LastStop
 from minikafka.storage.log import Log, LogHooks
 from minikafka.testing.killed import Killed
 
@@ -321,7 +322,7 @@ def test_a_crash_at_any_operation_leaves_the_old_or_the_new_segments(power: bool
             machine.lose_power(Random(budget))
         else:
             machine.kill()
-        log = Log.open(machine.disk, "/t-0", tp, config, recovery_point=checkpoint[0])
+        log = Log.open(machine.disk, "/t-0", tp, config, last_stop=LastStop(recovery_point=checkpoint[0]))
         assert log.corruption is None
         assert log.log_end_offset == 30
         assert set(pairs(log)) <= set(before)

@@ -12,6 +12,7 @@ from minikafka.errors import KafkaError
 from minikafka.model import TopicPartition
 from minikafka.storage.config import LogConfig
 from minikafka.storage.disk import OsDisk
+from minikafka.storage.last_stop import LastStop
 from minikafka.storage.log import Log
 from minikafka.storage.log_ends import Noted
 from minikafka.storage.moving import ReplicaMove
@@ -25,7 +26,7 @@ DELETE = LogConfig(cleanup_policy=frozenset({"delete"}), segment_bytes=SEGMENT_B
 @pytest.fixture
 def log(disk: OsDisk, directory: str) -> Log:
     """Cleaned, and written to since its policy changed."""
-    log = Log.open(disk, directory, TopicPartition("orders", 0), COMPACT, is_clean=True)
+    log = Log.open(disk, directory, TopicPartition("orders", 0), COMPACT, last_stop=LastStop(is_clean=True))
     for at in range(60):
         key = b"once %d" % at if at % 4 == 0 else b"again"
         stage(log, batch(b"%d" % at * 10, keys=(key,)), leader_epoch=at // 20)
@@ -56,7 +57,7 @@ def clean(log: Log) -> None:
 @pytest.fixture
 def emptied(disk: OsDisk, directory: str) -> Log:
     """Nothing is behind offset 2 any more, up to the log's end at 8: records without a key, of three leader epochs."""
-    log = Log.open(disk, directory, TopicPartition("orders", 0), COMPACT, is_clean=True)
+    log = Log.open(disk, directory, TopicPartition("orders", 0), COMPACT, last_stop=LastStop(is_clean=True))
     for at in range(8):
         stage(log, batch(b"%d" % at, keys=(b"key" if at < 3 else None,)), leader_epoch=at // 3)
         log.commit()
@@ -69,13 +70,13 @@ def emptied(disk: OsDisk, directory: str) -> Log:
 def opened(log: Log, **last_stop: object) -> Log:
     """Opened again, with the policy that it has now."""
     tp = log.topic_partition
-    return Log.open(OsDisk(), log.directory, tp, DELETE, **last_stop)  # type: ignore[arg-type]
+    return Log.open(OsDisk(), log.directory, tp, DELETE, last_stop=LastStop(**last_stop))  # type: ignore[arg-type]
 
 
 def fetched(leader: Log, directory: Path, size: int) -> Log:
     """What a follower has that began with nothing."""
     directory.mkdir()
-    log = Log.open(OsDisk(), str(directory), leader.topic_partition, DELETE, is_clean=True)
+    log = Log.open(OsDisk(), str(directory), leader.topic_partition, DELETE, last_stop=LastStop(is_clean=True))
     while log.log_end_offset < leader.log_end_offset:
         found = leader.read(log.log_end_offset, size)
         assert found.size, "a follower gets on"

@@ -14,6 +14,7 @@ from storage_batches import NOW_MS, batch, headers_in, read_all, stage
 from minikafka.model import Compression, TopicPartition
 from minikafka.storage.config import LogConfig
 from minikafka.storage.disk import OsDisk
+from minikafka.storage.last_stop import LastStop
 from minikafka.storage.log import Log
 
 CONFIG = LogConfig(segment_bytes=900, index_interval_bytes=200, retention_ms=-1)
@@ -40,9 +41,7 @@ class LogAndTwin(RuleBasedStateMachine):
             str(self.root / "t-0"),
             TopicPartition("t", 0),
             CONFIG,
-            is_clean=clean,
-            log_start_offset=self.start,
-            recovery_point=self.recovery_point,
+            last_stop=LastStop(is_clean=clean, log_start_offset=self.start, recovery_point=self.recovery_point),
         )
 
     def teardown(self) -> None:

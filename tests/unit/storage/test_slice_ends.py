@@ -12,6 +12,7 @@ from minikafka.model import TopicPartition
 from minikafka.storage import tail
 from minikafka.storage.config import LogConfig
 from minikafka.storage.disk import OsDisk
+from minikafka.storage.last_stop import LastStop
 from minikafka.storage.log import Log
 from minikafka.storage.moving import ReplicaMove
 
@@ -48,7 +49,13 @@ def raise_base_offset(log: Log, offset: int, by: int) -> None:
 @pytest.fixture
 def follower(tmp_path: Path) -> Log:
     (tmp_path / "follower-0").mkdir()
-    return Log.open(OsDisk(), str(tmp_path / "follower-0"), TopicPartition("orders", 0), LogConfig(), is_clean=True)
+    return Log.open(
+        OsDisk(),
+        str(tmp_path / "follower-0"),
+        TopicPartition("orders", 0),
+        LogConfig(),
+        last_stop=LastStop(is_clean=True),
+    )
 
 
 @pytest.mark.spec("P5")

@@ -8,6 +8,7 @@ from minikafka.model import Compression, TopicPartition
 from minikafka.records.build import build_batch
 from minikafka.records.record import Record
 from minikafka.storage.config import LogConfig
+from minikafka.storage.last_stop import LastStop
 from minikafka.storage.log import Log
 from minikafka.testing.disk import SimulatedDisk
 
@@ -31,7 +32,7 @@ def test_lookups_agree_with_a_naive_twin(
         log.commit()
     if restart:
         log.close()
-        log = Log.open(disk, "/t-0", tp, config, is_clean=True)
+        log = Log.open(disk, "/t-0", tp, config, last_stop=LastStop(is_clean=True))
     start = round(start_at * len(twin))
     log.maybe_increment_log_start_offset(start)
     live = [entry for entry in twin if entry[1] >= start]

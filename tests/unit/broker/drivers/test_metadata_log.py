@@ -24,6 +24,7 @@ from minikafka.records.record import Record
 from minikafka.storage.config import NEVER, UNLIMITED, LogConfig
 from minikafka.storage.durable_end import DURABLE_END_FILE
 from minikafka.storage.errors import StorageFailure
+from minikafka.storage.last_stop import LastStop
 from minikafka.storage.log import Log
 
 CONFIG = LogConfig(
@@ -45,9 +46,7 @@ class Files:
             str(self.directory),
             TopicPartition(CLUSTER_METADATA_TOPIC, 0),
             CONFIG,
-            recovery_point=recovery_point,
-            log_start_offset=log_start_offset,
-            is_clean=is_clean,
+            last_stop=LastStop(recovery_point=recovery_point, log_start_offset=log_start_offset, is_clean=is_clean),
         )
         return MetadataLog(str(self.directory), self.log, self.disk, self._in_thread, self._in_thread, lambda: NOW_MS)
 
