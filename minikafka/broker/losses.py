@@ -8,6 +8,7 @@ not a loss.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 import structlog
@@ -25,22 +26,15 @@ LOSSES_FILE: Final = "losses"
 SIZE_MAX: Final = 256 * 1024  # bytes; later losses are in the node's log only
 
 
+@dataclass(eq=False)
 class Losses:
     """See the module."""
 
-    def __init__(
-        self,
-        disk: Disk,
-        store: LogStore,
-        clock: Clock,
-        tasks: TaskOwner,
-        run_in_thread: Callable[[Callable[[], None]], Awaitable[Any]],
-    ) -> None:
-        self._disk = disk
-        self._store = store
-        self._clock = clock
-        self._tasks = tasks
-        self._run_in_thread = run_in_thread
+    _disk: Disk
+    _store: LogStore
+    _clock: Clock
+    _tasks: TaskOwner
+    _run_in_thread: Callable[[Callable[[], None]], Awaitable[Any]]
 
     def note(self, tp: TopicPartition, what: str) -> None:
         """Records of the partition that were acknowledged may be gone on every replica."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -28,27 +29,18 @@ FLUSH_CHECK_INTERVAL_S = 1.0
 COMPACTION_CHECK_INTERVAL_S = 15.0
 
 
+@dataclass(eq=False)
 class Maintenance:
     """Periodic work on the local replicas. It never blocks the loop for long."""
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        replicas: Replicas,
-        driver: ReplicaDriver,
-        jobs: LogJobs,
-        store: LogStore,
-        clock: Clock,
-        run_in_thread: RunInThread,
-    ) -> None:
-        self._config = config
-        self._retention_clock = RetentionClock()
-        self._replicas = replicas
-        self._driver = driver
-        self._jobs = jobs
-        self._store = store
-        self._clock = clock
-        self._run_in_thread = run_in_thread
+    _config: BrokerConfig
+    _replicas: Replicas
+    _driver: ReplicaDriver
+    _jobs: LogJobs
+    _store: LogStore
+    _clock: Clock
+    _run_in_thread: RunInThread
+    _retention_clock: RetentionClock = field(default_factory=RetentionClock, init=False)
 
     def start(self, tasks: TaskOwner) -> None:
         """Begin; the tasks are the owner's to stop."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 
 from minikafka.client.backoff import RETRY_BACKOFF, retrying
@@ -32,31 +33,21 @@ from minikafka.wire.offset_questions import Answer, EpochQuestion, TimeQuestion
 Tickets = dict[TopicPartition, tuple[Position, int]]
 
 
+@dataclass(eq=False)
 class Resolver:
     """``coordinator`` is None for a consumer without a group, whose positions start by their policy.
 
     ``on_answer`` is called when positions may have changed.
     """
 
-    def __init__(
-        self,
-        connections: Connections,
-        metadata: Metadata,
-        coordinator: Coordinator | None,
-        tasks: TaskOwner,
-        rng: random.Random,
-        clock_ms: Callable[[], int],
-        isolation: Isolation,
-        on_answer: Callable[[], None],
-    ) -> None:
-        self._connections = connections
-        self._metadata = metadata
-        self._coordinator = coordinator
-        self._tasks = tasks
-        self._rng = rng
-        self._clock_ms = clock_ms
-        self._isolation = isolation
-        self._on_answer = on_answer
+    _connections: Connections
+    _metadata: Metadata
+    _coordinator: Coordinator | None
+    _tasks: TaskOwner
+    _rng: random.Random
+    _clock_ms: Callable[[], int]
+    _isolation: Isolation
+    _on_answer: Callable[[], None]
 
     def ask(self, positions: Iterable[Position], now_ms: int) -> None:
         """Start every look-up that is due at ``now_ms``."""
