@@ -131,5 +131,5 @@ def test_options_that_cannot_be_used(options: dict[str, str], message: str) -> N
 
 
 def test_a_directory_without_logs(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="is a log directory"):
+    with pytest.raises(OptionError, match="is not a log directory"):
         planned(tmp_path)
