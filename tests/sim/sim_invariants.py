@@ -213,7 +213,7 @@ class Invariants:
 
     def check_healed(self) -> None:
         """All replicas are byte-equal up to the high watermark, nobody stopped by itself, nothing went unhandled."""
-        contents: dict[Where, tuple[Machine, bytes]] = {}
+        copies: dict[Where, Copy] = {}
         logs = [(machine, partition) for machine, node in self._cluster.nodes() for partition in node.replicas]
         starts: dict[Where, int] = {}
         for _, partition in logs:
@@ -221,12 +221,17 @@ class Invariants:
             starts[where] = max(starts.get(where, 0), partition.log.log_start_offset)
         for machine, partition in logs:
             where = (partition.topic_partition, partition.topic_id)
-            content = bytes_of(machine, partition.log.directory, starts[where])
-            other, expected = contents.setdefault(where, (machine, content))
-            wrong = unequal(content, expected)
-            latent = (self.is_latent(each, _directory(each, where), wrong) for each in (machine, other))
-            if content != expected and not any(latent):
-                raise InvariantViolatedError(f"the logs of {where[0]} on {other.host} and {machine.host} differ")
+            copy = copy_of(machine, partition.log.directory, starts[where])
+            other = copies.setdefault(where, copy)
+            wrong = unequal(copy.content, other.content)
+            latent = (
+                self.is_latent(each.machine, _directory(each.machine, where), [each.begin + at for at in wrong])
+                for each in (copy, other)
+            )
+            if copy.content != other.content and not any(latent):
+                raise InvariantViolatedError(
+                    f"the logs of {where[0]} on {other.machine.host} and {machine.host} differ"
+                )
         self._check_images()
         for machine, node in self._cluster.nodes():
             self._check_directories(machine, node)
@@ -267,13 +272,28 @@ def segments(machine: Machine, directory: str) -> dict[str, Inode]:
     }
 
 
-def bytes_of(machine: Machine, directory: str, log_start_offset: int = 0) -> bytes:
-    """A log, all its segments in a row, from the batch of ``log_start_offset`` on: what is older may be gone."""
-    content = b"".join(bytes(file.content) for file in segments(machine, directory).values())
-    position = 0
-    while position < len(content) and (header := parse_header(content, position)).next_offset <= log_start_offset:
-        position += header.size_in_bytes
-    return content[position:]
+def bytes_of(machine: Machine, directory: str) -> bytes:
+    """A log, all its segments in a row."""
+    return b"".join(bytes(file.content) for file in segments(machine, directory).values())
+
+
+class Copy(NamedTuple):
+    """A replica's log from the position ``begin`` of its bytes on."""
+
+    machine: Machine
+    begin: int
+    content: bytes
+
+
+def copy_of(machine: Machine, directory: str, log_start_offset: int) -> Copy:
+    """A log from the batch of ``log_start_offset`` on: replicas delete what is older each in its own time."""
+    content, begin = bytes_of(machine, directory), 0
+    while log_start_offset and begin < len(content):
+        header = parse_header(content, begin)
+        if header.next_offset > log_start_offset:
+            break
+        begin += header.size_in_bytes
+    return Copy(machine, begin, content[begin:])
 
 
 def unequal(one: bytes, other: bytes) -> list[int]:
