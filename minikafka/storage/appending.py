@@ -41,14 +41,14 @@ _new_tuple: Final = tuple.__new__  # a NamedTuple without its Python-level const
 
 
 def _cut_under_us(segment: Segment, end: int) -> FileNotFoundError:
-    """What this process wrote to the file is not there any more."""
+    """The error for a file that lost bytes that this process wrote."""
     return FileNotFoundError(
         errno.ENOENT, f"it ends at byte {end} and not at {segment.size}: the file was changed", segment.path(LOG_SUFFIX)
     )
 
 
 class AppendInfo(NamedTuple):
-    """What an append did. ``log_append_time`` is -1 unless the broker stamps; ``duplicate``: nothing was written."""
+    """Result of an append. ``log_append_time``: -1 unless the broker sets it. ``duplicate``: nothing was written."""
 
     base_offset: int
     last_offset: int
@@ -66,7 +66,7 @@ class Appender:
         self._staged: list[StagedBatch] = []
         self._buffers: list[WritableBuffer] = []
         self._staged_bytes = 0
-        self._next_offset = log.log_end_offset  # behind what is staged
+        self._next_offset = log.log_end_offset  # after the staged batches
 
     def stage(self, batch: WritableBuffer, header: BatchHeader, *, leader_epoch: int, wall_ms: int) -> AppendInfo:
         """Assign offsets to a checked batch and stage it (row R1). ``batch`` is changed and must live until ``commit``.
@@ -110,7 +110,7 @@ class Appender:
         return _new_tuple(AppendInfo, (base_offset, last_offset, append_time, False))
 
     def commit(self) -> None:
-        """Write what is staged and move ``log_end_offset``. StorageFailure when the log is, or now goes, offline."""
+        """Write staged batches and move ``log_end_offset``. StorageFailure when the log is, or now goes, offline."""
         log = self._log
         if log.failure is not None:
             raise log.failure
@@ -169,14 +169,14 @@ class Appender:
         return AppendInfo(base_offset, log.log_end_offset - 1)
 
     def drop_staged(self) -> None:
-        """The log is offline, or ends elsewhere now: go on at its end."""
+        """The log is offline, or its end has changed: continue at its end."""
         self._staged.clear()
         self._buffers.clear()
         self._staged_bytes = 0
         self._next_offset = self._log.log_end_offset
 
     def begin_epoch(self, epoch: int) -> None:
-        """This replica leads in ``epoch`` from the log's end on (KIP-101). IllegalLogState when epochs would fall."""
+        """This replica leads in ``epoch`` from the log end on (KIP-101). IllegalLogState when epochs would fall."""
         log = self._log
         assert log.cut_floor is None, "the log is being cut"
         if epoch < log.epochs.latest_epoch:
@@ -186,9 +186,9 @@ class Appender:
         log.epochs.assign(epoch, self._next_offset)
 
     def roll(self, base_offset: int | None = None) -> None:
-        """Close the active segment and begin another at ``base_offset`` (the log's end); nothing if it is empty.
+        """Close the active segment and begin another at ``base_offset`` (default: the log end), unless it is empty.
 
-        A KafkaError that is no StorageFailure leaves everything as it was: the process is short of descriptors.
+        A KafkaError other than StorageFailure changes nothing: the process is short of descriptors.
         """
         log = self._log
         self.commit()
@@ -205,13 +205,13 @@ class Appender:
         log.segments.add(segment)
 
     def _roll_for(self, header: BatchHeader) -> None:
-        """Let the batch begin a segment. Named by the log's end, so that a gap is not taken for a loss."""
+        """Begin a segment for the batch, with the log end as its name, so that a gap does not look like a loss."""
         log = self._log
         is_far = header.last_offset - log.log_end_offset > MAX_RELATIVE_OFFSET
         self.roll(header.base_offset if is_far else log.log_end_offset)
 
     def _has_room(self, last_offset: int, size: int, wall_ms: int) -> bool:
-        """May a batch join the active segment, behind what is staged?"""
+        """A batch fits the active segment, after the staged ones."""
         log = self._log
         active = log.segments.active
         used = active.size + self._staged_bytes

@@ -1,7 +1,7 @@
-"""What has a file's name and is none is kept under another name, and the file is made anew.
+"""Renames directories that have a file's name, so that the file can be written again.
 
-Nothing that somebody left in a log directory may stop a node: a directory under a file's name counts as that file
-missing. Each is logged once.
+A foreign directory in a log directory must not stop a node: the file of that name counts as missing. Each is logged
+once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DIRECTORY: Final = "it is a directory"
 
 
 def set_aside(disk: Disk, directory: str, name: str, why: str) -> None:
-    """Rename one of them."""
+    """Rename ``name``, and log it."""
     path = f"{directory}/{name}"
     while disk.exists(path):
         path += CORRUPT_SUFFIX
@@ -33,14 +33,14 @@ def set_aside(disk: Disk, directory: str, name: str, why: str) -> None:
 
 
 def set_directories_aside(disk: Disk, directory: str, files: Container[str]) -> None:
-    """Rename each directory that has the name of one of these files, or of one that is being written."""
+    """Rename each directory that has the name of one of these files, or of a temporary one."""
     for name in disk.listdir(directory):
         if (name in files or name.endswith(TEMPORARY_SUFFIX)) and disk.is_dir(f"{directory}/{name}"):
             set_aside(disk, directory, name, _DIRECTORY)
 
 
 def take_place(disk: Disk, temporary: str, path: str) -> None:
-    """Rename a complete file to ``path``, whatever is there. OSError when the disk refuses."""
+    """Rename a complete file to ``path``, and set a directory there aside. OSError when the disk refuses."""
     try:
         disk.rename(temporary, path)
     except IsADirectoryError:
@@ -49,7 +49,7 @@ def take_place(disk: Disk, temporary: str, path: str) -> None:
 
 
 def replace_file(disk: Disk, path: str, data: Buffer) -> None:
-    """The same with this content, durably: any crash leaves the old or the new one, or none for the directory."""
+    """The same with this content, durably: a crash leaves the old or the new file (or none in place of a directory)."""
     try:
         disk.write_atomic(path, data)
     except IsADirectoryError:

@@ -1,8 +1,8 @@
-"""Both indexes of one segment, and the rule for when a batch gets an entry.
+"""Both indexes of one segment, and the rule for entries.
 
-A batch is entered when more than ``interval_bytes`` (``index.interval.bytes``) were noted since the last entry, as
-Kafka does; the time index gets the largest timestamp so far at the same moments, and once more when the segment is
-sealed. The same :meth:`BatchIndex.note` serves appends, loading and rebuilding.
+As in Kafka, a batch gets an entry when more than ``interval_bytes`` (``index.interval.bytes``) follow the last entry.
+The time index gets the largest timestamp so far at the same time, and once more when the segment is sealed.
+:meth:`BatchIndex.note` serves appends, loading and rebuilding.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from minikafka.storage.scan import check_place, scan_headers
 class BatchIndex:
     """The offset index, the time index and the largest timestamp of a segment.
 
-    ``resumed_epoch`` is the leader epoch of the last batch that :meth:`resume` saw; -1 when there was none.
+    ``resumed_epoch``: leader epoch of the last batch that :meth:`resume` read; -1 without one.
     """
 
     __slots__ = (
@@ -73,7 +73,7 @@ class BatchIndex:
     def rebuild_before(
         cls, offset: int, base_offset: int, interval_bytes: int, file: File, log_size: int, next_offset: int
     ) -> tuple[BatchIndex, int, int, BadBatchError | None]:
-        """The same of the batches that end before ``offset``: index, position and offset of the end, any damage."""
+        """The same for batches that end before ``offset``: index, position and offset of their end, any damage."""
         index, end_offset = cls(base_offset, interval_bytes), base_offset
         try:
             for position, header in scan_headers(file, 0, log_size):
@@ -97,10 +97,9 @@ class BatchIndex:
         self._bytes_since_entry += size
 
     def resume(self, file: File, log_size: int) -> int | None:
-        """Note again what follows the last entry; the offset after the last batch (None when there is no batch).
+        """Note the batches after the last entry again; returns the offset after the last batch (None without one).
 
-        BadBatchError when the file is damaged there, DamagedIndexError when the last entry does not point at the batch
-        it names.
+        BadBatchError when the file is damaged there, DamagedIndexError when the last entry does not point at its batch.
         """
         entry = self.offsets.last
         self._bytes_since_entry = 0

@@ -4,8 +4,8 @@
 ``cleaner-offset-checkpoint`` of a log directory hold ``topic partition offset`` rows (row R22). They are always
 replaced atomically.
 
-The last line is ``crc32c`` and the CRC-32C of what stands before it: a single bit makes a log begin later than it does,
-or an epoch end at 0. Kafka and older versions write no such line; a file without it is taken as it is.
+The last line is ``crc32c`` and the CRC-32C of the lines before it: a single wrong bit could raise a log start, or end
+an epoch at 0. Kafka and older versions write no such line; a file without it is accepted.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ log = structlog.get_logger(__name__)
 
 
 class DamagedCheckpointError(ValueError):
-    """The file does not hold what its count line promises, or what its checksum is of."""
+    """The file does not match its count line or its checksum."""
 
 
 def format_checkpoint(rows: Iterable[Sequence[str]]) -> bytes:
@@ -48,12 +48,12 @@ def parse_checkpoint(data: bytes) -> list[list[str]]:
 
 
 def with_checksum(content: bytes) -> bytes:
-    """Lines, and behind them the line with their checksum."""
+    """The lines, followed by the line with their checksum."""
     return content + _checksum_line(content)
 
 
 def without_checksum(data: bytes) -> bytes:
-    """The lines in front of the checksum, or all; DamagedCheckpointError when it is not theirs."""
+    """The lines before the checksum, or all without one; DamagedCheckpointError for a wrong checksum."""
     found = _CHECKSUM_LINE.search(data)
     content = data if found is None else data[: found.start()]
     if found is not None and found[0] != _checksum_line(content):
@@ -62,7 +62,7 @@ def without_checksum(data: bytes) -> bytes:
 
 
 def parse_number(text: str, bits: int) -> int:
-    """A number of a row, which Kafka keeps in that many bits; DamagedCheckpointError when that cannot be."""
+    """A number of a row; DamagedCheckpointError when it does not fit Kafka's type of ``bits`` bits."""
     number = int(text)
     if not 0 <= number < 1 << (bits - 1):
         raise DamagedCheckpointError(f"{number} is not within 0 and 2^{bits - 1} - 1")
@@ -93,8 +93,8 @@ def _checksum_line(content: bytes) -> bytes:
 class OffsetCheckpoint:
     """An offset per partition in one file of a log directory.
 
-    What the file should say changes on the event loop only; any thread may :meth:`store` it. ``is_unreadable``: the
-    file was there, and was no checkpoint.
+    The rows change on the event loop only; any thread may :meth:`store` them. ``is_unreadable``: the file was present,
+    but damaged.
     """
 
     def __init__(self, disk: Disk, directory: str, name: str) -> None:
@@ -102,11 +102,11 @@ class OffsetCheckpoint:
         self._path = f"{directory}/{name}"
         self._file = SmallFile(disk, self._path)
         self._desired: dict[TopicPartition, int] = {}
-        self._version = 1  # of what is desired
+        self._version = 1  # of the desired rows
         self.is_unreadable = False
 
     def read(self) -> dict[TopicPartition, int]:
-        """The offsets; empty when the file is absent or unreadable, for every user then takes the safe side."""
+        """The offsets; empty when the file is absent or unreadable: every user is safe without them."""
         try:
             rows = parse_checkpoint(read_small_file(self._disk, self._path))
             offsets = {
@@ -124,30 +124,30 @@ class OffsetCheckpoint:
         return offsets
 
     def mentions(self, tp: TopicPartition) -> bool:
-        """True when the file has, may have or is to have a row for the partition."""
+        """True when the file has, may have or will have a row for the partition."""
         return tp in self._desired or self._file.durable_version < self._version
 
     def replace(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """The file should hold these rows."""
+        """Set the desired rows."""
         if offsets != self._desired:
             self._desired = dict(offsets)
             self._version += 1
 
     def lower(self, tp: TopicPartition, offset: int) -> None:
-        """The row of a partition, if there is one, should say no more than ``offset``."""
+        """Lower the row of a partition, if there is one, to at most ``offset``."""
         if offset < self._desired.get(tp, offset):
             self._desired[tp] = offset
             self._version += 1
 
     def store(self) -> None:
-        """Make durable what is desired by now, unless it already is. OSError when the disk refuses."""
-        version = self._version  # first: what is desired may be newer, never older
+        """Write the desired rows durably, unless the file has them. OSError when the disk refuses."""
+        version = self._version  # read first: the rows may be newer, never older
         if version > self._file.durable_version:
             offsets = sorted(self._desired.copy().items())
             rows = ((topic, str(partition), str(offset)) for (topic, partition), offset in offsets)
             self._file.store(version, format_checkpoint(rows))
 
     def write(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Replace the file durably, here and now, unless it already says so."""
+        """Replace the file durably now, unless it has these rows."""
         self.replace(offsets)
         self.store()

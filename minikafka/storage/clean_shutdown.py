@@ -1,4 +1,4 @@
-"""The mark of an orderly stop, ``.kafka_cleanshutdown``: written last; while it is absent, a start recovers."""
+"""The mark of a clean stop, ``.kafka_cleanshutdown``: written last. Without it a start recovers the logs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CLEAN_SHUTDOWN_FILE: Final = ".kafka_cleanshutdown"
 def read_clean_shutdown(disk: Disk, directory: str) -> int | None:
     """The broker epoch in the mark; None when there is no mark.
 
-    -1 for a mark without one (as older Kafka writes it), and for one that cannot be read: that it is there says enough.
+    -1 for a mark without an epoch (as older Kafka writes it), and for an unreadable one: its presence is enough.
     """
     try:
         return int(json.loads(read_small_file(disk, f"{directory}/{CLEAN_SHUTDOWN_FILE}"))["brokerEpoch"])
@@ -29,12 +29,12 @@ def read_clean_shutdown(disk: Disk, directory: str) -> int | None:
 
 
 def write_clean_shutdown(disk: Disk, directory: str, broker_epoch: int) -> None:
-    """Everything in the directory is durable."""
+    """Write the mark: everything in the directory is durable."""
     mark = json.dumps({"version": 0, "brokerEpoch": broker_epoch})
     replace_file(disk, f"{directory}/{CLEAN_SHUTDOWN_FILE}", mark.encode())
 
 
 def remove_clean_shutdown(disk: Disk, directory: str) -> None:
-    """From now on a crash may leave anything; durable on return."""
+    """Remove the mark, durably, before the first change."""
     disk.unlink(f"{directory}/{CLEAN_SHUTDOWN_FILE}")
     disk.fsync_dir(directory)

@@ -1,8 +1,8 @@
-"""What the cleaner leaves of a batch.
+"""The cleaner's work on one batch: the records that stay.
 
-Offsets do not change, nor does the range of a batch, so that the log has no holes between batches and a producer's
-state can still be rebuilt from them. A batch that loses nothing is copied as it is. Of the part that was mapped in this
-pass the map itself knows what survives, so most batches are decided without a look at their records.
+Offsets do not change, nor does the offset range of a batch, so producer state can still be rebuilt from the batches. A
+batch that keeps all its records is copied unchanged. For the part that was mapped in this pass, the map knows the
+surviving offsets, so most batches are not decoded.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Kept(NamedTuple):
 
 
 class Cleaner:
-    """Decides batch by batch. What lies at ``end_offset`` or behind was not mapped, and stays."""
+    """Decides batch by batch. Batches from ``end_offset`` on were not mapped, and stay."""
 
     def __init__(
         self, keys: KeyMap, end_offset: int, last_of_producer: Mapping[int, int], wall_ms: int, delete_retention_ms: int
@@ -45,7 +45,7 @@ class Cleaner:
         self._delete_retention_ms = delete_retention_ms
 
     def clean(self, header: BatchHeader, batch: Buffer) -> Kept | None:
-        """What is left of a batch, None when nothing is."""
+        """The batch with its remaining records; None to drop it."""
         unchanged = Kept(header.last_offset, batch, header.max_timestamp)
         if header.is_control or header.base_offset >= self._end_offset or header.base_offset in self._keys.unreadable:
             return unchanged
@@ -63,7 +63,7 @@ class Cleaner:
             return unchanged  # it was kept by an earlier pass because nobody can tell its records from each other
 
     def _is_mapped(self, header: BatchHeader) -> bool:
-        """Was every record of the batch mapped in this pass, by its own offset, and has it no horizon yet?"""
+        """Every record of the batch was mapped in this pass by its own offset, and the batch has no horizon yet."""
         return (
             header.base_offset >= self._keys.start_offset
             and header.last_offset < self._end_offset

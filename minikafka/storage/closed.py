@@ -1,8 +1,8 @@
-"""Does a closed segment still end as it did when it was closed?
+"""Checks of closed segments at a start: missing ones, and their ends.
 
-A start believes what lies below the recovery point. It looks at the end of each segment there all the same: a file that
-is empty, cut, or cannot be read would otherwise be found when somebody reads that far, after the node has led with it.
-What is in the middle of a segment is verified when it is first read.
+A start trusts records below the recovery point, but checks the end of each segment there: an empty, cut or unreadable
+file would otherwise be found only by a later read, after the node has led with it. The middle of a segment is verified
+at its first read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OFFSET_ENTRY: Final = struct.Struct(">ii")
 def check_listed(
     damage: DamageFound, segment_list: SegmentList, segments: Sequence[Segment], log_start_offset: int
 ) -> None:
-    """A segment that is listed and not there, or smaller, is damage, unless the log starts behind it anyway."""
+    """A listed segment that is missing or too small is damage, unless the log starts after it anyway."""
     sizes = {segment.base_offset: segment.size for segment in segments}
     missing = segment_list.durable - sizes.keys()
     short = {base for base, size in sizes.items() if size < segment_list.size_of(base)}
@@ -44,7 +44,7 @@ def check_listed(
 
 
 def check_start(damage: DamageFound, first: Segment, log_start_offset: int, noted: int | None) -> None:
-    """A log that begins behind its noted beginning lost its first segment, unless it starts behind that anyway."""
+    """A log that begins after its noted start lost its first segment, unless its log start is after that anyway."""
     if noted is not None and first.base_offset > max(noted, log_start_offset):
         damage.mark(max(noted, log_start_offset), f"the log began at offset {noted}, not at {first.base_offset}")
 
@@ -55,11 +55,11 @@ def check_unlisted(
     log_start_offset: int,
     recovery_point: int,
 ) -> None:
-    """A log without a readable list has all files that it ever had, or was damaged: what shows a hole is damage.
+    """A log without a readable list must have all its files: a hole in it is damage.
 
-    No file goes before there is a list, so the first segment begins where the log does, or before. Up to the recovery
-    point only the cleaner leaves gaps, and a log that it went over has a list: it was lost, perhaps with segments. So
-    a cleaned log is refetched for its gaps, but only where its list is lost.
+    The list is written before the first file goes, so the first segment must begin at or before the log start. Below
+    the recovery point only the cleaner leaves gaps, and a cleaned log has a list: if that was lost, segments may be
+    lost, too. So a cleaned log without its list is fetched again because of its gaps.
     """
     first = segments[0].base_offset
     if first > log_start_offset:
@@ -73,7 +73,7 @@ def check_unlisted(
 
 
 def check_closed(damage: DamageFound, segments: Sequence[Segment]) -> None:
-    """Segments that are believed must end as they did. What is behind damage stays, until it is fetched again."""
+    """Check the ends of trusted segments. Segments after damage stay until they are fetched again."""
     for segment in segments:
         bad = _damage_at_end(damage.disk, segment)
         if bad is not None:
@@ -82,7 +82,7 @@ def check_closed(damage: DamageFound, segments: Sequence[Segment]) -> None:
 
 
 def _damage_at_end(disk: Disk, segment: Segment) -> BadBatchError | None:
-    """What is wrong with the last batches of ``segment``, behind which another one begins. Costs a few small reads."""
+    """Damage at the end of ``segment``, which another one follows; None if it is whole. Costs a few small reads."""
     try:
         end_offset = _end(disk, segment)
     except BadBatchError as error:
@@ -97,7 +97,7 @@ def _damage_at_end(disk: Disk, segment: Segment) -> BadBatchError | None:
 
 
 def end_of(disk: Disk, segment: Segment) -> int | None:
-    """The offset that follows the last batch in the file; None when that cannot be read."""
+    """The offset after the last batch in the file; None when it cannot be read."""
     try:
         return _end(disk, segment)
     except BadBatchError:
@@ -131,7 +131,7 @@ def _walk(file: File, start: int, segment: Segment) -> int:
 
 
 def _last_entry(disk: Disk, path: str, size: int) -> bytes | None:
-    """The last entry of an index file; None when there is none, or no whole one that can be read."""
+    """The last entry of an index file; None without a whole, readable one."""
     if not disk.exists(path):
         return None
     file_size = disk.size(path)

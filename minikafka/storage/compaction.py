@@ -1,17 +1,18 @@
 """The log cleaner (``cleanup.policy=compact``): keeps at least the last value of each key.
 
-Of the closed segments below the high watermark, the *dirty* ones (not cleaned before) are read to map each key to its
-last offset (:mod:`~minikafka.storage.key_map`); then all of them, clean and dirty, are rewritten without the records
-that a later one supersedes (:mod:`~minikafka.storage.cleaning`). A tombstone (null value) stays for
-``delete.retention.ms`` after its batch was first cleaned: that first pass stamps the batch with a delete horizon
-(KIP-534), a later one drops it. The last batch of each producer stays, emptied if need be, so that its sequence numbers
-are not forgotten; control batches stay. Records of a transaction count once its commit marker was seen; those of an
-aborted one supersede nothing. A batch whose records nobody can tell from each other stays as it is.
+A pass reads the *dirty* closed segments below the high watermark (not cleaned before), and maps each key to its last
+offset (:mod:`~minikafka.storage.key_map`). Then it rewrites all closed segments, clean and dirty, without the records
+that a later one supersedes (:mod:`~minikafka.storage.cleaning`).
+
+A tombstone (null value) stays for ``delete.retention.ms`` after its batch was first cleaned: the first pass gives the
+batch a delete horizon (KIP-534), a later pass drops it. The last batch of each producer stays, without records if
+necessary, for its sequence numbers. Control batches stay. Records of a transaction count once its commit marker was
+seen; those of an aborted one supersede nothing. A batch with malformed records stays unchanged.
 
 :func:`plan`, :func:`prepare_swap` and :func:`complete` run on the event loop, :meth:`CompactionJob.step` and
-:meth:`CompactionJob.publish` anywhere. Files change as Kafka changes them, so that a crash at any point leaves the old
-segments or the new ones: written and synced as ``.cleaned``; the list of segments told what goes and what is to
-shrink; renamed to ``.swap`` (from here on recovery finishes it); the old ones taken away; renamed into place.
+:meth:`CompactionJob.publish` in any thread. Files change in Kafka's order, so a crash leaves the old segments or the
+new ones: write and sync ``.cleaned`` files; remove old segments and sizes from the list of segments; rename to
+``.swap`` (from here on recovery finishes it); remove the old files; rename into place.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from minikafka.storage.log import Log
 
 STEP_WORK: Final = 2_000
-"""About 2 ms: others wait no longer for the interpreter than a step takes. Counted, so that simulations repeat."""
+"""About 2 ms of work: other threads wait that long for the interpreter. Counted, so that simulations repeat."""
 BATCH_WORK: Final = 4
 RECORD_WORK: Final = 1
 BYTES_PER_WORK: Final = 1_000
@@ -67,7 +68,7 @@ def _plan(log: Log, high_watermark: int, wall_ms: int) -> CompactionJob | None:
 
 
 def _cleanable(log: Log, high_watermark: int, wall_ms: int) -> list[Segment]:
-    """The closed segments that may be rewritten: decided, durable and old enough."""
+    """The closed segments that may be rewritten: committed, durable and old enough."""
     unstable = log.producers.first_unstable_offset(high_watermark)
     limit = min(high_watermark if unstable is None else min(unstable, high_watermark), log.recovery_point)
     lag_ms = log.config.min_compaction_lag_ms
@@ -106,11 +107,11 @@ class CompactionJob:
 
     @property
     def unreadable(self) -> Sequence[int]:
-        """Base offsets of batches that stay because nobody can tell their records from each other."""
+        """Base offsets of batches that stay because their records are malformed."""
         return sorted(self._keys.unreadable)
 
     def step(self) -> bool:
-        """Do about 2 ms of work; True when there is nothing left to do."""
+        """Do about 2 ms of work; True when all is done."""
         work = 0
         try:
             for done in self._steps:
@@ -122,8 +123,9 @@ class CompactionJob:
         return True
 
     def publish(self) -> None:
-        """In any thread: from here on a crash leaves the new segments. First, that recovery need not look at them,
-        nor miss those that are merged into others.
+        """In any thread: from here on a crash leaves the new segments.
+
+        First stores the recovery point and the list, so that recovery does not scan the new segments, or miss old ones.
         """
         assert self.removal is not None
         try:
@@ -136,12 +138,12 @@ class CompactionJob:
             self.error = error
 
     def discard(self) -> None:
-        """Remove what was written."""
+        """Remove the written files."""
         for _old, new in self.groups:
             new.remove(CLEANED_SUFFIX, SWAP_SUFFIX)
 
     def _run(self) -> Iterator[int]:
-        """Each part of the work, and how much it was."""
+        """Yields the amount of work after each part."""
         yield from self._map()
         if self.damaged is None:
             yield from self._rewrite()
@@ -198,7 +200,7 @@ class CompactionJob:
             yield SYNC_WORK
 
     def _batches(self, segment: Segment) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """By a descriptor of its own: the segment's cache belongs to the event loop. Ends where damage begins."""
+        """Batches, read through an own descriptor: the segment's cache belongs to the event loop. Ends at damage."""
         try:
             file = self._disk.open_read(segment.path(LOG_SUFFIX))
             for _position, header, batch in scan_batches(file, 0, segment.size):
@@ -239,7 +241,7 @@ class _Writer:
 
 
 def _groups(segments: Sequence[Segment], config: LogConfig) -> Iterator[list[Segment]]:
-    """Runs of segments that fit one segment together."""
+    """Runs of segments that together fit into one segment."""
     group: list[Segment] = []
     for segment in segments:
         size = sum(member.size for member in group) + segment.size
@@ -252,7 +254,7 @@ def _groups(segments: Sequence[Segment], config: LogConfig) -> Iterator[list[Seg
 
 
 def prepare_swap(log: Log, job: CompactionJob) -> bool:
-    """May the new segments take the place of the old? False: they are removed, another pass may do better."""
+    """True when the new segments can replace the old ones. False: they are removed, for another pass."""
     if job.damaged is not None and job.generation == log.generation:  # else it was cut under the job
         log.mark_damaged(*job.damaged)
     if job.damaged or job.error or not _is_current(log, job):
@@ -265,7 +267,7 @@ def prepare_swap(log: Log, job: CompactionJob) -> bool:
 
 
 def complete(log: Log, job: CompactionJob) -> bool:
-    """Let them. False if the log was cut meanwhile, or has failed. StorageFailure if what was published may be lost."""
+    """Replace the old segments. False if the log was cut or has failed. StorageFailure if new segments may be lost."""
     assert job.removal is not None
     log.segment_list.gone(job.removal)
     if job.error is not None and not is_passing(job.error):
@@ -291,7 +293,7 @@ def _is_current(log: Log, job: CompactionJob) -> bool:
 
 
 def _swap(log: Log, old: list[Segment], new: Segment) -> None:
-    """The name of ``new`` is durable: after a crash it takes the place of the others, however far this came."""
+    """Swap. The ``.swap`` name of ``new`` is durable: after a crash it replaces the old segments in any case."""
     for segment in old:
         log.discard(segment)
     new.rename("")

@@ -1,8 +1,8 @@
-"""The slow part of cutting a log at its end, fit for a thread (see :mod:`minikafka.storage.cutting`).
+"""The slow part of cutting a log at its end, for a thread (see :mod:`minikafka.storage.cutting`).
 
-Its work is bounded by what is cut: the last segment is read from the index entry before the cut, and producers are
-rewound (:mod:`minikafka.storage.rewinding`). A batch before the cut that cannot be read, so that the cut is not found,
-is damage: the log ends before that batch and the replica is marked.
+Its cost is that of the removed records: the last segment is read from the index entry before the cut, and producers are
+rewound (:mod:`minikafka.storage.rewinding`). If a batch before the cut is unreadable, that is damage: the log ends
+before that batch, and the replica is marked.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ EVERYTHING: Final = -1
 
 
 class CutJob:
-    """One cut. The segments are copies, for the thread alone; nothing that it changes belongs to the loop.
+    """One cut. Its segments are copies for the thread; it changes nothing that belongs to the loop.
 
-    After :meth:`run`: ``error`` when the disk refused, ``corruption`` when damage lay before the cut. ``must_repeat``
-    when the process was merely short of something: run it again, some time later.
+    After :meth:`run`: ``error`` when the disk refused, ``corruption`` for damage before the cut. ``must_repeat`` after
+    a shortage of the process: run it again later.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class CutJob:
         self._lower_recorded = lower_recorded
 
     def run(self) -> None:
-        """Cut, in any thread. Nothing is raised: ``complete_cut`` looks at ``error``."""
+        """Cut, in any thread. Never raises: ``complete_cut`` checks ``error``."""
         self.error = None
         try:
             if self._offset == EVERYTHING:
@@ -82,7 +82,7 @@ class CutJob:
 
     @property
     def must_repeat(self) -> bool:
-        """True when it ran into a limit of the process or the machine, which says nothing about the disk."""
+        """True after a shortage of the process or the machine: that is not a broken disk."""
         return self.error is not None and is_passing(self.error)
 
     def _restart(self) -> None:
@@ -113,7 +113,7 @@ class CutJob:
         self._disk.fsync_dir(self._directory)
 
     def _find_end(self) -> int:
-        """Where the last segment is cut; what cannot be read before the cut is cut off, too."""
+        """Position of the cut in the last segment; an unreadable batch before it is cut off, too."""
         if self._offset == self.last.base_offset:
             return 0  # the file is not read: it may be what is damaged
         if self._position is not None:

@@ -1,16 +1,16 @@
 """Cuts of a log, at its end (truncation) and at its start (retention, DeleteRecords).
 
-A truncation is a job in three parts: ``prepare_truncation`` or ``prepare_restart`` on the event loop, from which on
-nothing at or above the cut is served or counted; :meth:`CutJob.run` in any thread; ``complete_cut`` on the loop. In
-between, appends and flushes are a mistake of the caller, and reads are refused with a retriable error.
+A truncation is a job in three parts: ``prepare_truncation`` or ``prepare_restart`` on the event loop,
+:meth:`CutJob.run` in any thread, ``complete_cut`` on the loop. From the first part on, no record at or above the cut is
+served or counted. In between, appends and flushes are a mistake of the caller, and reads are refused with a retriable
+error.
 
-The job is durable, step by step, before anything can be appended where the old records were: otherwise a crash could
-leave old and new batches interleaved with nothing to tell them apart. In this order: the recovery point on disk falls
-below the cut, and with it the log start and the high watermark; segments behind it leave the list of segments and go,
-newest first, each removal synced; the file is cut and synced. Until the job is complete ``Log.cut_floor`` keeps
-checkpoints below the cut, too.
+The job is durable step by step before new records can take the place of the old ones. Otherwise a crash could leave a
+mix of old and new batches. The order: lower the recovery point on disk below the cut, and with it the log start and the
+high watermark; remove later segments from the list and then from the disk, newest first, each removal synced; cut and
+sync the file. Until the job is complete ``Log.cut_floor`` keeps checkpoints below the cut, too.
 
-A deletion at the start has three parts, too: ``prepare_deletion``, :meth:`DeletionJob.run`, ``complete_deletion``.
+A deletion at the start has the same three parts: ``prepare_deletion``, :meth:`DeletionJob.run`, ``complete_deletion``.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Cutter:
         return job
 
     def complete_cut(self, job: CutJob) -> None:
-        """The job has run: the log ends there. StorageFailure, and offline, if it failed."""
+        """The job has run: the log ends at the cut. If the job failed, the log goes offline: StorageFailure."""
         log = self._log
         assert job.is_done
         assert job is self._job
@@ -135,7 +135,7 @@ class Cutter:
             log.throw_away(job.trash)
 
     def truncate_to(self, offset: int) -> bool:
-        """Cut everything from ``offset`` on, here and now. False when the log already ends at or before it."""
+        """Cut the log at ``offset`` now. False when it already ends at or before it."""
         job = self.prepare_truncation(offset)
         if job is not None:
             job.run()
@@ -143,16 +143,15 @@ class Cutter:
         return job is not None
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Drop everything, here and now; the log is empty and begins at ``offset``."""
+        """Delete all records now; the log is empty and begins at ``offset``."""
         job = self.prepare_restart(offset)
         job.run()
         self.complete_cut(job)
 
     def _floor(self, offset: int) -> int:
-        """Where the log may end, at the least, when it is cut at ``offset``, mostly from memory alone.
+        """Lowest possible log end after a cut at ``offset``, mostly from memory alone.
 
-        Exact where a lower recovery point would tell a recovery something wrong: what the cleaner went over, or what
-        the log no longer begins with. A cut near that is the exception.
+        It is exact if a lower recovery point would mislead a recovery: in the cleaned part, and near the log start.
         """
         log = self._log
         segment = log.segments[log.segments.index_of(offset)]
@@ -183,7 +182,7 @@ class Cutter:
     # -- the start --------------------------------------------------------------------------------------------------
 
     def maybe_increment_log_start_offset(self, offset: int) -> bool:
-        """Records below ``offset`` are no longer part of the log. False when they already were not.
+        """Remove records below ``offset`` from the log, logically. False when the log starts there or later already.
 
         OFFSET_OUT_OF_RANGE when the log ends before ``offset``.
         """
@@ -202,7 +201,7 @@ class Cutter:
         return True
 
     def delete_records(self, offset: int, high_watermark: int) -> int:
-        """DeleteRecords: drop what lies below ``offset`` (-1: the high watermark); the new log start offset."""
+        """DeleteRecords: drop records below ``offset`` (-1: the high watermark); returns the new log start offset."""
         log = self._log
         offset = high_watermark if offset == -1 else offset
         if not 0 <= offset <= high_watermark:
@@ -214,9 +213,9 @@ class Cutter:
         return log.log_start_offset
 
     def prepare_deletion(self, high_watermark: int, wall_ms: int) -> DeletionJob | None:
-        """Apply retention: the log starts behind the segments that may go. See :mod:`minikafka.storage.retention`.
+        """Apply retention: move the log start after expired segments. See :mod:`minikafka.storage.retention`.
 
-        Run the job in any thread, then :meth:`complete_deletion`. None when there is nothing to do, and during a cut.
+        Run the job in any thread, then :meth:`complete_deletion`. None without expired segments, and during a cut.
         """
         log = self._log
         log.commit()
@@ -241,9 +240,9 @@ class Cutter:
         return DeletionJob(going, removal, partial(log.end_slot.note_start, log.segments[count].base_offset))
 
     def complete_deletion(self, job: DeletionJob) -> int:
-        """The job has run: take the files away, but for what was cut or rewritten meanwhile; how many segments went.
+        """The job has run: remove the files, except those cut or rewritten meanwhile; returns the number of segments.
 
-        PassingFailure: what could not go yet goes another time.
+        PassingFailure: the remaining files go later.
         """
         log = self._log
         log.segment_list.gone(job.removal)
@@ -268,7 +267,7 @@ class Cutter:
         return count
 
     def delete_old_segments(self, high_watermark: int, wall_ms: int) -> int:
-        """Apply retention, here and now; how many segments went."""
+        """Apply retention now; returns the number of deleted segments."""
         job = self.prepare_deletion(high_watermark, wall_ms)
         if job is None:
             return 0

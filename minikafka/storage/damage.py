@@ -1,4 +1,4 @@
-"""What is done about a damaged segment file: tell a torn tail from corruption, keep the bytes, mark the replica.
+"""Damaged segment files: tell a torn tail from corruption, keep the bytes, mark the replica.
 
 The mark is the file ``needs-refetch`` in the partition directory: a restart does not make a damaged replica whole.
 """
@@ -25,8 +25,8 @@ from minikafka.storage.small_file import read_small_file
 
 REFETCH_FILE = "needs-refetch"
 TORN_FILE = "torn-tail"
-"""After a kill the last write was not there as a whole: it was interrupted, or the file was cut. Or nothing tells how
-far the log reached, or where it starts. It does not count as whole until its node has registered without it."""
+"""Mark of a log that does not count as whole until its node has registered without it. After a kill its last write is
+incomplete (interrupted, or the file was cut), or its noted end or its log start is unknown."""
 
 _MAGIC_POSITION = 16
 _MAX_OFFSET_DISTANCE = 2**31  # how far behind the damage a batch is still believed to belong to the segment
@@ -38,7 +38,7 @@ def has_valid_batch(file: File, position: int, end: int, min_offset: int) -> boo
 
 
 def find_valid_batch(file: File, position: int, end: int, min_offset: int) -> int | None:
-    """Where the first such batch begins."""
+    """Position of the first such batch, or None."""
     overlap = b""
     while position < end:
         chunk = overlap + file.pread(min(BATCH_CHUNK_BYTES, end - position), position)
@@ -66,9 +66,9 @@ def _find_batch(chunk: bytes, file: File, start: int, end: int, min_offset: int)
 
 
 def is_cut_off(file: File, position: int, end: int, min_offset: int) -> bool:
-    """Can the bytes in ``[position, end)`` be what an interrupted write leaves: the beginning of a batch, no more?
+    """True when the bytes in ``[position, end)`` are an incomplete batch, as an interrupted write leaves it.
 
-    False when the batch is there in its whole length, also when its length is what is damaged.
+    False when the batch has its full length, also if only its length field is damaged.
     """
     head = file.pread(min(HEADER_SIZE, end - position), position)
     if len(head) > _MAGIC_POSITION and head[_MAGIC_POSITION] != MAGIC:
@@ -98,7 +98,7 @@ def keep_aside(disk: Disk, path: str, position: int, file_size: int) -> str | No
 
 
 class DamageFound:
-    """What a load finds in a partition directory. Of several damages the first one in the log counts, and is marked."""
+    """Damage that a load finds in a partition directory. The first one in the log counts, and is marked."""
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self.disk = disk
@@ -108,7 +108,7 @@ class DamageFound:
     def mark(
         self, offset: int, why: str, *, path: str | None = None, position: int = 0, aside: str | None = None
     ) -> None:
-        """The log is intact below ``offset`` only, and must be fetched again from there on; durable on return."""
+        """Mark, durably: the log is intact below ``offset`` only, and must be fetched again from there on."""
         if self.corruption is None or offset < self.corruption.offset:
             path = path or f"{self.directory}/{file_name(offset)}{LOG_SUFFIX}"
             self.corruption = Corruption(path, position, offset, why, aside)
@@ -116,12 +116,12 @@ class DamageFound:
 
 
 def has_topic_id(disk: Disk, directory: str) -> bool:
-    """The partition was made here once: the file of its topic id is the first to be written."""
+    """The partition was created here: the file with its topic id is written first."""
     return disk.exists(f"{directory}/{PARTITION_METADATA_FILE}")
 
 
 def write_torn_mark(disk: Disk, directory: str) -> None:
-    """See :data:`TORN_FILE`. Not durable: a power cut is told otherwise."""
+    """See :data:`TORN_FILE`. Not durable: a power cut is recognised by other signs."""
     disk.write_bytes(f"{directory}/{TORN_FILE}", b"")
 
 
@@ -136,7 +136,7 @@ def remove_torn_mark(disk: Disk, directory: str) -> None:
 
 
 def unidentified(directory: str) -> Corruption:
-    """The log does not say of which topic it is: whatever it holds may be another topic's."""
+    """Damage from offset 0: the log's topic id is unreadable, so its records may be another topic's."""
     path = f"{directory}/{PARTITION_METADATA_FILE}"
     return Corruption(path, 0, 0, "the topic id of the log cannot be read", None)
 
@@ -147,7 +147,7 @@ def write_refetch_mark(disk: Disk, directory: str, corruption: Corruption) -> No
 
 
 def read_refetch_mark(disk: Disk, directory: str) -> Corruption | None:
-    """What an earlier start or read found and nobody mended yet."""
+    """Damage that an earlier start or read found, and that is not mended yet."""
     path = f"{directory}/{REFETCH_FILE}"
     try:
         offset, _, why = read_small_file(disk, path).decode().partition("\n")

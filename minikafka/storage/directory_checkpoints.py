@@ -1,9 +1,9 @@
 """The checkpoint files of one log directory, rewritten as a whole.
 
-What they should say is noted on the event loop; a :class:`CheckpointJob` makes it durable in any thread. Of a log that
-is being cut they say nothing above the cut, whoever writes them: until the files are cut, a crash may leave it there.
+Rows change on the event loop; a :class:`CheckpointJob` makes them durable in any thread. Rows of a log that is being
+cut are never above the cut: until the files are cut, a crash may leave them as they are.
 
-A partition that was deleted and made again never inherits offsets from a file written before.
+A partition that was deleted and created again never inherits offsets from an older file.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Logs = Mapping[TopicPartition, Log]
 
 
 class CheckpointJob:
-    """Makes durable what checkpoint files should say by now; ``run`` never raises, ``error`` tells."""
+    """Writes the checkpoint files durably. ``run`` never raises: see ``error``."""
 
     def __init__(self, store: Callable[[], None]) -> None:
         self.error: OSError | None = None
@@ -58,7 +58,7 @@ class DirectoryCheckpoints:
         self.high_watermarks: dict[TopicPartition, int] = {}
 
     def read(self) -> None:
-        """What was written last; OSError when the disk refuses, as below."""
+        """Read the files; OSError when the disk refuses, as in the other methods."""
         for name in self._disk.listdir(self._path):
             if name.endswith(TEMPORARY_SUFFIX):
                 self._disk.unlink(f"{self._path}/{name}")
@@ -66,16 +66,16 @@ class DirectoryCheckpoints:
         self.first_dirty, self.high_watermarks = self._first_dirty.read(), self._high_watermarks.read()
 
     def log_start(self, tp: TopicPartition) -> int | None:
-        """Where a log starts; None when the file is there and cannot be read."""
+        """Start offset of a log; None when the file is unreadable."""
         return None if self._log_starts.is_unreadable else self.log_starts.get(tp, 0)
 
     def prepare_bounds(self, logs: Logs) -> Callable[[], None]:
-        """Below which offsets the logs need no recovery, and where they start: on disk when this is called."""
+        """Note recovery points and log starts of now; the returned function makes them durable."""
         self._note_bounds(logs)
         return self._store
 
     def prepare(self, logs: Logs, high_watermarks: Mapping[TopicPartition, int]) -> CheckpointJob:
-        """Note everything about the logs that are there. Those without a high watermark keep their last."""
+        """Note all rows of the present logs. Logs without a high watermark in the argument keep their last one."""
         for tp, offset in high_watermarks.items():
             if tp in logs:
                 self.high_watermarks[tp] = _uncut(logs[tp], offset)
@@ -88,7 +88,7 @@ class DirectoryCheckpoints:
         return CheckpointJob(self._store)
 
     def prepare_forget(self, tp: TopicPartition, logs: Logs) -> Callable[[], None]:
-        """A log is about to be made, and inherits nothing: what is recorded of it is gone when this was called."""
+        """A log is about to be created: the returned function durably removes its old rows."""
         self.high_watermarks.pop(tp, None)
         if not any(file.mentions(tp) for file in self._files):
             return _nothing
@@ -97,7 +97,7 @@ class DirectoryCheckpoints:
         return self._store
 
     def prepare_cut(self, tp: TopicPartition, floor: int) -> Callable[[], None]:
-        """A log is about to be cut at ``floor`` or above: what is recorded of it falls to that when this is called."""
+        """A log is about to be cut at ``floor`` or above: the returned function durably lowers its rows to that."""
         if floor < self.high_watermarks.get(tp, floor):
             self.high_watermarks[tp] = floor
         for file in self._files:
@@ -105,7 +105,7 @@ class DirectoryCheckpoints:
         return self._store
 
     def lower_to_ends(self, logs: Logs) -> None:
-        """What will be written where records were lost is neither committed nor durable because those were."""
+        """Lower all rows to the log ends: new records in place of lost ones are neither committed nor durable yet."""
         ends = {tp: log.log_end_offset for tp, log in logs.items()}
         for tp, end in ends.items():
             if end < self.recovery_points.get(tp, end):
@@ -115,7 +115,7 @@ class DirectoryCheckpoints:
         self._high_watermarks.write(self.high_watermarks)
 
     def partitions(self) -> set[TopicPartition]:
-        """Those that were here when a recovery point or a high watermark was last written."""
+        """Partitions with a recovery point or a high watermark in the files."""
         return {*self.recovery_points, *self.high_watermarks}
 
     def _store(self) -> None:
@@ -130,9 +130,9 @@ class DirectoryCheckpoints:
 
 
 def _nothing() -> None:
-    """Nothing is recorded."""
+    """No row to change."""
 
 
 def _uncut(log: Log, offset: int) -> int:
-    """What may be recorded of a log while it is cut."""
+    """The offset for a row, below the cut of a log that is being cut."""
     return offset if log.cut_floor is None else min(offset, log.cut_floor)

@@ -1,15 +1,14 @@
-"""The file ``durable-end`` of a log: up to where it was synced, exactly.
+"""The file ``durable-end`` of a log: its exact synced end.
 
-A recovery point that is checkpointed every minute says from where to recover, but not whether a damaged batch behind it
-was ever durable: a power cut leaves holes in what was not synced, with whole batches behind them, and so does a disk
-that goes bad. A log whose syncs others rely on record by record (the quorum's) therefore notes its end here after each
-sync, durably, before anybody hears of that sync. Below the note, damage is corruption. At or above it lies only what
-was promised to nobody: it may be cut, whatever lies behind.
+The recovery point is checkpointed every minute. It does not tell whether a damaged batch after it was ever durable: a
+power cut leaves holes in unsynced records, with whole batches after them, and so does a bad disk. In the quorum's log
+every sync is a promise. So its end is noted here after each sync, durably, before the sync is acknowledged. Damage
+below the noted end is corruption. Records at or above it were never acknowledged, and may be cut.
 
-Rows of 16 bytes, an offset and its complement, both int64; the largest counts, and before the log is cut the file is
-made anew. Each row is synced before the next is written, and the first before the file has its name. So a crash damages
-no row but the last of several. Other damage, or the loss of the file, is damage of the log: nobody can tell what was
-synced.
+A row has 16 bytes: an offset and its complement, both int64. The largest row counts. Before a cut of the log the file
+is written again. Each row is synced before the next one, and the first row before the file gets its name. So a crash
+can damage only the last of several rows. Any other damage, or a missing file, is damage of the log: its synced end is
+unknown.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _ROW: Final = struct.Struct(">qq")
 
 
 def read_durable_end(disk: Disk, directory: str) -> int | None:
-    """The offset below which the log in ``directory`` was synced; None where that is not noted, or not readable."""
+    """The synced end of the log in ``directory``; None when it is not noted, or unreadable."""
     path = f"{directory}/{DURABLE_END_FILE}"
     try:
         data = read_small_file(disk, path)
@@ -56,7 +55,7 @@ def _is_sound(row: tuple[int, int]) -> bool:
 
 
 class DurableEnd:
-    """Notes the durable end of one log, in any thread; of syncs that overlap, the one that covers most counts."""
+    """Notes the durable end of one log, in any thread; of overlapping syncs the furthest counts."""
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
@@ -67,13 +66,13 @@ class DurableEnd:
 
     @property
     def is_known(self) -> bool:
-        """False before :meth:`begin`, and where the file was lost."""
+        """False before :meth:`begin`, and after a loss of the file."""
         return self._offset is not None
 
     def begin(self) -> None:
-        """From now on it is noted: the log is new, or its owner has marked that nobody knows what was synced.
+        """Begin to note the end: the log is new, or its owner has marked its synced end as unknown.
 
-        What is noted becomes durable: a process that was killed may have left a row that is seen, but not synced.
+        Syncs the present rows: a killed process may have left one unsynced.
         """
         self._begin(self._offset or 0)
 
@@ -90,7 +89,7 @@ class DurableEnd:
         self._offset = offset
 
     def lower(self, offset: int) -> None:
-        """What is at ``offset`` and above is about to be cut, or is lost and marked so."""
+        """Records from ``offset`` on are about to be cut, or are lost and marked so."""
         if self._offset is not None and offset < self._offset:
             self._begin(offset)
 

@@ -36,7 +36,7 @@ class EpochEntry(NamedTuple):
 
 
 class LeaderEpochCache:
-    """Which leader wrote which offsets. ``latest_epoch`` is -1 while nothing is known."""
+    """Start offset of each leader epoch. ``latest_epoch`` is -1 without entries."""
 
     __slots__ = ("_epochs", "_file", "_starts", "_version", "latest_epoch")
 
@@ -64,7 +64,7 @@ class LeaderEpochCache:
         self.prepare_store(disk, directory)()
 
     def prepare_store(self, disk: Disk, directory: str) -> Callable[[], None]:
-        """The same, of the entries that there are now, for any thread."""
+        """The same for the present entries, as a function for any thread."""
         path = f"{directory}/{FILE_NAME}"
         if self._file is None or self._file.path != path:
             self._file = SmallFile(disk, path)

@@ -1,4 +1,4 @@
-"""How storage fails: the disk gave up, the bytes are damaged, or the caller broke the log's contract."""
+"""Errors of storage: a failed disk, a shortage, damaged bytes, or a caller that broke the log's contract."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ MISSING_ERRORS: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
 def is_passing(error: OSError) -> bool:
-    """The process or the machine is short of something: the error tells nothing about the file."""
+    """The process or the machine is short of something: the error is no sign of damage."""
     return error.errno in PASSING_ERRORS
 
 
 def is_missing(error: OSError) -> bool:
-    """There is no such file, or what should be a directory above it is none."""
+    """The file, or a directory above it, does not exist."""
     return error.errno in MISSING_ERRORS
 
 
 class StorageFailure(KafkaError):  # noqa: N818
     """A write, fsync or rename failed: nothing staged became visible and the log stays offline until a restart.
 
-    ``remedy``: what to do; empty where the message says it.
+    ``remedy``: what to do; empty if the message says it.
     """
 
     def __init__(self, message: str, remedy: str = "mend the disk or make room on it, then restart this node") -> None:
@@ -37,7 +37,7 @@ class StorageFailure(KafkaError):  # noqa: N818
 
 
 class PassingFailure(KafkaError):  # noqa: N818
-    """The process or the machine is short of something: nothing went offline, and the same may be tried later."""
+    """The process or the machine is short of something: nothing went offline; try again later."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)
@@ -45,7 +45,7 @@ class PassingFailure(KafkaError):  # noqa: N818
 
 @contextmanager
 def collected(shortages: list[PassingFailure]) -> Iterator[None]:
-    """Go on behind a shortage, which is added to these."""
+    """Suppress a shortage, and add it to the list."""
     try:
         yield
     except PassingFailure as shortage:
@@ -53,7 +53,7 @@ def collected(shortages: list[PassingFailure]) -> Iterator[None]:
 
 
 def failure_of(what: str, error: OSError) -> StorageFailure | PassingFailure:
-    """What a refusal of the disk to do ``what`` is: its failure, or a shortage, which is none."""
+    """The error for a failed ``what``: a failure of the disk, or a shortage."""
     if is_passing(error):
         return PassingFailure(f"could not {what}: {error}; try again")
     return StorageFailure(f"could not {what}: {error}")
@@ -85,9 +85,9 @@ class Corruption(NamedTuple):
 
     path: str
     position: int
-    offset: int  # the log is intact below this offset
+    offset: int  # the log is intact below it
     why: str
-    kept_aside: str | None  # where the damaged bytes were put for inspection
+    kept_aside: str | None  # path of a copy of the damaged bytes
 
     def __str__(self) -> str:
         aside = f"; the damaged file is kept as {self.kept_aside}" if self.kept_aside else ""

@@ -1,11 +1,11 @@
-"""Making a log durable, with the slow part fit for a thread.
+"""Syncs of a log, with a slow part for a thread.
 
-:meth:`Flusher.prepare_flush` decides on the event loop what to sync, :meth:`FlushJob.run` syncs it anywhere, and
-:meth:`Flusher.complete_flush` moves the recovery point on the loop, or takes the log offline: a failed fsync is never
-tried again, for the kernel may have dropped the pages and would say "ok" the next time.
+:meth:`Flusher.prepare_flush` on the event loop chooses the files to sync, :meth:`FlushJob.run` syncs them in any
+thread, and :meth:`Flusher.complete_flush` on the loop moves the recovery point, or takes the log offline. A failed
+fsync is never repeated: the kernel may have dropped the pages, and would report success the next time.
 
-Jobs of one log may overlap, in any order: each syncs all that no job before it is known to have synced. What another
-job has under way does not count, names of segments and small files included.
+Jobs of one log may overlap, in any order: each syncs everything that no completed job has synced, including names of
+segments and small files.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class FlushJob:
-    """What to sync so that everything below ``up_to_offset`` is durable."""
+    """Syncs that make everything below ``up_to_offset`` durable."""
 
     disk: Disk
     up_to_offset: int
@@ -47,7 +47,7 @@ class FlushJob:
     error: OSError | None = None
 
     def run(self) -> None:
-        """Sync, in any thread. Nothing is raised: :meth:`Flusher.complete_flush` looks at ``error``."""
+        """Sync, in any thread. Never raises: :meth:`Flusher.complete_flush` checks ``error``."""
         self.error = None
         try:
             for file in self.files:
@@ -69,7 +69,7 @@ class FlushJob:
 
     @property
     def must_repeat(self) -> bool:
-        """True when it ran into a limit of the process or the machine: run it again, some time later."""
+        """True after a shortage of the process or the machine: run it again later."""
         return self.error is not None and is_passing(self.error) and not self.files
 
     def _write_indexes(self, segment: Segment) -> None:
@@ -86,9 +86,9 @@ class FlushJob:
 
 
 class Flusher:
-    """What of a log is not durable yet: batches above its recovery point, names, small files.
+    """The parts of a log that are not durable yet: batches above its recovery point, names, small files.
 
-    ``_sealed``: segments whose indexes are in memory only, for they were rolled, or made again by a recovery.
+    ``_sealed``: closed or recovered segments whose indexes are in memory only.
     """
 
     def __init__(self, log: Log, *, is_believed: bool) -> None:
@@ -102,16 +102,16 @@ class Flusher:
         self._loaded_end_offset = log.log_end_offset
 
     def names_changed(self) -> None:
-        """A file was made or renamed; the next flush syncs the directory."""
+        """A file was created or renamed; the next flush syncs the directory."""
         self._names_version += 1
 
     def close_segment(self, segment: Segment) -> None:
-        """It is active no more; the next flush writes its indexes, for that takes long."""
+        """It is no longer active; the next flush writes its indexes, which takes long."""
         segment.deactivate()
         self._sealed.append(segment)
 
     def forget_since(self, offset: int) -> None:
-        """Segments that hold ``offset`` or more are cut: they have no indexes on disk, or other ones."""
+        """Segments with ``offset`` or later records are cut: their indexes on disk are missing or wrong."""
         self._sealed = [segment for segment in self._sealed if segment.next_offset <= offset]
 
     def take_along(self, path: str) -> None:
@@ -119,7 +119,7 @@ class Flusher:
         self._unsynced.append(path)
 
     def relocated(self) -> None:
-        """The log, durable as it is, is found elsewhere."""
+        """The log, fully durable, moved to another directory."""
         self._unsynced = []
 
     def flush_due(self, wall_ms: int) -> bool:
@@ -135,13 +135,13 @@ class Flusher:
         )
 
     def prepare_flush(self) -> FlushJob:
-        """What to sync so that the log is durable up to its present end; run it, then :meth:`complete_flush`."""
+        """A job that makes the log durable up to its present end; run it, then :meth:`complete_flush`."""
         return self._prepare(syncs_names=self._has_new_names)
 
     def complete_flush(self, job: FlushJob, *, wall_ms: int = NO_TIMESTAMP) -> None:
-        """A job has run: move ``recovery_point``. StorageFailure, and offline, if it failed.
+        """A job has run: move ``recovery_point``. If it failed, the log goes offline: StorageFailure.
 
-        PassingFailure where it must be repeated: it, or another one.
+        PassingFailure: repeat it, or run another job.
         """
         log = self._log
         assert job.is_done
@@ -159,15 +159,15 @@ class Flusher:
             self._last_flush_ms = wall_ms
 
     def flush(self) -> None:
-        """Make everything durable now, here."""
+        """Make the log durable now, on this thread."""
         job = self.prepare_flush()
         job.run()
         self.complete_flush(job)
 
     def prepare_close(self) -> FlushJob:
-        """Write indexes and producer state, and say what to sync; run it, then :meth:`complete_close`.
+        """Write indexes and producer state; run the returned job, then :meth:`complete_close`.
 
-        PassingFailure for want of something, and where a cut could not be done: the next start recovers the log.
+        PassingFailure after a shortage, or when a cut could not be done: the next start recovers the log.
         """
         log = self._log
         log.commit()
@@ -183,12 +183,12 @@ class Flusher:
         return self._prepare(syncs_names=self._has_changed)
 
     def complete_close(self, job: FlushJob) -> None:
-        """An orderly end: everything is durable. The log cannot be used again."""
+        """A clean end: everything is durable. The log cannot be used again."""
         self.complete_flush(job)
         self._log.go_offline(StorageFailure(f"{self._log.topic_partition} is closed"))
 
     def close(self) -> None:
-        """An orderly end now, here."""
+        """Close the log cleanly now, on this thread."""
         job = self.prepare_close()
         job.run()
         self.complete_close(job)
@@ -199,7 +199,7 @@ class Flusher:
 
     @property
     def _has_changed(self) -> bool:
-        """False while the files are exactly as an orderly stop left them."""
+        """False while the files are exactly as a clean stop left them."""
         log = self._log
         is_rebuilt = self._has_new_names or not self._is_believed
         return is_rebuilt or log.log_end_offset != self._loaded_end_offset or log.generation > 0
