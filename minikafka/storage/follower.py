@@ -15,16 +15,15 @@ if TYPE_CHECKING:
 def checked_batches(
     log: Log, records: memoryview, leader_epoch: int | None, end_offset: int | None
 ) -> list[tuple[int, BatchHeader]]:
-    """(position, header) of each whole batch in ``records``, which continue the log.
+    """(position, header) of each whole batch in ``records``; they must continue the log.
 
-    Upward gaps are let pass: compaction leaves them, also in a topic that is not compacted any more. No batch is of an
-    epoch after ``leader_epoch``, the one it was fetched in: no checksum covers that field (KAFKA-18723).
+    Gaps are accepted: compaction leaves them, also in topics that are no longer compacted. A batch of a later epoch
+    than ``leader_epoch``, that of the fetch, is refused: no checksum covers that field (KAFKA-18723).
 
-    DeleteRecords may let the leader's log begin inside a batch. A log that began where the leader's does is then
-    StartsInsideBatch.
+    DeleteRecords may let the leader's log begin inside a batch. An empty log at that offset raises StartsInsideBatch.
 
-    Nor does a checksum cover base offsets. One that rose on the leader's disk looks like a gap, but the batch behind it
-    seems to come again then. Nothing comes behind the last one: it must end by ``end_offset``, which the leader knows.
+    Base offsets have no checksum either. A raised one on the leader's disk looks like a gap, but then the next batch
+    goes back. The last batch must end at or before ``end_offset``, which the leader knows.
     """
     batches = list(iter_batches(records))
     if len(records) and not batches:

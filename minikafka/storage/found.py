@@ -1,4 +1,4 @@
-"""What a start finds in a log directory, by the names in it."""
+"""Directories that a start finds in a log directory, by their names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class FoundDirectories(NamedTuple):
 
     logs: list[TopicPartition]
     unusable: dict[TopicPartition, str]
-    """What has a log's name and is none, and why."""
+    """Entries with a log's name that are not logs, and why."""
     futures: list[tuple[TopicPartition, UUID]]
     deleted: list[str]
     deleted_ids: set[UUID]
@@ -28,7 +28,7 @@ class FoundDirectories(NamedTuple):
 
 
 def find_directories(disk: Disk, path: str) -> FoundDirectories:
-    """Look at the names in a log directory; OSError when it cannot be read."""
+    """Sort the names in a log directory; OSError when it cannot be read."""
     found = FoundDirectories([], {}, [], [], set(), [])
     for name in disk.listdir(path):
         tp, future, deleted = (

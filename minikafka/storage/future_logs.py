@@ -1,7 +1,7 @@
 """The future logs of a log directory: copies of logs in another directory, which they will replace (row A5).
 
-The directory of one is ``topic-partition.<32 hex digits>-future``. It takes the place when the old directory is
-renamed, durably, to ``topic-partition.<the same digits>-delete``: whoever finds both completes the move.
+The directory of a copy is ``topic-partition.<32 hex digits>-future``. The move is decided when the old directory is
+durably renamed to ``topic-partition.<the same digits>-delete``: a start that finds both completes the move.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 class FutureLog(NamedTuple):
-    """A copy that is being made, and the id in its directory's name."""
+    """A copy under way, and the id in its directory's name."""
 
     log: Log
     unique: UUID
 
 
 class FutureLogs(dict[TopicPartition, FutureLog]):
-    """Those being made. ``found``: what a load came upon, for the store to decide about."""
+    """Copies under way. ``found``: those that a load found, for the store to decide about."""
 
     def __init__(self, disk: Disk, directory: LogDir) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class FutureLogs(dict[TopicPartition, FutureLog]):
         self._directory = directory
 
     def create(self, tp: TopicPartition, topic_id: UUID, config: LogConfig, unique: UUID) -> Log:
-        """An empty copy of a log of another directory, to be filled."""
+        """Begin an empty copy of a log of another directory."""
         assert tp not in self._directory.logs
         assert tp not in self
         log = self._directory.make_log(tp, topic_id, config, self._path(tp, unique))
@@ -46,15 +46,15 @@ class FutureLogs(dict[TopicPartition, FutureLog]):
         return log
 
     def discard(self, tp: TopicPartition, unique: UUID) -> None:
-        """Give a copy up; ``unique`` is new, not the copy's own, which would say that it is complete."""
+        """Give a copy up. ``unique`` must be a new id: with the copy's own id the move would count as decided."""
         log = self.pop(tp).log
         log.leave(StorageFailure(f"the move of {tp} was given up"))
         self._directory.throw_away(log.directory, tp, unique)
 
     def resume(self, tp: TopicPartition, unique: UUID, config: LogConfig, *, is_complete: bool = False) -> Log:
-        """A copy that an earlier process began: it goes on with what is good of it.
+        """Resume a copy of an earlier process, from its undamaged part.
 
-        ``is_complete``: it is to be the log, and what is not good of it is damage.
+        ``is_complete``: the copy becomes the log, and anything bad in it is damage.
         """
         path, directory = self._path(tp, unique), self._directory
         topic_id = self.topic_id_of(tp, unique)
@@ -69,11 +69,11 @@ class FutureLogs(dict[TopicPartition, FutureLog]):
         return log
 
     def drop(self, tp: TopicPartition, found: UUID, unique: UUID) -> None:
-        """What an earlier process left of a copy is of no use."""
+        """Drop a copy of an earlier process."""
         self._directory.throw_away(self._path(tp, found), tp, unique)
 
     def topic_id_of(self, tp: TopicPartition, unique: UUID) -> UUID:
-        """Of which topic a copy is that an earlier process began."""
+        """Topic id of a copy of an earlier process."""
         return read_topic_id(self._disk, self._path(tp, unique))
 
     def _path(self, tp: TopicPartition, unique: UUID) -> str:

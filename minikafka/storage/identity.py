@@ -1,4 +1,4 @@
-"""Whose a log directory is: this node's, another's, or nobody's yet, and then it may be an unmounted one."""
+"""Owner of a log directory: this node, another one, or none yet (then it may be an empty mount point)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EINVAL, errno.ENOTSUP
 
 
 def identify(disk: Disk, path: str, cluster_id: str, node_id: int) -> DirectoryMeta | None:
-    """Whose the directory is; None: nobody's. MetaError: another node's or cluster's, or nobody can tell."""
+    """Owner of the directory; None without one. MetaError: another node's or cluster's, or unknown."""
     meta = read_meta(disk, path)
     if meta is None:
         if disk.exists(f"{path}/{REGISTRATION_FILE}"):  # its logs may be another node's
@@ -38,10 +38,10 @@ def identify(disk: Disk, path: str, cluster_id: str, node_id: int) -> DirectoryM
 
 
 def mark_as_ours(disk: Disk, path: str, meta: DirectoryMeta, vanished_id: UUID | None) -> None:
-    """Mark a directory that is nobody's, durably. ``vanished_id``: of the one that was there, and is nowhere now.
+    """Mark a directory without an owner, durably. ``vanished_id``: id of a former log directory at this path.
 
-    VanishedDirectoryError for an empty mount point: what is written to it is hidden by the file system when that is
-    mounted again. Whoever did replace the disk says so with an empty file.
+    VanishedDirectoryError for an empty mount point: files in it would be hidden once the file system is mounted again.
+    After a replacement of the disk the operator creates an empty file ``replaced`` in it.
     """
     if vanished_id is not None and not disk.exists(f"{path}/{REPLACED_FILE}"):
         raise VanishedDirectoryError(path, vanished_id)
@@ -50,7 +50,7 @@ def mark_as_ours(disk: Disk, path: str, meta: DirectoryMeta, vanished_id: UUID |
 
 
 def forget_replacement(disk: Disk, path: str) -> None:
-    """The disk that was said to be replaced is marked."""
+    """Remove the file ``replaced``: the new disk is marked as this node's."""
     disk.unlink(f"{path}/{REPLACED_FILE}")
 
 

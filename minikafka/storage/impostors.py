@@ -1,7 +1,7 @@
-"""What is in a partition directory under a name that it has no right to: kept under another name, in nobody's way.
+"""Foreign entries in a partition directory that look like files of the log: they are renamed.
 
-Somebody copied files, or a disk was repaired: a directory with a file's name, a name that no offset has, an empty
-segment far from where the log ends. None of that may stop a start, or move an end of the log. Each is logged once.
+Somebody copied files, or a disk was repaired: a directory with a file's name, an impossible offset, an empty segment
+away from the log end. They must neither stop a start nor move an end of the log. Each is logged once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NAMED_BY_OFFSET: Final = (LOG_SUFFIX, *INDEX_SUFFIXES, SNAPSHOT_SUFFIX)
 
 
 def rename_impostors(disk: Disk, directory: str) -> None:
-    """A partition directory holds files only, and what is named as a segment is named by an offset."""
+    """Rename directories, and segments whose name is not an offset."""
     for name in disk.listdir(directory):
         if name.endswith(CORRUPT_SUFFIX):
             continue
@@ -32,10 +32,10 @@ def rename_impostors(disk: Disk, directory: str) -> None:
 def drop_stray_segments(
     disk: Disk, segments: list[Segment], listed: Container[int], recovery_point: int, begins_by: int
 ) -> None:
-    """An empty segment that no flush has listed is the log's only where a roll made it: last, and where the log ends.
+    """Rename empty, unlisted segments that no roll can have made: a roll makes the last one, at the log end.
 
-    The last one also if it begins at or below the recovery point: the cleaner leaves gaps there. The only one where
-    the log may begin, at ``begins_by`` or before.
+    The last one may also begin at or below the recovery point, where the cleaner leaves gaps. A single one must begin
+    where the log may begin, at ``begins_by`` or before.
     """
     for at in reversed(range(len(segments))):
         segment = segments[at]

@@ -5,7 +5,7 @@
 ``.timeindex``  12-byte entries: largest timestamp so far (int64, ms), relative last offset of the batch that has it
                 (int32). Timestamps grow strictly, offsets do not shrink.
 
-An index is a hint: a lookup gives a position at or before the batch sought, and the walk from there decides.
+An index is a hint: a look-up gives a position at or before the wanted batch, and a walk from there finds it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class DamagedIndexError(Exception):
 
 
 class OffsetEntry(NamedTuple):
-    """Last offset of a batch and where the batch begins in the file."""
+    """Last offset of a batch, and its position in the file."""
 
     offset: int
     position: int
@@ -119,7 +119,7 @@ class OffsetIndex:
 
 
 class TimeIndex:
-    """timestamp -> offset of a batch at or before the first one that late."""
+    """timestamp -> offset of a batch at or before the first one with that timestamp or later."""
 
     __slots__ = ("_base_offset", "_offsets", "_timestamps")
 

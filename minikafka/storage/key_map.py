@@ -1,9 +1,9 @@
-"""Which offset is the last of each key, in the part of a log that was not cleaned before; never over 64 MiB.
+"""Last offset of each key, in the part of a log that was not cleaned before; never over 64 MiB.
 
-Memory is counted in keys, each at its worst: 64 bytes for the key (a longer one is replaced by a digest), 32 for the
+Memory is counted in keys, each at its largest: 64 bytes for the key (a longer one is replaced by a digest), 32 for the
 offset, its place in the dictionary, and 8 in the list of survivors. With :data:`MAX_KEYS` the map is full: the pass
-ends at the offset that found no room, and the next one goes on from there. The map may name offsets behind that end.
-They are true as well: the records are there, and are kept.
+ends at the first offset without room, and the next one goes on from there. The map may have offsets after that end.
+They are right, too: those records exist, and are kept.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ Entry = int
 
 
 class KeyMap:
-    """See the module. First batches are added in the order of the log, then, after ``close``, it is asked."""
+    """See the module. First add batches in the order of the log; after ``close`` query it."""
 
     def __init__(self, start_offset: int, max_keys: int = MAX_KEYS) -> None:
-        """Nothing below ``start_offset`` counts: an earlier pass saw it."""
+        """Records below ``start_offset`` do not count: an earlier pass saw them."""
         self.start_offset = start_offset
         self.full_at: int | None = None
-        """Offset of the record that found no room; None while there is room."""
+        """Offset of the first record without room; None while there is room."""
         self.unreadable: set[int] = set()
-        """Base offsets of batches whose records cannot be told from each other."""
+        """Base offsets of batches with malformed records."""
         self._max_keys = max_keys
         self._entries: dict[bytes, Entry] = {}
         self._transactions: dict[int, dict[bytes, Entry]] = {}  # by producer; their markers are still to come
@@ -46,7 +46,7 @@ class KeyMap:
     # -- adding -----------------------------------------------------------------------------------------------------
 
     def add(self, header: BatchHeader, batch: Buffer) -> None:
-        """Note a batch; one that is not readable is noted as such and not in part: its keys supersede nothing."""
+        """Add a batch. A malformed one is noted as a whole: its keys supersede nothing."""
         try:
             if header.is_control:
                 self._end_transaction(header, batch)
@@ -91,7 +91,7 @@ class KeyMap:
 
     @property
     def _room(self) -> int:
-        """How many more keys there may be."""
+        """Number of further keys that fit."""
         used = len(self._entries) + len(self.unreadable)
         return self._max_keys - used - (sum(map(len, self._transactions.values())) if self._transactions else 0)
 
@@ -103,19 +103,19 @@ class KeyMap:
                 self._entries[key] = max(entry, self._entries.get(key, entry))
 
     def close(self) -> None:
-        """Everything is added."""
+        """All batches are added."""
         self._transactions.clear()
         self._survivors = sorted(self._entries.values())
 
     # -- asking -----------------------------------------------------------------------------------------------------
 
     def is_last(self, key: bytes, offset: int) -> bool:
-        """Is no record of this key known behind ``offset``?"""
+        """No later record of this key is known."""
         entry = self._entries.get(key if len(key) <= LONG_KEY_BYTES else _digest(key))
         return entry is None or offset >= entry >> 1
 
     def survivors(self, first_offset: int, last_offset: int) -> Sequence[Entry]:
-        """What is the last of its key, among the records that were added of this range."""
+        """The last records of their keys, among the added records of this range."""
         survivors = self._survivors
         begin = bisect_left(survivors, first_offset << 1)
         return survivors[begin : bisect_left(survivors, (last_offset + 1) << 1, begin)]

@@ -1,7 +1,7 @@
-"""Finishes what compaction and deletion were doing in a partition directory when the process ended.
+"""Finishes compactions and deletions that were under way in a partition directory when the process ended.
 
-``.deleted``, ``.cleaned`` and ``.tmp`` files were given up; a ``.log.swap`` is a compacted segment that was complete
-and synced, and takes its place as Kafka's does.
+``.deleted``, ``.cleaned`` and ``.tmp`` files are removed. A ``.log.swap`` is a complete, synced compacted segment, and
+replaces the old ones, as in Kafka.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def _offsets(names: Sequence[str], suffix: str) -> list[int]:
 
 
 def remove_leftovers(disk: Disk, directory: str, segment_list: SegmentList) -> None:
-    """Leave nothing in the directory but segments, snapshots and checkpoints.
+    """Leave only segments, snapshots and checkpoints in the directory.
 
-    A compacted segment that is damaged is given up. Where nothing is left of what it was made of, the list tells.
+    A damaged compacted segment is removed. If its old segments are gone, the list of segments shows the loss.
     """
     names = disk.listdir(directory)
     swaps = _offsets(names, LOG_SUFFIX + SWAP_SUFFIX)
@@ -53,7 +53,7 @@ def remove_leftovers(disk: Disk, directory: str, segment_list: SegmentList) -> N
 
 
 def _finish_swap(disk: Disk, directory: str, base_offset: int) -> None:
-    """The compacted segment replaces those whose offsets it covers; one that it misses is merely not compacted."""
+    """The compacted segment replaces those whose offsets it covers; another one is merely not compacted."""
     path = f"{directory}/{file_name(base_offset)}{LOG_SUFFIX}{SWAP_SUFFIX}"
     end_offset = base_offset
     try:

@@ -1,7 +1,7 @@
 """One partition's log: append, read, cut, make durable.
 
-A :class:`Log` holds what its parts share (segments, offsets, epochs, producers) and knows how a log fails. What it does
-is done by its parts, each with the state that nobody else needs; a part's methods are the log's own:
+A :class:`Log` has the shared state of its parts (segments, offsets, epochs, producers) and handles failures. The parts
+do the work, each with state of its own; their methods are also methods of the log:
 
 =============  ========================================================================================================
 ``appender``   ``stage``, ``commit``, ``append_as_follower``, ``begin_epoch``, ``roll``
@@ -81,11 +81,11 @@ __all__ = [
 
 
 def _nothing() -> None:
-    """Without a directory there are no checkpoints."""
+    """No checkpoints without a log directory."""
 
 
 class LogHooks(NamedTuple):
-    """What a log tells its directory."""
+    """Calls of a log to its directory."""
 
     on_failure: Callable[[StorageFailure], None] = lambda _failure: None
     prepare_bounds: Callable[[], Callable[[], None]] = lambda: _nothing  # recovery point and log start, for a thread
@@ -124,19 +124,19 @@ class Log:
         self.log_end_offset = loaded.segments.active.next_offset
         self.recovery_point = loaded.recovery_point
         self.corruption: Corruption | None = loaded.corruption
-        self._is_mark_due = False  # the process was short of something: the mark on the disk says otherwise
-        self.was_torn = loaded.was_torn  # after a kill its last write was not whole: it is not claimed, this once
+        self._is_mark_due = False  # after a shortage the mark on the disk is outdated
+        self.was_torn = loaded.was_torn  # after a kill its last write is incomplete: not claimed as whole once
         self.durable_end = DurableEnd(disk, directory) if config.notes_durable_end else None
         if self.durable_end is not None:
             self.durable_end.lower(self.log_end_offset)  # what is gone is marked as damage
         self.end_slot: UnknownEnd = NOT_NOTED  # its directory gives it one
         self.failure: StorageFailure | None = None
-        self.cut_floor: int | None = None  # during a cut: the log will end there or behind
-        self.first_dirty_offset = 0  # compaction looked at what lies below
-        self.generation = 0  # of truncations: a flush that began in an older one moves no recovery point
-        self.is_replaced = False  # by a copy in another directory, which is durable; this log is of the past
+        self.cut_floor: int | None = None  # during a cut: lowest possible log end
+        self.first_dirty_offset = 0  # end of the cleaned part
+        self.generation = 0  # number of truncations: a flush of an older one moves no recovery point
+        self.is_replaced = False  # by a durable copy in another directory
         self.is_cleaning = False  # a pass of the cleaner is under way
-        self.has_lost_files = False  # somebody took them away: it must be made anew
+        self.has_lost_files = False  # files were removed under the node: it must be created again
         self._config = config
         self._cache = cache
         self._hooks = hooks
@@ -194,14 +194,14 @@ class Log:
         cache: SegmentCache | None = None,
         hooks: LogHooks | None = None,
     ) -> Log:
-        """Load the partition directory, creating it if absent. How the last stop was: see :mod:`.recovery`."""
+        """Load the partition directory; create it if absent. ``last_stop``: see :mod:`.recovery`."""
         config = config or LogConfig()
         cache = cache or SegmentCache()
         disk.mkdir(directory)
         loaded = load_log(disk, directory, config, cache, last_stop or LastStop())
         return cls(disk, directory, topic_partition, topic_id, config, loaded, cache, hooks or LogHooks())
 
-    # -- what it is -------------------------------------------------------------------------------------------------
+    # -- state ------------------------------------------------------------------------------------------------------
 
     @property
     def config(self) -> LogConfig:
@@ -221,17 +221,17 @@ class Log:
 
     @property
     def active_base_offset(self) -> int:
-        """Base offset of the segment that is appended to."""
+        """Base offset of the active segment."""
         return self.segments.active.base_offset
 
     @property
     def latest_epoch(self) -> int:
-        """The leader epoch of the last batch, or a later one that was begun; -1 for a log that never had one."""
+        """The leader epoch of the last batch, or a later one without a batch; -1 without any epoch."""
         return self.epochs.latest_epoch
 
     @property
     def epoch_entries(self) -> list[EpochEntry]:
-        """Where each leader epoch of the log starts, oldest first."""
+        """Start offset of each leader epoch, oldest first."""
         return self.epochs.entries
 
     def end_offset_for_epoch(self, epoch: int) -> OffsetAndEpoch:
@@ -239,7 +239,7 @@ class Log:
         return self.epochs.end_offset_for(epoch, self.log_end_offset)
 
     def epoch_for_offset(self, offset: int) -> int:
-        """The leader epoch ``offset`` was written in; -1 when not known."""
+        """The leader epoch of ``offset``; -1 when unknown."""
         return self.epochs.epoch_for(offset)
 
     def last_stable_offset(self, high_watermark: int) -> int:
@@ -248,22 +248,22 @@ class Log:
         return high_watermark if unstable is None else min(unstable, high_watermark)
 
     def remove_expired_producers(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget idle producers (``producer.id.expiration.ms``); ``now_ms`` is monotonic. How many."""
+        """Forget idle producers (``producer.id.expiration.ms``); ``now_ms`` is monotonic. Returns their number."""
         return self.producers.remove_expired(now_ms, expiration_ms)
 
     # -- compaction -------------------------------------------------------------------------------------------------
 
     def plan_compaction(self, high_watermark: int, wall_ms: int) -> CompactionJob | None:
-        """A pass of the cleaner if one is due. Call ``step`` until True, in a thread, then ``prepare_swap`` here."""
+        """A pass of the cleaner, if one is due. Call ``step`` in a thread until True, then ``prepare_swap``."""
         self.commit()
         return compaction.plan(self, high_watermark, wall_ms) if self._config.is_compacted else None
 
     def prepare_swap(self, job: CompactionJob) -> bool:
-        """The job's steps are done: may it go on? Then call its ``publish``, in a thread, and complete it here."""
+        """The job's steps are done. True: call its ``publish`` in a thread, then :meth:`complete_compaction`."""
         return compaction.prepare_swap(self, job)
 
     def complete_compaction(self, job: CompactionJob) -> bool:
-        """Let the compacted segments take the place of the old ones. False when that is no longer possible."""
+        """Replace the old segments by the compacted ones. False when that is no longer possible."""
         return compaction.complete(self, job)
 
     # -- segments ---------------------------------------------------------------------------------------------------
@@ -288,13 +288,13 @@ class Log:
         )
 
     def discard(self, segment: Segment) -> None:
-        """Take a segment's files away; slices of it in flight stay readable."""
+        """Remove a segment's files; slices of it in flight stay readable."""
         paths = segment.detach()
         self.flusher.names_changed()
         self.throw_away(paths)
 
     def throw_away(self, paths: Sequence[str]) -> None:
-        """Unlink renamed files, some time."""
+        """Unlink renamed files, later."""
         if self._hooks.discard is not None:
             self._hooks.discard(paths)
             return
@@ -308,13 +308,13 @@ class Log:
         return segment
 
     def share(self, cache: SegmentCache) -> None:
-        """The log was made in a thread, with a cache of its own: from now on it has that one, with others."""
+        """Use a shared cache: the log was created in a thread, with a cache of its own."""
         self._cache = cache
         for segment in self.segments:
             segment.share(cache)
 
     def relocate(self, directory: str) -> None:
-        """The log, durable as it is, is now found in another directory."""
+        """The log, fully durable, moved to another directory."""
         self.directory = directory
         self.snapshots = SnapshotFiles(self.disk, directory)
         self.segment_list.relocated(directory)
@@ -340,11 +340,10 @@ class Log:
             raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, f"{self.topic_partition} is being truncated; try again")
 
     def lower_recorded(self, floor: int, end_floor: int, start: int) -> Callable[[], None]:
-        """After a crash, what is to be cut must not pass for durable, or for lost when it is above ``end_floor``.
+        """Before a cut: lower the checkpoints. After a crash the cut records must count neither as durable nor as lost.
 
-        Nor when it is below ``start``, where the first segment will begin.
-
-        Tells the disk when called, in any thread.
+        ``end_floor``: lowest possible log end. ``start``: start of the first segment after the cut. The returned
+        function writes to the disk, in any thread.
         """
         lower_checkpoints, slot = self._hooks.lower_recorded(floor), self.end_slot
         first = self.segments[0].base_offset
@@ -358,7 +357,7 @@ class Log:
         return lower
 
     def prepare_bounds(self) -> Callable[[], None]:
-        """The recovery point and the log start of now are durable once this was called, in any thread."""
+        """Note recovery point and log start of now; the returned function makes them durable, in any thread."""
         return self._hooks.prepare_bounds()
 
     # -- failing ----------------------------------------------------------------------------------------------------
@@ -371,7 +370,7 @@ class Log:
     def go_offline(self, failure: StorageFailure) -> None:
         """The directory failed, or the log was closed or deleted: every later call raises ``failure``.
 
-        Nothing that is staged ever becomes visible.
+        Staged batches never become visible.
         """
         if self.failure is None:
             self.failure = failure
@@ -380,15 +379,15 @@ class Log:
                 segment.abandon()
 
     def leave(self, failure: StorageFailure) -> None:
-        """The log is taken away, or gives way to another: offline, and its end is no longer noted."""
+        """The log is removed or replaced: offline, and its end is no longer noted."""
         self.go_offline(failure)
         self.end_slot.free()
         self.end_slot = NOT_NOTED
 
     def fail(self, what: str, error: OSError) -> NoReturn:
-        """The disk refused to do something to the log: it goes offline, and its directory is told.
+        """An operation ``what`` on the log failed: the log goes offline, and so does its directory.
 
-        A file that is not there says nothing about the disk, nor about other logs.
+        A missing file damages this log only.
         """
         failure = StorageFailure(f"could not {what} the log of {self.topic_partition} in {self.directory}: {error}")
         is_ours = self._hooks.can_be_remade and is_missing(error)
@@ -401,16 +400,16 @@ class Log:
         raise failure from error
 
     def lose_files(self, why: str) -> None:
-        """Some of the log's files are gone: all of it is damaged. What is in open files is served while it can be."""
+        """Some of the log's files are gone: all of it is damaged. Open files are served while possible."""
         if not self.has_lost_files:
             self.has_lost_files = True
             self.corruption = Corruption(self.directory, 0, 0, f"files of the log are gone: {why}", None)
 
     @contextmanager
     def guard(self, what: str, *, is_repeatable: bool = False) -> Iterator[None]:
-        """Around everything that changes files: an OSError inside takes the log offline.
+        """For code that changes files: an OSError inside takes the log offline.
 
-        Not when the process is merely short of something, and what is inside can be done again: a PassingFailure.
+        Except for a shortage of the process, if the code can be repeated: PassingFailure.
         """
         if self.failure is not None:
             raise self.failure
@@ -425,7 +424,7 @@ class Log:
     # -- damage -----------------------------------------------------------------------------------------------------
 
     def newest_timestamp(self, segment: Segment) -> int:
-        """The largest timestamp (ms) in a segment, -1 without one. KAFKA_STORAGE_ERROR where it cannot be read."""
+        """The largest timestamp (ms) in a segment, -1 without one. KAFKA_STORAGE_ERROR when it cannot be read."""
         try:
             return segment.max_timestamp.timestamp
         except (BadBatchError, OSError) as error:
@@ -438,7 +437,7 @@ class Log:
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition} cannot be read: {error}") from error
 
     def mark_damaged(self, segment: Segment, error: BadBatchError | OSError) -> None:
-        """The replica must be fetched again from the segment on; a restart does not forget it."""
+        """Mark durably: the replica must be fetched again from the segment on."""
         if self.corruption is None or segment.base_offset < self.corruption.offset:
             position = error.position if isinstance(error, BadBatchError) else 0
             self.corruption = Corruption(segment.path(LOG_SUFFIX), position, segment.base_offset, str(error), None)
@@ -446,7 +445,7 @@ class Log:
         self.write_due_mark()
 
     def write_due_mark(self) -> None:
-        """Or remove it. Where it could not be done it is tried again, at the latest when the log is closed.
+        """Write or remove the mark of damage, if that failed before; tried again at the latest when the log is closed.
 
         PassingFailure, StorageFailure.
         """
@@ -460,9 +459,9 @@ class Log:
         self._is_mark_due = False
 
     def refetched(self) -> None:
-        """The damaged part was cut off and fetched again from the leader: the replica counts again.
+        """The damaged part was cut off and fetched again from the leader: the replica is whole.
 
-        PassingFailure: it does, but is marked still.
+        PassingFailure: it is, but the mark is not removed yet.
         """
         if self.corruption is not None:  # else it was missing as a whole: there is no mark
             self.corruption, self._is_mark_due = None, True

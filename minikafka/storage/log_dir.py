@@ -1,10 +1,10 @@
 """One log directory: its lock, its identity, its checkpoints and the logs in it.
 
-``.lock`` keeps a second process out. The mark of an orderly stop is removed after the next load. Beside its logs a
-directory may hold future logs, copies of those of another directory (``future_logs``).
+``.lock`` keeps a second process out. The mark of a clean stop is removed after the next load. A directory may also have
+future logs, copies of logs in another directory (``future_logs``).
 
-When any write under the directory fails, the directory is offline: every log in it refuses from then on. One that
-cannot even be opened is offline from the start.
+When a write under the directory fails, the directory goes offline: every log in it refuses requests from then on. A
+directory that cannot be opened is offline from the start.
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ class LogDir:
         self.path = path
         self.logs: dict[TopicPartition, Log] = {}
         self.futures = FutureLogs(disk, self)
-        self.deleted_ids: set[UUID] = set()  # of the directories found on their way out
-        self.strays: list[str] = []  # paths of the logs that were set aside
-        self.unusable: dict[TopicPartition, str] = {}  # what has a log's name and cannot be opened as one, and why
-        self.missing: set[TopicPartition] = set()  # partitions that the checkpoints mention, and that are not here
-        self.being_made = 0  # logs
+        self.deleted_ids: set[UUID] = set()  # ids of the ``-delete`` directories that a start found
+        self.strays: list[str] = []  # paths of logs that were set aside
+        self.unusable: dict[TopicPartition, str] = {}  # entries with a log's name that cannot be opened, and why
+        self.missing: set[TopicPartition] = set()  # partitions of the checkpoints that are not here
+        self.being_made = 0  # number of logs under creation
         self.failure: StorageFailure | None = None
         self.was_clean = False
         self.has_registered = False
@@ -101,7 +101,7 @@ class LogDir:
     # -- starting ---------------------------------------------------------------------------------------------------
 
     def check_identity(self, cluster_id: str, node_id: int) -> None:
-        """Refuse another node's or cluster's directory (MetaError). ``meta`` is None for one that is nobody's yet."""
+        """Refuse another node's or cluster's directory (MetaError). ``meta`` stays None for one without an owner."""
         meta = identify(self._disk, self.path, cluster_id, node_id)
         if meta is not None:
             self._own(meta)
@@ -109,7 +109,7 @@ class LogDir:
     def take_possession(self, meta: DirectoryMeta, vanished_id: UUID | None) -> None:
         """Mark a new directory as this node's. ``vanished_id``: of the log directory that was at this path before.
 
-        VanishedDirectoryError for an empty mount point, where nobody says that the disk was replaced.
+        VanishedDirectoryError for an empty mount point without the file ``replaced``.
         """
         mark_as_ours(self._disk, self.path, meta, vanished_id)
         self._own(meta)
@@ -145,7 +145,7 @@ class LogDir:
         self._checkpoints.lower_to_ends(self.logs)
 
     def _load_log(self, tp: TopicPartition, config: LogConfig) -> None:
-        """Open one log. Nothing that its files hold keeps the others from being opened."""
+        """Open one log. Damage in its files does not stop the load of the others."""
         recorded, directory = self._checkpoints, self.path_of(tp)
         try:
             topic_id = read_topic_id(self._disk, directory)
@@ -176,9 +176,9 @@ class LogDir:
         self.logs[tp] = log
 
     def _settle(self) -> None:
-        """Make durable what is there: a process that was killed may have left what is seen but not synced.
+        """Sync everything: a killed process may have left visible but unsynced writes.
 
-        A vote that a power cut may still take back, or a truncation, must not be built upon.
+        Otherwise a power cut could still undo a vote or a truncation on which later work depends.
         """
         jobs = [log.prepare_flush() for log in self.logs.values()]
         self._disk.run_all([job.run for job in jobs])
@@ -198,9 +198,9 @@ class LogDir:
         directory: str | None = None,
         cache: SegmentCache | None = None,
     ) -> Log:
-        """Load a log, or begin one where there are no files. OSError when they cannot be read.
+        """Load a log, or begin one if there are no files. OSError when they cannot be read.
 
-        ``cache``: another than the directory's, in a thread.
+        ``cache``: in a thread, another one than the directory's.
         """
         return Log.open(
             self._disk,
@@ -220,7 +220,7 @@ class LogDir:
         )
 
     def space(self) -> DiskSpace:
-        """Of the file system that it is on; -1 where that does not tell."""
+        """Space of its file system; -1 when unknown."""
         try:
             return self._disk.space(self.path)
         except OSError:
@@ -233,13 +233,13 @@ class LogDir:
         return f"{self.path}/{tp}"
 
     def prepare_create(self, tp: TopicPartition, topic_id: UUID, config: LogConfig) -> NewLog:
-        """Begin a new log: ``run`` the job in any thread, then once :meth:`complete_create`, whatever became of it."""
+        """Begin a new log: ``run`` the job in any thread, then always call :meth:`complete_create` once."""
         job = self._prepare_log(tp, topic_id, config, self.path_of(tp))
         self.being_made += 1
         return job
 
     def complete_create(self, job: NewLog) -> Log:
-        """The new log; durable, its name included, with its first flush. StorageFailure when it could not be made."""
+        """The new log; its first flush makes it durable, name included. StorageFailure when its creation failed."""
         assert job.tp not in self.logs
         self.being_made -= 1
         log = self.logs[job.tp] = self._complete_log(job)
@@ -253,9 +253,9 @@ class LogDir:
         directory: str,
         damage: Corruption | None = None,
     ) -> Log:
-        """A new, empty log in a directory of that name. ``damage``: it is to be fetched, and is marked from the first.
+        """A new, empty log in a directory of that name. ``damage``: it has to be fetched, and is marked from the start.
 
-        StorageFailure, PassingFailure when it could not be made.
+        StorageFailure or PassingFailure when its creation failed.
         """
         job = self._prepare_log(tp, topic_id, config, directory, damage)
         job.run()
@@ -284,7 +284,7 @@ class LogDir:
         directory: str,
         damage: Corruption | None,
     ) -> Log:
-        """In any thread: nothing of the directory's is touched."""
+        """In any thread: uses no state of the directory."""
         forget()
         self._disk.mkdir(directory)
         if damage is not None:  # first: a log with a topic id and without a mark is whole
@@ -306,9 +306,9 @@ class LogDir:
         return job.log
 
     def remake(self, tp: TopicPartition, unique: UUID) -> Log:
-        """Begin a log anew that lost its files. It is damaged until it was fetched again. StorageFailure if refused.
+        """Create a log again that lost its files. It is damaged until it is fetched. StorageFailure if refused.
 
-        PassingFailure: again, some time later. A start meanwhile finds a log that is damaged, or misses it.
+        PassingFailure: try again later. A start meanwhile finds the log damaged or missing.
         """
         lost = self.logs.pop(tp)
         assert lost.corruption is not None
@@ -325,15 +325,15 @@ class LogDir:
         return log
 
     def delete(self, tp: TopicPartition, unique: UUID) -> None:
-        """Take a log away: renamed now, its files removed with the trash."""
+        """Delete a log: rename it now, remove its files with the trash."""
         log = self.logs.pop(tp)
         log.leave(StorageFailure(f"{tp} was deleted"))
         self.throw_away(log.directory, tp, unique)
 
     def identify(self, tp: TopicPartition, topic_id: UUID) -> None:
-        """Give a log its topic id back; durable with its next flush. It stays damaged until it was fetched again.
+        """Give a log its topic id back; durable with its next flush. It stays damaged until it is fetched again.
 
-        For want of something it is not written down: the next start finds the log as this one did.
+        After a shortage the id is not written: the next start identifies the log again.
         """
         log = self.logs[tp]
         log.topic_id = topic_id
@@ -350,7 +350,7 @@ class LogDir:
                 logger.warning("log identified in memory only", path=path, why=str(failure), effect="until a restart")
 
     def set_aside(self, tp: TopicPartition, unique: UUID) -> str | None:
-        """Take what has the log's name out of service, files and all: renamed as a stray. Its path; None: offline."""
+        """Rename the log's directory as a stray; returns its path, or None when the directory is offline."""
         log = self.logs.pop(tp, None)
         if log is not None:
             log.leave(StorageFailure(f"{tp} was set aside"))
@@ -361,16 +361,16 @@ class LogDir:
         return target
 
     def throw_away(self, directory: str, tp: TopicPartition, unique: UUID, *, is_repeatable: bool = False) -> None:
-        """Rename the directory of a log, or of a copy of it, as deleted; its files go with the trash.
+        """Rename the directory of a log, or of a copy, as deleted; its files go with the trash.
 
-        PassingFailure for want of something, where that can be done again.
+        PassingFailure after a shortage, if the rename can be repeated.
         """
         target = f"{self.path}/{deleted_directory_name(tp, unique)}"
         if self._rename(directory, target, "delete", is_repeatable=is_repeatable):
             self._trash.append(target)
 
     def _rename(self, source: str, target: str, what: str, *, is_repeatable: bool = False) -> bool:
-        """False when the directory is offline, or somebody took the source away."""
+        """False when the directory is offline, or the source is gone."""
         try:
             with self.final(f"{what} {source}", is_repeatable=is_repeatable), suppress(FileNotFoundError):
                 self._disk.rename(source, target)
@@ -380,14 +380,14 @@ class LogDir:
         return False
 
     def refused(self, what: str, error: OSError) -> StorageFailure | PassingFailure:
-        """The disk refused to do ``what``: offline, unless the process is merely short of something. What to raise."""
+        """``what`` failed: the directory goes offline, except for a shortage. Returns the error to raise."""
         failure = failure_of(what, error)
         if isinstance(failure, StorageFailure):
             self.fail(failure)
         return failure
 
     def fail(self, failure: StorageFailure) -> None:
-        """Something under the directory could not be written: all of it goes offline."""
+        """A write under the directory failed: all of it goes offline."""
         if self.failure is not None:
             return
         self.failure = failure
@@ -399,7 +399,7 @@ class LogDir:
         return [*self.logs.values(), *(future.log for future in self.futures.values())]
 
     def take_trash(self) -> list[str]:
-        """Paths of files and directories to remove, each handed out once."""
+        """Paths of files and directories to remove, each returned once."""
         trash = self._trash.copy()
         self._trash.clear()
         return trash
@@ -407,9 +407,9 @@ class LogDir:
     # -- moves to another directory ------------------------------------------------------------------------------------
 
     def retire(self, tp: TopicPartition, unique: UUID, names: NamesFile) -> str:
-        """A log's future is complete: durably rename the log out of the way. What to remove in the end.
+        """A log's future is complete: durably rename the log as deleted. Returns the path to remove later.
 
-        ``names`` were opened before, as for :meth:`adopt`: nothing on the way may fail for want of a descriptor.
+        ``names`` were opened before, as for :meth:`adopt`: no step may fail for lack of a descriptor.
         """
         log = self.logs[tp]
         target = f"{self.path}/{deleted_directory_name(tp, unique)}"
@@ -429,12 +429,12 @@ class LogDir:
         return self.open_log(tp, config, topic_id=topic_id, last_stop=last_stop, directory=directory)
 
     def discard_found(self) -> None:
-        """What a start found on its way out decides over no copy any more."""
+        """Remove the ``-delete`` directories that a start found: no copy depends on them any more."""
         self._trash += self._found_deleted
         self._found_deleted = []
 
     def adopt(self, tp: TopicPartition, high_watermark: int, names: NamesFile) -> Log:
-        """The log that its future here was to replace is retired: the future becomes the log."""
+        """The old log is retired: its future log here becomes the log."""
         log, _unique = self.futures[tp]
         with self.final(f"move {tp} into {self.path}"):
             self._disk.rename(log.directory, self.path_of(tp))
@@ -446,14 +446,14 @@ class LogDir:
         return log
 
     def discard_later(self, path: str) -> None:
-        """Have it removed with the trash."""
+        """Remove it with the trash."""
         self._trash.append(path)
 
     @contextmanager
     def final(self, what: str, *, is_repeatable: bool = False) -> Iterator[None]:
-        """Around changes of names: the directory is offline when one fails.
+        """For code that changes names: the directory goes offline when it fails.
 
-        Not for want of something, where what is inside can be done again: PassingFailure.
+        Except for a shortage, if the code can be repeated: PassingFailure.
         """
         if self.failure is not None:
             raise self.failure
@@ -467,7 +467,7 @@ class LogDir:
             raise failure from error
 
     def open_names(self) -> NamesFile:
-        """What a change of names needs to be made durable. StorageFailure, PassingFailure."""
+        """Open the directory, for the sync of a later rename. StorageFailure, PassingFailure."""
         with self.final(f"open the log directory {self.path}", is_repeatable=True):
             return self._disk.open_names(self.path)
 
@@ -479,7 +479,7 @@ class LogDir:
         return self._checkpoints.high_watermarks
 
     def prepare_bounds(self) -> Callable[[], None]:
-        """Note below which offsets the logs need no recovery, and where they start; durable once this was called."""
+        """Note recovery points and log starts of now; the returned function makes them durable."""
         return self._checkpoints.prepare_bounds(self.logs)
 
     def write_checkpoints(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
@@ -494,14 +494,14 @@ class LogDir:
         return self._checkpoints.prepare(self.logs, high_watermarks) if self.failure is None else None
 
     def complete_checkpoints(self, job: CheckpointJob) -> None:
-        """Go offline if the job failed, unless the process was merely short of something: the next one will do."""
+        """Go offline if the job failed; after a shortage the next job will do."""
         if job.error is not None:
             self.refused(f"write checkpoints in {self.path}", job.error)
 
     # -- stopping ---------------------------------------------------------------------------------------------------
 
     def close(self, high_watermarks: Mapping[TopicPartition, int], broker_epoch: int) -> None:
-        """An orderly stop. A directory that is, or now goes, offline is left to be recovered; so for a shortage."""
+        """A clean stop. The next start recovers a directory that is, or now goes, offline, or met a shortage."""
         try:
             if self.failure is None:
                 self._close_logs()
@@ -541,7 +541,7 @@ class LogDir:
             raise shortages[0]
 
     def abandon(self) -> None:
-        """Stop as a crash would: nothing is written."""
+        """Stop like a crash: write nothing."""
         for log in self._all_logs():
             log.go_offline(StorageFailure(f"{self.path} was abandoned"))
         self._unlock()

@@ -1,30 +1,30 @@
-"""The file ``log-ends`` of a log directory: how far each log in it reached, at the least, and where its files began.
+"""The file ``log-ends`` of a log directory: a lower bound of each log's end, and the start of its first segment.
 
-What a killed process wrote is in the page cache, and there as long as the machine runs on. So a start on the same boot
-can tell a log that lost its end from one that was never longer, if it knows how far the log reached. This file tells,
-to the record; the checkpoints do so every few seconds only.
+The writes of a killed process stay in the page cache while the machine runs on. So a start on the same boot can tell a
+log that lost its end from one that was never longer, if it knows the log's end. This file has it, exactly; the
+checkpoints are written every few seconds only.
 
 A header of 64 bytes names the boot. Slots of 64 bytes follow: topic id, partition (int32), 4 zeros, base offset of the
 first segment (int64), and that xor a key of topic id and partition, 8 zeros, log end offset (int64), and that xor the
-key. A free slot is zeros. What is damaged, or written in part, tells nothing, and so does a file of another boot.
-Therefore the file is never synced: whatever a power cut leaves of it, the next boot has another id.
+key. A free slot is zeros. A damaged or incomplete slot is ignored, and so is a file of another boot. The file is never
+synced: after a power cut the next boot has another id.
 
-A slot is a bound: the log reaches that far, and begins there or before, or it is damaged.
+A slot is a bound: the log ends there or later, and begins there or before. Otherwise it is damaged.
 
-* An append writes the batches, then the slot, and only then moves the log's end. Nobody hears of a record before that:
-  no producer by an answer, no leader by the next fetch.
-* Before a log is cut its slot falls, to where a batch that stays surely ends.
-* Before the first files of a log go its slot says where those begin that stay. A roll changes nothing, nor the cleaner.
-* At a start the old file is in force until a new one, with the ends that were found, has its name. The start itself
-  cuts off only what lies behind the slot, or marks the log as damaged first.
-* A log is taken away after its slot. A slot of records whose log is gone keeps telling so until the log is made anew.
+* An append writes the batches, then the slot, and only then moves the log end. No record is acknowledged, to a producer
+  or by the next fetch, before that.
+* Before a cut the slot is lowered to the end of a batch that surely stays.
+* Before the first files of a log go, the slot gets the start of the remaining ones. A roll and the cleaner change
+  nothing.
+* At a start the old file is in force until a new one, with the found ends, has its name. The start itself cuts off only
+  records after the slot, or marks the log as damaged first.
+* A log is removed after its slot. A slot with records but without a log shows the loss until the log is created again.
 
-A log without a slot that tells may have lost its end after a kill, and is not claimed in the next registration.
+A log without a valid slot may have lost its end after a kill: the next registration does not claim it as whole.
 
-A slot that says less than is true lets a log pass for whole that lost its end; one that says more makes a whole log
-look damaged. So the file goes with the first slot that cannot be written, whatever it was to say, and the process says
-so: nothing is claimed of ends that nobody knows. Where the file cannot be removed either, an append or a cut fails as
-if its own file had refused, and nothing of it counts.
+A slot that is too low would hide a lost end; one that is too high would make a whole log look damaged. So the file is
+removed with the first slot that cannot be written, with a log line: the ends are unknown then. If the file cannot be
+removed either, the append or the cut fails, as with an error of the log's own file.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _REMEDY: Final = "none needed: after a kill this node claims no log whose end is
 
 
 class LogKey(NamedTuple):
-    """Whose end a slot tells; the same in whatever directory the log is."""
+    """The log of a slot; the same in any directory."""
 
     topic_id: UUID
     partition: int
@@ -73,20 +73,20 @@ class LogKey(NamedTuple):
 
 
 class Noted(NamedTuple):
-    """What a slot tells of a log."""
+    """Content of a slot."""
 
     end_offset: int
     start: int | None
-    """Base offset of its first segment; None where that is not known."""
+    """Base offset of its first segment; None when unknown."""
 
     @property
     def has_records(self) -> bool:
-        """The log held something, or may have."""
+        """The log had records, or may have had some."""
         return self.start is None or self.start < self.end_offset
 
 
 def read_log_ends(disk: Disk, directory: str, boot_id: str | None) -> Mapping[LogKey, Noted]:
-    """What is noted on this boot of the logs in ``directory``; empty where nothing is known."""
+    """The slots of this boot for the logs in ``directory``; empty without a readable file."""
     path = f"{directory}/{LOG_ENDS_FILE}"
     try:
         data = read_small_file(disk, path)
@@ -109,21 +109,21 @@ def read_log_ends(disk: Disk, directory: str, boot_id: str | None) -> Mapping[Lo
 
 
 class UnknownEnd:
-    """The end of a log that nobody notes."""
+    """No slot: the end of this log is not noted."""
 
     __slots__ = ()
 
     def note(self, end_offset: int) -> None:
-        """Records below ``end_offset`` are written, or: those from there on may be cut off now.
+        """Note the end: records below ``end_offset`` are written, or later ones are about to be cut.
 
-        In any thread. OSError: what was noted before stays noted, so the records do not count, or must not be cut off.
+        In any thread. OSError: the former value stays, so the records do not count, or must not be cut.
         """
 
     def note_start(self, base_offset: int) -> None:
-        """The first segment begins there, or: those before that one may go now. Otherwise as :meth:`note`."""
+        """Note the start of the first segment, before earlier ones are removed. Otherwise as :meth:`note`."""
 
     def free(self) -> None:
-        """The log is taken away."""
+        """The log is removed."""
 
 
 NOT_NOTED: Final = UnknownEnd()
@@ -161,7 +161,7 @@ class EndSlot(UnknownEnd):
 class LogEnds:
     """The slots of one log directory.
 
-    ``on_failure``: neither could a slot be written that is made or freed, nor the file be removed.
+    ``on_failure``: a slot could not be written, and the file could not be removed.
     """
 
     def __init__(self, disk: Disk, directory: str, on_failure: Callable[[StorageFailure], None]) -> None:
@@ -172,12 +172,12 @@ class LogEnds:
         self._size = _HEADER.size
         self._free: list[int] = []  # positions of slots
         self._is_discarded = False
-        self._lost: dict[LogKey, int] = {}  # positions of the slots of logs with records that a start did not find
+        self._lost: dict[LogKey, int] = {}  # positions of slots with records whose logs a start did not find
 
     def begin(self, boot_id: str | None, logs: Iterable[Log], before: Mapping[LogKey, Noted]) -> None:
-        """Make the file anew, with the logs that a start found. OSError: the old one cannot go, or for a shortage.
+        """Write a new file, with the logs that a start found. OSError: the old one cannot be replaced, or a shortage.
 
-        ``before``: what the old one tells.
+        ``before``: the slots of the old file.
         """
         noted = [(log, key) for log in logs if (key := _key(log)) is not None]
         there = {key for _log, key in noted}
@@ -203,17 +203,17 @@ class LogEnds:
             log.end_slot = EndSlot(self, self._file, _HEADER.size + at * _SLOT.size, key)
 
     def has_lost(self, key: LogKey) -> bool:
-        """The log held records when the last process ended, and was not here when this one began."""
+        """The log had records when the last process ended, and was missing at the start of this one."""
         return key in self._lost
 
     def forget_lost(self, key: LogKey) -> None:
-        """The log is found elsewhere, or made anew."""
+        """The log was found elsewhere, or created again."""
         position = self._lost.pop(key, None)
         if position is not None and self._file is not None:
             self.free(position)
 
     def add(self, log: Log) -> None:
-        """Give a slot to a log that was made, found or identified after the start."""
+        """Give a slot to a log that was created, found or identified after the start."""
         log.end_slot.free()
         log.end_slot, key = NOT_NOTED, _key(log)
         if key is not None:
@@ -228,12 +228,12 @@ class LogEnds:
         log.end_slot = EndSlot(self, self._file, position, key)
 
     def free(self, position: int) -> None:
-        """The slot is another log's from now on."""
+        """Free the slot for another log."""
         self._write(position, bytes(_SLOT.size))
         self._free.append(position)
 
     def discard(self, error: OSError) -> None:
-        """A slot could not be written: the file would tell what is not so. In any thread. OSError: it cannot go."""
+        """A slot could not be written, so the file is wrong: remove it. In any thread. OSError: that failed, too."""
         self._disk.unlink(self._path)
         if not self._is_discarded:
             self._is_discarded = True
@@ -254,7 +254,7 @@ class LogEnds:
 
 
 def _key(log: Log) -> LogKey | None:
-    """None: nobody knows whose log it is, or it notes its durable end, which tells more."""
+    """None: the log has no topic id, or it has a durable end, which is stronger."""
     if log.topic_id == ZERO_TOPIC_ID or log.durable_end is not None:
         return None
     return LogKey(log.topic_id, log.topic_partition.partition)

@@ -25,7 +25,7 @@ from minikafka.storage.trash import remove_trash
 
 
 def _ignore_failure(_directory: LogDir, _failure: StorageFailure) -> None:
-    """For callers that look at :attr:`LogDir.failure` themselves."""
+    """For callers that check :attr:`LogDir.failure` themselves."""
 
 
 def _default_config(_where: TopicPartition) -> LogConfig:
@@ -44,7 +44,7 @@ class StoreCheckpointJob(NamedTuple):
 
 
 class LogStore:
-    """Where every log is found, made and taken away. Not thread-safe, except for what :meth:`take_trash` returns."""
+    """Finds, creates and deletes all logs. Not thread-safe, except for the function of :meth:`take_trash`."""
 
     def __init__(self, disk: Disk, directories: Sequence[LogDir], new_uuid: Callable[[], UUID]) -> None:
         self.directories = directories
@@ -64,12 +64,11 @@ class LogStore:
         config_for: ConfigFor = _default_config,
         on_failure: Callable[[LogDir, StorageFailure], None] = _ignore_failure,
     ) -> LogStore:
-        """Lock, check and load every directory, recovering where the last stop was not orderly.
+        """Lock, check and load every directory; recover it after an unclean stop.
 
-        MetaError when a directory belongs to another process, node or cluster. A directory whose files cannot be read
-        is offline from the start; StorageFailure when none is left. ``boot_id`` is the machine's (None: not known):
-        after a kill on the same boot what was written is there, so that less is taken for a torn tail and more for
-        damage.
+        MetaError when a directory belongs to another process, node or cluster. An unreadable directory is offline from
+        the start; StorageFailure when none is left. ``boot_id`` is the machine's (None: unknown): after a kill on the
+        same boot all writes are present, so an incomplete end is more often damage than a torn tail.
         """
         directories: list[LogDir] = []
         store = cls(disk, directories, new_uuid)
@@ -102,7 +101,7 @@ class LogStore:
                     directory.take_possession(meta, vanished.get(abspath(directory.path)))
 
     def _vanished_directories(self) -> Mapping[str, UUID]:
-        """Absolute paths that held log directories when the node last registered, which are at no path now."""
+        """Absolute paths of log directories at the last registration that are at no path now."""
         found = [one.registration for one in self.online if one.registration is not None]
         newest = max(found, default=None, key=lambda one: one.broker_epoch)
         here = {one.meta.directory_id for one in self.directories if one.meta is not None}
@@ -111,12 +110,12 @@ class LogStore:
 
     @property
     def online(self) -> list[LogDir]:
-        """The directories that still take writes."""
+        """The directories that are not offline."""
         return [directory for directory in self.directories if directory.failure is None]
 
     @property
     def was_clean(self) -> bool:
-        """True when every directory was stopped orderly."""
+        """True when every directory was stopped cleanly."""
         return all(directory.was_clean for directory in self.directories)
 
     @property
@@ -126,7 +125,7 @@ class LogStore:
 
     @property
     def clean_shutdown_broker_epoch(self) -> int:
-        """The broker epoch of the last orderly stop, for registration (KIP-966); -1 when it was not orderly."""
+        """The broker epoch of the last clean stop, for the registration (KIP-966); -1 after an unclean one."""
         epochs = {directory.clean_shutdown_broker_epoch for directory in self.directories}
         return epochs.pop() if len(epochs) == 1 else NO_EPOCH
 
@@ -152,7 +151,7 @@ class LogStore:
     def create(self, tp: TopicPartition, topic_id: UUID, config: LogConfig, directory: LogDir | None = None) -> Log:
         """A new log, in the online directory with the fewest logs unless one is named.
 
-        StorageFailure: that directory is offline now, and another may do. PassingFailure: none would do now.
+        StorageFailure: that directory is offline now; try another. PassingFailure: a shortage; try again later.
         """
         job = self.prepare_create(tp, topic_id, config, directory)
         job.run()
@@ -180,14 +179,14 @@ class LogStore:
         return log
 
     def delete(self, tp: TopicPartition) -> None:
-        """Take the partition's log away, and a copy of it that is being made; its files go with the trash."""
+        """Delete the partition's log, and a copy under way; the files go with the trash."""
         directory = self.log_dir_of(tp)
         assert directory is not None, tp
         self.end_move(tp)
         directory.delete(tp, self._new_uuid())
 
     def remake(self, tp: TopicPartition) -> Log:
-        """Begin the partition's log anew, where it was; its files are gone. StorageFailure when the disk refuses."""
+        """Create the partition's log again in its directory: its files are gone. StorageFailure if refused."""
         directory = self.log_dir_of(tp)
         assert directory is not None, tp
         self.end_move(tp)
@@ -196,20 +195,20 @@ class LogStore:
     # -- strays -----------------------------------------------------------------------------------------------------
 
     def identify(self, tp: TopicPartition, topic_id: UUID) -> None:
-        """A log that did not say of which topic it is belongs to that one. A directory that refuses goes offline."""
+        """Give a log without a readable topic id that of metadata. A directory that refuses goes offline."""
         directory = self.log_dir_of(tp)
         assert directory is not None, tp
         directory.identify(tp, topic_id)
 
     def set_aside(self, log: Log) -> list[str]:
-        """Rename the directory of a log as a stray; its path. Another log of the partition stays."""
+        """Rename the directory of a log as a stray; returns its path. Another log of the partition stays."""
         tp = log.topic_partition
         if self.get(tp) is log:
             self.end_move(tp)
         return self._set_aside(tp, [one for one in self.online if one.logs.get(tp) is log])
 
     def set_unusable_aside(self, tp: TopicPartition) -> list[str]:
-        """Rename what has the partition's name and cannot be opened as a stray, wherever it is; the paths."""
+        """Rename unusable logs of the partition as strays, in all directories; returns the paths."""
         directories = [one for one in self.online if tp in one.unusable]
         for directory in directories:
             del directory.unusable[tp]
@@ -220,30 +219,30 @@ class LogStore:
         return [path for path in paths if path is not None]
 
     def unusable(self) -> dict[TopicPartition, str]:
-        """Partitions whose logs are there and cannot be opened, and why."""
+        """Partitions whose logs cannot be opened, and why."""
         return {tp: why for directory in self.online for tp, why in directory.unusable.items()}
 
     def missing(self) -> list[TopicPartition]:
-        """Partitions that were here when the checkpoints were last written, and are not now."""
+        """Partitions of the last checkpoints that are missing now."""
         return sorted({tp for directory in self.online for tp in directory.missing if self.get(tp) is None})
 
     def is_missing(self, tp: TopicPartition, topic_id: UUID) -> bool:
-        """The replica was here once, with records as far as that is known, and is not now."""
+        """The replica was here, possibly with records, and is missing now."""
         key = LogKey(topic_id, tp.partition)
         return self.get(tp) is None and any(tp in one.missing or one.ends.has_lost(key) for one in self.online)
 
     def forget_missing(self, tp: TopicPartition) -> None:
-        """Whatever the checkpoints mention, no log of the partition should be here."""
+        """No log of the partition should be here, in spite of the checkpoints."""
         for directory in self.online:
             directory.missing.discard(tp)
 
     def _forget_lost(self, log: Log) -> None:
-        """It is here, wherever it was before."""
+        """The log is here: it is not lost in any other directory."""
         for directory in self.online:
             directory.ends.forget_lost(LogKey(log.topic_id, log.topic_partition.partition))
 
     def strays(self) -> list[str]:
-        """Paths of everything that was set aside, also by former processes."""
+        """Paths of all strays, also those of former processes."""
         return [path for directory in self.online for path in directory.strays]
 
     def discard_stray(self, path: str) -> None:
@@ -256,7 +255,7 @@ class LogStore:
     # -- moving between directories (row A5) -----------------------------------------------------------------------
 
     def begin_move(self, tp: TopicPartition, target: LogDir) -> ReplicaMove:
-        """Make a future log in ``target``, where the log is not. StorageFailure when one of them is offline."""
+        """Begin a future log in ``target``, another directory. StorageFailure when one of the two is offline."""
         current = self.get(tp)
         assert current is not None, tp
         assert self.log_dir_of(tp) is not target
@@ -267,17 +266,16 @@ class LogStore:
         return ReplicaMove(current, future)
 
     def end_move(self, tp: TopicPartition) -> None:
-        """Give a move up, if there is one: the future log goes, the log stays where it is."""
+        """Cancel a move, if there is one: the future log is removed, the log stays."""
         target = self.future_log_dir_of(tp)
         if target is not None:
             target.futures.discard(tp, self._new_uuid())
 
     def complete_move(self, move: ReplicaMove, high_watermark: int) -> Log:
-        """Let a future log that has caught up take the log's place; the new log. StorageFailure: a directory failed.
-        PassingFailure: nothing is decided, and it may be tried again.
+        """Replace the log by its future log, which has caught up; returns the new log. Blocks while the disks work.
 
-        Durable, step by step: the copy is whole; the old directory is named as deleted, which decides; the copy gets
-        the log's name. Blocks for as long as the disks take.
+        Each step is durable: the copy is whole; the old directory is renamed as deleted, which decides; the copy gets
+        the log's name. StorageFailure: a directory failed. PassingFailure: nothing is decided yet; try again.
         """
         tp = move.current.topic_partition
         source, target = self.log_dir_of(tp), self.future_log_dir_of(tp)
@@ -298,7 +296,7 @@ class LogStore:
         return None
 
     def moves(self) -> list[ReplicaMove]:
-        """What is being moved, in the order in which it began within each directory."""
+        """Moves under way, per directory in the order of their start."""
         return [
             ReplicaMove(current, future.log)
             for directory in self.online
@@ -307,7 +305,7 @@ class LogStore:
         ]
 
     def _settle_moves(self, config_for: ConfigFor) -> None:
-        """What a former process was moving: completed where that was decided, else resumed, else dropped."""
+        """Moves of a former process: complete decided ones, resume others if possible, otherwise drop them."""
         deleted = {unique: directory for directory in self.online for unique in directory.deleted_ids}
         for directory in self.online:
             for tp, unique in directory.futures.found:
@@ -354,7 +352,7 @@ class LogStore:
         self.complete_checkpoints(job)
 
     def prepare_checkpoints(self, high_watermarks: Mapping[TopicPartition, int]) -> StoreCheckpointJob:
-        """The same for a thread: ``run`` it, then :meth:`complete_checkpoints`. What is recorded is as of now."""
+        """The same for a thread: ``run`` it, then :meth:`complete_checkpoints`. It writes the values of now."""
         jobs = [(directory, directory.prepare_checkpoints(high_watermarks)) for directory in self.directories]
         return StoreCheckpointJob([(directory, job) for directory, job in jobs if job is not None])
 
@@ -364,27 +362,27 @@ class LogStore:
             directory.complete_checkpoints(part)
 
     def prepare_look(self) -> PresenceLook:
-        """Are the files of all logs there? ``run`` it in a thread, then ``complete`` it here."""
+        """Check for missing files of all logs: ``run`` it in a thread, then ``complete`` it."""
         return PresenceLook(self._disk, [log for directory in self.online for log in directory.logs.values()])
 
     def take_trash(self) -> Callable[[], None] | None:
-        """Removes deleted files when called, in a thread if need be; None when there is nothing to remove."""
+        """A function that removes deleted files, for any thread; None without such files."""
         paths = [path for directory in self.directories for path in directory.take_trash()]
         return (lambda: remove_trash(self._disk, paths)) if paths else None
 
     def close(self, high_watermarks: Mapping[TopicPartition, int], *, broker_epoch: int = NO_EPOCH) -> None:
-        """An orderly stop: everything durable, checkpointed and marked clean."""
+        """A clean stop: everything durable, checkpointed and marked clean."""
         for directory in self.directories:
             directory.close(_only(high_watermarks, directory), broker_epoch)
 
     def abandon(self) -> None:
-        """Stop as a crash would, releasing the locks only."""
+        """Stop like a crash: release the locks only."""
         for directory in self.directories:
             directory.abandon()
 
 
 def _log_count(directory: LogDir) -> int:
-    """For placing a replica; what is on its way there counts."""
+    """Number of logs for the choice of a directory, including moves to it."""
     return len(directory.logs) + len(directory.futures) + directory.being_made
 
 
@@ -406,7 +404,7 @@ def _load(directory: LogDir, config_for: ConfigFor, boot_id: str | None) -> None
 
 
 def _give_up(directory: LogDir, what: str, error: OSError) -> None:
-    """The node goes on without it. OSError when the process is short of something: all directories may be whole."""
+    """Go on without the directory. OSError after a shortage: all directories may be whole."""
     if is_passing(error):
         raise error
     why = f"could not {what} the log directory {directory.path}: {error}; mend the disk, or {META_REMEDY}"

@@ -21,15 +21,15 @@ PARTITION_METADATA_VERSION = 0
 
 
 class MetaError(Exception):
-    """The directory belongs to another node or cluster, or its ``meta.properties`` cannot be understood."""
+    """The directory belongs to another node or cluster, or its ``meta.properties`` is unreadable."""
 
 
 class DamagedMetaError(MetaError):
-    """``meta.properties`` is missing or makes no sense: nobody can tell whose directory it is."""
+    """``meta.properties`` is missing or damaged: the owner of the directory is unknown."""
 
 
 class VanishedDirectoryError(DamagedMetaError):
-    """A log directory was at ``path``, and is at no path of this node now."""
+    """The log directory that was at ``path`` is at no path of this node now."""
 
     def __init__(self, path: str, directory_id: UUID) -> None:
         super().__init__(
@@ -47,7 +47,7 @@ META_REMEDY = (
 
 
 class DirectoryMeta(NamedTuple):
-    """Whose log directory it is."""
+    """Owner and id of a log directory."""
 
     cluster_id: str
     node_id: int

@@ -1,9 +1,9 @@
 """Move of a log to another directory of its node: the next bytes to copy, and the end of the copy (row A5, KIP-113).
 
-The *current* log goes on being led or followed; the *future* log follows it as a follower follows a leader, with
-offsets and epochs as they are, through memory instead of a network. Where the current log was cut meanwhile (its
-``generation`` tells), or lost its end in a crash, the future log is cut where leader epochs show that they part (row
-E5). Nothing here waits: whoever drives it reads the slices, in a thread if they are cold, and appends what was read.
+The *current* log is led or followed as before. The *future* log follows it as a follower follows a leader, with the
+same offsets and epochs, through memory instead of a network. If the current log was cut meanwhile (see its
+``generation``), or lost its end in a crash, the future log is cut at the end of their common part, found by leader
+epochs (row E5). Nothing here waits: the driver reads the slices, in a thread if they are cold, and appends them.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _NEVER = -1
 
 
 class ReplicaMove:
-    """One move. Call :meth:`reconcile` before anything else whenever others may have had their turn."""
+    """One move. Call :meth:`reconcile` first after every ``await``."""
 
     def __init__(self, current: Log, future: Log) -> None:
         self.current = current
         self.future = future
         self._generation = _NEVER
-        self._slice_end = _NEVER  # where the log knows that the last slice ends
+        self._slice_end = _NEVER  # end of the last slice, as the log knows it
 
     @property
     def is_over(self) -> bool:
@@ -35,16 +35,16 @@ class ReplicaMove:
 
     @property
     def bytes_left(self) -> int:
-        """About how many bytes are to be copied; only after :meth:`reconcile`."""
+        """Approximate number of bytes left to copy; only after :meth:`reconcile`."""
         return self.current.bytes_between(self.future.log_end_offset, self.current.log_end_offset)
 
     @property
     def is_caught_up(self) -> bool:
-        """True when the copy ends where the log ends; only after :meth:`reconcile`."""
+        """True when the copy has the same end as the log; only after :meth:`reconcile`."""
         return self.future.log_end_offset == self.current.log_end_offset
 
     def reconcile(self) -> None:
-        """Cut the copy at both ends to what the log still has. StorageFailure when that cannot be done."""
+        """Cut the copy at both ends to the records that the log still has. StorageFailure when that fails."""
         if self._generation != self.current.generation:
             self._cut_end()
             self._generation = self.current.generation
@@ -67,16 +67,16 @@ class ReplicaMove:
                 return
 
     def next_slice(self, max_bytes: int) -> LogSlice:
-        """What to copy next, empty when there is nothing. KAFKA_STORAGE_ERROR where the log is damaged."""
+        """The next slice to copy, empty at the end. KAFKA_STORAGE_ERROR when the log is damaged."""
         start = self.future.log_end_offset
         found = self.current.read(start, max_bytes)
         self._slice_end = self.current.end_of(start, found)
         return found
 
     def append(self, records: bytes) -> None:
-        """Take over what :meth:`next_slice` held, unless the log was cut since: then it is dropped.
+        """Append the records of :meth:`next_slice`; they are dropped if the log was cut since.
 
-        CORRUPT_MESSAGE or IllegalLogState when it is not what the log should hold.
+        CORRUPT_MESSAGE or IllegalLogState when they do not fit the log.
         """
         if not records or self._generation != self.current.generation:
             return
@@ -89,9 +89,9 @@ class ReplicaMove:
         future.maybe_increment_log_start_offset(self.current.log_start_offset)
 
     def seal(self) -> None:
-        """The copy is complete: take over what is not in the records, and make all of it durable. Repeatable.
+        """The copy is complete: take over state outside the records, and make all of it durable. Repeatable.
 
-        StorageFailure where the disk refuses, PassingFailure for want of something.
+        StorageFailure when the disk refuses, PassingFailure after a shortage.
         """
         current, future = self.current, self.future
         assert self.is_caught_up

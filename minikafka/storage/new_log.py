@@ -1,6 +1,6 @@
-"""Making an empty log, fit for a thread: a directory, the topic's id, the first segment.
+"""Creation of an empty log, for a thread: a directory, the topic's id, the first segment.
 
-A file system takes up to milliseconds for these, and a command may ask for thousands of logs.
+These files may take milliseconds, and one request may create thousands of logs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class NewLog:
         self._make = make
 
     def run(self) -> None:
-        """Make the files. Nothing is raised."""
+        """Make the files. Never raises."""
         try:
             self.log = self._make()
         except OSError as error:

@@ -1,4 +1,4 @@
-"""Are the files of the logs still there, as long as they were? Whoever has them open does not notice when not."""
+"""Checks that the files of the logs are still there, in full length: open files do not show a removal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from minikafka.storage.segment_names import LOG_SUFFIX
 
 
 class PresenceLook:
-    """``run`` it in any thread, then :meth:`complete` it on the loop. It asks for the size of each ``.log`` file."""
+    """``run`` it in any thread, then :meth:`complete` it on the loop. It compares the size of each ``.log`` file."""
 
     def __init__(self, disk: Disk, logs: Iterable[Log]) -> None:
         self._disk = disk
@@ -20,14 +20,14 @@ class PresenceLook:
         self._suspects: list[tuple[Log, Segment]] = []
 
     def run(self) -> None:
-        """Nothing is raised: a disk that does not answer is somebody else's find."""
+        """Never raises: another operation will report a failing disk."""
         for log, segments in self._logs:
             missing = (segment for segment, size in segments if self._lacks(segment, size))
             if (segment := next(missing, None)) is not None:
                 self._suspects.append((log, segment))
 
     def complete(self) -> None:
-        """Logs that still have the segment, and still not its file or all of it, have lost it."""
+        """Report logs that still have the segment, but not its whole file."""
         for log, segment in self._suspects:
             if _is_at_rest(log) and segment in log.segments and self._lacks(segment, segment.size):
                 log.lose_files(f"{segment.path(LOG_SUFFIX)} is missing, or shorter than {segment.size} bytes")
