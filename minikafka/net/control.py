@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import structlog
@@ -41,6 +42,7 @@ CONNECT_TIMEOUT_S: Final = 1.0
 CallHandler = Callable[[int, Any], Awaitable[Any]]
 
 
+@dataclass(eq=False)
 class ControlServer:
     """Frame handler of the CONTROLLER listener. ``methods`` maps a name to ``async (peer_id, body) -> body``.
 
@@ -48,18 +50,11 @@ class ControlServer:
     and brokers' heartbeats are never too many because of what clients ask.
     """
 
-    def __init__(
-        self,
-        identity: Identity,
-        methods: Mapping[str, CallHandler],
-        tasks: TaskOwner,
-        on_peer_lost: Callable[[int], None],
-    ) -> None:
-        self._identity = identity
-        self._methods = methods
-        self._tasks = tasks
-        self._on_peer_lost = on_peer_lost
-        self._in_flight: Counter[tuple[int, str]] = Counter()
+    _identity: Identity
+    _methods: Mapping[str, CallHandler]
+    _tasks: TaskOwner
+    _on_peer_lost: Callable[[int], None]
+    _in_flight: Counter[tuple[int, str]] = field(default_factory=Counter, init=False)
 
     def on_connection_made(self, connection: Connection) -> None:
         connection.session = PeerCheck(self._identity, LISTENER)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
 from minikafka.broker.backoff import Backoff
@@ -31,27 +32,20 @@ class LocalController(Protocol):
     async def handle(self, request: Message) -> Any: ...
 
 
+@dataclass(eq=False)
 class ControllerClient:
     """Sends requests to the active controller, and retries while the controller changes.
 
     Some client requests are under way, a bounded number waits, and more are refused.
     """
 
-    def __init__(
-        self,
-        node_id: int,
-        local: LocalController,
-        links: dict[int, ControlLink],
-        leader_id: Callable[[], int | None],
-        rng: random.Random,
-    ) -> None:
-        self._node_id = node_id
-        self._local = local
-        self._links = links
-        self._leader_id = leader_id
-        self._rng = rng
-        self._requests = 0
-        self._turns = asyncio.Semaphore(REQUESTS_AT_ONCE)
+    _node_id: int
+    _local: LocalController
+    _links: dict[int, ControlLink]
+    _leader_id: Callable[[], int | None]
+    _rng: random.Random
+    _requests: int = field(default=0, init=False)
+    _turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(REQUESTS_AT_ONCE), init=False)
 
     async def call(self, request: Message, response_class: type[M], *, timeout_s: float) -> M:
         """The controller's response once its records are committed.

@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
 
@@ -52,33 +52,26 @@ class FetchSettings:
     rack_id: str = ""
 
 
+def _all_slots() -> set[int]:
+    return set(range(FETCHES_PER_LEADER))
+
+
+@dataclass(eq=False)
 class Fetcher:
     """``positions``: the consumer's positions, read each time. ``on_change``: called for new records, or an error."""
 
-    def __init__(
-        self,
-        connections: Connections,
-        metadata: Metadata,
-        resolver: Resolver,
-        tasks: TaskOwner,
-        clock_ms: Callable[[], int],
-        positions: Callable[[], Collection[Position]],
-        buffer: FetchBuffer,
-        settings: FetchSettings,
-        on_change: Callable[[], None],
-    ) -> None:
-        self._connections = connections
-        self._metadata = metadata
-        self._resolver = resolver
-        self._tasks = tasks
-        self._clock_ms = clock_ms
-        self._positions = positions
-        self._buffer = buffer
-        self._settings = settings
-        self._on_change = on_change
-        self._slots: dict[int, set[int]] = defaultdict(lambda: set(range(FETCHES_PER_LEADER)))  # free ones
-        self._serving = 0
-        self._work = asyncio.Event()
+    _connections: Connections
+    _metadata: Metadata
+    _resolver: Resolver
+    _tasks: TaskOwner
+    _clock_ms: Callable[[], int]
+    _positions: Callable[[], Collection[Position]]
+    _buffer: FetchBuffer
+    _settings: FetchSettings
+    _on_change: Callable[[], None]
+    _slots: dict[int, set[int]] = field(default_factory=lambda: defaultdict(_all_slots), init=False)  # free ones
+    _serving: int = field(default=0, init=False)
+    _work: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     def start(self) -> None:
         """Begin to fetch."""

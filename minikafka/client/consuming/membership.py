@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from minikafka.client.backoff import RETRY_BACKOFF
@@ -79,32 +79,25 @@ class MemberSettings:
     group_instance_id: str | None
 
 
+@dataclass(eq=False)
 class Membership:
     """Keeps this consumer in its group. A permanent KafkaError ends the task, and so reaches the user."""
 
-    def __init__(
-        self,
-        connections: Connections,
-        metadata: Metadata,
-        coordinator: Coordinator,
-        tasks: TaskOwner,
-        rng: random.Random,
-        settings: MemberSettings,
-        holdings: Holdings,
-    ) -> None:
-        self._connections = connections
-        self._metadata = metadata
-        self._coordinator = coordinator
-        self._tasks = tasks
-        self._rng = rng
-        self._settings = settings
-        self._holdings = holdings
-        self._topics: tuple[str, ...] = ()
-        self._counts: dict[str, int] = {}  # of the partitions that this member, as leader, divided
-        self._change = asyncio.Event()  # the subscription, or what there is to divide
-        self._task: asyncio.Task[None] | None = None
-        self._member_id = ""
-        self._generation_id = NO_GENERATION
+    _connections: Connections
+    _metadata: Metadata
+    _coordinator: Coordinator
+    _tasks: TaskOwner
+    _rng: random.Random
+    _settings: MemberSettings
+    _holdings: Holdings
+    _topics: tuple[str, ...] = field(default=(), init=False)
+    _counts: dict[str, int] = field(default_factory=dict, init=False)
+    """Of the partitions that this member, as leader, divided."""
+    _change: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    """The subscription, or what there is to divide."""
+    _task: asyncio.Task[None] | None = field(default=None, init=False)
+    _member_id: str = field(default="", init=False)
+    _generation_id: int = field(default=NO_GENERATION, init=False)
 
     @property
     def is_member(self) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from minikafka.client.backoff import RETRY_BACKOFF
 from minikafka.client.connections import ANY_BROKER_TIMEOUT_S, Connections
@@ -18,24 +19,17 @@ from minikafka.net.tasks import TaskOwner
 from minikafka.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 
+@dataclass(eq=False)
 class Identity:
     """Gives ``sequences`` an id, then calls ``on_begun``. ``failure``: error of the last attempt."""
 
-    def __init__(
-        self,
-        connections: Connections,
-        sequences: Sequences,
-        tasks: TaskOwner,
-        rng: random.Random,
-        on_begun: Callable[[], None],
-    ) -> None:
-        self._connections = connections
-        self._sequences = sequences
-        self._tasks = tasks
-        self._rng = rng
-        self._on_begun = on_begun
-        self._asking: asyncio.Task[None] | None = None
-        self.failure: KafkaError | None = None
+    _connections: Connections
+    _sequences: Sequences
+    _tasks: TaskOwner
+    _rng: random.Random
+    _on_begun: Callable[[], None]
+    _asking: asyncio.Task[None] | None = field(default=None, init=False)
+    failure: KafkaError | None = field(default=None, init=False)
 
     def maybe_ask(self) -> None:
         """Ask, if an id is needed and no request is under way."""
