@@ -27,8 +27,7 @@
                      ``impostors``: foreign files with a log's names; ``aside``: their new names;
                      ``presence``: checks for removed files; ``last_stop``: the end of the last process
 ``log_dir``          one log directory: its lock and logs; ``identity``: its owner; ``clean_shutdown``: the mark of a
-                     clean stop; ``found``: directories found at a start; ``new_log``: creation of a log;
-                     ``trash``: files to delete later
+                     clean stop; ``found``: directories found at a start; ``new_log``: creation of a log
 ``log_store``        all logs of a node, in one or several directories
 ``moving``           move of a log to another directory; ``future_logs``: the copies in a directory;
                      ``directory_names``: names of logs, copies, strays and deleted logs

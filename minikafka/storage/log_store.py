@@ -21,7 +21,6 @@ from minikafka.storage.meta import META_REMEDY, DamagedMetaError, DirectoryMeta
 from minikafka.storage.moving import ReplicaMove
 from minikafka.storage.new_log import NewLog
 from minikafka.storage.presence import PresenceLook
-from minikafka.storage.trash import remove_trash
 
 
 def _ignore_failure(_directory: LogDir, _failure: StorageFailure) -> None:
@@ -368,7 +367,7 @@ class LogStore:
     def take_trash(self) -> Callable[[], None] | None:
         """A function that removes deleted files, for any thread; None without such files."""
         paths = [path for directory in self.directories for path in directory.take_trash()]
-        return (lambda: remove_trash(self._disk, paths)) if paths else None
+        return (lambda: _remove(self._disk, paths)) if paths else None
 
     def close(self, high_watermarks: Mapping[TopicPartition, int], *, broker_epoch: int = NO_EPOCH) -> None:
         """A clean stop: everything durable, checkpointed and marked clean."""
@@ -379,6 +378,15 @@ class LogStore:
         """Stop like a crash: release the locks only."""
         for directory in self.directories:
             directory.abandon()
+
+
+def _remove(disk: Disk, paths: Sequence[str]) -> None:
+    """Remove files and directories that were renamed when they were deleted; may run in a thread."""
+    for path in paths:
+        if disk.is_dir(path):
+            disk.remove_tree(path)
+        else:
+            disk.unlink(path)
 
 
 def _log_count(directory: LogDir) -> int:

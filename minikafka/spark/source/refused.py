@@ -5,11 +5,10 @@ PySpark 4.3 loses an exception that comes while a stream reader is made, and tel
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NoReturn
+from typing import NoReturn
 
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.datasource import DataSourceStreamReader
+from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 
 class RefusedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -18,29 +17,8 @@ class RefusedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, error: Exception) -> None:
         self._error = error
 
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """Raises."""
-        self._refuse()
-
-    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Raises."""
-        self._refuse()
-
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Raises."""
-        self._refuse()
-
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Raises."""
-        self._refuse()
-
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Raises."""
-        self._refuse()
-
-    def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
-        """Raises."""
-        self._refuse()
-
-    def _refuse(self) -> NoReturn:
+    def _refuse(self, *asked: object, **named: object) -> NoReturn:
         raise self._error
+
+    getDefaultReadLimit = prepareForTriggerAvailableNow = _refuse  # noqa: N815 - Spark's names
+    initialOffset = latestOffset = partitions = read = _refuse  # noqa: N815
