@@ -36,10 +36,10 @@ class GroupSettings(SettingGroup):
         and replication on every broker; 10 spread groups over as many brokers as a cluster like this has.""",
     )
     offsets_retention_minutes = Setting(
-        integer(1), 10_080, doc="Committed offsets of a group without members are dropped after so long."
+        integer(1), 10_080, doc="Committed offsets of a group without members are dropped after this time."
     )
     offsets_retention_check_interval_ms = Setting(
-        integer(1), 600_000, doc="How often coordinators look for offsets to drop."
+        integer(1), 600_000, doc="Interval at which coordinators look for expired offsets."
     )
     offset_metadata_max_bytes = Setting(integer(0), 4096, doc="Longest metadata that may be committed with an offset.")
     offsets_commit_timeout_ms = Setting(

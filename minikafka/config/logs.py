@@ -35,14 +35,14 @@ class LogSettings(SettingGroup):
         long(-1), -1, dynamic=True, doc="Oldest segments of a partition beyond this size are deleted; -1: no bound."
     )
     log_retention_check_interval_ms = Setting(
-        long(1), 300_000, doc="How often logs are checked for segments to delete."
+        long(1), 300_000, doc="Interval at which logs are checked for segments to delete."
     )
     log_stray_retention_ms = Setting(
         long(0),
         86_400_000,
         kafka="none",
-        doc="""How long a log is kept that a start finds here and metadata does not place here, counted from that start.
-        It is renamed to end in -stray. Apache Kafka keeps such logs until somebody removes them.""",
+        doc="""Time after the start at which a stray log is deleted: one that metadata does not place on this node. Its
+        directory is renamed to end in -stray. Apache Kafka keeps such logs.""",
     )
     log_index_interval_bytes = Setting(
         integer(0), 4096, dynamic=True, doc="Log bytes between two entries of a segment's index."

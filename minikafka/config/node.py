@@ -40,7 +40,7 @@ class NodeSettings(SettingGroup):
     cluster_secret = Setting(
         nullable(secret()),
         None,
-        doc="""What nodes prove to one another before replication and controller traffic is accepted. Needed, here or
+        doc="""Secret with which nodes authenticate each other for replication and controller traffic. Needed, here or
         in cluster.secret.file, when there are several nodes.""",
     )
     cluster_secret_file = Setting(nullable(text()), None, doc="A file that holds the cluster secret.")
@@ -59,14 +59,14 @@ class NodeSettings(SettingGroup):
         endpoints(LISTENER_NAMES),
         DEFAULT_LISTENERS,
         kafka="PLAINTEXT://:9092",
-        doc="""Where the node listens, all three by name: CLIENT for clients, REPLICATION for followers, CONTROLLER for
+        doc="""Addresses of the three listeners: CLIENT for clients, REPLICATION for followers, CONTROLLER for
         the quorum and for brokers reporting to the controller. Port 0 takes any free port.""",
     )
     advertised_listeners = Setting(
         endpoints(LISTENER_NAMES),
         {},
-        doc="""Where others reach the listeners, for those that differ from what they bind to (another address outside a
-        container, or a listener bound to every address).""",
+        doc="""Addresses for other hosts, if they differ from the bound ones (outside a container, or for a listener
+        bound to every address).""",
     )
     controller_quorum_voters = Setting(
         voters(),
@@ -75,7 +75,7 @@ class NodeSettings(SettingGroup):
         node, also on brokers that are not among them. Empty: this node alone.""",
     )
     controlled_shutdown_enable = Setting(
-        boolean(), True, doc="Move leaderships away before the node stops, instead of having them moved after."
+        boolean(), True, doc="Move leaderships to other brokers before the node stops."
     )
     socket_request_max_bytes = Setting(
         integer(1), 104_857_600, doc="A request that announces more than this closes its connection."
@@ -84,9 +84,9 @@ class NodeSettings(SettingGroup):
         long(1 << 20),
         33_554_432,
         kafka="-1",
-        doc="""Memory that all client connections together may hold for requests that are incomplete or wait and for
-        answers that are not taken yet, beside 128 KiB for each. Beyond it, who holds more than that is not read from
-        until others let go, and far beyond it the connection that holds most is closed.""",
+        doc="""Memory of all client connections for incomplete or waiting requests and unread answers, in addition to
+        128 KiB for each. Beyond it, connections with more than their 128 KiB are not read from until memory is free;
+        far beyond it, the connection with the most memory is closed.""",
     )
     max_connections = Setting(
         integer(1),

@@ -32,7 +32,7 @@ class TopicDefaultSettings(SettingGroup):
     auto_create_topics_enable = Setting(
         boolean(), True, doc="Create a topic when a client that allows it first names it."
     )
-    delete_topic_enable = Setting(boolean(), True, doc="Whether topics may be deleted.")
+    delete_topic_enable = Setting(boolean(), True, doc="Allow the deletion of topics.")
     unclean_leader_election_enable = Setting(
         boolean(),
         False,
@@ -44,7 +44,7 @@ class TopicDefaultSettings(SettingGroup):
         boolean(), True, doc="Give leadership back to a partition's first replica, periodically, when it is in sync."
     )
     leader_imbalance_check_interval_seconds = Setting(
-        long(1), 300, doc="How often leadership is given back to first replicas."
+        long(1), 300, doc="Interval of the election of preferred leaders."
     )
     leader_imbalance_per_broker_percentage = Setting(
         integer(0),
@@ -94,7 +94,7 @@ class ReplicationSettings(SettingGroup):
         integer(1), 1, doc="Fetchers a follower runs per leader; partitions are hashed to them."
     )
     replica_high_watermark_checkpoint_interval_ms = Setting(
-        long(1), 5000, doc="How often high watermarks are written to disk."
+        long(1), 5000, doc="Interval at which high watermarks are written to disk."
     )
     leader_replication_throttled_rate = Setting(
         long(1),
@@ -111,7 +111,7 @@ class ReplicationSettings(SettingGroup):
         follower.replication.throttled.replicas, all together (KIP-73).""",
     )
     replication_quota_window_num = Setting(
-        integer(1), 11, doc="Over how many windows the rates of throttled replicas are measured."
+        integer(1), 11, doc="Number of windows over which the rates of throttled replicas are measured."
     )
     replication_quota_window_size_seconds = Setting(
         integer(1), 1, doc="Length of a window over which the rates of throttled replicas are measured."
