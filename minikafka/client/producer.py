@@ -298,6 +298,7 @@ class Producer:
         return delivery
 
     async def _wait_for_room(self, size: int) -> None:
+        self._check_running()  # it may have been closed while the topic was looked up
         while not self._accumulator.has_room(size):
             await self._wait_for_progress()
             self._check_running()

@@ -356,6 +356,22 @@ async def test_closing_does_not_hang(cluster: ScriptedCluster) -> None:
         await producer.send("t", b"b")
 
 
+async def test_a_record_whose_topic_is_found_when_the_producer_is_closed_does_not_wait_for_ever(
+    cluster: ScriptedCluster,
+) -> None:
+    producer = Producer(cluster.servers)
+    await producer.start()
+
+    async def look_and_close() -> None:
+        await producer.partitions_for("t")
+        await producer.close()
+
+    closing = asyncio.ensure_future(look_and_close())  # hears of the topic in the same turn, but first
+    with pytest.raises(RuntimeError, match="not running"):
+        await asyncio.wait_for(producer.send_and_wait("t", b"a", partition=0), timeout=30)
+    await closing
+
+
 async def test_an_exception_in_the_block_is_not_held_up(
     cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
