@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from uuid import UUID
 
+from minikafka.broker.partition import Partition
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import NO_EPOCH, ZERO_TOPIC_ID, TopicPartition
 from minikafka.timing.purgatory import DelayedOperation
-
-if TYPE_CHECKING:
-    from minikafka.broker.replicas import Replicas
 
 _WHY: Final = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER: "the partition's leader moved before the ack",
@@ -63,13 +61,13 @@ class DelayedProduce(DelayedOperation):
     end only during a sync.
     """
 
-    __slots__ = ("_done", "_needs_all", "_replicas", "_results")
+    __slots__ = ("_done", "_find", "_needs_all", "_results")
 
     def __init__(
         self,
         timeout_ms: int,
         results: Sequence[ProduceResult],
-        replicas: Replicas,
+        find: Callable[[TopicPartition], Partition | None],
         done: Callable[[Sequence[ProduceResult]], None],
         *,
         needs_all: bool,
@@ -77,7 +75,7 @@ class DelayedProduce(DelayedOperation):
         super().__init__(timeout_ms)
         self._needs_all = needs_all
         self._results = results
-        self._replicas = replicas
+        self._find = find
         self._done = done
 
     def try_complete(self) -> bool:
@@ -107,7 +105,7 @@ class DelayedProduce(DelayedOperation):
         return super().force_complete()
 
     def _is_answered(self, result: ProduceResult) -> bool:
-        partition = self._replicas.get(result.tp)
+        partition = self._find(result.tp)
         error: ErrorCode | None = ErrorCode.NOT_LEADER_OR_FOLLOWER
         if partition is not None:
             error = partition.replica.acknowledgement_of(

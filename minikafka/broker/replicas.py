@@ -289,7 +289,7 @@ class Replicas:
             done(results)
             return None
         waiting = [result.tp for result in results if result.required_offset >= 0]
-        operation = DelayedProduce(timeout_ms, results, self, done, needs_all=acks == ALL_IN_SYNC)
+        operation = DelayedProduce(timeout_ms, results, self.get, done, needs_all=acks == ALL_IN_SYNC)
         done_already = self.produces.try_complete_else_watch(operation, waiting, self._clock.monotonic_ms())
         return None if done_already else operation
 
