@@ -81,10 +81,12 @@ class Connections:
     async def close(self) -> None:
         """Close every connection; requests under way fail."""
         self._is_closed = True
-        await self._tasks.close()
-        for connection in self._by_key.values():
-            connection.close()
-        self._by_key.clear()
+        try:
+            await self._tasks.close()
+        finally:  # also when that is cancelled
+            for connection in self._by_key.values():
+                connection.close()
+            self._by_key.clear()
 
     # -- connections ------------------------------------------------------------------------------------------------
 

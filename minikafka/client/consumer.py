@@ -378,8 +378,10 @@ class Consumer:
     async def _disconnect(self) -> None:
         self._is_running = False
         self._changed.set()
-        await self._tasks.close()
-        await self._connections.close()
+        try:
+            await self._tasks.close()
+        finally:  # also when that is cancelled
+            await self._connections.close()
 
     # -- what happens meanwhile -------------------------------------------------------------------------------------
 

@@ -157,8 +157,10 @@ class Producer:
         finally:
             self._is_running = False
             self._sender.abort(self._failure or _closed(), is_told=is_left)
-            await self._tasks.close()
-            await self._connections.close()
+            try:
+                await self._tasks.close()
+            finally:  # also when that is cancelled
+                await self._connections.close()
 
     async def __aenter__(self) -> Self:
         await self.start()

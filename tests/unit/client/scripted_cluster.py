@@ -270,6 +270,11 @@ class ScriptedCluster:
         """bootstrap.servers"""
         return ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
 
+    @property
+    def connection_count(self) -> int:
+        """How many connections are open."""
+        return sum(map(len, self._writers.values()))
+
     def create_topic(self, name: str, leaders: list[int]) -> None:
         """A topic with a partition per leader."""
         self.topic_ids[name] = uuid4()
