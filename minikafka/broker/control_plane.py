@@ -66,11 +66,14 @@ def build_control_plane(ports: Ports, store: LogStore, advertised: Callable[[], 
     metadata_log = _open_metadata_log(ports, store)
     raft_node = _raft_node(ports, metadata_log, has_registered=store.has_registered)
     metadata = Metadata(metadata_log)
-    raft = RaftDriver(raft_node, metadata_log, metadata, links, ports.clock, ports.tasks, ports.on_fatal)
+    liveness = Liveness(partial(_endpoint_of, config, metadata), ports.tasks, is_refused)
+    raft = RaftDriver(
+        raft_node, metadata_log, metadata, links, ports.clock, ports.tasks, ports.on_fatal, liveness.doubt
+    )
     machine = Controller(
         config.node_id, ports.cluster_id, config, ports.rng, replicas_per_broker_max=ports.descriptors.replicas
     )
-    controller = ControllerDriver(config.node_id, machine, raft, metadata, ports.clock, ports.tasks)
+    controller = ControllerDriver(config.node_id, machine, raft, metadata, ports.clock, ports.tasks, liveness.doubt)
     client = ControllerClient(config.node_id, controller, links, lambda: raft.leader_id, ports.rng)
     registrations = Registrations(ports.disk, store, ports.boot_id)
     lifecycle = Lifecycle(
@@ -83,8 +86,8 @@ def build_control_plane(ports: Ports, store: LogStore, advertised: Callable[[], 
         ports.rng,
         registrations,
         ports.threads.sync,
+        ports.on_fatal,
     )
-    liveness = Liveness(partial(_endpoint_of, config, metadata), ports.tasks, is_refused)
     return ControlPlane(links, raft, metadata, controller, client, lifecycle, registrations, liveness)
 
 

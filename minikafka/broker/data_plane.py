@@ -83,11 +83,23 @@ def build_data_plane(ports: Ports, store: LogStore, control: ControlPlane) -> Da
     def move_rate() -> int:
         return broker_config(metadata.image, config).replica_alter_log_dirs_io_max_bytes_per_second
 
-    replicas = Replicas(config.node_id, clock, ports.timers)
+    def is_known(tp: TopicPartition) -> bool:
+        return metadata.image.partition(tp) is not None
+
+    replicas = Replicas(config.node_id, clock, ports.timers, is_known)
     jobs = LogJobs(clock, ports.tasks, ports.threads.sync)
     quotas = ReplicationQuotas(config, clock)
     fetchers = ReplicaFetchers(
-        config, replicas, ports.identity, clock, ports.tasks, jobs, quotas, endpoint_of, broker_epoch
+        config,
+        replicas,
+        ports.identity,
+        clock,
+        ports.tasks,
+        jobs,
+        quotas,
+        endpoint_of,
+        broker_epoch,
+        control.liveness.doubt,
     )
     assignments = DirectoryAssignments(config.node_id, control.client, broker_epoch, ports.rng)
     isr = IsrProposals(config.node_id, replicas, control.client, clock, broker_epoch, ports.rng)

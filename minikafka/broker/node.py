@@ -122,10 +122,7 @@ class Node:
         raft.on_lost_leadership = controller.on_lost_leadership
         raft.on_leader_changed = lifecycle.nudge
         controller.on_active = lifecycle.nudge
-        lifecycle.on_fatal = self._on_fatal
         lifecycle.on_registered = self._maybe_take_up_roles
-        self.replicas.is_known = lambda tp: self.image.partition(tp) is not None
-        data.fetchers.on_connection_lost = raft.doubt = controller.doubt = control.liveness.doubt
         for on_gone in (raft.on_gone, controller.on_gone, absences.on_gone):
             control.liveness.subscribe(on_gone)
         data.driver.on_leading = self.groups.on_leading

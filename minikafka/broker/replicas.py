@@ -42,8 +42,10 @@ class UncheckedKeysError(Exception):
 class Replicas:
     """Local partitions by name. Everything here runs on the event loop and never waits."""
 
-    def __init__(self, node_id: int, clock: Clock, timers: Timers) -> None:
+    def __init__(self, node_id: int, clock: Clock, timers: Timers, is_known: Callable[[TopicPartition], bool]) -> None:
+        """``is_known(tp)``: the cluster has that partition."""
         self._node_id = node_id
+        self._is_known = is_known
         self._clock = clock
         self._partitions: dict[TopicPartition, Partition] = {}
         self.offline: dict[TopicPartition, None] = {}  # replicas of this node in directories that cannot be read
@@ -59,7 +61,6 @@ class Replicas:
         self.follower_fetches: Purgatory[object] = timers.purgatory()
         self.carry_out: Callable[[Partition, Sequence[do.ReplicaEffect]], None] = lambda _partition, _effects: None
         self.on_storage_failed: Callable[[Partition, StorageFailure], None] = lambda _partition, _failure: None
-        self.is_known: Callable[[TopicPartition], bool] = lambda _where: False
 
     # -- the table --------------------------------------------------------------------------------------------------
 
@@ -104,7 +105,7 @@ class Replicas:
         if partition is None:
             if tp in self.offline:
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory of {tp} is offline on this node")
-            if self.is_known(tp):
+            if self._is_known(tp):
                 raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{tp} has no replica on node {self._node_id}")
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {tp} not found")
         if partition.replica.is_offline:

@@ -55,13 +55,16 @@ class ControllerDriver:
         metadata: Metadata,
         clock: Clock,
         tasks: TaskOwner,
+        doubt: Callable[[int], None],
     ) -> None:
+        """``doubt(broker_id)`` has a broker probed."""
         self._node_id = node_id
         self._controller = controller
         self._raft = raft
         self._metadata = metadata
         self._clock = clock
         self._tasks = tasks
+        self._doubt = doubt
         self._epoch = NOT_LEADING
         self._epoch_start_offset = NOT_LEADING
         self._end_offset = 0
@@ -70,7 +73,6 @@ class ControllerDriver:
         self._of_clients = asyncio.Lock()  # held by the client request that is in line
         self.is_active = False
         self.on_active: Callable[[], None] = lambda: None
-        self.doubt: Callable[[int], None] = lambda _broker_id: None  # have it looked at
 
     # -- leadership -------------------------------------------------------------------------------------------------
 
@@ -110,7 +112,7 @@ class ControllerDriver:
         self.on_active()
         for broker in self._metadata.image.live_brokers():
             if broker.broker_id != self._node_id:
-                self.doubt(broker.broker_id)
+                self._doubt(broker.broker_id)
 
     # -- requests ---------------------------------------------------------------------------------------------------
 

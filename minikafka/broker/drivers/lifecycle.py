@@ -49,6 +49,7 @@ class Lifecycle:
         rng: random.Random,
         registrations: Registrations,
         run_in_thread: RunInThread,
+        on_fatal: Callable[[KafkaError], None],
     ) -> None:
         self._config = config
         self._cluster_id = cluster_id
@@ -59,12 +60,12 @@ class Lifecycle:
         self._rng = rng
         self._registrations = registrations
         self._run_in_thread = run_in_thread
+        self._on_fatal = on_fatal
         self._wants_shutdown = False
         self._nudge = asyncio.Event()
         self.broker_epoch = -1
         self.is_fenced = True
         self.may_shut_down = asyncio.Event()
-        self.on_fatal: Callable[[KafkaError], None] = lambda _error: None
         self.on_registered: Callable[[], None] = lambda: None
 
     async def run(self) -> None:
@@ -121,7 +122,7 @@ class Lifecycle:
                 answer = await self._controller.call_once(request, BrokerRegistrationResponse)
             except KafkaError as error:
                 if error.code is ErrorCode.INCONSISTENT_CLUSTER_ID:
-                    self.on_fatal(error)
+                    self._on_fatal(error)
                 elif error.code is not ErrorCode.NOT_CONTROLLER:
                     log.warning("registration refused", why=str(error))
             except (OSError, TimeoutError, ChannelClosedError) as error:

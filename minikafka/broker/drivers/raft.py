@@ -58,13 +58,16 @@ class RaftDriver:
         clock: Clock,
         tasks: TaskOwner,
         on_fatal: Callable[[BaseException], None],
+        doubt: Callable[[int], None],
     ) -> None:
+        """``doubt(peer_id)`` has a peer probed."""
         self.machine = machine
         self._log = metadata_log
         self._links = links
         self._clock = clock
         self._tasks = tasks
         self._on_fatal = on_fatal
+        self._doubt = doubt
         self._queue: asyncio.Queue[do.Effect] = asyncio.Queue()
         self._election: ElectionState | None = None  # the next to write: only the latest
         self._election_wanted = asyncio.Event()
@@ -80,7 +83,6 @@ class RaftDriver:
         self.on_leader_changed: Callable[[], None] = lambda: None
         self.on_became_leader: Callable[[int, int], None] = lambda _epoch, _offset: None
         self.on_lost_leadership: Callable[[], None] = lambda: None
-        self.doubt: Callable[[int], None] = lambda _peer_id: None  # have it looked at
 
     # -- life -------------------------------------------------------------------------------------------------------
 
@@ -336,7 +338,7 @@ class RaftDriver:
         """Requests to the peer get no answer. If its port refuses, the quorum moves on at once."""
         self._do(self.machine.on_connection_lost(peer_id, refused, self._now()))
         if not refused:
-            self.doubt(peer_id)
+            self._doubt(peer_id)
 
     def on_gone(self, peer_id: int) -> None:
         """A peer's process is gone."""

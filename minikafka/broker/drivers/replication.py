@@ -69,6 +69,7 @@ class ReplicaFetchers:
         quotas: ReplicationQuotas,
         endpoint_of: Callable[[int], Endpoint | None],
         broker_epoch: Callable[[], int],
+        on_connection_lost: Callable[[int], None],
     ) -> None:
         self._config = config
         self._replicas = replicas
@@ -81,7 +82,7 @@ class ReplicaFetchers:
         self._broker_epoch = broker_epoch
         self._fetchers: dict[FetcherKey, _Fetcher] = {}
         self._key_of: dict[TopicPartition, FetcherKey] = {}
-        self.on_connection_lost: Callable[[int], None] = lambda _source_id: None
+        self.on_connection_lost = on_connection_lost
 
     def follow(self, partition: Partition) -> None:
         """Fetch a partition from its leader, in its leader epoch."""

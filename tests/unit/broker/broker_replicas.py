@@ -43,7 +43,8 @@ class Rig:
         loop = asyncio.get_running_loop()
         self.clock = Clock(loop, lambda: NOW_MS / 1000)
         self.timers = Timers(self.clock, loop)
-        self.replicas = Replicas(ME, self.clock, self.timers)
+        self.known: set[TopicPartition] = set()
+        self.replicas = Replicas(ME, self.clock, self.timers, lambda tp: tp in self.known)
         self.replicas.carry_out = self.carry_out
         self.replicas.on_storage_failed = self.on_storage_failed
         self.effects: list[do.ReplicaEffect] = []

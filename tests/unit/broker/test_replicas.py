@@ -45,7 +45,7 @@ async def test_why_a_partition_cannot_be_asked(rig: Rig) -> None:
         return refused.value.code
 
     assert refusal(nowhere) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    replicas.is_known = lambda tp: tp == nowhere
+    rig.known.add(nowhere)
     assert refusal(nowhere) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert refusal(tp) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     rig.lead(partition, epoch=4)

@@ -89,6 +89,7 @@ class Broker:
     def __init__(self, script: Script, files: Files, **settings: object) -> None:
         config = BrokerConfig({"broker.heartbeat.interval.ms": "5", **settings})
         client = ControllerClient(1, script, {}, lambda: 1, random.Random(1))
+        self.fatal: list[KafkaError] = []
         self.lifecycle = Lifecycle(
             config,
             "cluster",
@@ -99,10 +100,9 @@ class Broker:
             random.Random(1),
             cast(Registrations, files),
             partial(asyncio.get_running_loop().run_in_executor, None),
+            self.fatal.append,
         )
-        self.fatal: list[KafkaError] = []
         self.registered = 0
-        self.lifecycle.on_fatal = self.fatal.append
         self.lifecycle.on_registered = self._on_registered
         self.task = asyncio.get_running_loop().create_task(self.lifecycle.run())
 
