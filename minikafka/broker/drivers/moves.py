@@ -2,8 +2,8 @@
 
 A replica with a future log is being moved. That is the only state, so a restart goes on from the disk. One task serves
 all moves in turn, a piece each, no faster than ``replica.alter.log.dirs.io.max.bytes.per.second``. Threads read and
-sync. Only the last step blocks the loop: it copies and syncs the few remaining records, and renames twice. From the
-next read event on the partition is in the other directory.
+sync. Only the first and the last step block the loop: the first makes the files of the copy, the last copies and syncs
+the few remaining records, and renames twice. From the next read event on the partition is in the other directory.
 """
 
 from __future__ import annotations

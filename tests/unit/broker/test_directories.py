@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import shutil
 import threading
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import pytest
 from broker_client import Client, values_in
 from broker_node import Cluster, FailingDisk, HastyDisk, create_topic, eventually, led, make_node
 
+from minikafka.broker.handlers.alter_replica_log_dirs import AT_ONCE
 from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import NO_NODE, TopicPartition
@@ -22,6 +25,7 @@ from minikafka.replication.replica_condition import Condition
 from minikafka.storage.disk import File, NamesFile
 from minikafka.storage.errors import StorageFailure
 from minikafka.storage.log_dir import LogDir
+from minikafka.storage.moving import ReplicaMove
 from minikafka.storage.registration import ANYTHING_LOST
 from minikafka.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
@@ -93,6 +97,38 @@ def directory_id(node: Node, tp: TopicPartition) -> object:
     assert directory is not None
     assert directory.meta is not None
     return directory.meta.directory_id
+
+
+@pytest.mark.spec("A5")
+async def test_many_moves_begin_in_many_turns(
+    start_node: StartNode, tmp_path: Path, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loop makes the files of each copy."""
+    node = await start_node(log_dirs=two(tmp_path))
+    await create_topic(node, "orders", 50)
+    await eventually(lambda: node.replicas.get(TopicPartition("orders", 49)), "the last replica")
+    loop, turn = asyncio.get_running_loop(), 0
+    begun: Counter[int] = Counter()
+    begin_move = node.store.begin_move
+
+    def next_turn() -> None:
+        nonlocal turn
+        turn += 1
+        loop.call_soon(next_turn)
+
+    def begin(tp: TopicPartition, target: LogDir) -> ReplicaMove:
+        begun[turn] += 1
+        return begin_move(tp, target)
+
+    monkeypatch.setattr(node.store, "begin_move", begin)
+    topic = AlterReplicaLogDirTopic(name="orders", partitions=list(range(50)))
+    dirs = [AlterReplicaLogDir(path=str(tmp_path / name), topics=[topic]) for name in ("one", "two")]
+    client = await dial(node)
+    next_turn()
+    answer = await client.ask(AlterReplicaLogDirsRequest(dirs=dirs))
+    assert [len(result.partitions) for result in answer.results] == [100]
+    assert begun.total() >= 50
+    assert max(begun.values()) <= AT_ONCE
 
 
 @pytest.mark.spec("A5")
