@@ -22,7 +22,7 @@ from crash_moves import MovingLife
 from crash_registrations import RegisteredLife
 from crash_topics import TopicLife
 
-from minikafka.broker.drivers import metadata_log, metadata_recovery, metadata_snapshots
+from minikafka.broker.drivers import metadata_recovery, metadata_snapshots
 from minikafka.storage import durable_end
 from minikafka.testing.disk import MountedDisk
 
@@ -49,7 +49,7 @@ SCENARIOS: dict[str, Birth] = {
 def explore(name: str, seed: int, limit: int = STATES_PER_LIFE) -> Explorer:
     """One life of a scenario, and all the lives that come of it; AssertionError with what led to a broken promise."""
     explorer = Explorer(seed, limit=limit)
-    silenced = (metadata_log, metadata_recovery, metadata_snapshots, durable_end)
+    silenced = (metadata_recovery, metadata_snapshots, durable_end)
     with ExitStack() as stack:
         for module in silenced:
             stack.enter_context(patch.object(module, "log", Mock()))
