@@ -19,7 +19,7 @@ from minikafka.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopicResult,
 )
 
-AT_ONCE: Final = 8
+AT_ONCE: Final = 20
 """Moves that begin in one turn of the loop: the files of a copy are made there, in half a millisecond and more."""
 
 
