@@ -201,9 +201,6 @@ async def test_deleting_records(servers: str, admin: Admin, topic: str) -> None:
     with pytest.raises(KafkaError, match="OFFSET_OUT_OF_RANGE"):
         await admin.delete_records({tp: 11})
     assert await admin.delete_records({tp: -1}) == {tp: 10}
-    await admin.alter_configs(topic, {"cleanup.policy": "compact"})
-    with pytest.raises(KafkaError, match="POLICY_VIOLATION"):
-        await admin.delete_records({tp: 10})
 
 
 # -- groups ---------------------------------------------------------------------------------------------------------
