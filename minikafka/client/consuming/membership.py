@@ -278,8 +278,8 @@ class Membership:
 
     async def _stand_aside(self) -> None:
         """The user does not poll: leave the group, and join again at its next call."""
+        self._holdings.lost()  # first: once the group hears of it, another member reads them
         await self._leave("no poll within max_poll_interval_ms")
-        self._holdings.lost()
         await self._holdings.wait_for_user()
 
     async def _hand_back(self) -> None:
