@@ -51,5 +51,5 @@ class ByModule(LoadScopeScheduling):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByModule:
-    """How ``pytest -n 4`` divides the tests."""
+    """How ``pytest -n 3`` divides the tests."""
     return ByModule(config, log)
