@@ -8,6 +8,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from crash_batches import NOW_MS, check_producers, headers, read_all
+from simulator.disk import MountedDisk
 
 from minikafka.model import TopicPartition
 from minikafka.records.batch import iter_batches, parse_header
@@ -17,7 +18,6 @@ from minikafka.records.record import Record
 from minikafka.storage.config import LogConfig
 from minikafka.storage.log import Log
 from minikafka.storage.log_store import LogStore
-from minikafka.testing.disk import MountedDisk
 
 WHERE = TopicPartition("accounts", 0)
 TOPIC_ID = UUID(int=9)

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from simulator.disk import MountedDisk, SimulatedDisk
+from simulator.disk.damage import damage, plant
+
 from minikafka.errors import KafkaError
 from minikafka.model import TopicPartition
 from minikafka.records.batch import iter_batches, parse_header
@@ -15,8 +18,6 @@ from minikafka.storage.log_store import LogStore
 from minikafka.storage.registration import Registrations
 from minikafka.storage.segment_list import SEGMENTS_FILE
 from minikafka.storage.segment_names import MAX_OFFSET
-from minikafka.testing.disk import MountedDisk, SimulatedDisk
-from minikafka.testing.disk.damage import damage, plant
 
 FOREIGN_OFFSET = 1 << 40
 

@@ -15,8 +15,7 @@ from random import Random
 from typing import Protocol
 
 from crash_futures import futures
-
-from minikafka.testing.disk import MountedDisk, Operation, SimulatedDisk
+from simulator.disk import MountedDisk, Operation, SimulatedDisk
 
 
 class Violation(BaseException):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-from minikafka.testing.disk import SimulatedDisk
+from simulator.disk import SimulatedDisk
 
 
 class Branches:

@@ -16,6 +16,7 @@ from crash_batches import (
     headers,
     read_all,
 )
+from simulator.disk import MountedDisk
 
 from minikafka.model import NO_EPOCH, TopicPartition
 from minikafka.records.batch import BatchHeader, parse_header
@@ -24,7 +25,6 @@ from minikafka.storage.config import LogConfig
 from minikafka.storage.cut_job import CutJob
 from minikafka.storage.log import Log
 from minikafka.storage.log_store import LogStore
-from minikafka.testing.disk import MountedDisk
 
 WHERE = TopicPartition("orders", 0)
 TOPIC_ID = UUID(int=7)

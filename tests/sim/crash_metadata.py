@@ -9,6 +9,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
 from crash_batches import NOW_MS
+from simulator.disk import MountedDisk
+from simulator.disk.damage import damage
 
 from minikafka.broker.drivers.metadata_log import MetadataLog
 from minikafka.broker.drivers.metadata_recovery import QUORUM_STATE
@@ -24,8 +26,6 @@ from minikafka.storage.durable_end import DURABLE_END_FILE
 from minikafka.storage.log import Log
 from minikafka.storage.log_store import LogStore
 from minikafka.storage.scan import scan_headers
-from minikafka.testing.disk import MountedDisk
-from minikafka.testing.disk.damage import damage
 
 T = TypeVar("T")
 

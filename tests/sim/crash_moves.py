@@ -6,9 +6,9 @@ from random import Random
 from typing import Self
 
 from crash_logs import WHERE, LogLife
+from simulator.disk import MountedDisk
 
 from minikafka.storage.moving import ReplicaMove
-from minikafka.testing.disk import MountedDisk
 
 MIXES: dict[str, dict[str, int]] = {
     "moves": {"append": 4, "flush": 1, "move": 8, "checkpoint": 1, "new_epoch": 1, "truncate": 1, "clear_away": 1}

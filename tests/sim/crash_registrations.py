@@ -9,11 +9,11 @@ from typing import Self
 from crash_batches import Producers
 from crash_damage import check_damages
 from crash_logs import WHERE, LogLife, open_store
+from simulator.disk import MountedDisk
 
 from minikafka.records.batch import iter_batches
 from minikafka.storage.registration import Registrations
 from minikafka.storage.registration_file import read_registration
-from minikafka.testing.disk import MountedDisk
 
 MIXES: dict[str, dict[str, int]] = {
     "registrations": {"append": 4, "flush": 1, "register": 3, "stop_and_start": 2},

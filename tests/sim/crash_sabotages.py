@@ -8,6 +8,7 @@ from typing import Any
 
 from crash_scenarios import explore_any
 from planted.registry import Suite
+from simulator.disk import MountedDisk
 
 from minikafka.broker.drivers import metadata_recovery, metadata_snapshots
 from minikafka.broker.drivers.metadata_log import MetadataLog
@@ -36,7 +37,6 @@ from minikafka.storage.segment_list import Removal, SegmentList
 from minikafka.storage.segment_names import MAX_OFFSET
 from minikafka.storage.segments import Segments
 from minikafka.storage.tail import Tail
-from minikafka.testing.disk import MountedDisk
 
 SUITE = Suite("crash states", "files after a crash at any operation", explore_any, 500, (Exception,))
 

@@ -21,10 +21,10 @@ from crash_metadata import MetadataLife
 from crash_moves import MovingLife
 from crash_registrations import RegisteredLife
 from crash_topics import TopicLife
+from simulator.disk import MountedDisk
 
 from minikafka.broker.drivers import metadata_recovery, metadata_snapshots
 from minikafka.storage import durable_end
-from minikafka.testing.disk import MountedDisk
 
 STEPS = 12
 STATES_PER_LIFE = 400

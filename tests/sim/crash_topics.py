@@ -8,12 +8,12 @@ from uuid import UUID
 
 from crash_batches import NOW_MS, Producers, Written, headers, read_all
 from crash_logs import CONFIG, WHERE, open_store
+from simulator.disk import MountedDisk
 
 from minikafka.model import ZERO_TOPIC_ID
 from minikafka.records.batch import parse_header
 from minikafka.storage.log import Log
 from minikafka.storage.log_store import LogStore
-from minikafka.testing.disk import MountedDisk
 
 MIXES: dict[str, dict[str, int]] = {
     "deletion": {"append": 5, "flush": 3, "checkpoint": 3, "drop": 2, "delete": 3, "clear_away": 3, "stop_and_start": 1}

@@ -13,8 +13,7 @@ from sim_cluster import Machine, SimulatedCluster
 from sim_invariants import Invariants, InvariantViolatedError
 from sim_scenario import HEALING_S, is_healed, logs_to, state_of, wait_for
 from sim_workload import Workload
-
-from minikafka.testing.loop import Simulator
+from simulator.loop import Simulator
 
 SLOW_SYNC_S: Final = 1.0
 CONTROLLER_WITHIN_S: Final = 10.0

@@ -10,17 +10,18 @@ from collections.abc import Callable, Iterator, Mapping
 from posixpath import basename
 from typing import Final, NamedTuple
 
+from simulator.disk import KilledInside, MountedDisk, Operation, SimulatedDisk
+from simulator.disk.operations import Kind
+from simulator.killed import Killed
+from simulator.loop import Process, Simulator
+from simulator.network import Network
+from simulator.threads import Job
+
 from minikafka.broker.clock import Clock
 from minikafka.broker.node import Node
 from minikafka.config import BrokerConfig
 from minikafka.errors import KafkaError
 from minikafka.storage.meta import MetaError
-from minikafka.testing.disk import KilledInside, MountedDisk, Operation, SimulatedDisk
-from minikafka.testing.disk.operations import Kind
-from minikafka.testing.killed import Killed
-from minikafka.testing.loop import Process, Simulator
-from minikafka.testing.network import Network
-from minikafka.testing.threads import Job
 
 CLUSTER_ID: Final = "simulated-cluster"
 SECRET: Final = "a secret of some length"

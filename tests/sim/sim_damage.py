@@ -14,10 +14,10 @@ from typing import Final
 
 from sim_cluster import Machine
 from sim_invariants import METADATA_DIRECTORY, METADATA_NAME, segments
+from simulator.disk.damage import Damage, How, damage, displace, plant, roll_back
+from simulator.disk.inodes import Directory
 
 from minikafka.records.batch import parse_header
-from minikafka.testing.disk.damage import Damage, How, damage, displace, plant, roll_back
-from minikafka.testing.disk.inodes import Directory
 
 LAST_BYTES: Final = 300
 """Where a crash tears a log; damage there may be taken for it."""

@@ -16,10 +16,10 @@ from sim_cluster import Machine, SimulatedCluster
 from sim_losses import BeyondThePromise
 from sim_media import EPOCHS, ODD, RESTORED, UNREADABLE, WRONG, Media
 from sim_shortages import Shortages
+from simulator.disk.damage import How
+from simulator.disk.operations import Kind
 
 from minikafka.model import NO_NODE
-from minikafka.testing.disk.damage import How
-from minikafka.testing.disk.operations import Kind
 
 WEIGHTS: Final = {
     "orderly restart": 2,

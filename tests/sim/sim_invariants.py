@@ -20,6 +20,8 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from sim_cluster import LOG_DIRS, Machine, SimulatedCluster
+from simulator.disk.inodes import Directory, Inode
+from simulator.loop import Process
 
 from minikafka.broker.node import Node
 from minikafka.broker.partition import Partition
@@ -28,8 +30,6 @@ from minikafka.raft import RaftNode
 from minikafka.records.batch import parse_header
 from minikafka.replication.replica_condition import Condition
 from minikafka.storage.log import Log
-from minikafka.testing.disk.inodes import Directory, Inode
-from minikafka.testing.loop import Process
 
 Where = tuple[TopicPartition, UUID]
 METADATA: Final = (TopicPartition(CLUSTER_METADATA_TOPIC, 0), CLUSTER_METADATA_TOPIC_ID)

@@ -13,11 +13,11 @@ from typing import Any, Final
 from sim_cluster import Machine, SimulatedCluster
 from sim_damage import Strokes
 from sim_invariants import InvariantViolatedError
+from simulator.disk.inodes import Inode
 
 from minikafka.broker.losses import LOSSES_FILE
 from minikafka.ledger.checker import Verdict, check
 from minikafka.ledger.events import Event
-from minikafka.testing.disk.inodes import Inode
 
 SAID: Final = "[error] records lost partition="
 

@@ -18,13 +18,13 @@ from sim_cluster import Machine, SimulatedCluster
 from sim_damage import Strokes
 from sim_invariants import METADATA_DIRECTORY, METADATA_NAME, bytes_of, segments, unequal
 from sim_restored import Restoring
+from simulator.disk.damage import HOWS, Damage, How, let_pass, restore
+from simulator.disk.inodes import Inode
 
 from minikafka.storage.log import Log
 from minikafka.storage.log_ends import LOG_ENDS_FILE
 from minikafka.storage.meta import META_FILE, REPLACED_FILE
 from minikafka.storage.segment_list import SEGMENTS_FILE
-from minikafka.testing.disk.damage import HOWS, Damage, How, let_pass, restore
-from minikafka.testing.disk.inodes import Inode
 
 WRONG: Final[tuple[How, ...]] = tuple(how for how in HOWS if how != "unreadable")
 UNREADABLE: Final[tuple[How, ...]] = ("unreadable",)

@@ -11,6 +11,7 @@ from typing import Final
 import pytest
 from sim_cluster import Machine, SimulatedCluster
 from sim_invariants import InvariantViolatedError
+from simulator.loop import Simulator
 
 from minikafka.broker import control_plane as control_plane_module
 from minikafka.broker import data_plane as data_plane_module
@@ -22,7 +23,6 @@ from minikafka.metadata.controller.configs import AlterConfigOp
 from minikafka.metadata.image import ConfigResource
 from minikafka.metadata.records import ConfigResourceType
 from minikafka.net.channel import ChannelClosedError
-from minikafka.testing.loop import Simulator
 from minikafka.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,

@@ -16,13 +16,13 @@ from posixpath import basename, dirname
 from typing import Final
 
 from sim_invariants import METADATA_NAME
+from simulator.disk import SimulatedDisk
+from simulator.disk.damage import Damage, restore, roll_back
 
 from minikafka.records.batch import iter_batches
 from minikafka.storage.checkpoints import CHECKPOINT_FILES, HIGH_WATERMARK_FILE, format_checkpoint, parse_checkpoint
 from minikafka.storage.log_ends import LOG_ENDS_FILE
 from minikafka.storage.meta import PARTITION_METADATA_FILE, parse_uuid
-from minikafka.testing.disk import SimulatedDisk
-from minikafka.testing.disk.damage import Damage, restore, roll_back
 
 HEADER_BYTES: Final = 64
 SLOT_BYTES: Final = 64

@@ -9,6 +9,7 @@ from typing import Any
 from planted.registry import Suite
 from sim_invariants import InvariantViolatedError
 from sim_scenario import simulate
+from simulator.disk import MountedFile
 
 from minikafka.broker.drivers.metadata_log import MetadataLog
 from minikafka.broker.drivers.partitions import PartitionRoles
@@ -18,7 +19,6 @@ from minikafka.client.producing.accumulator import Accumulator
 from minikafka.model import Isolation
 from minikafka.raft.effects import PersistElection
 from minikafka.storage.epochs import LeaderEpochCache
-from minikafka.testing.disk import MountedFile
 
 DURATION_S = 30.0
 

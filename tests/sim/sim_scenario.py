@@ -23,10 +23,10 @@ from sim_faults import Faults
 from sim_invariants import Invariants, InvariantViolatedError
 from sim_watchdog import EndlessTurnError, no_endless_turn
 from sim_workload import Workload
+from simulator.kernel import Kernel
+from simulator.loop import Simulator
 
 from minikafka.ledger.checker import Verdict
-from minikafka.testing.kernel import Kernel
-from minikafka.testing.loop import Simulator
 
 DURATION_S: Final = 60.0
 HEALING_S: Final = 120.0

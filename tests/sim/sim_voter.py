@@ -23,11 +23,11 @@ from sim_cluster import Machine
 from sim_invariants import METADATA_DIRECTORY, InvariantViolatedError
 from sim_quorum import STARTS_MAX, Quorum, small_files
 from sim_scenario import logs_to
+from simulator.disk.damage import damage, plant
+from simulator.disk.inodes import Inode
 
 from minikafka.errors import KafkaError
 from minikafka.storage.meta import META_FILE, MetaError
-from minikafka.testing.disk.damage import damage, plant
-from minikafka.testing.disk.inodes import Inode
 
 HOWS: Final = ("flipped", "zeroed", "cut")
 STATES: Final = ("running", "killed", "stopped")

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
-from minikafka.testing.loop import Simulator
+from simulator.loop import Simulator
 
 TURN_MAX_CPU_S: Final = 10.0
 

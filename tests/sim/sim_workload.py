@@ -7,13 +7,13 @@ import random
 from collections.abc import Callable, Iterable
 
 from sim_cluster import WALL_START_S, SimulatedCluster
+from simulator.loop import Process
 
 from minikafka.chaos.history import History
 from minikafka.client import Admin, Consumer, Producer
 from minikafka.client.records import Delivery
 from minikafka.errors import KafkaError
 from minikafka.model import TopicPartition
-from minikafka.testing.loop import Process
 
 BACKOFF_S = 0.2
 

@@ -13,6 +13,8 @@ from crash_compaction import open_store as open_compacted
 from crash_futures import futures
 from crash_logs import CONFIG, TOPIC_ID, WHERE, open_store
 from crash_metadata import MetadataLife
+from simulator.disk import MountedDisk, Operation, SimulatedDisk
+from simulator.killed import Killed
 
 from minikafka.records.batch import parse_header
 from minikafka.records.build import build_batch
@@ -20,8 +22,6 @@ from minikafka.records.record import Record
 from minikafka.storage.log import Log
 from minikafka.storage.log_store import LogStore
 from minikafka.storage.registration import Registrations
-from minikafka.testing.disk import MountedDisk, Operation, SimulatedDisk
-from minikafka.testing.killed import Killed
 
 
 class DiesBefore:

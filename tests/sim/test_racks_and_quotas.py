@@ -10,13 +10,13 @@ from typing import TypeVar
 import pytest
 from sim_cluster import WALL_START_S, SimulatedCluster
 from sim_scenario import is_healed
+from simulator.loop import Simulator
+from simulator.network import Socket
 
 from minikafka.broker.node import Node
 from minikafka.client import Admin, Consumer, Producer
 from minikafka.config.topics import RACK_AWARE_SELECTOR
 from minikafka.model import TopicPartition
-from minikafka.testing.loop import Simulator
-from minikafka.testing.network import Socket
 
 T = TypeVar("T")
 

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 from sim_watchdog import EndlessTurnError, no_endless_turn
-
-from minikafka.testing.loop import Simulator
-from minikafka.testing.network.network import Network
+from simulator.loop import Simulator
+from simulator.network.network import Network
 
 PROGRAM = Path(__file__).parent / "sim_main.py"
 PATIENCE_S = 300

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from sim_cluster import Machine, SimulatedCluster
-
-from minikafka.testing.loop import Simulator
+from simulator.loop import Simulator
 
 WITHIN_S = 10.0
 STEP_S = 0.05

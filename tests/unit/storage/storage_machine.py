@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from minikafka.testing.disk import MountedDisk, Operation, SimulatedDisk
-from minikafka.testing.killed import Killed
+from simulator.disk import MountedDisk, Operation, SimulatedDisk
+from simulator.killed import Killed
 
 
 class Machine:

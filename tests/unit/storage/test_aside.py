@@ -8,6 +8,7 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
+from simulator.disk import SimulatedDisk
 from storage_batches import all_values, append
 from structlog.testing import capture_logs
 
@@ -25,7 +26,6 @@ from minikafka.storage.log_store import LogStore
 from minikafka.storage.registration import ANYTHING_LOST, Registrations
 from minikafka.storage.registration_file import REGISTRATION_FILE
 from minikafka.storage.segment_list import SEGMENTS_FILE
-from minikafka.testing.disk import SimulatedDisk
 
 BOOT = "boot"
 HERE, OTHER = TopicPartition("here", 0), TopicPartition("other", 0)

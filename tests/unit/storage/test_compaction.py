@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from simulator.killed import Killed
 from storage_batches import NOW_MS, OpenLog, all_values, append, batch, headers_in, read_all, stage
 from storage_machine import Machine
 
@@ -23,7 +24,6 @@ from minikafka.storage.disk import File, OsDisk
 from minikafka.storage.key_map import KeyMap
 from minikafka.storage.last_stop import LastStop
 from minikafka.storage.log import Log, LogHooks
-from minikafka.testing.killed import Killed
 
 COMPACT = {"cleanup_policy": frozenset({"compact"}), "min_cleanable_dirty_ratio": 0.0, "segment_bytes": 600}
 DAY_MS = 24 * 3600 * 1000

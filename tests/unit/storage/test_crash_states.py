@@ -7,6 +7,7 @@ from random import Random
 from uuid import UUID
 
 import pytest
+from simulator.killed import Killed
 from storage_batches import NOW_MS, batch, headers_in, read_all, stage
 from storage_machine import Machine
 
@@ -14,7 +15,6 @@ from minikafka.model import TopicPartition
 from minikafka.storage.config import LogConfig
 from minikafka.storage.log import Log
 from minikafka.storage.log_store import LogStore
-from minikafka.testing.killed import Killed
 
 WHERE = TopicPartition("orders", 0)
 CONFIG = LogConfig(segment_bytes=700, index_interval_bytes=150)

@@ -10,6 +10,7 @@ from typing import Final
 from uuid import UUID
 
 import pytest
+from simulator.disk import SimulatedDisk
 from storage_batches import OpenLog, all_values, append
 
 from minikafka.model import TopicPartition
@@ -20,7 +21,6 @@ from minikafka.storage.epochs import FILE_NAME
 from minikafka.storage.log import Log
 from minikafka.storage.log_store import LogStore
 from minikafka.storage.registration import Registrations
-from minikafka.testing.disk import SimulatedDisk
 
 WHERE: Final = TopicPartition("t", 0)
 TOPIC_ID: Final = UUID(int=7)

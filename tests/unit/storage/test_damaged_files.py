@@ -12,6 +12,8 @@ from typing import Final
 from uuid import UUID
 
 import pytest
+from simulator.disk import SimulatedDisk
+from simulator.disk.mounts import MountedDisk
 from storage_batches import append, batch, headers_in, read_all, stage
 
 from minikafka.errors import KafkaError
@@ -24,8 +26,6 @@ from minikafka.storage.log_ends import LOG_ENDS_FILE
 from minikafka.storage.log_store import LogStore
 from minikafka.storage.meta import write_topic_id
 from minikafka.storage.registration import Registrations
-from minikafka.testing.disk import SimulatedDisk
-from minikafka.testing.disk.mounts import MountedDisk
 
 WHERE: Final = TopicPartition("orders", 0)
 OTHER: Final = TopicPartition("other", 0)

@@ -7,11 +7,11 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from simulator.disk import MountedDisk, SimulatedDisk
 
 from minikafka.storage import durable_end
 from minikafka.storage.disk import OsDisk
 from minikafka.storage.durable_end import DURABLE_END_FILE, DurableEnd, read_durable_end
-from minikafka.testing.disk import MountedDisk, SimulatedDisk
 
 DISK = OsDisk()
 

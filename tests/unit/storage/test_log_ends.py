@@ -10,6 +10,8 @@ from unittest.mock import Mock, patch
 from uuid import UUID
 
 import pytest
+from simulator.disk import KilledInside, Operation, SimulatedDisk
+from simulator.killed import Killed
 from storage_batches import append, batch, stage
 
 from minikafka.errors import KafkaError
@@ -23,8 +25,6 @@ from minikafka.storage.log import Log
 from minikafka.storage.log_ends import LOG_ENDS_FILE, LogKey, Noted, read_log_ends
 from minikafka.storage.log_store import LogStore
 from minikafka.storage.registration import Registrations
-from minikafka.testing.disk import KilledInside, Operation, SimulatedDisk
-from minikafka.testing.killed import Killed
 
 BOOT: Final = "boot"
 ROOT: Final = "/data"

@@ -7,6 +7,7 @@ from random import Random
 from uuid import UUID
 
 import pytest
+from simulator.killed import Killed
 from storage_batches import all_values, append, read_all
 from storage_machine import Machine
 
@@ -26,7 +27,6 @@ from minikafka.storage.log_dir import LogDir
 from minikafka.storage.log_store import LogStore
 from minikafka.storage.moving import ReplicaMove
 from minikafka.storage.registration import Registrations
-from minikafka.testing.killed import Killed
 
 WHERE = TopicPartition("orders", 0)
 TOPIC_ID = UUID(int=7)

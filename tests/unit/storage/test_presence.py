@@ -10,6 +10,9 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
+from simulator.disk import SimulatedDisk
+from simulator.disk.operations import Operation
+from simulator.killed import Killed
 from storage_batches import NOW_MS, append, values_in
 
 from minikafka.model import TopicPartition
@@ -19,9 +22,6 @@ from minikafka.storage.errors import StorageFailure
 from minikafka.storage.log import Log
 from minikafka.storage.log_store import LogStore
 from minikafka.storage.registration import Registrations
-from minikafka.testing.disk import SimulatedDisk
-from minikafka.testing.disk.operations import Operation
-from minikafka.testing.killed import Killed
 
 HERE, OTHER = TopicPartition("here", 0), TopicPartition("other", 0)
 TOPIC_ID = UUID(int=5)

@@ -5,6 +5,7 @@ import os
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from simulator.disk import SimulatedDisk
 from storage_batches import NOW_MS, OpenLog, append, batch, headers_in, values_in
 
 from minikafka.records.batch import parse_header
@@ -14,7 +15,6 @@ from minikafka.storage.segment import Segment
 from minikafka.storage.segment_cache import SegmentCache
 from minikafka.storage.segment_names import INDEX_SUFFIXES, LOG_SUFFIX
 from minikafka.storage.tail import CAPACITY, Tail
-from minikafka.testing.disk import SimulatedDisk
 
 
 def make_segment(disk: Disk, directory: str, *, cache: SegmentCache | None = None) -> Segment:

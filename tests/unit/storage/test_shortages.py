@@ -14,6 +14,8 @@ from typing import Final
 from uuid import UUID
 
 import pytest
+from simulator.disk import SimulatedDisk
+from simulator.disk.operations import Kind, Operation
 from storage_batches import append, read_all
 
 from minikafka.model import ZERO_TOPIC_ID, TopicPartition
@@ -27,8 +29,6 @@ from minikafka.storage.log import Log
 from minikafka.storage.log_store import LogStore
 from minikafka.storage.registration import RecordJob, Registrations
 from minikafka.storage.registration_file import Registration, read_registration
-from minikafka.testing.disk import SimulatedDisk
-from minikafka.testing.disk.operations import Kind, Operation
 
 pytestmark = pytest.mark.spec("P6")
 

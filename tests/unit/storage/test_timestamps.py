@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from simulator.disk import SimulatedDisk
 from storage_batches import OpenLog, append, stage
 
 from minikafka.model import Compression, TopicPartition
@@ -10,7 +11,6 @@ from minikafka.records.record import Record
 from minikafka.storage.config import LogConfig
 from minikafka.storage.last_stop import LastStop
 from minikafka.storage.log import Log
-from minikafka.testing.disk import SimulatedDisk
 
 TIMES = st.lists(st.lists(st.integers(0, 60), min_size=1, max_size=4), min_size=1, max_size=25)
 

@@ -9,10 +9,10 @@ from functools import partial
 from socket import EAI_AGAIN, gaierror
 from typing import Final
 
-from minikafka.testing.loop import Process, Simulator
-from minikafka.testing.network.links import Link, Pipe
-from minikafka.testing.network.servers import Factory, Server
-from minikafka.testing.network.sockets import Address, Socket
+from simulator.loop import Process, Simulator
+from simulator.network.links import Link, Pipe
+from simulator.network.servers import Factory, Server
+from simulator.network.sockets import Address, Socket
 
 RETRANSMISSION_S: Final = 0.25
 RETRANSMISSION_TIMEOUT_S: Final = 924.6

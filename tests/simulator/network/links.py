@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from minikafka.testing.network.network import Network
+    from simulator.network.network import Network
 
 
 @dataclass(slots=True)

@@ -8,12 +8,12 @@ from random import Random
 from typing import cast
 
 import pytest
+from simulator.disk import KilledInside, MountedDisk, Operation, SimulatedDisk
+from simulator.disk.damage import HOWS, How, damage, displace, let_pass, plant, roll_back
+from simulator.disk.inodes import SECTOR, WRITTEN_BACK
+from simulator.killed import Killed
 
 from minikafka.storage.disk import Disk
-from minikafka.testing.disk import KilledInside, MountedDisk, Operation, SimulatedDisk
-from minikafka.testing.disk.damage import HOWS, How, damage, displace, let_pass, plant, roll_back
-from minikafka.testing.disk.inodes import SECTOR, WRITTEN_BACK
-from minikafka.testing.killed import Killed
 
 
 @pytest.fixture

@@ -10,14 +10,14 @@ cache. ``lose_power`` ends the machine: what was not synced may be there, torn o
 
 Every system call that changes or syncs something is announced to the mount's ``before`` hook as an
 :class:`Operation`. What the hook raises happens instead: an ``OSError`` is the disk's failure (a failed sync also lies
-from then on, as Linux does), :class:`~minikafka.testing.killed.Killed` the end of the process just before the
+from then on, as Linux does), :class:`~simulator.killed.Killed` the end of the process just before the
 operation, :class:`KilledInside` the end in the middle of an append. The hook may also let time pass
-(:meth:`minikafka.testing.loop.Process.spend`): a sync covers what was written before it began.
+(:meth:`simulator.loop.Process.spend`): a sync covers what was written before it began.
 """
 
-from minikafka.testing.disk.files import MountedFile
-from minikafka.testing.disk.mounts import MountedDisk, MountedLock
-from minikafka.testing.disk.operations import Hook, KilledInside, Kind, Operation
-from minikafka.testing.disk.platter import SimulatedDisk
+from simulator.disk.files import MountedFile
+from simulator.disk.mounts import MountedDisk, MountedLock
+from simulator.disk.operations import Hook, KilledInside, Kind, Operation
+from simulator.disk.platter import SimulatedDisk
 
 __all__ = ["Hook", "KilledInside", "Kind", "MountedDisk", "MountedFile", "MountedLock", "Operation", "SimulatedDisk"]

@@ -2,7 +2,7 @@
 
 A job is real code on a real thread, but only one thread runs at any time: whoever lets a job go on waits until it
 waits again or ends. So a run stays the same with the same seed, while other code runs between any two of a job's
-system calls. A job that waits when its process is killed ends there, with :class:`~minikafka.testing.killed.Killed`.
+system calls. A job that waits when its process is killed ends there, with :class:`~simulator.killed.Killed`.
 
 Threads are kept for the next job, whichever process asks: starting one takes longer than most jobs.
 """
@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from minikafka.testing.killed import Killed
+from simulator.killed import Killed
 
 _idle: Final[list[_Thread]] = []
 os.register_at_fork(after_in_child=_idle.clear)  # a fork has one thread only

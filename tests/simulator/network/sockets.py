@@ -9,12 +9,12 @@ from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
-from minikafka.testing.loop import Process
-from minikafka.testing.network.links import Pipe
+from simulator.loop import Process
+from simulator.network.links import Pipe
 
 if TYPE_CHECKING:
-    from minikafka.testing.kernel import Kernel
-    from minikafka.testing.network.network import Network
+    from simulator.kernel import Kernel
+    from simulator.network.network import Network
 
 KERNEL_BUFFER_BYTES: Final = 256 * 1024
 """What may be under way in one direction before a transport's own buffer fills."""

@@ -19,10 +19,10 @@ from unittest import mock
 from weakref import WeakValueDictionary
 
 from minikafka.net.outbox import SENDFILE_MIN_BYTES
-from minikafka.testing.disk.files import MountedFile
-from minikafka.testing.disk.paths import os_error
-from minikafka.testing.loop import Process
-from minikafka.testing.network.sockets import Socket
+from simulator.disk.files import MountedFile
+from simulator.disk.paths import os_error
+from simulator.loop import Process
+from simulator.network.sockets import Socket
 
 FIRST_DESCRIPTOR: Final = 1 << 20
 PARTIAL_CHANCE: Final = 0.3

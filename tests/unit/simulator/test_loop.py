@@ -10,9 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-
-from minikafka.testing.killed import Killed
-from minikafka.testing.loop import DEFAULT_THREADS, Process, Simulator
+from simulator.killed import Killed
+from simulator.loop import DEFAULT_THREADS, Process, Simulator
 
 World = Any
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from posixpath import split
 from typing import Final, Literal
 
-from minikafka.testing.disk.inodes import SECTOR, Choices, Directory, Inode
-from minikafka.testing.disk.paths import os_error
-from minikafka.testing.disk.platter import SimulatedDisk
+from simulator.disk.inodes import SECTOR, Choices, Directory, Inode
+from simulator.disk.paths import os_error
+from simulator.disk.platter import SimulatedDisk
 
 How = Literal[
     "flipped", "zeroed", "garbled", "cut", "emptied", "lost", "unreadable", "foreign", "older", "displaced", "restored"

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from minikafka.records.batch import Buffer
 from minikafka.storage.disk import PARALLEL_JOBS, DiskSpace
-from minikafka.testing.disk.files import MountedFile
-from minikafka.testing.disk.inodes import Directory, Inode
-from minikafka.testing.disk.operations import Hook, Kind, Operation
-from minikafka.testing.disk.paths import names_of, os_error
-from minikafka.testing.killed import Killed
+from simulator.disk.files import MountedFile
+from simulator.disk.inodes import Directory, Inode
+from simulator.disk.operations import Hook, Kind, Operation
+from simulator.disk.paths import names_of, os_error
+from simulator.killed import Killed
 
 if TYPE_CHECKING:
-    from minikafka.testing.disk.platter import SimulatedDisk
+    from simulator.disk.platter import SimulatedDisk
 
 
 class MountedLock:

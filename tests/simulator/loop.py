@@ -24,8 +24,8 @@ from contextvars import Context
 from typing import Any, Final, TypeVar, TypeVarTuple, Unpack
 from zlib import crc32
 
-from minikafka.testing.killed import Killed
-from minikafka.testing.threads import Job, Pool
+from simulator.killed import Killed
+from simulator.threads import Job, Pool
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from minikafka.testing.loop import Process
-from minikafka.testing.network.sockets import Address, Socket
+from simulator.loop import Process
+from simulator.network.sockets import Address, Socket
 
 if TYPE_CHECKING:
-    from minikafka.testing.network.network import Network
+    from simulator.network.network import Network
 
 Factory = Callable[[], asyncio.BaseProtocol]
 

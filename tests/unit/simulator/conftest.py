@@ -6,9 +6,8 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
 import pytest
-
-from minikafka.testing.loop import Process, Simulator
-from minikafka.testing.network import Network
+from simulator.loop import Process, Simulator
+from simulator.network import Network
 
 T = TypeVar("T")
 

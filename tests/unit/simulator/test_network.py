@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 import uvloop
-
-from minikafka.testing.network import KERNEL_BUFFER_BYTES
+from simulator.network import KERNEL_BUFFER_BYTES
 
 World = Any
 Scene = Callable[[str, int], Awaitable[list[str]]]

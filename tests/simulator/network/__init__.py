@@ -15,8 +15,8 @@ and there only. A port whose process accepts too slowly lets others knock again.
 * ``sockets``: the ends of connections, and their transports
 """
 
-from minikafka.testing.network.links import Link
-from minikafka.testing.network.network import Network
-from minikafka.testing.network.sockets import KERNEL_BUFFER_BYTES, Socket
+from simulator.network.links import Link
+from simulator.network.network import Network
+from simulator.network.sockets import KERNEL_BUFFER_BYTES, Socket
 
 __all__ = ["KERNEL_BUFFER_BYTES", "Link", "Network", "Socket"]

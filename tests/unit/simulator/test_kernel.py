@@ -7,12 +7,12 @@ import random
 from typing import Any, cast
 
 import pytest
+from simulator.disk import MountedFile, SimulatedDisk
+from simulator.kernel import Kernel
 
 from minikafka.net.duplicates import Duplicates
 from minikafka.net.outbox import Outbox
 from minikafka.storage.slice import LogSlice
-from minikafka.testing.disk import MountedFile, SimulatedDisk
-from minikafka.testing.kernel import Kernel
 
 World = Any
 PORT = 9092

@@ -9,10 +9,10 @@ from hashlib import blake2b
 from posixpath import normpath
 from typing import Final
 
-from minikafka.testing.disk.inodes import Choices, Directory, Inode
-from minikafka.testing.disk.mounts import MountedDisk, MountedLock
-from minikafka.testing.disk.operations import Hook
-from minikafka.testing.disk.paths import names_of, os_error
+from simulator.disk.inodes import Choices, Directory, Inode
+from simulator.disk.mounts import MountedDisk, MountedLock
+from simulator.disk.operations import Hook
+from simulator.disk.paths import names_of, os_error
 
 DEFAULT_CAPACITY: Final = 1 << 40
 

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from minikafka.records.batch import Buffer
-from minikafka.testing.disk.inodes import Inode
-from minikafka.testing.disk.operations import KilledInside, Operation
-from minikafka.testing.disk.paths import os_error
-from minikafka.testing.killed import Killed
+from simulator.disk.inodes import Inode
+from simulator.disk.operations import KilledInside, Operation
+from simulator.disk.paths import os_error
+from simulator.killed import Killed
 
 if TYPE_CHECKING:
-    from minikafka.testing.disk.mounts import MountedDisk
-    from minikafka.testing.kernel import Kernel
+    from simulator.disk.mounts import MountedDisk
+    from simulator.kernel import Kernel
 
 
 class MountedFile:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
-from minikafka.testing.killed import Killed
+from simulator.killed import Killed
 
 Kind = Literal[
     "create",
