@@ -21,7 +21,11 @@ def running_cluster(settings: dict[str, str] | None = None) -> Iterator[LocalClu
     """Three nodes as ``minikafka cluster start`` makes them, with `settings` besides; killed at the end."""
     with tempfile.TemporaryDirectory(prefix="minikafka-bench-") as directory:
         cluster = LocalCluster.create(
-            Path(directory) / "cluster", brokers=BROKERS, base_port=free_base_port(BROKERS), settings=settings
+            Path(directory) / "cluster",
+            brokers=BROKERS,
+            base_port=free_base_port(BROKERS),
+            settings=settings,
+            detached=False,
         )
         try:
             cluster.start()

@@ -88,7 +88,9 @@ def running_cluster(directory: Path, brokers: int = 3, **settings: str) -> Itera
     named = {"loop.turn.warn.ms": str(turn_max_ms()), "log.retention.check.interval.ms": str(NEVER_MS)} | {
         name.replace("_", "."): value for name, value in settings.items()
     }
-    cluster = LocalCluster.create(directory, brokers=brokers, base_port=free_base_port(brokers), settings=named)
+    cluster = LocalCluster.create(
+        directory, brokers=brokers, base_port=free_base_port(brokers), settings=named, detached=False
+    )
     try:
         cluster.start(PATIENCE_S)
         yield cluster

@@ -15,8 +15,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="override one setting")
     parser.add_argument("--log-level", default="info", choices=["debug", "info", "warning", "error"])
     parser.add_argument("--log-json", action="store_true", help="log one JSON object per line")
+    parser.add_argument("--until-eof", action="store_true", help="end, as if killed, when standard input ends")
     given = parser.parse_args(arguments)
-    return run_node(given.config, given.set, log_level=given.log_level, log_json=given.log_json)
+    how = {"log_level": given.log_level, "log_json": given.log_json, "until_eof": given.until_eof}
+    return run_node(given.config, given.set, **how)
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ from minikafka.storage.meta import META_REMEDY, DamagedMetaError, MetaError, for
 log = structlog.get_logger(__name__)
 
 MIN_SECRET_LENGTH = 16
+STANDARD_INPUT: Final = 0
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # as <malloc.h> has them
 START_AGAIN: Final = 3
 """The metadata log is damaged, and is repaired when the node starts again: the process begins anew, with its number."""
@@ -58,8 +59,18 @@ def load_config(path: str | None, overrides: Iterable[str]) -> BrokerConfig:
     return BrokerConfig(file, environment_settings(os.environ), flags)
 
 
-def run_node(path: str | None, overrides: Iterable[str], *, log_level: str = "info", log_json: bool = False) -> int:
-    """Run until SIGTERM or SIGINT; returns the exit status. Errors of configuration are one line each."""
+def run_node(
+    path: str | None,
+    overrides: Iterable[str],
+    *,
+    log_level: str = "info",
+    log_json: bool = False,
+    until_eof: bool = False,
+) -> int:
+    """Run until SIGTERM or SIGINT; returns the exit status. Errors of configuration are one line each.
+
+    With `until_eof` the process ends at once, as if killed, when its standard input ends.
+    """
     keep_standard_descriptors()
     try:
         config = load_config(path, overrides)
@@ -72,7 +83,7 @@ def run_node(path: str | None, overrides: Iterable[str], *, log_level: str = "in
     _give_memory_back()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            status = runner.run(_run(config, secret))
+            status = runner.run(_run(config, secret, until_eof))
         if status == START_AGAIN:
             os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
         return status
@@ -88,8 +99,10 @@ def _why(error: MetaError | KafkaError | OSError) -> str:
     return (error.message if isinstance(error, KafkaError) else str(error)).replace("\n", " | ")
 
 
-async def _run(config: BrokerConfig, secret: bytes) -> int:
+async def _run(config: BrokerConfig, secret: bytes, until_eof: bool) -> int:
     loop = asyncio.get_running_loop()
+    if until_eof:
+        loop.add_reader(STANDARD_INPUT, _end_at_eof)
     disk = OsDisk()
     node = Node(
         config,
@@ -117,6 +130,12 @@ async def _run(config: BrokerConfig, secret: bytes) -> int:
     if isinstance(node.failure, DamagedMetadataLogError) and not node.control_plane.raft.machine.vote_disabled:
         return START_AGAIN  # not if it is damaged while it is being repaired: then the disk is bad
     return 0 if node.failure is None else 1
+
+
+def _end_at_eof() -> None:
+    if not os.read(STANDARD_INPUT, 4096):
+        log.critical("standard input ended", what="this process ends with it")
+        os._exit(1)
 
 
 def _log_unhandled(_loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:

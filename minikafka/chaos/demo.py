@@ -91,7 +91,7 @@ class Demo:
         self.history = History(history_file)
         self.directory = Path(tempfile.mkdtemp(prefix="minikafka-demo-"))
         self.cluster = LocalCluster.create(
-            self.directory / "cluster", brokers=BROKERS, base_port=free_base_port(BROKERS)
+            self.directory / "cluster", brokers=BROKERS, base_port=free_base_port(BROKERS), detached=False
         )
         self.producer: SourceProducer | None = None
 

@@ -1,8 +1,9 @@
 """A cluster of broker processes on this machine, and what can be done to its nodes.
 
-The processes are detached: they outlive whoever started them, and any later :class:`LocalCluster` for the same
-directory finds them by their process-id files. *Ready* means that every node answers clients, all of them are live
-members, and there is a controller.
+Detached processes, the default, outlive whoever started them, and any later :class:`LocalCluster` for the same
+directory finds them by their process-id files. The others end with the process that started them, however that ends,
+and even if they are paused: so tests leave nothing behind. *Ready* means that every node answers clients, all of them
+are live members, and there is a controller.
 """
 
 from __future__ import annotations
@@ -22,12 +23,19 @@ from typing import Final
 from minikafka.chaos.layout import DEFAULT_BASE_PORT, HOST, ClusterError, ClusterLayout
 from minikafka.chaos.ports import is_free
 from minikafka.chaos.probe import ClusterView, probe
-from minikafka.chaos.processes import RunningProcess, look_up, send_signal, wait_until_gone
+from minikafka.chaos.processes import (
+    RunningProcess,
+    lifeline,
+    look_up,
+    send_signal,
+    wait_until_gone,
+    wait_until_stopped,
+)
 from minikafka.model import Endpoint
 
 READY_TIMEOUT_S: Final = 30.0
 STOP_TIMEOUT_S: Final = 15.0
-_KILL_TIMEOUT_S: Final = 10.0
+_SIGNAL_TIMEOUT_S: Final = 10.0
 _POLL_INTERVAL_S: Final = 0.02
 _PORT_PATIENCE_S: Final = 2.0
 _LOG_LINES_SHOWN: Final = 15
@@ -37,8 +45,9 @@ _LOG_SIZE_MAX: Final = 16 << 20
 class LocalCluster:
     """The nodes of one layout as processes."""
 
-    def __init__(self, layout: ClusterLayout) -> None:
+    def __init__(self, layout: ClusterLayout, *, detached: bool = True) -> None:
         self.layout = layout
+        self._detached = detached
         self._children: dict[int, subprocess.Popen[bytes]] = {}
 
     @classmethod
@@ -49,9 +58,10 @@ class LocalCluster:
         brokers: int = 3,
         base_port: int = DEFAULT_BASE_PORT,
         settings: dict[str, str] | None = None,
+        detached: bool = True,
     ) -> LocalCluster:
         """A new cluster in an empty or missing directory; nothing is started."""
-        return cls(ClusterLayout.create(directory, brokers, base_port, settings or {}))
+        return cls(ClusterLayout.create(directory, brokers, base_port, settings or {}), detached=detached)
 
     @classmethod
     def open(cls, directory: Path) -> LocalCluster:
@@ -94,6 +104,18 @@ class LocalCluster:
         views = {n: self.probe(n) for n, process in self.running().items() if not process.paused}
         answers = [view for node_id, view in views.items() if view is not None and view.controller_id == node_id]
         return next(iter(answers), None) or next((view for view in views.values() if view is not None), None)
+
+    def leader_of(self, topic: str, partition: int = 0) -> int:
+        """The leader of a partition, as the controller knows it; ClusterError when there is none."""
+        view = self.view()
+        if view is None:
+            raise ClusterError("no node answers; start the cluster with: minikafka cluster start")
+        for each in view.partitions:
+            if (each.topic, each.partition) == (topic, partition):
+                if each in view.leaderless:
+                    raise ClusterError(f"partition {topic}-{partition} has no leader now")
+                return each.leader_id
+        raise ClusterError(f"partition {topic}-{partition} not found")
 
     # --- starting ---
 
@@ -248,15 +270,17 @@ class LocalCluster:
         log_file = self.layout.log_file(node_id)
         if log_file.exists() and log_file.stat().st_size > _LOG_SIZE_MAX:
             log_file.rename(log_file.with_suffix(".log.1"))
+        command = [sys.executable, "-m", "minikafka.broker", "--config", str(self.layout.config_file(node_id))]
         with log_file.open("ab") as log:
             child = subprocess.Popen(
-                [sys.executable, "-m", "minikafka.broker", "--config", str(self.layout.config_file(node_id))],
-                stdin=subprocess.DEVNULL,
+                command if self._detached else [*command, "--until-eof"],
+                stdin=subprocess.DEVNULL if self._detached else lifeline(),
                 stdout=log,
                 stderr=log,
                 cwd=self.layout.node_directory(node_id),
                 env={name: value for name, value in os.environ.items() if not name.startswith("MINIKAFKA_")},
-                start_new_session=True,
+                start_new_session=self._detached,
+                process_group=None if self._detached else 0,
             )
         self._children[node_id] = child
         unfinished = self.layout.pid_file(node_id).with_suffix(".tmp")
@@ -286,8 +310,8 @@ class LocalCluster:
         for process in processes:
             send_signal(process, signal.SIGKILL)
         for process in processes:
-            if not wait_until_gone(process, _KILL_TIMEOUT_S):
-                raise ClusterError(f"process {process.pid} survived SIGKILL for {_KILL_TIMEOUT_S:g} s")
+            if not wait_until_gone(process, _SIGNAL_TIMEOUT_S):
+                raise ClusterError(f"process {process.pid} survived SIGKILL for {_SIGNAL_TIMEOUT_S:g} s")
         self.running()  # reaps those that are children
 
     def kill_all(self) -> None:
@@ -295,16 +319,20 @@ class LocalCluster:
         self.kill(*self.running())
 
     def pause(self, *node_ids: int) -> None:
-        """SIGSTOP: the process stays, answers nothing, and does not know that time passes."""
-        self._signal_each(node_ids, signal.SIGSTOP)
+        """SIGSTOP: the process stays, answers nothing, and does not know that time passes. Returns when it stands."""
+        for process in self._signal_each(node_ids, signal.SIGSTOP):
+            if not wait_until_stopped(process, _SIGNAL_TIMEOUT_S):
+                raise ClusterError(f"process {process.pid} ignored SIGSTOP for {_SIGNAL_TIMEOUT_S:g} s")
 
     def resume(self, *node_ids: int) -> None:
         """SIGCONT: a paused node goes on as if nothing had happened."""
         self._signal_each(node_ids, signal.SIGCONT)
 
-    def _signal_each(self, node_ids: Iterable[int], number: signal.Signals) -> None:
-        for process in [self._running(node_id) for node_id in node_ids]:
+    def _signal_each(self, node_ids: Iterable[int], number: signal.Signals) -> list[RunningProcess]:
+        processes = [self._running(node_id) for node_id in node_ids]
+        for process in processes:
             send_signal(process, number)
+        return processes
 
     def _stop(self, processes: dict[int, RunningProcess], timeout_s: float) -> list[int]:
         for process in processes.values():

@@ -11,6 +11,8 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -20,7 +22,7 @@ _POLL_INTERVAL_S: Final = 0.01
 
 
 class RunningProcess(NamedTuple):
-    """A process that exists: its command line, whether it is stopped (SIGSTOP), and its resident memory."""
+    """A process that exists: its command line, whether all its threads are stopped, its resident memory."""
 
     pid: int
     command: str
@@ -49,25 +51,51 @@ def send_signal(process: RunningProcess, number: signal.Signals) -> bool:
 
 def wait_until_gone(process: RunningProcess, timeout_s: float) -> bool:
     """Wait for the process to end; False when it is still there after `timeout_s`."""
+    return _wait_until(process, lambda now: now is None, timeout_s)
+
+
+def wait_until_stopped(process: RunningProcess, timeout_s: float) -> bool:
+    """Wait until SIGSTOP has reached every thread, or the process is gone; False when it runs after `timeout_s`."""
+    return _wait_until(process, lambda now: now is None or now.paused, timeout_s)
+
+
+def _wait_until(process: RunningProcess, condition: Callable[[RunningProcess | None], bool], timeout_s: float) -> bool:
     deadline = time.monotonic() + timeout_s
-    while look_up(process.pid, process.command) is not None:
+    while not condition(look_up(process.pid, process.command)):
         if time.monotonic() >= deadline:
             return False
         time.sleep(_POLL_INTERVAL_S)
     return True
 
 
+@cache
+def lifeline() -> int:
+    """The read end of a pipe that ends with this process: the standard input of children that are to end with it.
+
+    A child in a process group of its own, in this session, ends even if it is stopped: when its parent is gone, its
+    group is orphaned, and the kernel sends SIGHUP and SIGCONT to the stopped processes in it.
+    """
+    read_end, write_end = os.pipe()
+    os.register_at_fork(after_in_child=lambda: os.close(write_end))
+    return read_end
+
+
 def _from_proc(pid: int) -> RunningProcess | None:
     directory = _PROC / str(pid)
     try:
         command = os.fsdecode(directory.joinpath("cmdline").read_bytes().rstrip(b"\0").replace(b"\0", b" "))
-        state = directory.joinpath("stat").read_text().rpartition(")")[2].split()[0]
+        state = _state(directory)
+        stopped = state in "Tt" and all(_state(thread) in "Tt" for thread in directory.joinpath("task").iterdir())
         resident_pages = int(directory.joinpath("statm").read_text().split()[1])
     except (FileNotFoundError, ProcessLookupError):
         return None
     if state in "ZX":
         return None
-    return RunningProcess(pid, command, state in "Tt", resident_pages * _PAGE_SIZE)
+    return RunningProcess(pid, command, stopped, resident_pages * _PAGE_SIZE)
+
+
+def _state(directory: Path) -> str:
+    return directory.joinpath("stat").read_text().rpartition(")")[2].split()[0]
 
 
 def _from_ps(pid: int) -> RunningProcess | None:

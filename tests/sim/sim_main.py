@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-sys.path[:0] = [str(folder) for folder in Path(__file__).resolve().parents[:2]]
+sys.path.extend(str(folder) for folder in Path(__file__).resolve().parents[:2])
 
 from sim_faults import EXTRA, WEIGHTS
 from sim_scenario import DURATION_S, SCENES, Report, simulate
