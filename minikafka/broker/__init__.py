@@ -22,6 +22,7 @@
 - ``topic_creation``      creation of topics on first use
 - ``producer_ids``, ``quorum``   producer ids from the controller; description of the metadata quorum
 - ``quotas``, ``descriptors``    bounds: bytes per second of replication, open files
+- ``long_answers``        answers of many portions, one at a time
 - ``lookups``             reads inside batches, and cold reads, in threads
 - ``pacing``              long lists in small portions
 - ``loop_watch``          logs turns of the loop that take long

@@ -1,10 +1,14 @@
-"""Long lists in small portions, so that the loop has its turns in between."""
+"""Long lists in small portions, so that the loop has its turns in between.
+
+A turn has one portion, however many requests wait for theirs: fifty of 10 ms would keep the loop for half a second.
+"""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Hashable, Iterable
 from typing import Final, TypeVar
+
+from minikafka.broker.context import RequestContext
 
 T = TypeVar("T")
 
@@ -12,12 +16,12 @@ PER_REQUEST: Final = 500
 """Most entries of a client's request in one request to the controller, which carries it out in one turn."""
 
 
-async def paced(items: Iterable[T], at_once: int) -> AsyncIterator[T]:
-    """The items; after each ``at_once`` of them the loop runs everything else that is ready."""
-    for count, item in enumerate(items, 1):
+async def paced(items: Iterable[T], at_once: int, context: RequestContext) -> AsyncIterator[T]:
+    """The items; after each ``at_once`` of them the request waits for its next turn."""
+    for count, item in enumerate(items):
+        if count and count % at_once == 0:
+            await context.connection.wait_for_turn()
         yield item
-        if count % at_once == 0:
-            await asyncio.sleep(0)
 
 
 def portions(items: Iterable[T], key_of: Callable[[T], Hashable]) -> list[list[T]]:

@@ -8,6 +8,7 @@ from minikafka.broker.absences import Absences
 from minikafka.broker.control_plane import ControlPlane
 from minikafka.broker.data_plane import DataPlane
 from minikafka.broker.drivers.groups import Groups
+from minikafka.broker.long_answers import LongAnswers
 from minikafka.broker.lookups import Lookups
 from minikafka.broker.parts import Parts
 from minikafka.broker.ports import Ports
@@ -46,6 +47,7 @@ def build_parts(ports: Ports, control: ControlPlane, data: DataPlane) -> Parts:
         ProducerIds(config.node_id, control.client, lambda: control.lifecycle.broker_epoch),
         Quorum(config.node_id, control.raft, control.links, ports.clock),
         Lookups(ports.threads.read),
+        LongAnswers(ports.threads.read),
         Staging(data.replicas),
         ProduceResponses(),
         TopicEncodings(),

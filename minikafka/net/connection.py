@@ -184,6 +184,10 @@ class Connection(asyncio.BufferedProtocol):
         """The request at hand costs the turn so much more than its bytes do (see ``turns``)."""
         self._turns.left -= cost
 
+    async def wait_for_turn(self) -> None:
+        """Until this connection may have a turn of the loop for itself, in the line of all connections."""
+        await self._turns.wait()
+
     def suspend(self) -> None:
         """Handle no further request until :meth:`resume`: the one at hand must come before them."""
         self._suspended = True

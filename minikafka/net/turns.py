@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 TURN_COST: Final = 2 * 1024 * 1024
@@ -39,6 +40,17 @@ class Turns:
         self._line.append(go_on)
         if len(self._line) == 1:
             self._loop.call_soon(self._next)
+
+    async def wait(self) -> None:
+        """Stand in line for a whole turn: for a portion of a request that needs several."""
+        turn = self._loop.create_future()
+        self.stand_in_line(partial(self._give, turn))
+        await turn
+
+    def _give(self, turn: asyncio.Future[None]) -> None:
+        if not turn.done():  # its request may be cancelled
+            self.left -= TURN_COST
+            turn.set_result(None)
 
     def _next(self) -> None:
         self.left = TURN_COST

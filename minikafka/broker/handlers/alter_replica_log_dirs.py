@@ -34,7 +34,7 @@ async def handle(
         for topic in directory.topics
         for index in topic.partitions
     )
-    async for tp, path in paced(asked, AT_ONCE):
+    async for tp, path in paced(asked, AT_ONCE, context):
         result = AlterReplicaLogDirPartitionResult(partition_index=tp.partition, error_code=_begin(moves, tp, path))
         results.setdefault(tp.topic, []).append(result)
     return AlterReplicaLogDirsResponse(

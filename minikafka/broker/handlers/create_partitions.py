@@ -32,7 +32,7 @@ async def handle(
         return CreatePartitionsResponse(
             results=[
                 CreatePartitionsTopicResult(name=topic.name, error_code=error.code, error_message=error.message)
-                async for topic in paced(request.topics, TOPICS_AT_ONCE)
+                async for topic in paced(request.topics, TOPICS_AT_ONCE, context)
             ]
         )
     accepted = {result.name for result in answer.results if not result.error_code}

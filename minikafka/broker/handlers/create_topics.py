@@ -56,7 +56,7 @@ async def handle(
         await wait_until_seen(metadata, lambda image: all(image.topic(each.name) is not None for each in created))
     overrides = {topic.name: {row.name: row.value for row in topic.configs if row.value} for topic in request.topics}
     broker = broker_config(metadata.image, config)
-    async for result in paced(created, TOPICS_AT_ONCE):
+    async for result in paced(created, TOPICS_AT_ONCE, context):
         result.configs = _configs(overrides[result.name], broker)
     answer.topics += [_refused(name, TOO_MANY) for name in sorted(too_many)]
     return answer

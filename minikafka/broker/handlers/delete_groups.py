@@ -19,7 +19,7 @@ async def handle(
     """One after the other; each is answered when its tombstones are committed."""
     wanted = dict.fromkeys(request.groups_names)
     return DeleteGroupsResponse(
-        results=[await _delete(group_id, coordinators) async for group_id in paced(wanted, GROUPS_AT_ONCE)]
+        results=[await _delete(group_id, coordinators) async for group_id in paced(wanted, GROUPS_AT_ONCE, context)]
     )
 
 

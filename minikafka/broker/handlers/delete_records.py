@@ -41,7 +41,7 @@ async def handle(
     answer = DeleteRecordsResponse(topics=[DeleteRecordsTopicResult(name=topic.name) for topic in request.topics])
     waiting: Waiting = []
     for told, topic in zip(answer.topics, request.topics, strict=True):
-        async for wanted in paced(topic.partitions, PARTITIONS_AT_ONCE):
+        async for wanted in paced(topic.partitions, PARTITIONS_AT_ONCE, context):
             tp = TopicPartition(topic.name, wanted.partition_index)
             result = DeleteRecordsPartitionResult(partition_index=tp.partition, low_watermark=NO_OFFSET)
             told.partitions.append(result)
@@ -51,7 +51,8 @@ async def handle(
                 waiting.append((tp, _delete(replicas, tp, wanted.offset), result))
             except KafkaError as error:
                 result.error_code = error.code
-    await _wait(waiting, replicas, metadata, min(max(request.timeout_ms / 1000, 0), LONGEST_TIMEOUT_S))
+    timeout_s = min(max(request.timeout_ms / 1000, 0), LONGEST_TIMEOUT_S)
+    await _wait(waiting, replicas, metadata, context, timeout_s)
     return answer
 
 
@@ -64,13 +65,16 @@ def _delete(replicas: Replicas, tp: TopicPartition, offset: int) -> int:
     return partition.log.delete_records(high_watermark if offset == HIGH_WATERMARK else offset, high_watermark)
 
 
-async def _wait(waiting: Waiting, replicas: Replicas, metadata: Metadata, timeout_s: float) -> None:
+async def _wait(
+    waiting: Waiting, replicas: Replicas, metadata: Metadata, context: RequestContext, timeout_s: float
+) -> None:
     """Until the low watermarks have come to the offsets, or the time is up."""
     loop = asyncio.get_running_loop()
     until_s = loop.time() + timeout_s
     while True:
         live = {broker.broker_id for broker in metadata.image.live_brokers()}
-        waiting = [one async for one in paced(waiting, PARTITIONS_AT_ONCE) if not _is_settled(*one, replicas, live)]
+        portions = paced(waiting, PARTITIONS_AT_ONCE, context)
+        waiting = [one async for one in portions if not _is_settled(*one, replicas, live)]
         if not waiting or loop.time() >= until_s:
             break
         await asyncio.sleep(LOOK_INTERVAL_S)

@@ -7,7 +7,7 @@ from typing import Final
 
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.metadata import Metadata
-from minikafka.broker.pacing import paced
+from minikafka.broker.long_answers import LongAnswers
 from minikafka.config import BrokerConfig, ConfigEntry, TopicConfig
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.effective import broker_config
@@ -22,18 +22,25 @@ from minikafka.wire.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 
-RESOURCES_AT_ONCE: Final = 100
+RESOURCE_ROWS: Final = 10
+"""A resource costs as much as these, beside its settings."""
 
 
 async def handle(
-    request: DescribeConfigsRequest, context: RequestContext, metadata: Metadata, config: BrokerConfig
-) -> DescribeConfigsResponse:
+    request: DescribeConfigsRequest,
+    context: RequestContext,
+    metadata: Metadata,
+    config: BrokerConfig,
+    long_answers: LongAnswers,
+) -> None:
     """One result per resource, however often it is named."""
     wanted = {(resource.resource_type, resource.resource_name): resource for resource in request.resources}
-    resources = paced(wanted.values(), RESOURCES_AT_ONCE)
-    return DescribeConfigsResponse(
-        results=[_describe(resource, request, metadata.image, config) async for resource in resources]
-    )
+    results: list[DescribeConfigsResult] = []
+    async with long_answers.prepare(context) as answer:
+        for resource in wanted.values():
+            results.append(_describe(resource, request, metadata.image, config))
+            await answer.add(RESOURCE_ROWS + len(results[-1].configs))
+        await answer.send(DescribeConfigsResponse(results=results))
 
 
 def _describe(
@@ -45,8 +52,8 @@ def _describe(
     except KafkaError as error:
         result.error_code, result.error_message = error.code, error.message
         return result
-    keys = None if resource.configuration_keys is None else set(resource.configuration_keys)
-    wanted = [entry for entry in entries if keys is None or entry.name in keys]
+    keys = set(resource.configuration_keys or ())  # none: all, as in Kafka
+    wanted = [entry for entry in entries if not keys or entry.name in keys]
     result.configs = [_row(entry, request) for entry in wanted]
     return result
 

@@ -10,20 +10,30 @@ from typing import Final
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.groups import Groups
 from minikafka.broker.handlers.groups import why_not_here
-from minikafka.broker.pacing import paced
+from minikafka.broker.long_answers import LongAnswers
 from minikafka.errors import ErrorCode
 from minikafka.groups.group import GroupState
 from minikafka.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 
-GROUPS_AT_ONCE: Final = 100
+GROUP_ROWS: Final = 4
+"""A group costs as much as these, beside its members."""
 FIRST_VERSION_WITH_NOT_FOUND: Final = 6
 
 
-async def handle(request: DescribeGroupsRequest, context: RequestContext, groups: Groups) -> DescribeGroupsResponse:
+async def handle(
+    request: DescribeGroupsRequest, context: RequestContext, groups: Groups, long_answers: LongAnswers
+) -> None:
     """Ask each group's coordinator, once."""
-    wanted = paced(dict.fromkeys(request.groups), GROUPS_AT_ONCE)
-    described = [_describe(group_id, groups) async for group_id in wanted]
-    if context.version >= FIRST_VERSION_WITH_NOT_FOUND:
+    described: list[DescribedGroup] = []
+    async with long_answers.prepare(context) as answer:
+        for group_id in dict.fromkeys(request.groups):
+            described.append(_describe(group_id, groups))
+            await answer.add(GROUP_ROWS + len(described[-1].members))
+        await answer.send(_response(described, context.version))
+
+
+def _response(described: list[DescribedGroup], version: int) -> DescribeGroupsResponse:
+    if version >= FIRST_VERSION_WITH_NOT_FOUND:
         for group in described:
             if group.group_state == GroupState.DEAD.value:
                 group.error_code = ErrorCode.GROUP_ID_NOT_FOUND

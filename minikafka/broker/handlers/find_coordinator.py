@@ -55,7 +55,8 @@ class Locator:
 async def handle(request: FindCoordinatorRequest, context: RequestContext, locator: Locator) -> FindCoordinatorResponse:
     """One coordinator per key; from version 4 the keys come in a list, each once, and each has its own error."""
     keys = dict.fromkeys(request.coordinator_keys) if context.version >= BATCHED_FROM_VERSION else [request.key]
-    found = [await _find(key, request.key_type, context.listener, locator) async for key in paced(keys, KEYS_AT_ONCE)]
+    portions = paced(keys, KEYS_AT_ONCE, context)
+    found = [await _find(key, request.key_type, context.listener, locator) async for key in portions]
     if context.version >= BATCHED_FROM_VERSION:
         return FindCoordinatorResponse(coordinators=found)
     one = found[0]

@@ -55,7 +55,7 @@ async def handle(
     answers = [ListOffsetsTopicResponse(name=topic.name) for topic in request.topics]
     by_topic = zip(answers, request.topics, strict=True)
     pairs = ((topic, wanted) for topic, asked in by_topic for wanted in asked.partitions)
-    async for topic, wanted in paced(pairs, PARTITIONS_AT_ONCE):
+    async for topic, wanted in paced(pairs, PARTITIONS_AT_ONCE, context):
         tp, epoch = TopicPartition(topic.name, wanted.partition_index), wanted.current_leader_epoch
         answer = ListOffsetsPartitionResponse(partition_index=tp.partition)
         try:

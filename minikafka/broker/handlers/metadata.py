@@ -65,7 +65,8 @@ async def handle(request: MetadataRequest, context: RequestContext, parts: Parts
         errors: dict[str, ErrorCode] = {}
         if missing and may_create:
             errors = await parts.topic_creation.create_missing(missing)
-        topics = [_wanted_topic(topic, errors, context, parts) async for topic in paced(wanted, TOPICS_AT_ONCE)]
+        portions = paced(wanted, TOPICS_AT_ONCE, context)
+        topics = [_wanted_topic(topic, errors, context, parts) async for topic in portions]
     response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack)

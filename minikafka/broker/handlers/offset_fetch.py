@@ -11,7 +11,7 @@ from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.groups import Groups
 from minikafka.broker.drivers.metadata import Metadata
 from minikafka.broker.handlers.groups import why_not_here
-from minikafka.broker.pacing import paced
+from minikafka.broker.long_answers import LongAnswers
 from minikafka.errors import ErrorCode
 from minikafka.groups import offset_fetch
 from minikafka.metadata.image import MetadataImage
@@ -20,27 +20,28 @@ from minikafka.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
-    OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
 
-GROUPS_AT_ONCE: Final = 10
+GROUP_ROWS: Final = 4
+"""A group costs as much as these, beside its partitions."""
 FIRST_VERSION_WITH_IDS: Final = 10
 
 
 async def handle(
-    request: OffsetFetchRequest, context: RequestContext, groups: Groups, metadata: Metadata
-) -> OffsetFetchResponse:
+    request: OffsetFetchRequest, context: RequestContext, groups: Groups, metadata: Metadata, long_answers: LongAnswers
+) -> None:
     """Ask each group's coordinator, once; others have their turn in between."""
     wanted = {group.group_id: group for group in offset_fetch.requested_groups(request, context.version)}
     by_id = context.version >= FIRST_VERSION_WITH_IDS
-    found = [
-        _fetch_by_id(group, groups, metadata.image) if by_id else _fetch(group, groups)
-        async for group in paced(wanted.values(), GROUPS_AT_ONCE)
-    ]
-    return offset_fetch.response(request, found, context.version)
+    found: list[OffsetFetchResponseGroup] = []
+    async with long_answers.prepare(context) as answer:
+        for group in wanted.values():
+            found.append(_fetch_by_id(group, groups, metadata.image) if by_id else _fetch(group, groups))
+            await answer.add(GROUP_ROWS + sum(len(topic.partitions) for topic in found[-1].topics))
+        await answer.send(offset_fetch.response(request, found, context.version))
 
 
 def _fetch(group: OffsetFetchRequestGroup, groups: Groups) -> OffsetFetchResponseGroup:

@@ -67,6 +67,14 @@ async def test_settings_of_a_topic_with_their_source(node: Node, client: Client)
     assert chosen.configs[0].documentation
 
 
+async def test_an_empty_list_of_settings_asks_for_all(node: Node, client: Client) -> None:
+    """As in Kafka: clients that never touch the field send one."""
+    await create_topic(node, "orders")
+    resource = DescribeConfigsResource(resource_type=TOPIC, resource_name="orders", configuration_keys=[])
+    answer = await client.ask(DescribeConfigsRequest(resources=[resource]), 4)
+    assert answer.results[0].configs == (await describe(client, TOPIC, "orders")).configs != []
+
+
 async def test_settings_of_this_node_without_secrets(start_node: StartNode, dial: Dial) -> None:
     node = await start_node(cluster_secret="do not tell anybody")
     client = await dial(node)

@@ -1,0 +1,70 @@
+"""Answers of many portions: one at a time, in order, and encoded in a thread.
+
+A request of a few hundred bytes may ask for the offsets of a hundred groups, or for the settings of all topics.
+Its answer takes tens of MiB until it is encoded. So only its first portion is prepared at once. For the rest it waits
+until the answers before it are encoded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Final
+
+from minikafka.broker.context import RequestContext
+from minikafka.broker.threads import RunInThread
+from minikafka.wire.codec import encode
+from minikafka.wire.schema import Message
+
+ROWS_AT_ONCE: Final = 1000
+"""Rows of a portion: partitions, settings, members. Some 5 ms of work."""
+
+
+class LongAnswers:
+    """The line of these answers."""
+
+    def __init__(self, read: RunInThread) -> None:
+        self._read = read
+        self._place = asyncio.Lock()
+
+    @asynccontextmanager
+    async def prepare(self, context: RequestContext) -> AsyncIterator[LongAnswer]:
+        """An answer to prepare row by row, and to send."""
+        answer = LongAnswer(context, self._place, self._read)
+        try:
+            yield answer
+        finally:
+            if answer.is_long:
+                self._place.release()
+
+
+class LongAnswer:
+    """Counts its rows; has the place for long answers once they are more than a portion."""
+
+    def __init__(self, context: RequestContext, place: asyncio.Lock, read: RunInThread) -> None:
+        self._context = context
+        self._place = place
+        self._read = read
+        self._rows_left = ROWS_AT_ONCE
+        self.is_long = False
+
+    async def add(self, rows: int) -> None:
+        """So many rows were prepared. Waits for the next turn when a portion is complete."""
+        self._rows_left -= rows
+        if self._rows_left > 0:
+            return
+        if not self.is_long:
+            await self._place.acquire()
+            self.is_long = True
+        await self._context.connection.wait_for_turn()
+        self._rows_left = ROWS_AT_ONCE
+
+    async def send(self, response: Message) -> None:
+        """Encode it and send it."""
+        if self.is_long:
+            body = await self._read(partial(encode, response, self._context.version))
+            self._context.send_body(body)
+        else:
+            self._context.send(response)

@@ -1,0 +1,81 @@
+"""Answers of many portions: one at a time, and short ones before them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, cast
+
+from minikafka.broker.context import RequestContext
+from minikafka.broker.long_answers import ROWS_AT_ONCE, LongAnswers
+from minikafka.net.turns import Turns
+from minikafka.wire.messages.describe_groups import DescribeGroupsResponse
+
+
+class Line:
+    """A connection, of which only the turns are needed."""
+
+    def __init__(self) -> None:
+        self.turns = Turns(asyncio.get_running_loop())
+
+    async def wait_for_turn(self) -> None:
+        await self.turns.wait()
+
+
+class Asked:
+    """The context of a request; notes how it was answered."""
+
+    version = 5
+
+    def __init__(self, line: Line) -> None:
+        self.connection = line
+        self.is_answered = False
+
+    def send(self, response: object) -> None:
+        self.is_answered = True
+
+    send_body = send
+
+
+async def read(act: Callable[[], Any]) -> Any:
+    await asyncio.sleep(0)
+    return act()
+
+
+async def answer(answers: LongAnswers, asked: Asked, portions: int, at: list[str], name: str) -> None:
+    async with answers.prepare(cast(RequestContext, asked)) as prepared:
+        for _ in range(portions):
+            at.append(name)
+            await prepared.add(ROWS_AT_ONCE)
+        at.append(f"send {name}")
+        await prepared.send(DescribeGroupsResponse())
+
+
+async def test_one_long_answer_at_a_time() -> None:
+    """Fifty at once took 9 s of the loop, and more memory than the node may have."""
+    answers, line, at = LongAnswers(read), Line(), list[str]()
+    await asyncio.gather(*(answer(answers, Asked(line), 3, at, name) for name in "abc"))
+    assert at == [*"abc", *"aa", "send a", *"bb", "send b", *"cc", "send c"]
+
+
+async def test_a_short_answer_waits_for_nobody() -> None:
+    answers, line, at = LongAnswers(read), Line(), list[str]()
+    long = asyncio.create_task(answer(answers, Asked(line), 1000, at, "long"))
+    await asyncio.sleep(0)
+    asked = Asked(line)
+    async with answers.prepare(cast(RequestContext, asked)) as prepared:
+        await prepared.add(ROWS_AT_ONCE - 1)
+        await prepared.send(DescribeGroupsResponse())
+    assert asked.is_answered
+    long.cancel()
+
+
+async def test_an_answer_that_is_cancelled_gives_its_place_up() -> None:
+    answers, line, at = LongAnswers(read), Line(), list[str]()
+    first, second = (asyncio.create_task(answer(answers, Asked(line), 9, at, name)) for name in "ab")
+    for _ in range(6):
+        await asyncio.sleep(0)
+    assert 1 < at.count("a") < 9
+    first.cancel()
+    await second
+    assert at[-1] == "send b"
