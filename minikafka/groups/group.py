@@ -33,6 +33,14 @@ from minikafka.model import TopicPartition
 Protocols = tuple[tuple[str, bytes], ...]
 """A member's assignors with its metadata for each, the preferred one first."""
 
+PROTOCOL_BYTES: Final = 150
+"""What a protocol takes beside its name and metadata."""
+
+
+def size_in_bytes(protocols: Protocols) -> int:
+    """The memory that they take."""
+    return sum(PROTOCOL_BYTES + len(name) + len(metadata) for name, metadata in protocols)
+
 
 class GroupState(Enum):
     """The value is how Kafka prints the state."""
@@ -116,6 +124,7 @@ class Group:
     writes_in_flight: int = 0
     offsets: dict[TopicPartition, CommittedOffset] = field(default_factory=dict)
     persisted: GroupMetadataValue | None = None
+    protocols_bytes: int = 0  # of all members
     _supporters: Counter[str] = field(default_factory=Counter)
 
     def is_in(self, *states: GroupState) -> bool:
@@ -136,7 +145,7 @@ class Group:
         if member.group_instance_id is not None:
             assert member.group_instance_id not in self.static_members
             self.static_members[member.group_instance_id] = member.member_id
-        self._supporters.update(member.protocol_names)
+        self._count_protocols(member)
         if self.leader_id is None:
             self.leader_id = member.member_id
 
@@ -147,7 +156,7 @@ class Group:
         member = self.members.pop(member_id)
         if member.group_instance_id is not None:
             del self.static_members[member.group_instance_id]
-        self._supporters.subtract(member.protocol_names)
+        self._discount_protocols(member)
         self.pending_sync.discard(member_id)
         if self.leader_id == member_id:
             self.leader_id = next(iter(self.members), None)
@@ -155,9 +164,17 @@ class Group:
 
     def update_protocols(self, member: Member, protocols: Protocols) -> None:
         """Replace what `member` supports."""
-        self._supporters.subtract(member.protocol_names)
+        self._discount_protocols(member)
         member.protocols = protocols
+        self._count_protocols(member)
+
+    def _count_protocols(self, member: Member) -> None:
         self._supporters.update(member.protocol_names)
+        self.protocols_bytes += size_in_bytes(member.protocols)
+
+    def _discount_protocols(self, member: Member) -> None:
+        self._supporters.subtract(member.protocol_names)
+        self.protocols_bytes -= size_in_bytes(member.protocols)
 
     def replace_static_member(self, old_id: str, new_id: str) -> Member:
         """Give the static member `old_id`, restarted, its new id; it keeps its place and its assignment (KIP-345)."""
@@ -253,3 +270,4 @@ class Group:
         assert bool(self.members) or self.is_in(GroupState.EMPTY, GroupState.PREPARING_REBALANCE, GroupState.DEAD)
         static = {member.group_instance_id: key for key, member in self.members.items() if member.is_static}
         assert static == self.static_members
+        assert self.protocols_bytes == sum(size_in_bytes(member.protocols) for member in self.members.values())

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from minikafka.errors import ErrorCode
 from minikafka.groups.answers import group_write_error
 from minikafka.groups.effects import MemberTimer, Token
-from minikafka.groups.group import Group, GroupState, Member, Protocols
+from minikafka.groups.group import Group, GroupState, Member, Protocols, size_in_bytes
 from minikafka.groups.membership import member_error
 from minikafka.groups.rebalance import (
     answer_parked_join,
@@ -87,7 +87,7 @@ def join_group(shard: Shard, join: Join) -> None:
         _refuse(shard, join, error, request.member_id)
         return
     group = shard.group_or_new(request.group_id)
-    if not _has_room(shard, group, request.member_id):
+    if not (_has_room(shard, group, request.member_id) and _has_room_for_protocols(shard, group, join)):
         _turn_away(shard, group, join)
     elif not group.supports(request.protocol_type, [protocol.name for protocol in request.protocols]):
         _refuse(shard, join, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
@@ -119,6 +119,15 @@ def _has_room(shard: Shard, group: Group, member_id: str) -> bool:
     placed = group.awaiting_join if group.is_in(GroupState.PREPARING_REBALANCE) else group.members
     others_pending = len(group.pending_members) - (member_id in group.pending_members)
     return member_id in placed or len(placed) + others_pending < shard.settings.max_size
+
+
+def _has_room_for_protocols(shard: Shard, group: Group, join: Join) -> bool:
+    """The metadata of all members fits into one answer. With 260 MB of it the node stood still for 13 s."""
+    request = join.request
+    known_as = request.member_id or group.static_members.get(request.group_instance_id or "", "")
+    member = group.members.get(known_as)
+    others = group.protocols_bytes - (size_in_bytes(member.protocols) if member else 0)
+    return others + size_in_bytes(join.protocols) <= shard.settings.protocols_bytes_max
 
 
 def _turn_away(shard: Shard, group: Group, join: Join) -> None:

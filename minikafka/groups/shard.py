@@ -72,7 +72,10 @@ class Shard:
 
     def group_or_new(self, group_id: str) -> Group:
         """The group, created empty when it is not known."""
-        return self.groups.setdefault(group_id, Group(group_id))
+        group = self.groups.get(group_id)
+        if group is None:
+            group = self.groups[group_id] = Group(group_id)
+        return group
 
     def maybe_forget(self, group: Group) -> None:
         """Drop a group of which nothing is left, so that group ids that come and go cost no memory."""

@@ -126,3 +126,31 @@ def test_joins_do_not_wait_for_who_was_turned_away() -> None:
     driver.coordinator.shard.settings = driver.settings.__class__(initial_rebalance_delay_ms=0, max_size=1)
     assert driver.join("b", member=given, version=5).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert driver.answers[rejoin].generation_id == 2
+
+
+def test_members_whose_metadata_is_too_much_together_are_turned_away() -> None:
+    """The group's leader is told of all of it in one answer."""
+    driver = Driver(protocols_bytes_max=1000)
+    (member,) = driver.stable("a")
+    too_large, small = {"range": bytes(700)}, {"range": bytes(100)}
+    assert driver.join("b", protocols=too_large).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert driver.join("b", protocols={f"{n}": b"" for n in range(7)}).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert driver.group().state is GroupState.STABLE
+    assert driver.join("a", member=member, protocols=too_large).generation_id == 2, "its own metadata counts once"
+    assert driver.join("a", member=member, protocols=small).generation_id == 3
+
+
+def test_a_restarted_static_member_needs_no_more_room() -> None:
+    driver = Driver(protocols_bytes_max=1000)
+    large = {"range": bytes(800)}
+    first = driver.join("a", instance="i", protocols=large)
+    driver.sync(first.member_id, 1, {first.member_id: b"all"})
+    assert driver.join("a", instance="i", protocols=large).error_code == ErrorCode.NONE
+
+
+def test_members_that_are_gone_leave_their_room() -> None:
+    driver = Driver(protocols_bytes_max=1000)
+    for _ in range(3):
+        joined = driver.join("a", protocols={"range": bytes(800)})
+        assert joined.error_code == ErrorCode.NONE
+        driver.leave((joined.member_id, None))
