@@ -6,8 +6,10 @@
     int64 producer_id, int16 epoch, int32 last_sequence, int64 last_offset, int32 offset_delta, int64 timestamp,
     int32 coordinator_epoch, int64 current_txn_first_offset
 
-Written when a segment is rolled and when a log is closed. Only the last batch of each producer is kept. A snapshot
-that a crash tore fails its checksum; then an older one is taken and more of the log is replayed.
+Written when a segment is rolled and when a log is closed. A producer has one row for each of its last five batches, the
+oldest first: it may have as many in flight, and repeat them after a restart. Apache Kafka writes only the last (so it
+takes the repetition of another for a gap), and of several rows it reads the last. A snapshot that a crash tore fails
+its checksum; then an older one is taken and more of the log is replayed.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from struct import Struct
 
 from crc32c import crc32c
 
-from minikafka.model import NO_OFFSET
+from minikafka.model import NO_OFFSET, NO_SEQUENCE, NO_TIMESTAMP
 from minikafka.records.batch import LOG_OVERHEAD, BatchHeader, Buffer
 from minikafka.records.control import EndTxnMarker, parse_end_txn_marker
 from minikafka.records.read import iter_records
@@ -34,6 +36,7 @@ VERSION = 1
 _PREFIX = Struct(">hIi")
 _ENTRY = Struct(">qhiqiqiq")
 _INCREMENT_BITS = 0x7FFFFFFF
+_NO_BATCH = ProducedBatch(NO_SEQUENCE, NO_SEQUENCE, NO_OFFSET, 0, NO_TIMESTAMP)
 
 
 class DamagedSnapshotError(Exception):
@@ -42,21 +45,23 @@ class DamagedSnapshotError(Exception):
 
 def encode_snapshot(state: ProducerState) -> bytes:
     """The content of a snapshot file."""
-    body = b"".join(
-        _ENTRY.pack(
-            entry.producer_id,
-            entry.epoch,
-            entry.last_sequence,
-            entry.last_offset,
-            entry.batches[-1].offset_delta if entry.batches else 0,
-            entry.last_timestamp,
-            entry.coordinator_epoch,
-            entry.current_txn_first_offset,
+    rows = [row for entry in state.entries for row in _rows(entry)]
+    body = b"".join(rows)
+    count = len(rows).to_bytes(4, "big")
+    return _PREFIX.pack(VERSION, crc32c(count + body), len(rows)) + body
+
+
+def _rows(entry: ProducerEntry) -> list[bytes]:
+    coordinator_epoch, first_offset = entry.coordinator_epoch, entry.current_txn_first_offset
+    producer_id, epoch = entry.producer_id, entry.epoch
+    *earlier, last = entry.batches or [_NO_BATCH]
+    return [
+        _ENTRY.pack(producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator_epoch, first_offset)
+        for _, last_sequence, last_offset, delta, timestamp in (
+            *earlier,
+            last._replace(timestamp=entry.last_timestamp),
         )
-        for entry in state.entries
-    )
-    count = len(state).to_bytes(4, "big")
-    return _PREFIX.pack(VERSION, crc32c(count + body), len(state)) + body
+    ]
 
 
 def decode_snapshot(data: bytes) -> ProducerState:
@@ -69,7 +74,11 @@ def decode_snapshot(data: bytes) -> ProducerState:
         raise DamagedSnapshotError(f"version {version}, {count} entries in {len(data)} bytes, or a wrong checksum")
     state = ProducerState()
     for fields in _ENTRY.iter_unpack(data[_PREFIX.size :]):
-        state.add(_entry(*fields))
+        entry = _entry(*fields)
+        earlier = state.get(entry.producer_id)
+        if earlier is not None and earlier.epoch == entry.epoch:
+            entry.batches.extendleft(reversed(earlier.batches))
+        state.add(entry)
     return state
 
 

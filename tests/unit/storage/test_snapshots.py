@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import struct
+
 import pytest
 from storage_batches import OpenLog, append, batch
 
@@ -42,6 +44,37 @@ def test_a_snapshot_comes_back() -> None:
     assert (entry.epoch, entry.last_sequence, entry.last_offset) == (1, 939, 939)
     assert entry.batches[0].first_sequence == 936
     assert encode_snapshot(state) == GOLDEN
+
+
+def test_each_of_the_last_five_batches_is_a_duplicate_after_a_restart() -> None:
+    """Apache Kafka refuses all but the last as out of order."""
+    state = ProducerState()
+    headers = [parse_header(batch(b"v", producer=(7, 1, sequence))) for sequence in range(6)]
+    for offset, header in enumerate(headers):
+        state.append(header, offset)
+    loaded = decode_snapshot(encode_snapshot(state))
+    assert [found and found.last_offset for found in map(loaded.check, headers[1:])] == [1, 2, 3, 4, 5]
+    assert encode_snapshot(loaded) == encode_snapshot(state)
+
+
+def test_kafka_reads_the_last_row_of_a_producer() -> None:
+    state = golden_state()
+    state.append(parse_header(batch(b"v", timestamp=1_700_000_003_755, producer=(7, 1, 940))), 940)
+    state.append(parse_header(batch(b"v", timestamp=1_700_000_003_756, producer=(8, 0, 0))), 941)
+    rows = struct.iter_unpack(">qhiqiqiq", encode_snapshot(state)[10:])
+    assert {row[0]: row[2:4] for row in rows} == {7: (940, 940), 8: (0, 941)}
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_a_producer_may_repeat_what_was_in_flight_at_a_restart(open_log: OpenLog, *, is_clean: bool) -> None:
+    log = open_log(segment_bytes=250)  # a few batches: snapshots are in between
+    for sequence in range(6):
+        append(log, b"%d" % sequence, producer=(7, 0, sequence))
+    if is_clean:
+        log.close()
+    reopened = open_log(segment_bytes=250, clean=is_clean, was_killed=not is_clean)
+    repeated = [append(reopened, b"%d" % sequence, producer=(7, 0, sequence)) for sequence in range(1, 6)]
+    assert all(each.duplicate for each in repeated)
 
 
 def test_every_damaged_byte_is_noticed() -> None:
