@@ -13,6 +13,7 @@ class CoordinatorSettings:
     max_session_timeout_ms: int = 1_800_000  # group.max.session.timeout.ms
     max_size: int = 2_147_483_647  # group.max.size: members and joining members of one group
     protocols_bytes_max: int = 8 << 20  # ours: of all members; the leader is told of all in one answer
+    assignment_bytes_max: int = 8 << 20  # ours: of a generation; in Kafka max.message.bytes bounds its record
     initial_rebalance_delay_ms: int = 3_000  # group.initial.rebalance.delay.ms
     offsets_retention_ms: int = 7 * 24 * 3_600_000  # offsets.retention.minutes
     offsets_retention_check_interval_ms: int = 600_000  # offsets.retention.check.interval.ms

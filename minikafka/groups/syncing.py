@@ -68,6 +68,9 @@ def _park(shard: Shard, group: Group, member: Member, request: SyncGroupRequest,
         assignments = {given.member_id: given.assignment for given in request.assignments}
         group.assignment_in_flight = True
         done = partial(_assignment_written, shard, group, group.generation_id)
+        if sum(map(len, assignments.values())) > shard.settings.assignment_bytes_max:
+            done(ErrorCode.MESSAGE_TOO_LARGE)
+            return
         shard.write(group, [metadata_record(shard, group, assignments)], done)
 
 

@@ -15,6 +15,7 @@ from minikafka.errors import ErrorCode
 from minikafka.groups.group import GroupState
 from minikafka.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 
+ROW_BYTES: Final = 4096
 GROUP_ROWS: Final = 4
 """A group costs as much as these, beside its members."""
 FIRST_VERSION_WITH_NOT_FOUND: Final = 6
@@ -28,7 +29,7 @@ async def handle(
     async with long_answers.prepare(context) as answer:
         for group_id in dict.fromkeys(request.groups):
             described.append(_describe(group_id, groups))
-            await answer.add(GROUP_ROWS + len(described[-1].members))
+            await answer.add(_rows(described[-1]))
         await answer.send(_response(described, context.version))
 
 
@@ -39,6 +40,11 @@ def _response(described: list[DescribedGroup], version: int) -> DescribeGroupsRe
                 group.error_code = ErrorCode.GROUP_ID_NOT_FOUND
                 group.error_message = f"group {group.group_id!r} not found"
     return DescribeGroupsResponse(groups=described)
+
+
+def _rows(group: DescribedGroup) -> int:
+    size = sum(len(member.member_metadata) + len(member.member_assignment) for member in group.members)
+    return GROUP_ROWS + len(group.members) + size // ROW_BYTES
 
 
 def _describe(group_id: str, groups: Groups) -> DescribedGroup:
