@@ -41,10 +41,14 @@ class FollowedPartition(NamedTuple):
 
 
 class PartitionFetchState:
-    """One followed partition in one leader epoch. ``asked_epoch``: epoch of the last look-up, until the logs agree."""
+    """One followed partition in one leader epoch. ``asked_epoch``: epoch of the last look-up, until the logs agree.
+
+    ``contradicted_epoch``: epoch of records that came after later ones here, to be looked up.
+    """
 
     __slots__ = (
         "asked_epoch",
+        "contradicted_epoch",
         "current_leader_epoch",
         "delayed_until_ms",
         "failures",
@@ -69,6 +73,7 @@ class PartitionFetchState:
         self.current_leader_epoch = followed.leader_epoch
         self.phase = FetchPhase.TRUNCATING
         self.asked_epoch: int | None = None
+        self.contradicted_epoch: int | None = None
         self.fetch_offset = NO_OFFSET
         self.last_fetched_epoch = NO_EPOCH
         self.must_read_log = True  # something other than an append changed the log
@@ -99,7 +104,7 @@ class PartitionFetchState:
     def start_fetching(self) -> None:
         """The log is a prefix of the leader's, or will be once it is cut."""
         self.phase = FetchPhase.FETCHING
-        self.asked_epoch = None
+        self.asked_epoch = self.contradicted_epoch = None
         self.is_out_of_range = False
         self.must_read_log = True
         self.has_agreed = False
@@ -107,7 +112,7 @@ class PartitionFetchState:
     def start_truncating(self) -> None:
         """Look for the point of divergence from the leader's log (again)."""
         self.phase = FetchPhase.TRUNCATING
-        self.asked_epoch = None
+        self.asked_epoch = self.contradicted_epoch = None
         self.is_out_of_range = False
         self.must_read_log = True
         self.has_agreed = False

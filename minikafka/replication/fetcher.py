@@ -21,6 +21,11 @@ the epoch of the answer is unknown here (:func:`~minikafka.replication.epochs.tr
 epoch is cut to its high watermark. After that every fetch carries the last epoch, and the leader answers with the
 point of divergence instead of records when the logs differ (KIP-595).
 
+A wrong epoch may be one that the leader has from a later offset on: no checksum covers the epoch of a batch. Then the
+leader sees no divergence, and sends records of an earlier epoch. So the partition looks up the end of that earlier
+epoch. If it is behind the place where the local log leaves that epoch, the local log is cut there, or found damaged
+(:meth:`LocalReplica.truncate`). Otherwise the epoch of the sent records is wrong, and the leader finds out.
+
 A look-up alone never cuts below the high watermark (row R26): either one of the two logs is damaged, or an election
 was unclean. The partition is fetched with its high watermark instead (KIP-1166), and the leader judges. If the
 leader's log is the damaged one it refuses the fetch; otherwise it answers with the divergence once more.
@@ -205,6 +210,10 @@ class ReplicaFetcher:
             if latest_epoch == NO_EPOCH:
                 state.start_fetching()
                 effects.append(self._cut(state, min(state.log.high_watermark, state.log.log_end_offset)))
+            elif state.contradicted_epoch is not None:
+                state.asked_epoch = state.contradicted_epoch
+                self._asked[tp] = state
+                questions[tp] = EpochQuestion(state.contradicted_epoch, state.current_leader_epoch)
             elif state.asked_epoch is not None and latest_epoch >= state.asked_epoch:
                 effects.append(
                     self._states.fail(state, f"epoch {latest_epoch} is still there after the log was cut to before")
@@ -220,6 +229,8 @@ class ReplicaFetcher:
 
     def _cut_to_common(self, state: PartitionFetchState, end: OffsetAndEpoch) -> list[Effect]:
         assert state.asked_epoch is not None
+        if state.contradicted_epoch is not None:
+            return self._cut_to_contradiction(state, state.contradicted_epoch, end)
         truncation = truncation_offset(state.asked_epoch, end, state.log)
         if truncation.offset < state.log.high_watermark:
             state.start_fetching()
@@ -228,6 +239,17 @@ class ReplicaFetcher:
         if truncation.is_complete:
             state.start_fetching()
         return [self._cut(state, truncation.offset)]
+
+    def _cut_to_contradiction(self, state: PartitionFetchState, epoch: int, end: OffsetAndEpoch) -> list[Effect]:
+        """The leader's records of ``epoch`` and before end at ``end``: no later ones may begin here before that."""
+        log = state.log
+        ours = log.end_offset_for_epoch(epoch)
+        offset = log.log_start_offset if ours.epoch == NO_EPOCH else ours.offset
+        state.start_fetching()
+        if offset < min(end.offset, log.log_end_offset):
+            return [self._cut(state, offset)]
+        self._states.enqueue(state)
+        return []
 
     def on_cut(self, tp: TopicPartition) -> None:
         """A :class:`TruncateTo` or a :class:`RestartAt` is done: the log ends or begins at its offset."""
@@ -347,6 +369,15 @@ class ReplicaFetcher:
         if error in RETRIED_APPEND_ERRORS:
             return [self._states.delay(state, error, now_ms)]
         return [self._states.fail(state, f"appending failed with {error.name}")]
+
+    def on_epochs_fall(self, tp: TopicPartition, epoch: int, now_ms: int) -> list[Effect]:
+        """An :class:`Append` failed: its records are of ``epoch``, and those before are of a later one."""
+        state = self._states.get(tp)
+        if state is None:
+            return []
+        state.start_truncating()
+        state.contradicted_epoch = epoch
+        return [self._states.delay(state, ErrorCode.INVALID_RECORD, now_ms)]
 
     def _fetch(self, now_ms: int) -> Effect:
         """One request for all ready partitions; an incremental session names only those that changed (rows R5, R6)."""

@@ -71,6 +71,14 @@ class StartsInsideBatch(IllegalLogState):
         self.base_offset = base_offset
 
 
+class EpochsFall(IllegalLogState):
+    """A batch of ``epoch`` came after records of a later leader epoch: in one of the two logs an epoch is wrong."""
+
+    def __init__(self, why: str, epoch: int) -> None:
+        super().__init__(why)
+        self.epoch = epoch
+
+
 class BadBatchError(Exception):
     """No valid batch begins at ``position`` of a segment file."""
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.records.batch import BatchHeader, crc_is_valid, iter_batches
-from minikafka.storage.errors import IllegalLogState, StartsInsideBatch
+from minikafka.storage.errors import EpochsFall, IllegalLogState, StartsInsideBatch
 
 if TYPE_CHECKING:
     from minikafka.storage.log import Log
@@ -41,9 +41,8 @@ def checked_batches(
         if header.base_offset < expected:
             raise IllegalLogState(f"{log.topic_partition} ends at {expected}; a batch at {header.base_offset} came")
         if header.leader_epoch < epoch:
-            raise IllegalLogState(
-                f"{log.topic_partition} is in leader epoch {epoch}; a batch of epoch {header.leader_epoch} came"
-            )
+            why = f"{log.topic_partition} is in leader epoch {epoch}; a batch of epoch {header.leader_epoch} came"
+            raise EpochsFall(why, header.leader_epoch)
         if leader_epoch is not None and header.leader_epoch > leader_epoch:
             raise KafkaError(
                 ErrorCode.CORRUPT_MESSAGE,

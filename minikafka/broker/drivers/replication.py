@@ -30,7 +30,7 @@ from minikafka.replication import effects as do
 from minikafka.replication.fetch_state import FollowedPartition
 from minikafka.replication.fetcher import FetcherSettings, ReplicaFetcher
 from minikafka.replication.local_replica import Effects, LocalReplica
-from minikafka.storage.errors import PassingFailure, StartsInsideBatch
+from minikafka.storage.errors import EpochsFall, PassingFailure, StartsInsideBatch
 from minikafka.storage.log import IllegalLogState, StorageFailure
 from minikafka.wire.errors import WireError
 from minikafka.wire.messages.fetch import FetchResponse
@@ -267,10 +267,10 @@ class _Fetcher:
             return self._machine.on_starts_inside_batch(tp, found.base_offset, self._now())
         except KafkaError as error:
             return self._machine.on_append_failed(tp, error.code, self._now())
-        except (
-            IllegalLogState
-        ) as error:  # offset and epoch of a batch have no checksum: they may be damaged at the leader
+        except IllegalLogState as error:  # offset and epoch of a batch have no checksum: they may be damaged
             log.error("append does not continue the log", partition=str(tp), why=str(error))
+            if isinstance(error, EpochsFall):
+                return self._machine.on_epochs_fall(tp, error.epoch, self._now())
             return self._machine.on_append_failed(tp, ErrorCode.INVALID_RECORD, self._now())
         self._owner._quotas.on_fetched(partition, len(effect.records))
         self._follow_offsets(tp, effect.high_watermark, effect.log_start_offset)

@@ -583,6 +583,55 @@ def test_damaged_records_are_fetched_again():
     assert effects == [Delayed(A, ErrorCode.CORRUPT_MESSAGE, FIRST_BACKOFF_MS)]
 
 
+def contradicted(*, high_watermark=0):
+    """A follower whose last record has a wrong epoch, 2, and to which the leader sent more of epoch 1."""
+    log = MemoryLog(records(1, "a", "b", "c") + records(2, "d"), high_watermark=high_watermark)
+    follower = fetching(a=log)
+    assert follower.answer_fetch(data(A)) != []
+    assert follower.fetcher.on_epochs_fall(A, 1, 0) == [Delayed(A, ErrorCode.INVALID_RECORD, FIRST_BACKOFF_MS)]
+    (question,) = follower.next(FIRST_BACKOFF_MS)
+    assert [each.leader_epoch for each in question.request.topics[0].partitions] == [1]
+    return follower
+
+
+@pytest.mark.spec("R12", "R26")
+@pytest.mark.parametrize("high_watermark", [0, 4])
+def test_an_epoch_that_the_leader_has_later_on_is_cut_off(high_watermark):
+    """The replica was fetching for ever: the leader has epoch 2, so it saw no divergence."""
+    follower = contradicted(high_watermark=high_watermark)
+    assert follower.answer_epochs((A, 1, 6)) == [TruncateTo(A, 3)], "the replica judges a cut below its high watermark"
+    assert asked(follower.next()) == {0: (3, 1, 3, 0)}
+
+
+@pytest.mark.spec("R12", "R26")
+@pytest.mark.parametrize("end", [(1, 3), (1, 2), (0, 3), (-1, -1)])
+def test_epochs_that_agree_cut_nothing(end):
+    """The sent batch has a wrong epoch: the leader has to find out."""
+    follower = contradicted()
+    assert follower.answer_epochs((A, *end)) == []
+    assert asked(follower.next()) == {0: (4, 2, 3, 0)}
+
+
+@pytest.mark.spec("R12")
+def test_a_log_of_later_epochs_only_is_cut_at_its_start():
+    follower = fetching(a=MemoryLog(records(2, "a", "b")))
+    follower.answer_fetch(data(A))
+    follower.fetcher.on_epochs_fall(A, 1, 0)
+    follower.next(FIRST_BACKOFF_MS)
+    assert follower.answer_epochs((A, 1, 6)) == [TruncateTo(A, 0)]
+
+
+@pytest.mark.spec("R12")
+def test_a_contradiction_that_comes_late_is_ignored():
+    follower = fetching(a=empty())
+    follower.answer_fetch(data(A))
+    assert follower.fetcher.on_epochs_fall(B, 1, 0) == []
+    follower.fetcher.on_epochs_fall(A, 1, 0)
+    follower.follow(A, leader_epoch=4)
+    (question,) = follower.next()
+    assert isinstance(question, TruncateTo), "it begins anew"
+
+
 @pytest.mark.spec("R8", "R12")
 def test_a_shortage_here_puts_following_off():
     """Row 7 of issue 11: a follower that could not open its next segment followed that leader no more."""
