@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
+from typing import Final
 from uuid import UUID
 
 from minikafka.errors import ErrorCode
@@ -42,6 +43,8 @@ from minikafka.wire.messages.offset_fetch import (
 )
 
 GROUP_ID_NOT_FOUND_FROM_VERSION = 9
+
+LATEST_TIMESTAMP: Final = (1 << 63) - 1
 
 
 def offset_commit(shard: Shard, request: OffsetCommitRequest, version: int, token: Token) -> None:
@@ -88,7 +91,8 @@ def _commit_records(
 ) -> list[OffsetCommitRecord]:
     """The records for what can be written; what cannot is marked in `response`."""
     timestamp = shard.wall_clock_ms()
-    expires = timestamp + request.retention_time_ms if request.retention_time_ms >= 0 else NO_TIMESTAMP
+    retention_ms = request.retention_time_ms
+    expires = min(timestamp + retention_ms, LATEST_TIMESTAMP) if retention_ms >= 0 else NO_TIMESTAMP
     records = []
     for topic, answered in zip(request.topics, response.topics, strict=True):
         topic_id = shard.topic_id_of(topic.name) or ZERO_TOPIC_ID

@@ -36,6 +36,8 @@ from minikafka.wire.messages.join_group import JoinGroupRequest, JoinGroupRespon
 
 MEMBER_ID_REQUIRED_FROM_VERSION = 4
 SKIP_ASSIGNMENT_FROM_VERSION = 9
+NAME_LENGTH_MAX = 255
+"""Characters of a client id in a member id. All members are told of it, and a string has 32,767 bytes at most."""
 
 
 class Caller(NamedTuple):
@@ -148,7 +150,7 @@ def _turn_away(shard: Shard, group: Group, join: Join) -> None:
 
 def _join_first(shard: Shard, group: Group, join: Join) -> None:
     instance_id = join.request.group_instance_id
-    member_id = f"{instance_id or join.caller.client_id}-{shard.new_member_suffix()}"
+    member_id = f"{(instance_id or join.caller.client_id)[:NAME_LENGTH_MAX]}-{shard.new_member_suffix()}"
     if instance_id is not None and instance_id in group.static_members:
         _replace_static_member(shard, group, join, group.static_members[instance_id], member_id)
     elif instance_id is None and join.caller.version >= MEMBER_ID_REQUIRED_FROM_VERSION:

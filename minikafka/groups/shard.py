@@ -135,10 +135,11 @@ class Shard:
         if len(self.writes) >= self.settings.writes_in_flight_max:
             done(ErrorCode.NOT_ENOUGH_REPLICAS)
             return
+        encoded = tuple(record.encode() for record in records)
         write_id, self._next_write_id = self._next_write_id, self._next_write_id + 1
         self.writes[write_id] = PendingWrite(group, records, done)
         group.writes_in_flight += 1
-        self._effects.append(Write(write_id, tuple(record.encode() for record in records)))
+        self._effects.append(Write(write_id, encoded))
         self.set_timer(WriteTimer(write_id), self.now_ms + self.settings.offsets_commit_timeout_ms)
 
     def finish_write(self, write_id: int, error: ErrorCode) -> None:

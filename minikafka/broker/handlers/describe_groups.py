@@ -11,7 +11,7 @@ from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.groups import Groups
 from minikafka.broker.handlers.groups import why_not_here
 from minikafka.broker.long_answers import LongAnswers
-from minikafka.errors import ErrorCode
+from minikafka.errors import ErrorCode, KafkaError
 from minikafka.groups.group import GroupState
 from minikafka.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 
@@ -37,8 +37,8 @@ def _response(described: list[DescribedGroup], version: int) -> DescribeGroupsRe
     if version >= FIRST_VERSION_WITH_NOT_FOUND:
         for group in described:
             if group.group_state == GroupState.DEAD.value:
-                group.error_code = ErrorCode.GROUP_ID_NOT_FOUND
-                group.error_message = f"group {group.group_id!r} not found"
+                error = KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group.group_id!r} not found")
+                group.error_code, group.error_message = error.code, error.message
     return DescribeGroupsResponse(groups=described)
 
 

@@ -99,3 +99,11 @@ def test_a_deletion_that_cannot_be_written_says_so() -> None:
     driver.failed(ErrorCode.MESSAGE_TOO_LARGE)
     assert driver.answers[token].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert driver.fetch() == {("t", 0): 1}
+
+
+def test_an_offset_may_be_kept_for_ever(driver: Driver) -> None:
+    """The sum of now and the longest retention is no timestamp: the write was never made, and never ended."""
+    answer = driver.commit({("t", 0): 1}, retention_ms=(1 << 63) - 1, version=2)
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
+    assert driver.fetch(("t", 0)) == {("t", 0): 1}
+    assert not driver.coordinator.shard.writes

@@ -7,6 +7,7 @@ from groups_driver import Driver
 
 from minikafka.errors import ErrorCode
 from minikafka.groups.group import GroupState
+from minikafka.wire.codec import encode
 
 
 @pytest.mark.spec("bad-input: group session timeout out of range")
@@ -154,3 +155,12 @@ def test_members_that_are_gone_leave_their_room() -> None:
         joined = driver.join("a", protocols={"range": bytes(800)})
         assert joined.error_code == ErrorCode.NONE
         driver.leave((joined.member_id, None))
+
+
+@pytest.mark.parametrize("instance", [None, "i" * 32_767])
+def test_every_member_can_be_told_of_one_with_a_long_name(driver: Driver, instance: str | None) -> None:
+    (member,) = driver.stable("a")
+    driver.join("\u4e2d" * 10_922, instance=instance)
+    answer = driver.join("a", member=member)
+    encode(answer, 5)
+    assert len(answer.members) == 2

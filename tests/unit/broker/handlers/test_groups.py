@@ -207,8 +207,9 @@ async def test_a_commit_for_a_deleted_topic_does_not_land_in_the_next_of_its_nam
     assert await committed(client, "g", "orders") == {"orders": -1}
 
 
-async def test_a_group_that_is_not_there_is_an_error_since_version_6(client: Client) -> None:
-    asked = DescribeGroupsRequest(groups=["nobody"])
+@pytest.mark.parametrize("name", ["nobody", "x" * 32_767, "\0" * 20_000])
+async def test_a_group_that_is_not_there_is_an_error_since_version_6(client: Client, name: str) -> None:
+    asked = DescribeGroupsRequest(groups=[name])
     for version in (5, 6):
         found = (await client.ask(asked, version)).groups[0]
         error = ErrorCode.GROUP_ID_NOT_FOUND if version > 5 else ErrorCode.NONE
