@@ -59,7 +59,15 @@ class AppendInfo(NamedTuple):
 class Appender:
     """See the module."""
 
-    __slots__ = ("_buffers", "_log", "_next_offset", "_staged", "_staged_bytes")
+    __slots__ = (
+        "_buffers",
+        "_log",
+        "_next_offset",
+        "_snapshot_bytes",
+        "_staged",
+        "_staged_bytes",
+        "_unsnapped_bytes",
+    )
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -67,6 +75,8 @@ class Appender:
         self._buffers: list[WritableBuffer] = []
         self._staged_bytes = 0
         self._next_offset = log.log_end_offset  # after the staged batches
+        self._unsnapped_bytes = 0  # in the segments closed since the last snapshot of the producers
+        self._snapshot_bytes = 0  # of that snapshot
 
     def stage(self, batch: WritableBuffer, header: BatchHeader, *, leader_epoch: int, wall_ms: int) -> AppendInfo:
         """Assign offsets to a checked batch and stage it (row R1). ``batch`` is changed and must live until ``commit``.
@@ -197,9 +207,12 @@ class Appender:
         base_offset = log.log_end_offset if base_offset is None else base_offset
         if active.size == 0 and active.base_offset == base_offset:
             return
+        unsnapped_bytes, snapshot_bytes = self._unsnapped_bytes + active.size, self._snapshot_bytes
         with log.guard("roll", is_repeatable=True):
-            log.snapshots.take(log.producers, base_offset)
+            if unsnapped_bytes >= snapshot_bytes:  # thousands of producers, small segments: else most writing is this
+                unsnapped_bytes, snapshot_bytes = 0, log.snapshots.take(log.producers, base_offset)
             segment = log.new_segment(base_offset)
+        self._unsnapped_bytes, self._snapshot_bytes = unsnapped_bytes, snapshot_bytes
         log.flusher.close_segment(active)  # the next flush writes its indexes; after a crash they are made anew
         active.next_offset = base_offset
         log.segments.add(segment)

@@ -126,9 +126,11 @@ class SnapshotFiles:
         self._disk = disk
         self._directory = directory
 
-    def take(self, state: ProducerState, offset: int) -> None:
-        """Write what ``state`` is just before ``offset``. A torn one is recognised, so it is not synced."""
-        self._disk.write_bytes(self._path(offset), encode_snapshot(state))
+    def take(self, state: ProducerState, offset: int) -> int:
+        """Write what ``state`` is just before ``offset``; its size. A torn one is recognised, so it is not synced."""
+        encoded = encode_snapshot(state)
+        self._disk.write_bytes(self._path(offset), encoded)
+        return len(encoded)
 
     def offsets(self) -> list[int]:
         """For which offsets there are snapshots, ascending."""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import struct
+from pathlib import Path
 
 import pytest
 from storage_batches import OpenLog, append, batch
@@ -122,3 +123,15 @@ def test_snapshots_go_with_the_offsets_they_describe(open_log: OpenLog, disk: Os
     assert min(files.offsets()) >= log.segments[0].base_offset
     log.truncate_fully_and_start_at(0)
     assert files.offsets() == []
+
+
+def test_snapshots_of_many_producers_are_no_larger_than_the_log(open_log: OpenLog) -> None:
+    """Each roll wrote one, of all producers: the most of what was written, and hundreds of milliseconds of the loop."""
+    log = open_log(segment_bytes=250)
+    for producer_id in range(300):
+        append(log, b"v", producer=(producer_id, 0, 0))
+    directory = Path(log.directory)
+    logs, snapshots = (sum(file.stat().st_size for file in directory.glob(f"*.{kind}")) for kind in ("log", "snapshot"))
+    assert 0 < snapshots <= 2 * logs
+    reopened = open_log(segment_bytes=250, clean=False, was_killed=True)
+    assert all(append(reopened, b"v", producer=(producer_id, 0, 0)).duplicate for producer_id in range(300))
