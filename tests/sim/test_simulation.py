@@ -13,7 +13,7 @@ from simulator.loop import Simulator
 from simulator.network.network import Network
 
 PROGRAM = Path(__file__).parent / "sim_main.py"
-PATIENCE_S = 300
+PATIENCE_S = 900
 
 
 def simulate(*options: str, hash_seed: int = 0) -> subprocess.CompletedProcess[str]:

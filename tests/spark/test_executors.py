@@ -23,7 +23,7 @@ def test_each_offset_is_read_once_whoever_is_killed(cluster: LocalCluster, creat
         producer.produce(created, str(number), partition=number % 3)
     assert producer.flush(60) == 0
     command = [sys.executable, str(SCRIPT), cluster.bootstrap_servers, created, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr[-4000:]
     killed = json.loads(done.stdout.splitlines()[-1])
     for how in ("batch", "stream"):
