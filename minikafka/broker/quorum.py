@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from minikafka.broker.clock import Clock
+from minikafka.broker.drivers.controller_client import without_contact
 from minikafka.broker.drivers.raft import RaftDriver
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.image import MetadataImage
@@ -28,13 +29,13 @@ class Quorum:
         """The leader's view, times by the wall clock. KafkaError(NOT_CONTROLLER) when no leader is known or reached."""
         leader_id = self._raft.leader_id
         if leader_id is None:
-            raise KafkaError(ErrorCode.NOT_CONTROLLER, "the quorum has no leader")
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, f"the metadata quorum has no leader; {self._contact()}")
         if leader_id == self._node_id:
             return self._report()
         try:
             return _from_wire(await self._links[leader_id].call(METHOD, None))
         except (OSError, TimeoutError, ChannelClosedError) as error:
-            message = f"cannot reach the quorum's leader, node {leader_id}: {error}"
+            message = f"the metadata quorum's leader, node {leader_id}, does not answer; {self._contact(error)}"
             raise KafkaError(ErrorCode.NOT_CONTROLLER, message) from error
 
     def controller_id(self, image: MetadataImage) -> int:
@@ -47,6 +48,12 @@ class Quorum:
         if self._raft.leader_id != self._node_id:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, f"node {self._node_id} does not lead the quorum")
         return self._report()
+
+    def _contact(self, error: Exception | None = None) -> str:
+        lost = without_contact(self._links) or (str(error) if error is not None else "")
+        return (
+            f"node {self._node_id} has {lost}" if lost.startswith("no contact") else lost or "an election is under way"
+        )
 
     def _report(self) -> QuorumInfo:
         now_ms = self._clock.monotonic_ms()

@@ -11,6 +11,7 @@ import typer
 from minikafka.cli.options import Bootstrap, Directory, bootstrap_servers
 from minikafka.cli.output import json_line, text_or_base64
 from minikafka.cli.run import run
+from minikafka.cli.waiting import Concern
 
 if TYPE_CHECKING:
     from minikafka.client import Consumer
@@ -73,7 +74,7 @@ def consume(
         await _check_exists(servers, topic, partition)
         await _consume(consumer, by_hand, line, count, wait_ms)
 
-    run(verb())
+    run(verb(), Concern(servers, topic))
 
 
 async def _check_exists(servers: str, topic: str, partition: int | None) -> None:

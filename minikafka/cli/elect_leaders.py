@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from minikafka.cli.options import Bootstrap, Directory, bootstrap_servers
+from minikafka.cli.options import ADMIN_TIMEOUT_S, Bootstrap, Directory, Timeout, bootstrap_servers
 from minikafka.cli.output import print_line
 from minikafka.cli.reassign import read_file
-from minikafka.cli.run import run
+from minikafka.cli.run import run_with_admin
 from minikafka.model import TopicPartition
+
+if TYPE_CHECKING:
+    from minikafka.client import Admin
 
 
 class ElectionType(StrEnum):
@@ -49,6 +53,7 @@ def elect_leaders(
     ] = None,
     bootstrap: Bootstrap = None,
     directory: Directory = None,
+    timeout: Timeout = ADMIN_TIMEOUT_S,
 ) -> None:
     """Elect leaders: after the return of a broker, or for partitions without a leader.
 
@@ -64,26 +69,25 @@ def elect_leaders(
     if partition is not None and topic is None:
         raise typer.BadParameter("needs --topic", param_hint="--partition")
     text = None if file is None else read_file(file)
-    run(_elect(bootstrap_servers(bootstrap, directory), election_type, topic, partition, text))
+    work = partial(_elect, election_type, topic, partition, text)
+    run_with_admin(work, bootstrap_servers(bootstrap, directory), timeout, topic)
 
 
 async def _elect(
-    servers: str, election_type: ElectionType, topic: str | None, partition: int | None, text: str | None
+    election_type: ElectionType, topic: str | None, partition: int | None, text: str | None, admin: Admin
 ) -> None:
-    from minikafka.client import Admin
     from minikafka.client.reassigning.checks import current_assignment
     from minikafka.client.reassigning.plan import parse_partitions
     from minikafka.errors import ErrorCode
 
-    async with Admin(servers) as admin:
-        wanted: list[TopicPartition] | None = None
-        if text is not None:
-            wanted = parse_partitions(text)
-        elif topic is not None and partition is not None:
-            wanted = [TopicPartition(topic, partition)]
-        elif topic is not None:
-            wanted = list(current_assignment(await admin.describe_cluster(), [topic]))
-        outcomes = await admin.elect_leaders(election_type.value, wanted)
+    wanted: list[TopicPartition] | None = None
+    if text is not None:
+        wanted = parse_partitions(text)
+    elif topic is not None and partition is not None:
+        wanted = [TopicPartition(topic, partition)]
+    elif topic is not None:
+        wanted = list(current_assignment(await admin.describe_cluster(), [topic]))
+    outcomes = await admin.elect_leaders(election_type.value, wanted)
     name = election_type.name
     elected = [tp for tp, error in outcomes.items() if error is None]
     right = [tp for tp, error in outcomes.items() if error and error.code is ErrorCode.ELECTION_NOT_NEEDED]

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from minikafka.cli.options import AsJson, Bootstrap, Directory, bootstrap_servers
+from minikafka.cli.options import ADMIN_TIMEOUT_S, AsJson, Bootstrap, Directory, Timeout, bootstrap_servers
 from minikafka.cli.output import fail, print_json, print_table, size
-from minikafka.cli.run import run
+from minikafka.cli.run import run_with_admin
 
 if TYPE_CHECKING:
+    from minikafka.client import Admin
     from minikafka.client.admin import LogDirectory
 
 
@@ -25,6 +26,7 @@ def log_dirs(
     describe: Annotated[bool, typer.Option("--describe", hidden=True)] = False,
     bootstrap: Bootstrap = None,
     directory: Directory = None,
+    timeout: Timeout = ADMIN_TIMEOUT_S,
     as_json: AsJson = False,
 ) -> None:
     """Show the log directories of brokers: size, replicas, moves, failures.
@@ -36,11 +38,8 @@ def log_dirs(
     brokers = None if broker_list is None else parse_brokers(broker_list)
     topics = None if topic_list is None else topic_list.split(",")
 
-    async def verb() -> None:
-        from minikafka.client import Admin
-
-        async with Admin(bootstrap_servers(bootstrap, directory)) as admin:
-            found = await admin.describe_log_dirs(brokers)
+    async def verb(admin: Admin) -> None:
+        found = await admin.describe_log_dirs(brokers)
         _check_all_answered(brokers or [], found)
         chosen = {broker: [_only(each, topics) for each in directories] for broker, directories in found.items()}
         if as_json:
@@ -50,7 +49,7 @@ def log_dirs(
         else:
             print_table(("broker", "directory", "state", "replicas#", "size#", "free#"), _directory_rows(chosen))
 
-    run(verb())
+    run_with_admin(verb, bootstrap_servers(bootstrap, directory), timeout)
 
 
 def _check_all_answered(named: list[int], found: dict[int, list[LogDirectory]]) -> None:

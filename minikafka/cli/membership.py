@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from minikafka.cli.cluster import open_cluster
-from minikafka.cli.options import Directory
+from minikafka.cli.options import ADMIN_TIMEOUT_S, Directory
 from minikafka.cli.output import print_line
-from minikafka.cli.run import run
+from minikafka.cli.run import run_with_admin
 
 if TYPE_CHECKING:
     from minikafka.chaos.local_cluster import LocalCluster
+    from minikafka.client import Admin
 
 FENCING_TIMEOUT_S: Final = 15.0
 RETRY_S: Final = 0.1
@@ -57,7 +59,7 @@ def drain(
     """
     cluster = open_cluster(directory)
     _check_node(cluster, node)
-    run(_drain(cluster, node, throttle))
+    run_with_admin(partial(_drain, cluster, node, throttle), cluster.bootstrap_servers, ADMIN_TIMEOUT_S)
 
 
 def remove(node: Node, directory: Directory = None) -> None:
@@ -65,56 +67,52 @@ def remove(node: Node, directory: Directory = None) -> None:
     cluster = open_cluster(directory)
     _check_node(cluster, node)
     cluster.layout.without_node(node)  # raises for one that must stay
-    run(_leave(cluster, node))
+    run_with_admin(partial(_leave, cluster, node), cluster.bootstrap_servers, ADMIN_TIMEOUT_S)
     print_line(f"removed node {node}")
 
 
-async def _drain(cluster: LocalCluster, node: int, throttle: int | None) -> None:
+async def _drain(cluster: LocalCluster, node: int, throttle: int | None, admin: Admin) -> None:
     from minikafka.cli.reassign import follow_to_end, print_cleared
-    from minikafka.client import Admin
     from minikafka.client.reassigning.tool import Reassigner
 
-    async with Admin(cluster.bootstrap_servers) as admin:
-        tool = Reassigner(admin)
-        plan = await tool.drain(node)
-        if plan:
-            print_line(f"moving {_replicas(len(plan))} off node {node}")
-            begun = await tool.execute(plan, throttle=throttle)
-            await follow_to_end(tool, begun, "minikafka reassign --list")
-            if begun.throttle.brokers:
-                print_cleared(await tool.clear_throttles(plan))
-        left = await tool.drain(node)
+    tool = Reassigner(admin)
+    plan = await tool.drain(node)
+    if plan:
+        print_line(f"moving {_replicas(len(plan))} off node {node}")
+        begun = await tool.execute(plan, throttle=throttle)
+        await follow_to_end(tool, begun, "minikafka reassign --list")
+        if begun.throttle.brokers:
+            print_cleared(await tool.clear_throttles(plan))
+    left = await tool.drain(node)
     if left:
         raise _error(f"node {node} still has {_replicas(len(left))}; drain it again")
     what = "remove" if node not in cluster.layout.voter_ids else "stop"
     print_line(f"node {node} has no replicas; take it out with: minikafka cluster {what} {node}")
 
 
-async def _leave(cluster: LocalCluster, node: int) -> None:
+async def _leave(cluster: LocalCluster, node: int, admin: Admin) -> None:
     import asyncio
 
-    from minikafka.client import Admin
     from minikafka.errors import ErrorCode, KafkaError
 
-    async with Admin(cluster.bootstrap_servers) as admin:
-        topics = (await admin.describe_cluster()).topics.values()
-        count = sum(node in partition.replicas for topic in topics for partition in topic.partitions.values())
-        if count:
-            raise _error(f"node {node} has {_replicas(count)}; move them first: minikafka cluster drain {node}")
-        if cluster.process(node) is not None:
-            cluster.stop_node(node)
-        deadline = time.monotonic() + FENCING_TIMEOUT_S
-        while True:
-            try:
-                await admin.unregister_broker(node)
+    topics = (await admin.describe_cluster()).topics.values()
+    count = sum(node in partition.replicas for topic in topics for partition in topic.partitions.values())
+    if count:
+        raise _error(f"node {node} has {_replicas(count)}; move them first: minikafka cluster drain {node}")
+    if cluster.process(node) is not None:
+        cluster.stop_node(node)
+    deadline = time.monotonic() + FENCING_TIMEOUT_S
+    while True:
+        try:
+            await admin.unregister_broker(node)
+            break
+        except KafkaError as error:
+            if error.code is ErrorCode.BROKER_ID_NOT_REGISTERED:
                 break
-            except KafkaError as error:
-                if error.code is ErrorCode.BROKER_ID_NOT_REGISTERED:
-                    break
-                # Until the controller has noticed that its process is gone.
-                if error.code is not ErrorCode.INVALID_REQUEST or time.monotonic() > deadline:
-                    raise
-            await asyncio.sleep(RETRY_S)
+            # Until the controller has noticed that its process is gone.
+            if error.code is not ErrorCode.INVALID_REQUEST or time.monotonic() > deadline:
+                raise
+        await asyncio.sleep(RETRY_S)
     cluster.remove_node(node)
 
 

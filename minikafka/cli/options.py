@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -26,6 +26,11 @@ Bootstrap = Annotated[
         show_default="the cluster of --dir, else 127.0.0.1:19092",
         envvar="MINIKAFKA_BOOTSTRAP_SERVERS",
     ),
+]
+ADMIN_TIMEOUT_S: Final = 30.0
+Timeout = Annotated[
+    float,
+    typer.Option("--timeout", help="Seconds to wait for the cluster.", min=0.1, show_default=f"{ADMIN_TIMEOUT_S:g}"),
 ]
 Settings = Annotated[
     list[str] | None,

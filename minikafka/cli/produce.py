@@ -9,13 +9,14 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from minikafka.cli.options import AsJson, Bootstrap, Directory, bootstrap_servers
 from minikafka.cli.output import print_json, print_note, size
 from minikafka.cli.run import run
+from minikafka.cli.waiting import Concern
 
 if TYPE_CHECKING:
     import asyncio
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
     from minikafka.cli.ledger import Ledger
     from minikafka.client import Producer
+
+
+DELIVERY_TIMEOUT_S: Final = 120.0
 
 
 class Acks(StrEnum):
@@ -60,6 +64,9 @@ def produce(
         Path | None,
         typer.Option(help="Record every send and acknowledgement in this file, for `pipeline audit`.", dir_okay=False),
     ] = None,
+    timeout: Annotated[
+        float, typer.Option(help="Seconds from a line to the last attempt to deliver it.", min=0.1)
+    ] = DELIVERY_TIMEOUT_S,
     bootstrap: Bootstrap = None,
     directory: Directory = None,
     as_json: AsJson = False,
@@ -79,16 +86,19 @@ def produce(
     from minikafka.client import Producer
     from minikafka.model import Compression
 
+    servers = bootstrap_servers(bootstrap, directory)
     producer = Producer(
-        bootstrap_servers(bootstrap, directory),
+        servers,
         acks=acks.value if acks is Acks.ALL else int(acks.value),
         compression=Compression[compression.name],
+        delivery_timeout_ms=max(1, round(timeout * 1000)),
     )
     separator = key_separator.encode() if key_separator else None
     with file.open("rb") if file else _standard_input() as source:
         tally = _Tally()
         with _ledger(history, topic, acks) as ledger:
-            run(_produce(producer, topic, source, separator, tally, file is not None, ledger))
+            sending = _produce(producer, topic, source, separator, tally, file is not None, ledger)
+            run(sending, Concern(servers, topic, writes=acks is Acks.ALL))
     _print_summary(tally, as_json)
 
 

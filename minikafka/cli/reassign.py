@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from minikafka.cli.options import Bootstrap, Directory, bootstrap_servers
+from minikafka.cli.options import ADMIN_TIMEOUT_S, Bootstrap, Directory, Timeout, bootstrap_servers
 from minikafka.cli.output import print_line, print_note
-from minikafka.cli.run import run
+from minikafka.cli.run import run_with_admin
 
 if TYPE_CHECKING:
     from minikafka.client.reassigning.progress import Progress
@@ -103,6 +103,7 @@ def reassign(
     topics_to_move_json_file: TopicsFile = None,
     bootstrap: Bootstrap = None,
     directory: Directory = None,
+    timeout: Timeout = ADMIN_TIMEOUT_S,
 ) -> None:
     """Move partitions to other brokers or log directories.
 
@@ -122,15 +123,21 @@ def reassign(
     """
     actions = {"--generate": generate, "--execute": execute, "--verify": verify, "--cancel": cancel, "--list": list_}
     _check_one(actions)
+
+    def run_tool(work: Callable[[Reassigner], Coroutine[Any, Any, None]]) -> None:
+        from minikafka.client.reassigning.tool import Reassigner
+
+        run_with_admin(lambda admin: work(Reassigner(admin)), bootstrap_servers(bootstrap, directory), timeout)
+
     path = file or reassignment_json_file or topics_to_move_json_file
     if list_:
-        run(_with_admin(bootstrap, directory, _list))
+        run_tool(_list)
         return
     if path is None:
         raise typer.BadParameter(f"{next(name for name in actions if actions[name])} needs a FILE", param_hint="FILE")
     text = read_file(path)
     if generate:
-        run(_with_admin(bootstrap, directory, lambda tool: _generate(tool, text, broker_list, not disable_rack_aware)))
+        run_tool(lambda tool: _generate(tool, text, broker_list, not disable_rack_aware))
     elif execute:
         how = {
             "throttle": throttle,
@@ -139,12 +146,12 @@ def reassign(
             "allow_replication_factor_change": not disallow_replication_factor_change,
         }
         follow = wait is not False
-        run(_with_admin(bootstrap, directory, lambda tool: _execute(tool, text, path, how, follow)))
+        run_tool(lambda tool: _execute(tool, text, path, how, follow))
     elif verify:
         follow = wait is True
-        run(_with_admin(bootstrap, directory, lambda tool: _verify(tool, text, preserve_throttles, follow)))
+        run_tool(lambda tool: _verify(tool, text, preserve_throttles, follow))
     else:
-        run(_with_admin(bootstrap, directory, lambda tool: _cancel(tool, text, preserve_throttles)))
+        run_tool(lambda tool: _cancel(tool, text, preserve_throttles))
 
 
 def _check_one(actions: dict[str, bool]) -> None:
@@ -164,16 +171,6 @@ def read_file(path: Path) -> str:
         raise PlanError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise PlanError(f"{path} is not a UTF-8 text file") from None
-
-
-async def _with_admin(
-    bootstrap: str | None, directory: Path | None, verb: Callable[[Reassigner], Coroutine[Any, Any, None]]
-) -> None:
-    from minikafka.client import Admin
-    from minikafka.client.reassigning.tool import Reassigner
-
-    async with Admin(bootstrap_servers(bootstrap, directory)) as admin:
-        await verb(Reassigner(admin))
 
 
 async def _generate(tool: Reassigner, text: str, broker_list: str | None, rack_aware: bool) -> None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
+
+if TYPE_CHECKING:
+    from minikafka.cli.waiting import Concern
+    from minikafka.client import Admin
 
 INTERRUPTED: Final = 130  # the shell's exit codes for SIGINT and SIGPIPE
 BROKEN_PIPE: Final = 141
@@ -21,12 +25,29 @@ def open_closed_streams() -> None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - for as long as the program runs
 
 
-def run(verb: Coroutine[Any, Any, None]) -> None:
-    """Run to the end; Ctrl-C and a reader that went away end it quietly."""
+def run(verb: Coroutine[Any, Any, None], concern: Concern) -> None:
+    """Run to the end; Ctrl-C and a reader that went away end it quietly. What takes long is explained on stderr."""
     import asyncio
 
+    from minikafka.cli.waiting import explained
+
     with quiet_when_the_reader_leaves():
-        asyncio.run(verb)
+        asyncio.run(explained(verb, concern))
+
+
+def run_with_admin(
+    work: Callable[[Admin], Awaitable[None]], servers: str, timeout_s: float, topic: str | None = None
+) -> None:
+    """Run `work` with an admin client; its calls may take `timeout_s` each."""
+    from minikafka.cli.waiting import Concern
+
+    async def verb() -> None:
+        from minikafka.client import Admin
+
+        async with Admin(servers, request_timeout_ms=max(1, round(timeout_s * 1000))) as admin:
+            await work(admin)
+
+    run(verb(), Concern(servers, topic))
 
 
 @contextmanager

@@ -7,11 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from minikafka.cli.options import AsJson, Bootstrap, Directory, bootstrap_servers, parse_assignments
+from minikafka.cli.options import (
+    ADMIN_TIMEOUT_S,
+    AsJson,
+    Bootstrap,
+    Directory,
+    Timeout,
+    bootstrap_servers,
+    parse_assignments,
+)
 from minikafka.cli.output import print_json, print_line, print_table
-from minikafka.cli.run import run
+from minikafka.cli.run import run_with_admin
 
 if TYPE_CHECKING:
+    from minikafka.client import Admin
     from minikafka.client.cluster import PartitionView, TopicView
 
 app = typer.Typer(no_args_is_help=True, help="Topics: create, list, describe, alter, delete.")
@@ -36,6 +45,7 @@ def create(
     ] = None,
     bootstrap: Bootstrap = None,
     directory: Directory = None,
+    timeout: Timeout = ADMIN_TIMEOUT_S,
 ) -> None:
     """Create a topic.
 
@@ -47,29 +57,27 @@ def create(
     """
     settings = parse_assignments(configs, "--config")
 
-    async def verb() -> None:
-        from minikafka.client import Admin
-
-        async with Admin(bootstrap_servers(bootstrap, directory)) as admin:
-            await admin.create_topic(
-                name, partitions=partitions or -1, replication_factor=replication_factor or -1, configs=settings
-            )
+    async def verb(admin: Admin) -> None:
+        await admin.create_topic(
+            name, partitions=partitions or -1, replication_factor=replication_factor or -1, configs=settings
+        )
         print_line(f"created {name}")
 
-    run(verb())
+    run_with_admin(verb, bootstrap_servers(bootstrap, directory), timeout)
 
 
 @app.command("list")
 def list_topics(
-    internal: WithInternal = False, bootstrap: Bootstrap = None, directory: Directory = None, as_json: AsJson = False
+    internal: WithInternal = False,
+    bootstrap: Bootstrap = None,
+    directory: Directory = None,
+    timeout: Timeout = ADMIN_TIMEOUT_S,
+    as_json: AsJson = False,
 ) -> None:
     """List the topics with their partitions and replicas."""
 
-    async def verb() -> None:
-        from minikafka.client import Admin
-
-        async with Admin(bootstrap_servers(bootstrap, directory)) as admin:
-            topics = await admin.list_topics(internal=internal)
+    async def verb(admin: Admin) -> None:
+        topics = await admin.list_topics(internal=internal)
         if as_json:
             print_json([_summary(topic) for topic in topics])
         elif topics:
@@ -82,7 +90,7 @@ def list_topics(
         else:
             print_line("no topics")
 
-    run(verb())
+    run_with_admin(verb, bootstrap_servers(bootstrap, directory), timeout)
 
 
 @app.command()
@@ -95,6 +103,7 @@ def describe(
     ] = False,
     bootstrap: Bootstrap = None,
     directory: Directory = None,
+    timeout: Timeout = ADMIN_TIMEOUT_S,
     as_json: AsJson = False,
 ) -> None:
     """Show the partitions of topics: leader, replicas, in-sync and missing replicas.
@@ -104,12 +113,10 @@ def describe(
     [bold]minikafka topic describe events[/]
     """
 
-    async def verb() -> None:
-        from minikafka.client import Admin
+    async def verb(admin: Admin) -> None:
         from minikafka.errors import KafkaError
 
-        async with Admin(bootstrap_servers(bootstrap, directory)) as admin:
-            topics = await (admin.describe_topics(names) if names else admin.list_topics())
+        topics = await (admin.describe_topics(names) if names else admin.list_topics())
         for topic in topics:
             if topic.error:
                 raise KafkaError(topic.error, f"cannot describe topic {topic.name!r}")
@@ -119,7 +126,7 @@ def describe(
         else:
             print_table(("topic", "partition#", "leader", "epoch#", "replicas", "isr", ""), map(_cells, rows))
 
-    run(verb())
+    run_with_admin(verb, bootstrap_servers(bootstrap, directory), timeout)
 
 
 @app.command()
@@ -139,6 +146,7 @@ def alter(
     ] = None,
     bootstrap: Bootstrap = None,
     directory: Directory = None,
+    timeout: Timeout = ADMIN_TIMEOUT_S,
 ) -> None:
     """Add partitions or change settings of a topic. To move replicas, use [bold]minikafka reassign[/].
 
@@ -158,18 +166,15 @@ def alter(
             "nothing to change; give --partitions, --config or --delete-config", param_hint="topic alter"
         )
 
-    async def verb() -> None:
-        from minikafka.client import Admin
+    async def verb(admin: Admin) -> None:
+        if changes:
+            await admin.alter_configs(name, changes)
+            print_line(f"changed {', '.join(changes)} of {name}")
+        if partitions is not None:
+            await admin.create_partitions(name, partitions)
+            print_line(f"{name} has {partitions} partitions")
 
-        async with Admin(bootstrap_servers(bootstrap, directory)) as admin:
-            if changes:
-                await admin.alter_configs(name, changes)
-                print_line(f"changed {', '.join(changes)} of {name}")
-            if partitions is not None:
-                await admin.create_partitions(name, partitions)
-                print_line(f"{name} has {partitions} partitions")
-
-    run(verb())
+    run_with_admin(verb, bootstrap_servers(bootstrap, directory), timeout)
 
 
 @app.command()
@@ -177,18 +182,16 @@ def delete(
     names: Annotated[list[str], typer.Argument(metavar="TOPIC...", show_default=False)],
     bootstrap: Bootstrap = None,
     directory: Directory = None,
+    timeout: Timeout = ADMIN_TIMEOUT_S,
 ) -> None:
     """Delete topics and their data."""
 
-    async def verb() -> None:
-        from minikafka.client import Admin
+    async def verb(admin: Admin) -> None:
+        for name in names:
+            await admin.delete_topic(name)
+            print_line(f"deleted {name}")
 
-        async with Admin(bootstrap_servers(bootstrap, directory)) as admin:
-            for name in names:
-                await admin.delete_topic(name)
-                print_line(f"deleted {name}")
-
-    run(verb())
+    run_with_admin(verb, bootstrap_servers(bootstrap, directory), timeout)
 
 
 def _summary(topic: TopicView) -> dict[str, Any]:

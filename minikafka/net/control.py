@@ -139,6 +139,7 @@ class ControlLink:
         self._identity = identity
         self._channel: Channel | None = None
         self._opening = asyncio.Lock()
+        self._is_wanted = False
         self.on_lost: Callable[[], None] = lambda: None
 
     async def call(self, method: str, body: Any, *, timeout_s: float = 5.0) -> Any:
@@ -156,6 +157,11 @@ class ControlLink:
         """True while a connection stands."""
         return self._channel is not None and self._channel.is_open
 
+    @property
+    def is_lost(self) -> bool:
+        """True while a connection is wanted, and none stands: the last attempt failed, or its connection broke."""
+        return self._is_wanted and not self.is_open
+
     def close(self) -> None:
         """Close; a later call would dial again."""
         if self._channel is not None:
@@ -163,6 +169,7 @@ class ControlLink:
 
     async def _open(self) -> Channel:
         async with self._opening:
+            self._is_wanted = True
             if self._channel is None or not self._channel.is_open:
                 self._channel = await self._dial()
             return self._channel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
@@ -94,7 +94,13 @@ class ControllerClient:
                         last = error.message
                     await asyncio.sleep(backoff.next_s())
         except TimeoutError:
-            raise KafkaError(ErrorCode.NOT_CONTROLLER, f"no active controller within {timeout_s:g} s: {last}") from None
+            why = self.contact or last
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, f"no active controller within {timeout_s:g} s: {why}") from None
+
+    @property
+    def contact(self) -> str:
+        """Which voters this node has lost, in words; empty when none."""
+        return without_contact(self._links)
 
     async def call_once(self, request: Message, response_class: type[M]) -> M:
         """One attempt, without retry."""
@@ -108,6 +114,14 @@ class ControllerClient:
         method = BROKER_METHOD if _is_brokers_own(request) else CLIENT_METHOD
         answer = await self._links[leader_id].call(method, encode_forwarded(request))
         return decode_answer(request, response_class, answer)
+
+
+def without_contact(links: Mapping[int, ControlLink]) -> str:
+    """Which voters cannot be reached now, in words; empty when none was lost."""
+    lost = [str(peer_id) for peer_id, link in sorted(links.items()) if link.is_lost]
+    if not lost:
+        return ""
+    return f"no contact to node{'s' if len(lost) > 1 else ''} {', '.join(lost)}"
 
 
 def _is_brokers_own(request: Message) -> bool:

@@ -33,6 +33,7 @@ from minikafka.wire.messages.broker_registration import (
 log = structlog.get_logger(__name__)
 
 CALL_TIMEOUT_S = 2.0
+FIRST_WARNING_S, LAST_WARNING_S = 3.0, 300.0  # after so much silence, and at least so often
 
 
 class Lifecycle:
@@ -72,6 +73,7 @@ class Lifecycle:
         """Register, then send heartbeats for ever."""
         await self._register()
         backoff = Backoff(self._rng, first_ms=20, last_ms=self._config.broker_heartbeat_interval_ms)
+        silence = _Silence(self._controller)
         while not self.may_shut_down.is_set():
             try:
                 answer = await self._heartbeat()
@@ -80,10 +82,13 @@ class Lifecycle:
                     log.warning("registration is gone, registering again", why=error.message)
                     await self._register()
                     continue
+                silence.note(error)
                 wait_s = backoff.next_s()
-            except (OSError, TimeoutError, ChannelClosedError):
+            except (OSError, TimeoutError, ChannelClosedError) as error:
+                silence.note(error)
                 wait_s = backoff.next_s()
             else:
+                silence.end()
                 backoff.reset()
                 self._note(answer)
                 # While fenced, the next heartbeat may unfence this broker: do not wait a whole interval for it.
@@ -117,6 +122,7 @@ class Lifecycle:
             ],
         )
         backoff = Backoff(self._rng, first_ms=20, last_ms=500)
+        silence = _Silence(self._controller)
         while True:
             try:
                 answer = await self._controller.call_once(request, BrokerRegistrationResponse)
@@ -125,9 +131,12 @@ class Lifecycle:
                     self._on_fatal(error)
                 elif error.code is not ErrorCode.NOT_CONTROLLER:
                     log.warning("registration refused", why=str(error))
+                else:
+                    silence.note(error)
             except (OSError, TimeoutError, ChannelClosedError) as error:
-                log.debug("controller not reached", why=one_line(error))
+                silence.note(error)
             else:
+                silence.end()
                 # Before any record is written in this registration: a start after a crash would claim too much.
                 job = self._registrations.prepare_write(answer.broker_epoch)
                 await run_job(self._run_in_thread, job)
@@ -164,3 +173,29 @@ class Lifecycle:
                 await self._nudge.wait()
         except TimeoutError:
             pass
+
+
+class _Silence:
+    """Warns when the controller has not answered for a while, and then ever more rarely."""
+
+    def __init__(self, controller: ControllerClient) -> None:
+        self._controller = controller
+        self._now_s = asyncio.get_running_loop().time
+        self._began_s: float | None = None
+        self._told_s = 0.0
+
+    def note(self, error: Exception) -> None:
+        """An attempt failed."""
+        now_s = self._now_s()
+        if self._began_s is None:
+            self._began_s = self._told_s = now_s
+        silent_s = now_s - self._began_s
+        if silent_s >= FIRST_WARNING_S and now_s - self._told_s >= min(silent_s / 2, LAST_WARNING_S):
+            self._told_s = now_s
+            log.warning("no controller", for_s=round(silent_s), why=self._controller.contact or one_line(error))
+
+    def end(self) -> None:
+        """The controller answered."""
+        if self._began_s is not None and self._told_s > self._began_s:
+            log.info("controller answers again", after_s=round(self._now_s() - self._began_s))
+        self._began_s = None

@@ -80,6 +80,7 @@ class RaftDriver:
         self._appended: OffsetAndEpoch | None = None  # end of the last append that is not synced yet
         self._log_idle = asyncio.Lock()
         self._is_leading = False
+        self._followed: do.BecameFollower | None = None  # as the log was told last
         self.on_leader_changed: Callable[[], None] = lambda: None
         self.on_became_leader: Callable[[int, int], None] = lambda _epoch, _offset: None
         self.on_lost_leadership: Callable[[], None] = lambda: None
@@ -260,7 +261,8 @@ class RaftDriver:
                 self._is_leading = False
                 self._commits.fail()
                 self.on_lost_leadership()
-            case do.BecameFollower(leader, epoch):
+            case do.BecameFollower(leader, epoch) if effect != self._followed:  # said once, however often it is tried
+                self._followed = effect
                 log.info("follows the metadata quorum's leader", leader=leader, epoch=epoch)
         self.on_leader_changed()
 

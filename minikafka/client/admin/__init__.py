@@ -6,6 +6,7 @@
 ``configs``   settings of topics and brokers
 ``groups``    consumer groups
 ``offsets``   first and last offsets, offsets by time, ends of leader epochs
+``quorum``    the controllers' quorum
 ``replicas``  where replicas are and who leads: reassignment, elections, log directories, brokers that are gone
 ============  ==================================================================================================
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 from minikafka.client.admin.configs import ConfigCalls, ConfigEntry
 from minikafka.client.admin.groups import GroupCalls, GroupMember, GroupView
 from minikafka.client.admin.offsets import OffsetCalls
+from minikafka.client.admin.quorum import QuorumCalls, QuorumView
 from minikafka.client.admin.replicas import LogDirectory, Reassignment, ReplicaCalls, ReplicaSize
 from minikafka.client.admin.topics import TopicCalls
 
@@ -24,12 +26,13 @@ __all__ = [
     "GroupMember",
     "GroupView",
     "LogDirectory",
+    "QuorumView",
     "Reassignment",
     "ReplicaSize",
 ]
 
 
-class Admin(TopicCalls, ConfigCalls, GroupCalls, OffsetCalls, ReplicaCalls):
+class Admin(TopicCalls, ConfigCalls, GroupCalls, OffsetCalls, QuorumCalls, ReplicaCalls):
     """``async with Admin("127.0.0.1:19092") as admin: await admin.create_topic("t", partitions=3)``.
 
     Every method raises KafkaError with the cluster's reason. What may pass (no leader yet, a broker that died) is tried

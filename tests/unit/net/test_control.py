@@ -118,6 +118,7 @@ async def link(listener: Listener, link_to: Link) -> ControlLink:
 
 async def test_a_call_is_answered_and_knows_who_calls(link: ControlLink, node: Node, listener: Listener) -> None:
     assert not link.is_open
+    assert not link.is_lost  # it was not wanted yet
     body = {"name": "x", "values": [1, None, b"bytes", True, -(2**40)]}
     assert await link.call("echo", body) == body
     assert await link.call("echo", None) is None
@@ -223,6 +224,7 @@ async def test_strangers_are_refused(
             await link.call("echo", 1)
         assert raised.value.code is code
     assert not link.is_open
+    assert link.is_lost
     await eventually(lambda: len(listener._connections) == 0, "the connections to be closed")
     assert not node.calls
     assert not node.lost, "a stranger is nobody's peer"
@@ -343,7 +345,9 @@ async def test_after_a_break_the_next_call_dials_again(
     assert await link.call("echo", 2) == 2
     link.close()
     await eventually(lambda: len(lost) == 2 and len(node.lost) == 2, "both ends to notice")
+    assert link.is_lost
     assert await link.call("echo", 3) == 3
+    assert not link.is_lost
     await again.close()
 
 

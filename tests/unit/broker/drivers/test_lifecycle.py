@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 from broker_node import Cluster, create_topic, eventually, turns
+from structlog.testing import capture_logs
 
 from minikafka.broker.drivers import lifecycle as lifecycle_module
 from minikafka.broker.drivers.controller_client import ControllerClient
@@ -210,6 +211,28 @@ async def test_heartbeats_that_fail_are_sent_again(
     ]
     start()
     await eventually(lambda: len(script.heartbeats) >= 6, "heartbeats to go on")
+
+
+async def test_a_controller_that_stays_silent_is_missed_ever_more_rarely(
+    script: Script, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lifecycle_module, "FIRST_WARNING_S", 0.05)
+    script.on_heartbeat = [ConnectionRefusedError("refused")] * 200
+    with capture_logs() as lines:
+        start()
+        await eventually(lambda: not script.on_heartbeat and len(script.heartbeats) > 201, "it to be heard again")
+    warnings = [line for line in lines if line["event"] == "no controller"]
+    assert 2 <= len(warnings) <= 12
+    assert warnings[0]["why"] == "ConnectionRefusedError: refused"
+    assert [line["event"] for line in lines if line["event"] == "controller answers again"]
+
+
+async def test_one_heartbeat_without_an_answer_is_no_news(script: Script, start: Start) -> None:
+    script.on_heartbeat = [ConnectionResetError()]
+    with capture_logs() as lines:
+        start()
+        await eventually(lambda: len(script.heartbeats) >= 3, "heartbeats to go on")
+    assert [line["event"] for line in lines] == ["registered", "unfenced"]
 
 
 async def test_it_knows_when_it_is_fenced(script: Script, start: Start) -> None:

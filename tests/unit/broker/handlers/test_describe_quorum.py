@@ -54,4 +54,6 @@ async def test_only_the_metadata_log_is_a_quorums(client: Client, topic: str, in
 
 async def test_without_a_leader_there_is_an_error(node: Node, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(type(node.control_plane.raft), "leader_id", None)
-    assert (await client.ask(request())).error_code == ErrorCode.NOT_CONTROLLER
+    answer = await client.ask(request())
+    assert answer.error_code == ErrorCode.NOT_CONTROLLER
+    assert answer.error_message == "the metadata quorum has no leader; an election is under way"

@@ -1,0 +1,108 @@
+"""Says on stderr what a verb waits for when that takes long, and at last why it gave up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from minikafka.cli.output import print_note
+
+if TYPE_CHECKING:
+    from minikafka.client import Admin
+
+QUIET_S: Final = 3.0
+LOOKS_APART_S: Final = 1.0
+LOOK_TIMEOUT_MS: Final = 2_000
+PARTITIONS_NAMED: Final = 5
+MIN_ISR: Final = "min.insync.replicas"
+
+
+class Concern(NamedTuple):
+    """What a verb depends on: the cluster at these addresses, a topic, and whether it writes with acks=all."""
+
+    servers: str
+    topic: str | None = None
+    writes: bool = False
+
+
+async def explained(verb: Coroutine[Any, Any, None], concern: Concern) -> None:
+    """Run `verb`. After 3 s, and when it fails with a retriable error, say what keeps the cluster from serving it."""
+    from minikafka.errors import KafkaError
+
+    told: list[str] = []  # what was seen last
+    telling = asyncio.create_task(_tell(concern, told))
+    try:
+        await verb
+    except KafkaError as error:
+        cause = (told[-1] if told else await trouble(concern)) if error.retriable else None
+        if not cause or cause in error.message or all(MIN_ISR in words for words in (cause, error.message)):
+            raise  # it says so already
+        raise KafkaError(error.code, f"{error.message}; {cause}") from error
+    finally:
+        telling.cancel()
+        with suppress(asyncio.CancelledError):
+            await telling
+
+
+async def _tell(concern: Concern, told: list[str]) -> None:
+    await asyncio.sleep(QUIET_S)
+    while True:
+        seen = await trouble(concern)
+        if seen is not None and [seen] != told:
+            print_note(f"waiting: {seen}")
+        told[:] = [] if seen is None else [seen]
+        await asyncio.sleep(LOOKS_APART_S)
+
+
+async def trouble(concern: Concern) -> str | None:
+    """What keeps the cluster from serving the verb, in a line; None when nothing is known to."""
+    from minikafka.client import Admin
+    from minikafka.errors import KafkaError
+
+    try:
+        async with Admin(concern.servers, request_timeout_ms=LOOK_TIMEOUT_MS) as admin:
+            return await _of_quorum(admin) or (await _of_topic(admin, concern) if concern.topic else None)
+    except KafkaError as error:
+        return error.message
+
+
+async def _of_quorum(admin: Admin) -> str | None:
+    from minikafka.errors import ErrorCode, KafkaError
+
+    try:
+        await admin.describe_quorum()
+    except KafkaError as error:
+        if error.code is ErrorCode.UNSUPPORTED_VERSION:  # a cluster of other brokers
+            return None
+        return error.message
+    return None
+
+
+async def _of_topic(admin: Admin, concern: Concern) -> str | None:
+    assert concern.topic is not None
+    (topic,) = await admin.describe_topics([concern.topic])
+    if topic.error:
+        return None  # the verb creates it, or says so itself
+    leaderless = [index for index, partition in sorted(topic.partitions.items()) if partition.leader < 0]
+    if leaderless:
+        return f"topic {topic.name!r}: no leader of {_partitions(leaderless)}"
+    if not concern.writes:
+        return None
+    settings = {entry.name: entry.value for entry in await admin.describe_configs(topic.name)}
+    minimum = int(settings.get(MIN_ISR) or 1)
+    short = {
+        index: partition.in_sync_replicas
+        for index, partition in sorted(topic.partitions.items())
+        if len(partition.in_sync_replicas) < minimum
+    }
+    if not short:
+        return None
+    first = next(iter(short.values()))
+    return f"topic {topic.name!r}: ISR {list(first)} of {_partitions(list(short))} is smaller than {MIN_ISR} {minimum}"
+
+
+def _partitions(indexes: list[int]) -> str:
+    named = ", ".join(map(str, indexes[:PARTITIONS_NAMED])) + (", ..." if len(indexes) > PARTITIONS_NAMED else "")
+    return f"partition{'s' if len(indexes) > 1 else ''} {named}"
