@@ -20,6 +20,11 @@ def is_passing(error: OSError) -> bool:
     return error.errno in PASSING_ERRORS
 
 
+def is_full(error: OSError) -> bool:
+    """The disk, or the quota on it, is used up: the files are whole."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
 def is_missing(error: OSError) -> bool:
     """The file, or a directory above it, does not exist."""
     return error.errno in MISSING_ERRORS

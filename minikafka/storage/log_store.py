@@ -13,7 +13,7 @@ from minikafka.model import NO_EPOCH, TopicPartition
 from minikafka.storage.config import LogConfig
 from minikafka.storage.directory_checkpoints import CheckpointJob
 from minikafka.storage.disk import Disk
-from minikafka.storage.errors import PassingFailure, StorageFailure, is_passing
+from minikafka.storage.errors import PassingFailure, StorageFailure, is_full, is_passing
 from minikafka.storage.log import Log
 from minikafka.storage.log_dir import ConfigFor, LogDir
 from minikafka.storage.log_ends import LogKey
@@ -415,7 +415,8 @@ def _give_up(directory: LogDir, what: str, error: OSError) -> None:
     """Go on without the directory. OSError after a shortage: all directories may be whole."""
     if is_passing(error):
         raise error
-    why = f"could not {what} the log directory {directory.path}: {error}; mend the disk, or {META_REMEDY}"
+    remedy = "make room on it and restart this node" if is_full(error) else f"mend the disk, or {META_REMEDY}"
+    why = f"could not {what} the log directory {directory.path}: {error}; {remedy}"
     directory.fail(StorageFailure(why, remedy=""))
 
 

@@ -310,9 +310,14 @@ def test_new_logs_go_where_there_are_fewest(open_store: OpenStore) -> None:
     assert store.log_dir_of(A) is chosen
 
 
+@pytest.mark.parametrize(
+    ("number", "remedy"),
+    [(errno.EIO, "mend the disk, or put the file back"), (errno.ENOSPC, "make room on it and restart this node$")],
+)
 def test_a_directory_that_cannot_be_loaded_leaves_the_others(
-    open_store: OpenStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    open_store: OpenStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, remedy: str
 ) -> None:
+    """Of a full disk nobody is told to move the files away: they are whole."""
     store = open_store("d", "e")
     store.create(A, TOPIC_ID, LogConfig(), store.directories[0])
     store.create(B, TOPIC_ID, LogConfig(), store.directories[1])
@@ -321,7 +326,7 @@ def test_a_directory_that_cannot_be_loaded_leaves_the_others(
 
     def refuse(disk: OsDisk, path: str) -> list[str]:
         if path == str(tmp_path / "d"):
-            raise OSError(errno.EIO, "as if the disk were broken", path)
+            raise OSError(number, "as if the disk were broken", path)
         return listdir(disk, path)
 
     monkeypatch.setattr(OsDisk, "listdir", refuse)
@@ -329,7 +334,7 @@ def test_a_directory_that_cannot_be_loaded_leaves_the_others(
     assert [directory.failure is None for directory in store.directories] == [False, True]
     assert store.get(B) is not None
     store.abandon()
-    with pytest.raises(StorageFailure, match="could not identify"):
+    with pytest.raises(StorageFailure, match=f"could not identify .*{remedy}"):
         open_store("d")
 
 
