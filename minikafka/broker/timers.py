@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 from minikafka.broker.clock import Clock
 from minikafka.timing.purgatory import Purgatory
 from minikafka.timing.wheel import TimerTask, TimingWheel
+
+EXPIRED_AT_ONCE: Final = 100
+"""In one turn of the loop. Thousands may be due at once: requests and members that came together end together."""
 
 
 class _WatchedWheel(TimingWheel):
@@ -82,7 +86,7 @@ class Timers:
     def _fire(self) -> None:
         self._handle = None
         try:
-            self._wheel.expire_due(self._clock.monotonic_ms())
+            self._wheel.expire_due(self._clock.monotonic_ms(), EXPIRED_AT_ONCE)
         finally:
             next_ms = self._wheel.next_deadline_ms()
             if next_ms is not None:

@@ -129,8 +129,10 @@ class TimingWheel:
         self._pending -= len(expired)
         return expired
 
-    def expire_due(self, now_ms: int) -> int:
+    def expire_due(self, now_ms: int, at_most: int | None = None) -> int:
         """Move the clock to ``now_ms`` and expire what is due, earliest first; how many tasks that was.
+
+        Tasks beyond ``at_most`` stay overdue: they expire at the next advance.
 
         What one task's ``expire`` cancels does not expire; what it inserts waits for the next advance, even if overdue.
         A task that raises does not keep the others from expiring: the error is raised when all have, or all errors as
@@ -139,13 +141,15 @@ class TimingWheel:
         due = self._collect_due(now_ms)
         count = 0
         errors: list[Exception] = []
-        while (task := due.pop_first()) is not None:
+        while count != at_most and (task := due.pop_first()) is not None:
             self._pending -= 1
             count += 1
             try:
                 task.expire()
             except Exception as error:
                 errors.append(error)
+        while (task := due.pop_first()) is not None:
+            self._overdue.append(task)
         raise_all(errors)
         return count
 

@@ -53,6 +53,20 @@ async def test_alarms_go_off_in_their_order_not_in_that_of_setting(rung: Rung) -
     assert rung.order == ["a", "b", "c", "d", "e"]
 
 
+async def test_many_alarms_of_one_moment_leave_turns_to_others(rung: Rung) -> None:
+    """30,000 groups ended a phase in three turns of half a second."""
+    for number in range(1000):
+        rung.set(f"{number:03}", 1)
+    went_off = {0}
+    for _ in range(1_000_000):
+        await asyncio.sleep(0)
+        went_off.add(len(rung.order))
+        if len(rung.order) == 1000:
+            break
+    assert rung.order == sorted(rung.order)
+    assert len(went_off) >= 10
+
+
 async def test_an_earlier_alarm_does_not_wait_for_a_later_one(rung: Rung) -> None:
     rung.set("far", 3_600_000)
     rung.set("near", 5)

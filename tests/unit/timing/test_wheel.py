@@ -267,6 +267,19 @@ def test_expire_due_leaves_what_a_task_inserts_to_the_next_time() -> None:
     assert fired == [0, 0]
 
 
+def test_expire_due_leaves_what_is_too_many_to_the_next_time() -> None:
+    wheel = TimingWheel()
+    fired: list[int] = []
+    tasks = [Callback(lambda number=number: fired.append(number)) for number in range(5)]  # type: ignore[misc]
+    for number, task in enumerate(tasks):
+        wheel.insert(task, number)
+    assert wheel.expire_due(10, 2) == 2
+    assert (fired, len(wheel), wheel.next_deadline_ms()) == ([0, 1], 3, 10)
+    wheel.cancel(tasks[3])
+    assert wheel.expire_due(11, 2) == 2
+    assert (fired, len(wheel), wheel.next_deadline_ms()) == ([0, 1, 2, 4], 0, None)
+
+
 def test_a_task_that_raises_does_not_keep_others_from_expiring() -> None:
     wheel = TimingWheel()
     fired: list[str] = []
