@@ -33,7 +33,7 @@ from minikafka.net.connection import Connection
 from minikafka.net.identity import Identity
 from minikafka.net.tasks import TaskOwner
 from minikafka.wire.api import ApiKey
-from minikafka.wire.codec import decode
+from minikafka.wire.codec import decode, encode
 from minikafka.wire.errors import WireError
 from minikafka.wire.framing import FrameError
 from minikafka.wire.headers import decode_request_header
@@ -51,7 +51,9 @@ WAITING_AT_ONCE: Final = 500
 """Requests of one API; others wait for these, in the order in which they came."""
 PLAIN_COST: Final = 16 * 1024
 PLAIN_COST_PER_BYTE: Final = 30
-"""What a request of a plain or waiting handler costs the turn (``net.turns``), beside what any costs."""
+"""What a request of a plain or waiting handler costs the turn (``net.turns``), beside what any costs.
+
+So much for each byte of a plain handler's answer, too: a request of 20 bytes may ask for all log directories."""
 WAITING_BYTES: Final = 32 * 1024
 """What a request of a waiting handler holds; with it a connection has about a hundred of them under way."""
 WAITING_BYTES_PER_BYTE: Final = 8
@@ -124,7 +126,9 @@ class Dispatcher:
         if plain is not None:
             response = plain(request, context)
             if response is not None:
-                context.send(response)
+                body = encode(response, context.version)
+                context.connection.spend(PLAIN_COST_PER_BYTE * len(body))
+                context.send_body(body)
             return
         context.reply.hold(WAITING_BYTES + WAITING_BYTES_PER_BYTE * len(frame))
         task = self._tasks.start(self._wait(self._waiting[key], request, context), key.camel_name)

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from minikafka.broker.context import RequestContext
 from minikafka.broker.drivers.groups import Groups
+from minikafka.broker.long_answers import LongAnswers
 from minikafka.errors import ErrorCode
 from minikafka.groups.coordinator import Phase
 from minikafka.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 
-def handle(request: ListGroupsRequest, context: RequestContext, groups: Groups) -> ListGroupsResponse:
+async def handle(
+    request: ListGroupsRequest, context: RequestContext, groups: Groups, long_answers: LongAnswers
+) -> None:
     """All shards' groups; an error when one of them is still loading, because its groups would be missing."""
     response = ListGroupsResponse()
-    for shard in groups:
-        if shard.coordinator.phase is Phase.LOADING:
-            return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        response.groups.extend(shard.coordinator.list_groups(request.states_filter, request.types_filter))
-    return response
+    async with long_answers.prepare(context) as answer:
+        for shard in groups:
+            if shard.coordinator.phase is Phase.LOADING:
+                response = ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+                break
+            listed = shard.coordinator.list_groups(request.states_filter, request.types_filter)
+            response.groups.extend(listed)
+            await answer.add(len(listed))
+        await answer.send(response)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, cast, get_type_hints
+
+import pytest
 
 from minikafka.broker.context import RequestContext
+from minikafka.broker.dispatch import handler_module
 from minikafka.broker.long_answers import ROWS_AT_ONCE, LongAnswers
 from minikafka.net.turns import Turns
+from minikafka.wire.api import ApiKey
 from minikafka.wire.messages.describe_groups import DescribeGroupsResponse
 
 
@@ -79,3 +83,11 @@ async def test_an_answer_that_is_cancelled_gives_its_place_up() -> None:
     first.cancel()
     await second
     assert at[-1] == "send b"
+
+
+@pytest.mark.parametrize(
+    "key", [ApiKey.OFFSET_FETCH, ApiKey.DESCRIBE_CONFIGS, ApiKey.DESCRIBE_GROUPS, ApiKey.LIST_GROUPS]
+)
+def test_the_answers_that_have_no_bound(key: ApiKey) -> None:
+    """A hundred ListGroups of 20,000 groups took 1 s of one turn."""
+    assert LongAnswers in get_type_hints(handler_module(key).handle).values()
