@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Final
 
 HOST: Final = "127.0.0.1"
+DIRECTORY_VARIABLE: Final = "MINIKAFKA_DIR"
 DEFAULT_BASE_PORT: Final = 19092
 REPLICATION_PORT_OFFSET: Final = 100
 CONTROLLER_PORT_OFFSET: Final = 200
@@ -38,7 +39,7 @@ class ClusterError(Exception):
 
 def default_directory() -> Path:
     """``$MINIKAFKA_DIR``, or ``~/.minikafka/default``."""
-    return Path(os.environ.get("MINIKAFKA_DIR") or Path.home() / ".minikafka" / "default")
+    return Path(os.environ.get(DIRECTORY_VARIABLE) or Path.home() / ".minikafka" / "default")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -46,14 +47,15 @@ def cluster_directory(directory: Path | None) -> Path:
 
 
 def bootstrap_servers(servers: str | None, directory: Path | None) -> str:
-    """The brokers that were named, or those of the local cluster, or the default port."""
-    from minikafka.chaos.layout import DEFAULT_BASE_PORT, HOST, ClusterLayout
+    """The brokers that were named, or those of the local cluster; the default port if no directory is named either."""
+    from minikafka.chaos.layout import DEFAULT_BASE_PORT, DIRECTORY_VARIABLE, HOST, ClusterLayout
 
     if servers:
         _check_servers(servers)
         return servers
     chosen = cluster_directory(directory)
-    if directory is not None or ClusterLayout.exists(chosen):
+    is_named = directory is not None or bool(os.environ.get(DIRECTORY_VARIABLE))
+    if is_named or ClusterLayout.exists(chosen):
         return ClusterLayout.open(chosen).bootstrap_servers
     return f"{HOST}:{DEFAULT_BASE_PORT}"
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from minikafka.cli.describing import ask_details, missing, print_topics
 from minikafka.cli.options import (
     ADMIN_TIMEOUT_S,
     AsJson,
@@ -21,7 +21,7 @@ from minikafka.cli.run import run_with_admin
 
 if TYPE_CHECKING:
     from minikafka.client import Admin
-    from minikafka.client.cluster import PartitionView, TopicView
+    from minikafka.client.cluster import TopicView
 
 app = typer.Typer(no_args_is_help=True, help="Topics: create, list, describe, alter, delete.")
 
@@ -106,7 +106,7 @@ def describe(
     timeout: Timeout = ADMIN_TIMEOUT_S,
     as_json: AsJson = False,
 ) -> None:
-    """Show the partitions of topics: leader, replicas, in-sync and missing replicas.
+    """Show the partitions of topics: leader, replicas, ISR, offsets, size on the leader. Named topics: settings, too.
 
     Example:
 
@@ -120,11 +120,8 @@ def describe(
         for topic in topics:
             if topic.error:
                 raise KafkaError(topic.error, f"cannot describe topic {topic.name!r}")
-        rows = [row for topic in topics for row in _partitions(topic) if row["missing"] or not under_replicated]
-        if as_json:
-            print_json(rows)
-        else:
-            print_table(("topic", "partition#", "leader", "epoch#", "replicas", "isr", ""), map(_cells, rows))
+        details = await ask_details(admin, topics, settings=bool(names))
+        print_topics(topics, details, under_replicated=under_replicated, as_json=as_json)
 
     run_with_admin(verb, bootstrap_servers(bootstrap, directory), timeout)
 
@@ -201,37 +198,8 @@ def _summary(topic: TopicView) -> dict[str, Any]:
         "topic_id": str(topic.topic_id),
         "partitions": len(partitions),
         "replication_factor": max((len(partition.replicas) for partition in partitions), default=0),
-        "under_replicated": sum(bool(_missing(partition)) for partition in partitions),
+        "under_replicated": sum(bool(missing(partition)) for partition in partitions),
     }
-
-
-def _partitions(topic: TopicView) -> Iterator[dict[str, Any]]:
-    for index, partition in sorted(topic.partitions.items()):
-        yield {
-            "topic": topic.name,
-            "partition": index,
-            "leader": partition.leader,
-            "leader_epoch": partition.leader_epoch,
-            "replicas": list(partition.replicas),
-            "isr": list(partition.in_sync_replicas),
-            "missing": _missing(partition),
-        }
-
-
-def _missing(partition: PartitionView) -> list[int]:
-    return [replica for replica in partition.replicas if replica not in partition.in_sync_replicas]
-
-
-def _cells(row: dict[str, Any]) -> tuple[str, ...]:
-    return (
-        row["topic"],
-        str(row["partition"]),
-        str(row["leader"]) if row["leader"] >= 0 else "[bold red]none[/]",
-        str(row["leader_epoch"]),
-        ", ".join(map(str, row["replicas"])),
-        ", ".join(map(str, row["isr"])),
-        "[yellow]under-replicated[/]" if row["missing"] else "",
-    )
 
 
 def _marked(count: int) -> str:

@@ -63,12 +63,13 @@ async def trouble(concern: Concern) -> str | None:
 
     try:
         async with Admin(concern.servers, request_timeout_ms=LOOK_TIMEOUT_MS) as admin:
-            return await _of_quorum(admin) or (await _of_topic(admin, concern) if concern.topic else None)
+            return await quorum_trouble(admin) or (await _of_topic(admin, concern) if concern.topic else None)
     except KafkaError as error:
         return error.message
 
 
-async def _of_quorum(admin: Admin) -> str | None:
+async def quorum_trouble(admin: Admin) -> str | None:
+    """Why there is no controller, in the words of a broker; None when there is one."""
     from minikafka.errors import ErrorCode, KafkaError
 
     try:
