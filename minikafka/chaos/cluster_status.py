@@ -28,6 +28,7 @@ class NodeStatus:
     leaders: int
     under_replicated: int  # of the partitions that it leads
     losses: int  # that it has written down (broker/losses.py)
+    last_words: str | None = None  # why its last run ended by itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +72,13 @@ def _node_status(
         "down" if process is None else "paused" if process.paused else "up",
         process.pid if process else None,
         process is not None and view is not None and view.controller_id == node_id,
-        view is not None and node_id in view.broker_ids,
+        process is not None and view is not None and node_id in view.broker_ids,
         *cluster.layout.ports(node_id),
         process.rss_bytes if process else 0,
         leaders[node_id],
         under_replicated[node_id],
         _losses(cluster, node_id),
+        cluster.last_words(node_id) if process is None else None,
     )
 
 

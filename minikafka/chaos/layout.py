@@ -186,7 +186,7 @@ class ClusterLayout:
         return self.node_directory(node_id) / "broker.log"
 
     def pid_file(self, node_id: int) -> Path:
-        """The process id of the node as last started."""
+        """The process id of the node as last started, and how long its log was then."""
         return self.node_directory(node_id) / "pid"
 
     def server_properties(self, node_id: int) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -25,6 +26,7 @@ from minikafka.chaos.ports import is_free
 from minikafka.chaos.probe import ClusterView, probe
 from minikafka.chaos.processes import (
     RunningProcess,
+    commands,
     lifeline,
     look_up,
     send_signal,
@@ -37,9 +39,10 @@ READY_TIMEOUT_S: Final = 30.0
 STOP_TIMEOUT_S: Final = 15.0
 _SIGNAL_TIMEOUT_S: Final = 10.0
 _POLL_INTERVAL_S: Final = 0.02
-_PORT_PATIENCE_S: Final = 2.0
+_PORT_PATIENCE_S: Final = 0.5
 _LOG_LINES_SHOWN: Final = 15
 _LOG_SIZE_MAX: Final = 16 << 20
+_LOG_LINE: Final = re.compile(r"\d{4}-\d\d-\d\dT|\{")
 
 
 class LocalCluster:
@@ -85,8 +88,8 @@ class LocalCluster:
         if child := self._children.get(node_id):
             child.poll()  # reaps it if it ended
         try:
-            pid = int(self.layout.pid_file(node_id).read_text())
-        except (FileNotFoundError, ValueError):
+            pid = int(self.layout.pid_file(node_id).read_text().split()[0])
+        except (FileNotFoundError, ValueError, IndexError):
             return None
         return look_up(pid, "minikafka.broker", str(self.layout.config_file(node_id)))
 
@@ -231,12 +234,25 @@ class LocalCluster:
                 f"({self.layout.log_file(node_id)}):\n{self._last_log_lines(node_id)}"
             )
 
+    def last_words(self, node_id: int) -> str | None:
+        """Why the node ended by itself: its last critical line, or the end of a log that is no log line; else None."""
+        lines = self._run_log(node_id)
+        if said := [line.partition("[critical")[2] for line in lines if "[critical" in line]:
+            return " ".join(said[-1].partition("]")[2].split())
+        return lines[-1] if lines and not _LOG_LINE.match(lines[-1]) else None
+
     def _last_log_lines(self, node_id: int) -> str:
+        return "\n".join("  " + line for line in self._run_log(node_id)[-_LOG_LINES_SHOWN:])
+
+    def _run_log(self, node_id: int) -> list[str]:
+        """The lines of the node's log since it was started last."""
         try:
-            text = self.layout.log_file(node_id).read_text(errors="replace")
-        except FileNotFoundError:
-            return ""
-        return "\n".join("  " + line for line in text.splitlines()[-_LOG_LINES_SHOWN:])
+            _pid, *start = self.layout.pid_file(node_id).read_text().split()
+            with self.layout.log_file(node_id).open("rb") as file:
+                file.seek(int(start[0]) if start else 0)
+                return file.read().decode(errors="replace").splitlines()
+        except (FileNotFoundError, ValueError):
+            return []
 
     def _spawn_missing(self, node_ids: Iterable[int]) -> list[int]:
         with self._lock():
@@ -272,6 +288,7 @@ class LocalCluster:
             log_file.rename(log_file.with_suffix(".log.1"))
         command = [sys.executable, "-m", "minikafka.broker", "--config", str(self.layout.config_file(node_id))]
         with log_file.open("ab") as log:
+            log_start = log.tell()
             child = subprocess.Popen(
                 command if self._detached else [*command, "--until-eof"],
                 stdin=subprocess.DEVNULL if self._detached else lifeline(),
@@ -284,7 +301,7 @@ class LocalCluster:
             )
         self._children[node_id] = child
         unfinished = self.layout.pid_file(node_id).with_suffix(".tmp")
-        unfinished.write_text(f"{child.pid}\n")
+        unfinished.write_text(f"{child.pid} {log_start}\n")
         os.replace(unfinished, self.layout.pid_file(node_id))
 
     # --- breaking and mending ---
@@ -360,3 +377,14 @@ class LocalCluster:
         if node_id not in self.node_ids:
             names = ", ".join(map(str, self.node_ids))
             raise ClusterError(f"node {node_id} not found; the nodes of this cluster are {names}")
+
+
+def running_directories() -> list[Path]:
+    """The directories of clusters that have a node running, of this user or others."""
+    found: dict[Path, None] = {}
+    for command in commands():
+        _, is_node, rest = command.partition(" -m minikafka.broker --config ")
+        path = Path(rest.removesuffix(" --until-eof"))
+        if is_node and path.name == "server.properties":
+            found[path.parent.parent] = None
+    return list(found)

@@ -68,6 +68,15 @@ def _wait_until(process: RunningProcess, condition: Callable[[RunningProcess | N
     return True
 
 
+def commands() -> list[str]:
+    """The command lines of all processes that may be seen."""
+    if not _PROC.joinpath("self").exists():
+        answer = subprocess.run(["ps", "-A", "-ww", "-o", "command="], capture_output=True, text=True, check=False)
+        return answer.stdout.splitlines()
+    found = (_from_proc(int(path.name)) for path in _PROC.iterdir() if path.name.isdecimal())
+    return [process.command for process in found if process is not None]
+
+
 @cache
 def lifeline() -> int:
     """The read end of a pipe that ends with this process: the standard input of children that are to end with it.

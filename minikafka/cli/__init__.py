@@ -3,8 +3,9 @@
 * ``main``     the application and the one place where an error becomes a line on stderr and an exit code
 * ``broker``   ``minikafka broker``: run one broker in the foreground
 * ``cluster``  ``minikafka cluster ...``: a cluster of background processes on this machine, and faults on demand
+* ``status``, ``logs``, ``inventory``  ``minikafka cluster status``, ``logs``, ``list`` and ``delete``
 * ``membership``  ``minikafka cluster add``, ``drain`` and ``remove``: brokers that come and go
-* ``topic``    ``minikafka topic ...``
+* ``topic``    ``minikafka topic ...``; ``describing``: what ``describe`` shows
 * ``produce``  ``minikafka produce``
 * ``consume``  ``minikafka consume``
 * ``reassign``  ``minikafka reassign``: where replicas are

@@ -5,20 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from minikafka.cli.options import AsJson, Directory, Settings, cluster_directory, parse_assignments
-from minikafka.cli.output import print_json, print_line, print_table, size
+from minikafka.cli.output import print_json, print_line
 
 if TYPE_CHECKING:
-    from minikafka.chaos.cluster_status import ClusterStatus, NodeStatus
     from minikafka.chaos.local_cluster import LocalCluster
 
 app = typer.Typer(no_args_is_help=True, help="A cluster of background processes on this machine: start it, break it.")
-
-LEADERLESS_NAMED: Final = 5
 
 Nodes = Annotated[list[int], typer.Argument(metavar="N...", help="Node ids, from 1.", show_default=False)]
 
@@ -62,43 +59,6 @@ def start(
     what = f"{len(started)} of {len(cluster.node_ids)} nodes started" if started else "all nodes are already running"
     print_line(f"{what}; ready after {seconds:.1f} s in {cluster.layout.directory}" if started else what)
     print_line(f"bootstrap.servers={cluster.bootstrap_servers}")
-
-
-@app.command()
-def status(directory: Directory = None, as_json: AsJson = False) -> None:
-    """Show every node: process, ports, memory, leaderships, and partitions under-replicated or without a leader."""
-    from minikafka.chaos.cluster_status import cluster_status, losses_file
-
-    cluster = open_cluster(directory)
-    seen = cluster_status(cluster)
-    if as_json:
-        print_json(_status_as_json(cluster, seen))
-        return
-    columns = (
-        "node",
-        "state",
-        "pid#",
-        "client, replication,\ncontroller port",
-        "rss#",
-        "leads#",
-        "under-\nreplicated#",
-    )
-    print_table(columns, (_status_row(node) for node in seen.nodes))
-    if seen.controller_id is not None:
-        print_line("* active controller")
-    print_line(f"bootstrap.servers={cluster.bootstrap_servers}")
-    for node in seen.nodes:
-        if node.losses:
-            print_line(f"node {node.node_id} reports lost records: {node.losses}")
-            print_line(f"read {losses_file(cluster, node.node_id)}; remove it once you have dealt with the loss")
-    if seen.view is None:
-        print_line("no node answers; start the cluster with: minikafka cluster start")
-    elif seen.controller_id is None:
-        print_line("no active controller; start more nodes: an election needs more than half of the voters")
-    elif leaderless := seen.view.leaderless:
-        named = ", ".join(f"{partition.topic}-{partition.partition}" for partition in leaderless[:LEADERLESS_NAMED])
-        more = ", ..." if len(leaderless) > LEADERLESS_NAMED else ""
-        print_line(f"partitions without a leader: {len(leaderless)} ({named}{more})")
 
 
 @app.command()
@@ -191,37 +151,6 @@ def _open_or_create(
             f"--set applies to a new cluster only; edit {directory}/node-*/server.properties of this one"
         )
     return cluster
-
-
-def _status_row(node: NodeStatus) -> tuple[str, ...]:
-    colour = {"up": "green", "paused": "yellow", "down": "red"}[node.state]
-    state = node.state if node.live or node.state != "up" else "up, fenced"
-    return (
-        f"{node.node_id} *" if node.controller else str(node.node_id),
-        f"[{colour}]{state}[/]",
-        str(node.pid or "-"),
-        f"{node.client_port} {node.replication_port} {node.controller_port}",
-        size(node.rss_bytes) if node.pid else "-",
-        str(node.leaders),
-        f"[yellow]{node.under_replicated}[/]" if node.under_replicated else "0",
-    )
-
-
-def _status_as_json(cluster: LocalCluster, seen: ClusterStatus) -> dict[str, object]:
-    from dataclasses import asdict
-
-    partitions = seen.view.partitions if seen.view else ()
-    return {
-        "dir": str(cluster.layout.directory),
-        "cluster_id": cluster.layout.cluster_id,
-        "bootstrap_servers": cluster.bootstrap_servers,
-        "healthy": seen.healthy,
-        "controller": seen.controller_id,
-        "partitions": len(partitions),
-        "under_replicated": sum(partition.under_replicated for partition in partitions),
-        "leaderless": len(seen.view.leaderless) if seen.view else 0,
-        "nodes": [asdict(node) for node in seen.nodes],
-    }
 
 
 def _names(nodes: Iterable[int]) -> str:

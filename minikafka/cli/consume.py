@@ -28,12 +28,15 @@ def consume(
         bool, typer.Option("--from-beginning", help="Start at the earliest offset instead of the latest.")
     ] = False,
     count: Annotated[
-        int | None, typer.Option("--count", "-n", help="Number of records; stop after them.", min=1)
+        int | None, typer.Option("--count", "--max-messages", "-n", help="Number of records; stop after them.", min=1)
     ] = None,
     group: Annotated[
         str | None, typer.Option("--group", "-g", help="Consumer group: share its partitions and commit offsets.")
     ] = None,
     partition: Annotated[int | None, typer.Option("--partition", "-p", help="Only this partition.", min=0)] = None,
+    offset: Annotated[
+        int | None, typer.Option("--offset", help="Start at this offset; needs --partition.", min=0)
+    ] = None,
     timeout: Annotated[
         float | None, typer.Option("--timeout", help="Seconds without a record; stop after them.", min=0)
     ] = None,
@@ -56,6 +59,8 @@ def consume(
         raise typer.BadParameter(
             "cannot be combined with --group: the group assigns the partitions", param_hint="--partition"
         )
+    if offset is not None and partition is None:
+        raise typer.BadParameter("needs --partition", param_hint="--offset")
     from minikafka.client import Consumer
     from minikafka.model import TopicPartition
 
@@ -72,7 +77,7 @@ def consume(
 
     async def verb() -> None:
         await _check_exists(servers, topic, partition)
-        await _consume(consumer, by_hand, line, count, wait_ms)
+        await _consume(consumer, by_hand, offset, line, count, wait_ms)
 
     run(verb(), Concern(servers, topic))
 
@@ -97,6 +102,7 @@ async def _check_exists(servers: str, topic: str, partition: int | None) -> None
 async def _consume(
     consumer: Consumer,
     by_hand: list[TopicPartition],
+    offset: int | None,
     line: Callable[[ConsumerRecord], bytes],
     count: int | None,
     wait_ms: int,
@@ -105,6 +111,8 @@ async def _consume(
     async with consumer:
         if by_hand:
             consumer.assign(by_hand)
+            if offset is not None:
+                consumer.seek(by_hand[0], offset)
         while left > 0:
             records = await consumer.poll(wait_ms, min(left, _RECORDS_PER_POLL))
             if not records and wait_ms < _WAIT_MS:

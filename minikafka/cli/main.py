@@ -13,13 +13,16 @@ from minikafka.cli import (
     consume,
     demo,
     elect_leaders,
+    inventory,
     log,
     log_dirs,
+    logs,
     membership,
     output,
     pipeline,
     produce,
     reassign,
+    status,
     topic,
 )
 from minikafka.cli.paragraphs import FittingGroup, let_paragraphs_flow
@@ -60,9 +63,15 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+cluster.app.command("status")(status.status)
+cluster.app.command("logs")(logs.logs)
 cluster.app.command("add")(membership.add)
 cluster.app.command("drain")(membership.drain)
 cluster.app.command("remove")(membership.remove)
+cluster.app.command("list")(inventory.list_clusters)
+cluster.app.command("delete")(inventory.delete)
+cluster.app.command("unpause", hidden=True)(cluster.resume)  # as docker calls it
+topic.app.command("rm", hidden=True)(topic.delete)
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(topic.app, name="topic")
 app.command("produce")(produce.produce)
@@ -74,6 +83,7 @@ app.add_typer(log.app, name="log")
 app.add_typer(pipeline.app, name="pipeline")
 app.command("broker")(broker.broker)
 app.command("demo")(demo.demo)
+app.command("status", hidden=True)(status.status)
 let_paragraphs_flow(app)
 
 

@@ -14,7 +14,14 @@ from typer.core import TyperCommand, TyperGroup
 
 
 class FittingCommand(TyperCommand):
-    """A verb whose options fit."""
+    """A verb whose options fit; a topic may also be given as ``--topic NAME``, as to Kafka's own tools."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        params = self.get_params(ctx)
+        takes_topic = any(param.param_type_name == "argument" and "TOPIC" in (param.metavar or "") for param in params)
+        if takes_topic and not any("--topic" in param.opts for param in params):
+            args = [arg.removeprefix("--topic=") for arg in args if arg != "--topic"]
+        return super().parse_args(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         _fit_options(self.get_params(ctx))

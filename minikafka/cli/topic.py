@@ -43,6 +43,7 @@ def create(
         list[str] | None,
         typer.Option("--config", "-c", metavar="NAME=VALUE", help="Topic setting; may be repeated."),
     ] = None,
+    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="Succeed if the topic exists.")] = False,
     bootstrap: Bootstrap = None,
     directory: Directory = None,
     timeout: Timeout = ADMIN_TIMEOUT_S,
@@ -58,10 +59,18 @@ def create(
     settings = parse_assignments(configs, "--config")
 
     async def verb(admin: Admin) -> None:
-        await admin.create_topic(
-            name, partitions=partitions or -1, replication_factor=replication_factor or -1, configs=settings
-        )
-        print_line(f"created {name}")
+        from minikafka.errors import ErrorCode, KafkaError
+
+        try:
+            await admin.create_topic(
+                name, partitions=partitions or -1, replication_factor=replication_factor or -1, configs=settings
+            )
+        except KafkaError as error:
+            if not if_not_exists or error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise
+            print_line(f"{name} exists")
+        else:
+            print_line(f"created {name}")
 
     run_with_admin(verb, bootstrap_servers(bootstrap, directory), timeout)
 

@@ -20,14 +20,17 @@ class CommandLine:
 
     def __call__(self, *arguments: str, fails: bool = False, given: bytes | None = None) -> bytes:
         """What it prints; to stderr, where it is expected to fail."""
-        where = [] if arguments[0] == "log" else ["--dir", str(self._directory)]
-        words = [sys.executable, "-m", "minikafka", *arguments, *where]
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("MINIKAFKA_")}
-        finished = subprocess.run(
-            words, input=given, capture_output=True, timeout=120, check=False, env=environment | {"COLUMNS": "200"}
-        )
+        finished = self.run(*arguments, given=given)
         assert (finished.returncode != 0) == fails, finished.stderr.decode() or finished.stdout.decode()
         return finished.stderr if fails else finished.stdout
+
+    def run(self, *arguments: str, given: bytes | None = None, at: bool = True) -> subprocess.CompletedProcess[bytes]:
+        """What became of it, whatever that is; ``at`` the directory."""
+        where = [] if arguments[0] == "log" or not at else ["--dir", str(self._directory)]
+        words = [sys.executable, "-m", "minikafka", *arguments, *where]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("MINIKAFKA_")}
+        environment["COLUMNS"] = "200"
+        return subprocess.run(words, input=given, capture_output=True, timeout=120, check=False, env=environment)
 
 
 class QuickCommandLine(CommandLine):

@@ -41,7 +41,10 @@ def watched() -> list[str]:
 
 
 def status(minikafka: CommandLine) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(minikafka("cluster", "status", "--json"))
+    """Its exit code says whether the cluster is healthy."""
+    finished = minikafka.run("cluster", "status", "--json")
+    found: dict[str, Any] = json.loads(finished.stdout)
+    assert found["healthy"] == (finished.returncode == 0)
     return found
 
 
@@ -129,3 +132,43 @@ def test_topics_and_records_by_hand(server: LocalCluster) -> None:
     assert all(segment in dumped for segment in segments)
     minikafka("topic", "delete", "by-hand")
     eventually(lambda: b"by-hand" not in minikafka("topic", "list"), "the topic to be gone")
+
+
+def test_what_can_be_seen_of_a_cluster(in_directory: MakeCommandLine) -> None:
+    minikafka = in_directory("c")
+    base_port = free_base_port(2)
+    minikafka("cluster", "start", "--brokers", "2", "--base-port", str(base_port), *watched())
+    assert "created t" in minikafka("topic", "create", "--topic", "t", "-p", "2", "-c", "retention.ms=3600000").decode()
+    assert "t exists" in minikafka("topic", "create", "t", "--if-not-exists").decode()
+    minikafka("produce", "--topic=t", given=b"one\ntwo\nthree\n")
+    rows = json.loads(minikafka("topic", "describe", "t", "--json"))
+    written = next(row for row in rows if row["end_offset"])
+    assert (written["first_offset"], written["end_offset"]) == (0, 3)
+    assert written["size_in_bytes"] > 0
+    assert [row["end_offset"] for row in rows if row is not written] == [0]
+    shown = minikafka("topic", "describe", "t").decode()
+    assert "t: min.insync.replicas=2, retention.ms=3600000" in shown
+    assert "0..3" in shown
+    partition = str(written["partition"])
+    two = minikafka("consume", "t", "--partition", partition, "--offset", "1", "--max-messages", "2")
+    assert two == b"two\nthree\n"
+    assert b"needs --partition" in minikafka("consume", "t", "--offset", "1", fails=True)
+
+    port = str(base_port + 1)
+    found = json.loads(minikafka("cluster", "status", "-b", f"127.0.0.1:{port}", "--json"))
+    assert found["healthy"]
+    assert [broker["broker_id"] for broker in found["brokers"]] == [1, 2]
+    assert sum(broker["leaders"] for broker in found["brokers"]) == found["partitions"]
+    listed = json.loads(minikafka.run("cluster", "list", "--json", at=False).stdout)
+    (here,) = [each for each in listed if each["bootstrap_servers"].endswith(f":{port}")]
+    assert (here["running"], here["nodes"]) == ("2", "2")
+    logs = minikafka("cluster", "logs").decode()
+    assert "1 | " in logs
+    assert "2 | " in logs
+
+    minikafka("cluster", "kill", "1")
+    refused = minikafka.run("cluster", "status", "-b", f"127.0.0.1:{port}", "--json")
+    assert (refused.returncode, json.loads(refused.stdout)["controller"]) == (1, None)
+    assert b"needed where nobody can be asked" in minikafka("cluster", "delete", fails=True)
+    assert b"deleted" in minikafka("cluster", "delete", "--yes")
+    assert b"no cluster found" in minikafka("cluster", "status", fails=True)

@@ -9,7 +9,8 @@ from minikafka.chaos.cluster_status import cluster_status, losses_file
 from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.chaos.probe import ClusterView, PartitionView
 from minikafka.chaos.processes import RunningProcess
-from minikafka.cli import cluster as cluster_verbs
+from minikafka.cli import main
+from minikafka.cli import status as status_verb
 
 
 class StagedCluster(LocalCluster):
@@ -62,13 +63,39 @@ def test_a_node_without_a_quorum_still_remembers_a_controller_that_is_gone(clust
 
 def test_partitions_without_a_leader_are_named(cluster: StagedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are in no node's row."""
-    monkeypatch.setattr(cluster_verbs, "open_cluster", lambda directory: cluster)
-    assert "without a leader" not in CliRunner().invoke(cluster_verbs.app, ["status"]).output
+    monkeypatch.setattr(status_verb, "open_cluster", lambda directory: cluster)
+    assert "without a leader" not in CliRunner().invoke(main.app, ["cluster", "status"]).output
     assert cluster.staged_view is not None
     gone = tuple(PartitionView("t", number, -1, (1, 2), ()) for number in range(6))
     cluster.staged_view = cluster.staged_view._replace(partitions=gone)
-    said = CliRunner().invoke(cluster_verbs.app, ["status"]).output
+    said = CliRunner().invoke(main.app, ["cluster", "status"]).output
     assert "partitions without a leader: 6 (t-0, t-1, t-2, t-3, t-4, ...)" in said
+
+
+def test_why_a_node_ended_is_shown(cluster: StagedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last critical line of its last run, or how a run ended that did not get as far as logging."""
+    monkeypatch.setattr(status_verb, "open_cluster", lambda _directory: cluster)
+    before = "2026-01-01T00:00:00Z [critical ] cannot run why='of another run'\n"
+    log, pid = cluster.layout.log_file(2), cluster.layout.pid_file(2)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    del cluster.processes[2]
+    for last, shown in (
+        (
+            "2026-01-01T00:00:01Z [critical ] cannot run    node=2 why='the disk is gone'\n",
+            "cannot run node=2 why='the",
+        ),
+        ("minikafka broker: log.segment.bytes = 'potato'\n", "minikafka broker: log.segment.bytes = 'potato'"),
+    ):
+        log.write_text(before + last)
+        pid.write_text(f"1 {len(before)}\n")
+        assert f"\nnode 2 ended: {shown}" in CliRunner().invoke(main.app, ["cluster", "status"]).output
+    log.write_text(before + "2026-01-01T00:00:01Z [info     ] stopped\n")
+    assert "node 2 ended" not in CliRunner().invoke(main.app, ["cluster", "status"]).output
+
+
+def test_what_an_old_image_remembers_of_a_dead_node_is_not_life(cluster: StagedCluster) -> None:
+    del cluster.processes[1]
+    assert [node.live for node in cluster_status(cluster).nodes] == [False, True, True]
 
 
 def test_losses_that_a_node_wrote_down_are_shown(cluster: StagedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,6 +103,6 @@ def test_losses_that_a_node_wrote_down_are_shown(cluster: StagedCluster, monkeyp
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("1 t-0 one\n2 t-1 another\n")
     assert [node.losses for node in cluster_status(cluster).nodes] == [0, 2, 0]
-    monkeypatch.setattr(cluster_verbs, "open_cluster", lambda _directory: cluster)
-    shown = CliRunner().invoke(cluster_verbs.app, ["status"]).output
+    monkeypatch.setattr(status_verb, "open_cluster", lambda _directory: cluster)
+    shown = CliRunner().invoke(main.app, ["cluster", "status"]).output
     assert "\nnode 2 reports lost records: 2\n" in shown

@@ -20,7 +20,7 @@ README = Path(minikafka.__file__).parent.parent / "README.md"
 
 
 def verbs() -> list[tuple[str, ...]]:
-    """Every verb as the words that call it."""
+    """Every verb as the words that call it; hidden ones are other words for them."""
     found: list[tuple[str, ...]] = []
 
     def visit(command: object, words: tuple[str, ...]) -> None:
@@ -29,7 +29,8 @@ def verbs() -> list[tuple[str, ...]]:
             found.append(words)
             return
         for name, child in commands.items():
-            visit(child, (*words, name))
+            if not child.hidden:
+                visit(child, (*words, name))
 
     visit(get_command(app), ())
     return found
@@ -65,8 +66,24 @@ def test_help_fits_a_terminal_and_nothing_of_it_is_cut_off(words: tuple[str, ...
 
 def test_the_verbs_that_users_meet_first_are_listed_first() -> None:
     command = get_command(app)
-    assert set(command.list_commands(None)) == set(command.commands)  # type: ignore[attr-defined]
+    shown = {name for name, child in command.commands.items() if not child.hidden}  # type: ignore[attr-defined]
+    assert set(command.list_commands(None)) == shown  # type: ignore[attr-defined]
     assert command.list_commands(None)[0] == "cluster"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("words", "verb"),
+    [("topic rm", "topic delete"), ("cluster unpause", "cluster resume"), ("status", "cluster status")],
+)
+def test_what_others_call_it_works_too(words: str, verb: str) -> None:
+    ours, theirs = (CliRunner().invoke(app, [*each.split(), "--help"]).output.splitlines() for each in (words, verb))
+    assert ours[3:] == theirs[3:]
+
+
+@pytest.mark.parametrize("given", [["--topic", "t"], ["--topic=t"], ["t"]], ids=" ".join)
+def test_a_topic_may_be_an_option_as_for_kafkas_tools(given: list[str]) -> None:
+    result = CliRunner().invoke(app, ["topic", "create", *given, "-b", "127.0.0.1:1", "--timeout", "0.1"])
+    assert "no broker answers" in str(result.exception)
 
 
 def test_the_version() -> None:

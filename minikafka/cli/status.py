@@ -1,0 +1,188 @@
+"""``minikafka cluster status``: the nodes of a local cluster, or the brokers of any."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from minikafka.cli.cluster import open_cluster
+from minikafka.cli.options import ADMIN_TIMEOUT_S, AsJson, Directory, Timeout, bootstrap_servers
+from minikafka.cli.output import print_json, print_line, print_table, size
+from minikafka.cli.run import run_with_admin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from minikafka.chaos.cluster_status import ClusterStatus, NodeStatus
+    from minikafka.chaos.local_cluster import LocalCluster
+    from minikafka.client import Admin
+    from minikafka.client.cluster import Cluster
+
+PARTITIONS_NAMED: Final = 5
+NODE_COLUMNS: Final = (
+    "node",
+    "state",
+    "pid#",
+    "client, replication,\ncontroller port",
+    "rss#",
+    "leads#",
+    "under-\nreplicated#",
+)
+BROKER_COLUMNS: Final = ("broker", "address", "rack", "leads#", "under-\nreplicated#")
+
+
+def status(
+    bootstrap: Annotated[
+        str | None,
+        typer.Option("--bootstrap-server", "-b", help="Any cluster: HOST:PORT[,HOST:PORT...].", show_default="local"),
+    ] = None,
+    directory: Directory = None,
+    timeout: Timeout = ADMIN_TIMEOUT_S,
+    as_json: AsJson = False,
+) -> None:
+    """Show every node: process, ports, memory, leaderships, and partitions under-replicated or without a leader.
+
+    With -b: the brokers of any cluster, as they describe it. Exit code: 0 when the cluster is healthy, else 1.
+    """
+    if bootstrap is not None:
+        run_with_admin(lambda admin: _brokers(admin, as_json), bootstrap_servers(bootstrap, directory), timeout)
+        return
+    from minikafka.chaos.cluster_status import cluster_status
+
+    cluster = open_cluster(directory)
+    seen = cluster_status(cluster)
+    if as_json:
+        print_json(_as_json(cluster, seen))
+    else:
+        _print(cluster, seen)
+    if not seen.healthy:
+        raise typer.Exit(1)
+
+
+# -- a local cluster ---------------------------------------------------------------------------------------------------
+
+
+def _print(cluster: LocalCluster, seen: ClusterStatus) -> None:
+    from minikafka.chaos.cluster_status import losses_file
+
+    print_table(NODE_COLUMNS, map(_node_row, seen.nodes))
+    if seen.controller_id is not None:
+        print_line("* active controller")
+    print_line(f"bootstrap.servers={cluster.bootstrap_servers}")
+    for node in seen.nodes:
+        if node.last_words is not None:
+            print_line(f"node {node.node_id} ended: {node.last_words}")
+            print_line(f"its log: {cluster.layout.log_file(node.node_id)}")
+        if node.losses:
+            print_line(f"node {node.node_id} reports lost records: {node.losses}")
+            print_line(f"read {losses_file(cluster, node.node_id)}; remove it once you have dealt with the loss")
+    if seen.view is None:
+        if running := [node.node_id for node in seen.nodes if node.state == "up"]:
+            names = ", ".join(map(str, running))
+            print_line(f"no node answers, though up: {names}; see minikafka cluster logs")
+        else:
+            print_line("no node answers; start the cluster with: minikafka cluster start")
+    elif seen.controller_id is None:
+        print_line("no active controller; start more nodes: an election needs more than half of the voters")
+        print_line("leaders and in-sync replicas are as last known")
+    else:
+        _print_leaderless([f"{each.topic}-{each.partition}" for each in seen.view.leaderless])
+
+
+def _print_leaderless(partitions: list[str]) -> None:
+    if partitions:
+        more = ", ..." if len(partitions) > PARTITIONS_NAMED else ""
+        print_line(f"partitions without a leader: {len(partitions)} ({', '.join(partitions[:PARTITIONS_NAMED])}{more})")
+
+
+def _node_row(node: NodeStatus) -> tuple[str, ...]:
+    colour = {"up": "green", "paused": "yellow", "down": "red"}[node.state]
+    state = node.state if node.live or node.state != "up" else "up, fenced"
+    return (
+        f"{node.node_id} *" if node.controller else str(node.node_id),
+        f"[{colour}]{state}[/]",
+        str(node.pid or "-"),
+        f"{node.client_port} {node.replication_port} {node.controller_port}",
+        size(node.rss_bytes) if node.pid else "-",
+        str(node.leaders),
+        _warned(node.under_replicated),
+    )
+
+
+def _as_json(cluster: LocalCluster, seen: ClusterStatus) -> dict[str, object]:
+    from dataclasses import asdict
+
+    partitions = seen.view.partitions if seen.view else ()
+    return {
+        "dir": str(cluster.layout.directory),
+        "cluster_id": cluster.layout.cluster_id,
+        "bootstrap_servers": cluster.bootstrap_servers,
+        "healthy": seen.healthy,
+        "controller": seen.controller_id,
+        "partitions": len(partitions),
+        "under_replicated": sum(partition.under_replicated for partition in partitions),
+        "leaderless": len(seen.view.leaderless) if seen.view else 0,
+        "nodes": [asdict(node) for node in seen.nodes],
+    }
+
+
+# -- any cluster -------------------------------------------------------------------------------------------------------
+
+
+async def _brokers(admin: Admin, as_json: bool) -> None:
+    from minikafka.cli.waiting import quorum_trouble
+
+    cluster = await admin.describe_cluster()
+    trouble = await quorum_trouble(admin)
+    rows = list(_broker_rows(cluster))
+    partitions = [(topic.name, at, each) for topic in cluster.topics.values() for at, each in topic.partitions.items()]
+    leaderless = [f"{topic}-{at}" for topic, at, each in partitions if each.leader not in cluster.brokers]
+    short = sum(len(each.in_sync_replicas) < len(each.replicas) for _, _, each in partitions)
+    healthy = trouble is None and not leaderless and not short
+    if as_json:
+        print_json(
+            {
+                "cluster_id": cluster.cluster_id,
+                "healthy": healthy,
+                "controller": cluster.controller_id if trouble is None else None,
+                "partitions": len(partitions),
+                "under_replicated": short,
+                "leaderless": len(leaderless),
+                "brokers": rows,
+            }
+        )
+    else:
+        print_table(BROKER_COLUMNS, (_broker_cells(row, trouble is None) for row in rows))
+        print_line(f"cluster {cluster.cluster_id}; * active controller" if trouble is None else trouble)
+        _print_leaderless(leaderless)
+    if not healthy:
+        raise typer.Exit(1)
+
+
+def _broker_rows(cluster: Cluster) -> Iterable[dict[str, Any]]:
+    partitions = [partition for topic in cluster.topics.values() for partition in topic.partitions.values()]
+    for broker_id, endpoint in sorted(cluster.brokers.items()):
+        led = [partition for partition in partitions if partition.leader == broker_id]
+        yield {
+            "broker_id": broker_id,
+            "address": str(endpoint),
+            "rack": cluster.racks.get(broker_id),
+            "controller": broker_id == cluster.controller_id,
+            "leaders": len(led),
+            "under_replicated": sum(len(each.in_sync_replicas) < len(each.replicas) for each in led),
+        }
+
+
+def _broker_cells(row: dict[str, Any], has_controller: bool) -> tuple[str, ...]:
+    return (
+        f"{row['broker_id']} *" if row["controller"] and has_controller else str(row["broker_id"]),
+        row["address"],
+        row["rack"] or "-",
+        str(row["leaders"]),
+        _warned(row["under_replicated"]),
+    )
+
+
+def _warned(count: int) -> str:
+    return f"[yellow]{count}[/]" if count else "0"
