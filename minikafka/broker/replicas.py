@@ -21,8 +21,8 @@ from minikafka.broker.timers import Timers
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.topic_names import check_topic_name
 from minikafka.model import INTERNAL_TOPICS, NO_EPOCH, TopicPartition
-from minikafka.records.batch import TRANSACTIONAL_FLAG, BatchHeader
-from minikafka.records.validate import is_costly_inside, validate_keys, validate_produce
+from minikafka.records.batch import HEADER_SIZE, TRANSACTIONAL_FLAG, BatchHeader, parse_header
+from minikafka.records.validate import UNLIMITED, is_costly_inside, validate_keys, validate_produce
 from minikafka.replication import replica_effects as do
 from minikafka.replication.local_replica import HIGH_WATERMARK_MOVED, SYNC_DUE
 from minikafka.storage.log import AppendInfo, StorageFailure
@@ -139,10 +139,15 @@ class Replicas:
                 return result
             if acks == ALL_IN_SYNC and leader.is_under_min_isr:
                 leader.check_enough_in_sync()
-            header = validate_produce(view, partition.batch_limits, version, self._wall_ms or self._read_wall_ms())
+            try:
+                header = validate_produce(view, partition.batch_limits, version, self._wall_ms or self._read_wall_ms())
+            except KafkaError:
+                if not _is_repeated(partition, view):
+                    raise
+                header = validate_produce(view, UNLIMITED, version, 0)
             if header.attributes & TRANSACTIONAL_FLAG:  # nobody would end it, and read_committed would wait for ever
                 raise KafkaError(ErrorCode.INVALID_TXN_STATE, "this cluster does not support transactions")
-            if partition.needs_keys and not has_keys:
+            if partition.needs_keys and not has_keys and not partition.log.producers.has(header):
                 if is_costly_inside(header):
                     raise UncheckedKeysError
                 validate_keys(view, header)
@@ -335,3 +340,11 @@ class Replicas:
                 listener(partition.replica.high_watermark)
             self.produces.check_and_complete(tp)
             self.consumer_fetches.check_and_complete(tp)
+
+
+def _is_repeated(partition: Partition, records: memoryview) -> bool:
+    """True if the log has the batch already: no limit that the topic got since then makes that undone.
+
+    Apache Kafka looks at the limits first. The producer is told that the batch failed for good, and sends it anew.
+    """
+    return len(records) >= HEADER_SIZE and partition.log.producers.has(parse_header(records))

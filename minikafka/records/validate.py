@@ -52,6 +52,8 @@ class BatchLimits(NamedTuple):
 
 
 DEFAULT_LIMITS: Final = BatchLimits()
+UNLIMITED: Final = BatchLimits((1 << 31) - 1, (1 << 31) - 1, TimestampType.LOG_APPEND_TIME)
+"""For a batch that the log has already."""
 
 
 def validate_produce(records: Buffer | None, limits: BatchLimits, produce_version: int, now_ms: int) -> BatchHeader:

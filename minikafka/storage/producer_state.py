@@ -142,6 +142,11 @@ class ProducerState:
             self._check_transaction(entry, header)
         return None
 
+    def has(self, header: BatchHeader) -> bool:
+        """True for a batch like one of its producer's last five: :meth:`check` finds a duplicate."""
+        entry = self._entries.get(header.producer_id)
+        return entry is not None and not header.attributes & CONTROL_FLAG and entry.find_duplicate(header) is not None
+
     def append(self, header: BatchHeader, base_offset: int) -> None:
         """A data batch of a producer was given its offset."""
         entry = self._entries.get(header.producer_id)

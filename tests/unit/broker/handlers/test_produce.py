@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Awaitable, Callable
+from random import Random
 from uuid import UUID
 
 import pytest
@@ -258,6 +259,46 @@ async def test_an_idempotent_producer_is_held_to_its_sequence(node: Node, client
     gap, fenced = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH
     assert outcomes == [(0, 0), (0, 2), (0, 2), (0, 0), (gap, -1), (fenced, -1), (0, 3), (fenced, -1)]
     assert led(node, ORDERS).log.log_end_offset == 4
+
+
+LIMITS = {
+    "max.message.bytes": ("200", ErrorCode.MESSAGE_TOO_LARGE),
+    "segment.bytes": ("1024", ErrorCode.RECORD_LIST_TOO_LARGE),
+    "message.timestamp.after.max.ms": ("1", ErrorCode.INVALID_TIMESTAMP),
+    "cleanup.policy": ("compact", ErrorCode.INVALID_RECORD),
+}
+
+
+@pytest.mark.spec("P3")
+@pytest.mark.parametrize("setting", LIMITS)
+@pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
+async def test_a_limit_does_not_undo_what_is_written(
+    start_node: StartNode, dial: Dial, setting: str, compression: Compression
+) -> None:
+    """A producer repeats a batch whose answer it missed. Apache Kafka refuses it, and its author sends it anew."""
+    value, error = LIMITS[setting]
+    node = await start_node(wall_s=lambda: NOW_MS / 1000)
+    client = await dial(node)
+    await create_topic(node, "orders")
+
+    def one(sequence: int) -> bytearray:
+        noise = Random(sequence).randbytes(1500)
+        how = {"timestamp": NOW_MS + 1000, "producer": (9, 0, sequence), "keys": (None,)}
+        return batch(noise, compression=compression, **how)
+
+    async def outcome(records: bytearray) -> tuple[int, int]:
+        answer = await client.ask(produce_request("orders", records))
+        result = answer.responses[0].partition_responses[0]
+        return result.error_code, result.base_offset
+
+    assert [await outcome(one(0)), await outcome(one(1))] == [(0, 0), (0, 1)]
+    await alter_topic(node, "orders", setting, value)
+    assert await outcome(one(2)) == (error, -1)
+    assert [await outcome(one(1)), await outcome(one(0))] == [(0, 1), (0, 0)]
+    damaged = one(1)
+    damaged[-1] ^= 1
+    assert (await outcome(damaged))[0] == ErrorCode.CORRUPT_MESSAGE
+    assert led(node, ORDERS).log.log_end_offset == 2
 
 
 async def test_a_log_that_stamps_says_when(start_node: StartNode, dial: Dial) -> None:
