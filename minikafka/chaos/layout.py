@@ -20,6 +20,7 @@ import base64
 import json
 import os
 import secrets
+import shlex
 import uuid
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -40,6 +41,17 @@ class ClusterError(Exception):
 def default_directory() -> Path:
     """``$MINIKAFKA_DIR``, or ``~/.minikafka/default``."""
     return Path(os.environ.get(DIRECTORY_VARIABLE) or Path.home() / ".minikafka" / "default")
+
+
+def option_of(directory: Path) -> str:
+    """What names a resolved directory on a command line; empty for the default one."""
+    is_default = directory == default_directory().expanduser().resolve()
+    return "" if is_default else f"--dir {shlex.quote(str(directory))}"
+
+
+def command(words: str, directory: Path) -> str:
+    """A command line for the cluster in a directory, to be shown to the user."""
+    return f"minikafka {words} {option_of(directory)}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +91,8 @@ class ClusterLayout:
             layout.check()
             return layout
         except (FileNotFoundError, NotADirectoryError):
-            raise ClusterError(f"no cluster found in {directory}; create one with: minikafka cluster start") from None
+            create = command("cluster start", directory)
+            raise ClusterError(f"no cluster found in {directory}; create one with: {create}") from None
         except (ValueError, TypeError, RecursionError) as error:
             raise ClusterError(f"{directory / 'cluster.json'} is damaged: {error}") from None
 
@@ -139,6 +152,15 @@ class ClusterLayout:
             config_file = self.config_file(node_id)
             if not config_file.exists():
                 config_file.write_text(self.server_properties(node_id))
+
+    @property
+    def option(self) -> str:
+        """What names this cluster on a command line; empty for the default one."""
+        return option_of(self.directory)
+
+    def command(self, words: str) -> str:
+        """A command line for this cluster, to be shown to the user."""
+        return command(words, self.directory)
 
     def client_port(self, node_id: int) -> int:
         """The port at which clients reach the node."""

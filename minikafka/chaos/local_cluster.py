@@ -112,7 +112,7 @@ class LocalCluster:
         """The leader of a partition, as the controller knows it; ClusterError when there is none."""
         view = self.view()
         if view is None:
-            raise ClusterError("no node answers; start the cluster with: minikafka cluster start")
+            raise ClusterError(f"no node answers; start the cluster with: {self.layout.command('cluster start')}")
         for each in view.partitions:
             if (each.topic, each.partition) == (topic, partition):
                 if each in view.leaderless:
@@ -159,7 +159,9 @@ class LocalCluster:
     def add_node(self, timeout_s: float = READY_TIMEOUT_S) -> int:
         """Start one more node, a broker without a vote, beside those that run; its id, once it is a live member."""
         if not self._has_quorum():
-            raise ClusterError("no controller quorum to join; start the first nodes: minikafka cluster start")
+            raise ClusterError(
+                f"no controller quorum to join; start the first nodes: {self.layout.command('cluster start')}"
+            )
         before, self.layout = self.layout, self.layout.with_added_node()
         node_id = self.layout.node_ids[-1]
         try:
@@ -176,7 +178,7 @@ class LocalCluster:
         """Forget a node that is down and has no vote, and delete its directory."""
         self._check_node(node_id)
         if self.process(node_id) is not None:
-            raise ClusterError(f"node {node_id} is up; stop it with: minikafka cluster stop {node_id}")
+            raise ClusterError(f"node {node_id} is up; stop it with: {self.layout.command(f'cluster stop {node_id}')}")
         self._forget(self.layout.without_node(node_id), node_id)
 
     def _forget(self, layout: ClusterLayout, node_id: int) -> None:
@@ -370,7 +372,8 @@ class LocalCluster:
         self._check_node(node_id)
         process = self.process(node_id)
         if process is None:
-            raise ClusterError(f"node {node_id} is down; start it with: minikafka cluster restart {node_id}")
+            restart = self.layout.command(f"cluster restart {node_id}")
+            raise ClusterError(f"node {node_id} is down; start it with: {restart}")
         return process
 
     def _check_node(self, node_id: int) -> None:

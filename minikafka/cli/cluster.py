@@ -98,8 +98,10 @@ def kill(nodes: Nodes, directory: Directory = None) -> None:
 @app.command()
 def pause(nodes: Nodes, directory: Directory = None) -> None:
     """Freeze nodes with SIGSTOP: their connections stay open, but they do not answer."""
-    open_cluster(directory).pause(*nodes)
-    print_line(f"paused {_names(nodes)}; resume with: minikafka cluster resume {' '.join(map(str, nodes))}")
+    cluster = open_cluster(directory)
+    cluster.pause(*nodes)
+    resume = cluster.layout.command(f"cluster resume {' '.join(map(str, nodes))}")
+    print_line(f"paused {_names(nodes)}; resume with: {resume}")
 
 
 @app.command()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from minikafka.cli.options import Bootstrap, Directory, bootstrap_servers
+from minikafka.cli.options import Bootstrap, Directory, Target, target
 from minikafka.cli.output import json_line, text_or_base64
 from minikafka.cli.run import run
 from minikafka.cli.waiting import Concern
@@ -65,9 +65,9 @@ def consume(
     from minikafka.model import TopicPartition
 
     by_hand = [] if partition is None else [TopicPartition(topic, partition)]
-    servers = bootstrap_servers(bootstrap, directory)
+    cluster = target(bootstrap, directory)
     consumer = Consumer(
-        servers,
+        cluster.servers,
         *(() if by_hand else (topic,)),
         group_id=group,
         auto_offset_reset="earliest" if from_beginning else "latest",
@@ -76,21 +76,22 @@ def consume(
     wait_ms = _WAIT_MS if timeout is None else int(timeout * 1000)
 
     async def verb() -> None:
-        await _check_exists(servers, topic, partition)
+        await _check_exists(cluster, topic, partition)
         await _consume(consumer, by_hand, offset, line, count, wait_ms)
 
-    run(verb(), Concern(servers, topic))
+    run(verb(), Concern(cluster, topic))
 
 
-async def _check_exists(servers: str, topic: str, partition: int | None) -> None:
+async def _check_exists(cluster: Target, topic: str, partition: int | None) -> None:
     """Say soon that there is nothing to read, rather than wait for it."""
     from minikafka.client import Admin
     from minikafka.errors import ErrorCode, KafkaError
 
-    async with Admin(servers) as admin:
+    async with Admin(cluster.servers) as admin:
         (view,) = await admin.describe_topics([topic])
     if view.error:
-        raise KafkaError(view.error, f"cannot read topic {topic!r}; create it with: minikafka topic create {topic}")
+        create = cluster.command(f"topic create {topic}")
+        raise KafkaError(view.error, f"cannot read topic {topic!r}; create it with: {create}")
     if partition is not None and partition not in view.partitions:
         last = len(view.partitions) - 1
         raise KafkaError(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from minikafka.cli.options import ADMIN_TIMEOUT_S, Bootstrap, Directory, Timeout, bootstrap_servers
+from minikafka.cli.options import ADMIN_TIMEOUT_S, Bootstrap, Directory, Timeout, target
 from minikafka.cli.output import print_line
 from minikafka.cli.reassign import read_file
 from minikafka.cli.run import run_with_admin
@@ -70,7 +70,7 @@ def elect_leaders(
         raise typer.BadParameter("needs --topic", param_hint="--partition")
     text = None if file is None else read_file(file)
     work = partial(_elect, election_type, topic, partition, text)
-    run_with_admin(work, bootstrap_servers(bootstrap, directory), timeout, topic)
+    run_with_admin(work, target(bootstrap, directory), timeout, topic)
 
 
 async def _elect(

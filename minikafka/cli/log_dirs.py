@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from minikafka.cli.options import ADMIN_TIMEOUT_S, AsJson, Bootstrap, Directory, Timeout, bootstrap_servers
+from minikafka.cli.options import ADMIN_TIMEOUT_S, AsJson, Bootstrap, Directory, Timeout, target
 from minikafka.cli.output import fail, print_json, print_table, size
 from minikafka.cli.run import run_with_admin
 
@@ -49,7 +49,7 @@ def log_dirs(
         else:
             print_table(("broker", "directory", "state", "replicas#", "size#", "free#"), _directory_rows(chosen))
 
-    run_with_admin(verb, bootstrap_servers(bootstrap, directory), timeout)
+    run_with_admin(verb, target(bootstrap, directory), timeout)
 
 
 def _check_all_answered(named: list[int], found: dict[int, list[LogDirectory]]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from minikafka.cli.cluster import open_cluster
-from minikafka.cli.options import ADMIN_TIMEOUT_S, Directory
+from minikafka.cli.options import ADMIN_TIMEOUT_S, Directory, Target
 from minikafka.cli.output import print_line
 from minikafka.cli.run import run_with_admin
 
@@ -59,7 +59,7 @@ def drain(
     """
     cluster = open_cluster(directory)
     _check_node(cluster, node)
-    run_with_admin(partial(_drain, cluster, node, throttle), cluster.bootstrap_servers, ADMIN_TIMEOUT_S)
+    run_with_admin(partial(_drain, cluster, node, throttle), _target(cluster), ADMIN_TIMEOUT_S)
 
 
 def remove(node: Node, directory: Directory = None) -> None:
@@ -67,7 +67,7 @@ def remove(node: Node, directory: Directory = None) -> None:
     cluster = open_cluster(directory)
     _check_node(cluster, node)
     cluster.layout.without_node(node)  # raises for one that must stay
-    run_with_admin(partial(_leave, cluster, node), cluster.bootstrap_servers, ADMIN_TIMEOUT_S)
+    run_with_admin(partial(_leave, cluster, node), _target(cluster), ADMIN_TIMEOUT_S)
     print_line(f"removed node {node}")
 
 
@@ -80,14 +80,15 @@ async def _drain(cluster: LocalCluster, node: int, throttle: int | None, admin: 
     if plan:
         print_line(f"moving {_replicas(len(plan))} off node {node}")
         begun = await tool.execute(plan, throttle=throttle)
-        await follow_to_end(tool, begun, "minikafka reassign --list")
+        await follow_to_end(tool, begun, cluster.layout.command("reassign --list"))
         if begun.throttle.brokers:
             print_cleared(await tool.clear_throttles(plan))
     left = await tool.drain(node)
     if left:
         raise _error(f"node {node} still has {_replicas(len(left))}; drain it again")
     what = "remove" if node not in cluster.layout.voter_ids else "stop"
-    print_line(f"node {node} has no replicas; take it out with: minikafka cluster {what} {node}")
+    take_out = cluster.layout.command(f"cluster {what} {node}")
+    print_line(f"node {node} has no replicas; take it out with: {take_out}")
 
 
 async def _leave(cluster: LocalCluster, node: int, admin: Admin) -> None:
@@ -98,7 +99,8 @@ async def _leave(cluster: LocalCluster, node: int, admin: Admin) -> None:
     topics = (await admin.describe_cluster()).topics.values()
     count = sum(node in partition.replicas for topic in topics for partition in topic.partitions.values())
     if count:
-        raise _error(f"node {node} has {_replicas(count)}; move them first: minikafka cluster drain {node}")
+        drain = cluster.layout.command(f"cluster drain {node}")
+        raise _error(f"node {node} has {_replicas(count)}; move them first: {drain}")
     if cluster.process(node) is not None:
         cluster.stop_node(node)
     deadline = time.monotonic() + FENCING_TIMEOUT_S
@@ -114,6 +116,10 @@ async def _leave(cluster: LocalCluster, node: int, admin: Admin) -> None:
                 raise
         await asyncio.sleep(RETRY_S)
     cluster.remove_node(node)
+
+
+def _target(cluster: LocalCluster) -> Target:
+    return Target(cluster.bootstrap_servers, cluster.layout.option, is_local=True)
 
 
 def _check_node(cluster: LocalCluster, node: int) -> None:

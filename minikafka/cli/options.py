@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 
 import typer
 
@@ -46,18 +46,31 @@ def cluster_directory(directory: Path | None) -> Path:
     return directory or default_directory()
 
 
-def bootstrap_servers(servers: str | None, directory: Path | None) -> str:
+class Target(NamedTuple):
+    """The cluster that a verb talks to: its bootstrap servers, and the option that names it (``--dir X``), if any."""
+
+    servers: str
+    option: str = ""
+    is_local: bool = False
+
+    def command(self, words: str) -> str:
+        """A command line for the same cluster, to be shown to the user."""
+        return f"minikafka {words} {self.option}".rstrip()
+
+
+def target(servers: str | None, directory: Path | None) -> Target:
     """The brokers that were named, or those of the local cluster; the default port if no directory is named either."""
     from minikafka.chaos.layout import DEFAULT_BASE_PORT, DIRECTORY_VARIABLE, HOST, ClusterLayout
 
     if servers:
         _check_servers(servers)
-        return servers
+        return Target(servers, f"-b {servers}")
     chosen = cluster_directory(directory)
     is_named = directory is not None or bool(os.environ.get(DIRECTORY_VARIABLE))
     if is_named or ClusterLayout.exists(chosen):
-        return ClusterLayout.open(chosen).bootstrap_servers
-    return f"{HOST}:{DEFAULT_BASE_PORT}"
+        layout = ClusterLayout.open(chosen)
+        return Target(layout.bootstrap_servers, layout.option, is_local=True)
+    return Target(f"{HOST}:{DEFAULT_BASE_PORT}", is_local=True)
 
 
 def _check_servers(servers: str) -> None:

@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from minikafka.cli.options import AsJson, Bootstrap, Directory, bootstrap_servers
+from minikafka.cli.options import AsJson, Bootstrap, Directory, target
 from minikafka.cli.output import print_json, print_note, size
 from minikafka.cli.run import run
 from minikafka.cli.waiting import Concern
@@ -86,9 +86,9 @@ def produce(
     from minikafka.client import Producer
     from minikafka.model import Compression
 
-    servers = bootstrap_servers(bootstrap, directory)
+    cluster = target(bootstrap, directory)
     producer = Producer(
-        servers,
+        cluster.servers,
         acks=acks.value if acks is Acks.ALL else int(acks.value),
         compression=Compression[compression.name],
         delivery_timeout_ms=max(1, round(timeout * 1000)),
@@ -98,7 +98,7 @@ def produce(
         tally = _Tally()
         with _ledger(history, topic, acks) as ledger:
             sending = _produce(producer, topic, source, separator, tally, file is not None, ledger)
-            run(sending, Concern(servers, topic, writes=acks is Acks.ALL))
+            run(sending, Concern(cluster, topic, writes=acks is Acks.ALL))
     _print_summary(tally, as_json)
 
 

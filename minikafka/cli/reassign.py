@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from minikafka.cli.options import ADMIN_TIMEOUT_S, Bootstrap, Directory, Timeout, bootstrap_servers
+from minikafka.cli.options import ADMIN_TIMEOUT_S, Bootstrap, Directory, Timeout, target
 from minikafka.cli.output import print_line, print_note
 from minikafka.cli.run import run_with_admin
 
@@ -127,7 +127,7 @@ def reassign(
     def run_tool(work: Callable[[Reassigner], Coroutine[Any, Any, None]]) -> None:
         from minikafka.client.reassigning.tool import Reassigner
 
-        run_with_admin(lambda admin: work(Reassigner(admin)), bootstrap_servers(bootstrap, directory), timeout)
+        run_with_admin(lambda admin: work(Reassigner(admin)), target(bootstrap, directory), timeout)
 
     path = file or reassignment_json_file or topics_to_move_json_file
     if list_:
@@ -146,7 +146,8 @@ def reassign(
             "allow_replication_factor_change": not disallow_replication_factor_change,
         }
         follow = wait is not False
-        run_tool(lambda tool: _execute(tool, text, path, how, follow))
+        follow_up = target(bootstrap, directory).command(f"reassign --verify {path}")
+        run_tool(lambda tool: _execute(tool, text, follow_up, how, follow))
     elif verify:
         follow = wait is True
         run_tool(lambda tool: _verify(tool, text, preserve_throttles, follow))
@@ -191,7 +192,7 @@ def parse_brokers(text: str) -> list[int]:
         raise typer.BadParameter(f"{text!r} is not a list of broker ids", param_hint="--broker-list") from None
 
 
-async def _execute(tool: Reassigner, text: str, path: Path, how: dict[str, Any], follow: bool) -> None:
+async def _execute(tool: Reassigner, text: str, verify: str, how: dict[str, Any], follow: bool) -> None:
     from minikafka.client.reassigning.plan import Plan, parse_plan, to_json
 
     plan = parse_plan(text)
@@ -208,7 +209,6 @@ async def _execute(tool: Reassigner, text: str, path: Path, how: dict[str, Any],
         print_line(f"The replica-alter-dir throttle limit was set to {how['log_dir_throttle']} B/s")
     print_line(f"Successfully started partition reassignments for {_names(plan)}")
     sys.stdout.flush()
-    verify = f"minikafka reassign --verify {path}"
     if not follow:
         is_throttled = bool(begun.throttle.brokers)
         print_note(f"follow it{', and have the throttle removed,' if is_throttled else ''} with: {verify}")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 
 if TYPE_CHECKING:
+    from minikafka.cli.options import Target
     from minikafka.cli.waiting import Concern
     from minikafka.client import Admin
 
@@ -36,7 +37,7 @@ def run(verb: Coroutine[Any, Any, None], concern: Concern) -> None:
 
 
 def run_with_admin(
-    work: Callable[[Admin], Awaitable[None]], servers: str, timeout_s: float, topic: str | None = None
+    work: Callable[[Admin], Awaitable[None]], target: Target, timeout_s: float, topic: str | None = None
 ) -> None:
     """Run `work` with an admin client; its calls may take `timeout_s` each."""
     from minikafka.cli.waiting import Concern
@@ -44,10 +45,10 @@ def run_with_admin(
     async def verb() -> None:
         from minikafka.client import Admin
 
-        async with Admin(servers, request_timeout_ms=max(1, round(timeout_s * 1000))) as admin:
+        async with Admin(target.servers, request_timeout_ms=max(1, round(timeout_s * 1000))) as admin:
             await work(admin)
 
-    run(verb(), Concern(servers, topic))
+    run(verb(), Concern(target, topic))
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from minikafka.cli.cluster import open_cluster
-from minikafka.cli.options import ADMIN_TIMEOUT_S, AsJson, Directory, Timeout, bootstrap_servers
+from minikafka.cli.options import ADMIN_TIMEOUT_S, AsJson, Directory, Timeout, target
 from minikafka.cli.output import print_json, print_line, print_table, size
 from minikafka.cli.run import run_with_admin
 
@@ -46,7 +46,7 @@ def status(
     With -b: the brokers of any cluster, as they describe it. Exit code: 0 when the cluster is healthy, else 1.
     """
     if bootstrap is not None:
-        run_with_admin(lambda admin: _brokers(admin, as_json), bootstrap_servers(bootstrap, directory), timeout)
+        run_with_admin(lambda admin: _brokers(admin, as_json), target(bootstrap, directory), timeout)
         return
     from minikafka.chaos.cluster_status import cluster_status
 
@@ -80,9 +80,9 @@ def _print(cluster: LocalCluster, seen: ClusterStatus) -> None:
     if seen.view is None:
         if running := [node.node_id for node in seen.nodes if node.state == "up"]:
             names = ", ".join(map(str, running))
-            print_line(f"no node answers, though up: {names}; see minikafka cluster logs")
+            print_line(f"no node answers, though up: {names}; see {cluster.layout.command('cluster logs')}")
         else:
-            print_line("no node answers; start the cluster with: minikafka cluster start")
+            print_line(f"no node answers; start the cluster with: {cluster.layout.command('cluster start')}")
     elif seen.controller_id is None:
         print_line("no active controller; start more nodes: an election needs more than half of the voters")
         print_line("leaders and in-sync replicas are as last known")

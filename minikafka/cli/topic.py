@@ -13,8 +13,8 @@ from minikafka.cli.options import (
     Bootstrap,
     Directory,
     Timeout,
-    bootstrap_servers,
     parse_assignments,
+    target,
 )
 from minikafka.cli.output import print_json, print_line, print_table
 from minikafka.cli.run import run_with_admin
@@ -72,7 +72,7 @@ def create(
         else:
             print_line(f"created {name}")
 
-    run_with_admin(verb, bootstrap_servers(bootstrap, directory), timeout)
+    run_with_admin(verb, target(bootstrap, directory), timeout)
 
 
 @app.command("list")
@@ -99,7 +99,7 @@ def list_topics(
         else:
             print_line("no topics")
 
-    run_with_admin(verb, bootstrap_servers(bootstrap, directory), timeout)
+    run_with_admin(verb, target(bootstrap, directory), timeout)
 
 
 @app.command()
@@ -132,7 +132,7 @@ def describe(
         details = await ask_details(admin, topics, settings=bool(names))
         print_topics(topics, details, under_replicated=under_replicated, as_json=as_json)
 
-    run_with_admin(verb, bootstrap_servers(bootstrap, directory), timeout)
+    run_with_admin(verb, target(bootstrap, directory), timeout)
 
 
 @app.command()
@@ -180,7 +180,7 @@ def alter(
             await admin.create_partitions(name, partitions)
             print_line(f"{name} has {partitions} partitions")
 
-    run_with_admin(verb, bootstrap_servers(bootstrap, directory), timeout)
+    run_with_admin(verb, target(bootstrap, directory), timeout)
 
 
 @app.command()
@@ -197,7 +197,7 @@ def delete(
             await admin.delete_topic(name)
             print_line(f"deleted {name}")
 
-    run_with_admin(verb, bootstrap_servers(bootstrap, directory), timeout)
+    run_with_admin(verb, target(bootstrap, directory), timeout)
 
 
 def _summary(topic: TopicView) -> dict[str, Any]:

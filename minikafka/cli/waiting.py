@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from minikafka.cli.output import print_note
 
 if TYPE_CHECKING:
+    from minikafka.cli.options import Target
     from minikafka.client import Admin
 
 QUIET_S: Final = 3.0
@@ -20,9 +21,9 @@ MIN_ISR: Final = "min.insync.replicas"
 
 
 class Concern(NamedTuple):
-    """What a verb depends on: the cluster at these addresses, a topic, and whether it writes with acks=all."""
+    """What a verb depends on: a cluster, a topic, and whether it writes with acks=all."""
 
-    servers: str
+    target: Target
     topic: str | None = None
     writes: bool = False
 
@@ -39,7 +40,8 @@ async def explained(verb: Coroutine[Any, Any, None], concern: Concern) -> None:
         cause = (told[-1] if told else await trouble(concern)) if error.retriable else None
         if not cause or cause in error.message or all(MIN_ISR in words for words in (cause, error.message)):
             raise  # it says so already
-        raise KafkaError(error.code, f"{error.message}; {cause}") from error
+        message = cause if cause.startswith(error.message) else f"{error.message}; {cause}"
+        raise KafkaError(error.code, message) from error
     finally:
         telling.cancel()
         with suppress(asyncio.CancelledError):
@@ -59,11 +61,15 @@ async def _tell(concern: Concern, told: list[str]) -> None:
 async def trouble(concern: Concern) -> str | None:
     """What keeps the cluster from serving the verb, in a line; None when nothing is known to."""
     from minikafka.client import Admin
+    from minikafka.client.errors import UnreachableError
     from minikafka.errors import KafkaError
 
     try:
-        async with Admin(concern.servers, request_timeout_ms=LOOK_TIMEOUT_MS) as admin:
+        async with Admin(concern.target.servers, request_timeout_ms=LOOK_TIMEOUT_MS) as admin:
             return await quorum_trouble(admin) or (await _of_topic(admin, concern) if concern.topic else None)
+    except UnreachableError as error:
+        start = f"; start a cluster with: {concern.target.command('cluster start')}" if concern.target.is_local else ""
+        return f"{error.message}{start}"
     except KafkaError as error:
         return error.message
 

@@ -12,7 +12,7 @@ from typing import Final, ParamSpec, TypeVar
 
 import typer
 
-from minikafka.cli.options import bootstrap_servers
+from minikafka.cli.options import target
 from minikafka.cli.output import fail, print_note
 from minikafka.cli.run import INTERRUPTED
 
@@ -74,7 +74,7 @@ def servers_with(bootstrap: str | None, directory: Path | None, topics: Sequence
     from minikafka.client import Admin
     from minikafka.errors import KafkaError
 
-    servers = bootstrap_servers(bootstrap, directory)
+    servers = target(bootstrap, directory).servers
 
     async def look() -> None:
         async with Admin(servers) as admin:

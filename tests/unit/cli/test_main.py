@@ -13,6 +13,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 import minikafka
+from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.chaos.ports import free_base_port
 from minikafka.cli.main import app
 
@@ -84,6 +85,21 @@ def test_what_others_call_it_works_too(words: str, verb: str) -> None:
 def test_a_topic_may_be_an_option_as_for_kafkas_tools(given: list[str]) -> None:
     result = CliRunner().invoke(app, ["topic", "create", *given, "-b", "127.0.0.1:1", "--timeout", "0.1"])
     assert "no broker answers" in str(result.exception)
+
+
+def test_hints_name_the_cluster_that_was_asked_for(tmp_path: Path) -> None:
+    """Whoever copies one reaches the same cluster."""
+    where = tmp_path / "a b"
+    nothing = minikafka_command("topic", "list", directory=where).stderr
+    assert nothing == f"minikafka: no cluster found in {where}; create one with: minikafka cluster start\n"
+    elsewhere = minikafka_command("topic", "list", "--dir", str(where), directory=tmp_path).stderr
+    assert elsewhere.endswith(f"create one with: minikafka cluster start --dir '{where}'\n")
+    LocalCluster.create(where, brokers=1, base_port=free_base_port(1))
+    down = minikafka_command("cluster", "kill", "1", "--dir", str(where), directory=tmp_path).stderr
+    assert down.endswith(f"start it with: minikafka cluster restart 1 --dir '{where}'\n")
+    silent = minikafka_command("topic", "list", "--dir", str(where), directory=tmp_path).stderr
+    assert silent.endswith(f"connection refused; start a cluster with: minikafka cluster start --dir '{where}'\n")
+    assert silent.count("no broker answers") == silent.count("\n")
 
 
 def test_the_version() -> None:
