@@ -111,6 +111,11 @@ class Channel(asyncio.BufferedProtocol):
         return self._transport is not None and not self._transport.is_closing()
 
     @property
+    def is_receiving(self) -> bool:
+        """Part of a response is there."""
+        return len(self._buffer) > 0
+
+    @property
     def in_flight(self) -> int:
         """How many requests wait for their answer."""
         return len(self._waiting)

@@ -62,6 +62,11 @@ class PeerConnection:
         """False once it broke."""
         return self._channel.is_open
 
+    @property
+    def is_receiving(self) -> bool:
+        """Part of an answer is there."""
+        return self._channel.is_receiving
+
     def close(self) -> None:
         """Close at once; waiting calls fail."""
         self._channel.close()

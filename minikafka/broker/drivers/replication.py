@@ -43,6 +43,8 @@ log = structlog.get_logger(__name__)
 R = TypeVar("R", bound=Message)
 
 ANSWER_TIMEOUT_S: Final = 10.0
+HELD_AFTER_S: Final = 0.05
+"""A fetch without an answer for so long is held by a leader that has no records for it, or that is slow."""
 IDLE_SHUTDOWN_S: Final = 5.0
 THROTTLED_PAUSE_MS: Final = 100
 NEVER_MS: Final = 1 << 62
@@ -139,6 +141,8 @@ class _Fetcher:
         self._connection: PeerConnection | None = None
         self._wake = asyncio.Event()
         self._is_polling = False  # a fetch is out
+        self._polling_since_s = 0.0
+        self._abandoning: asyncio.TimerHandle | None = None
         self._is_abandoning = False
         self._is_throttling = False  # some partitions are left out of fetches
         self._unsynced: dict[TopicPartition, None] = {}  # to be looked at before the next fetch
@@ -155,11 +159,25 @@ class _Fetcher:
         )
         self._unsynced[partition.topic_partition] = None  # what another fetcher appended, or we did as its leader
         self._wake.set()
-        if self._is_polling and self._connection is not None:
-            # The leader may hold the fetch that is out for half a second; a partition that has just lost its leader
-            # cannot wait for that, or its producers would. There is no other way to take a request back.
+        self._abandon_if_held()
+
+    def _abandon_if_held(self) -> None:
+        """The leader may hold the fetch that is out for half a second; a partition that has just lost its leader
+        cannot wait for that, or its producers would. There is no other way to take a request back.
+
+        An answer with records is waited for: they would be sent in vain, and to the leader it looks as if they could
+        not be appended.
+        """
+        connection = self._connection
+        if not self._is_polling or connection is None or not connection.is_open or connection.is_receiving:
+            return
+        loop = asyncio.get_running_loop()
+        held_at_s = self._polling_since_s + HELD_AFTER_S
+        if loop.time() >= held_at_s:
             self._is_abandoning = True
-            self._connection.close()
+            connection.close()
+        elif self._abandoning is None:
+            self._abandoning = loop.call_at(held_at_s, self._abandon_if_held)
 
     def remove(self, tp: TopicPartition) -> None:
         self._machine.remove_partitions([tp])
@@ -323,6 +341,9 @@ class _Fetcher:
             return
         finally:
             self._is_polling = False
+            if self._abandoning is not None:
+                self._abandoning.cancel()
+                self._abandoning = None
         await self._carry_out(effects)
 
     def _on_no_answer(self, error: Exception) -> None:
@@ -359,6 +380,7 @@ class _Fetcher:
             if endpoint is None:
                 raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {self._key.source_id} is not registered")
             self._connection = await PeerConnection.open(endpoint, self._owner._identity, self._key.source_id)
+        self._polling_since_s = asyncio.get_running_loop().time()
         return await self._connection.call(request, response_type, timeout_s=ANSWER_TIMEOUT_S)
 
     async def _wait(self, until_ms: int | None) -> None:

@@ -390,6 +390,30 @@ async def test_partitions_share_a_fetcher_per_leader_and_idle_ones_end(
 
 
 @pytest.mark.spec("R9")
+@pytest.mark.parametrize(
+    ("held_after_s", "is_receiving", "is_abandoned"), [(0, False, True), (0, True, False), (3600, False, False)]
+)
+async def test_only_a_fetch_that_the_leader_holds_is_abandoned_for_a_further_partition(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, held_after_s: float, is_receiving: bool, is_abandoned: bool
+) -> None:
+    """Finding: a reassignment of many partitions threw answers away, and their leader took the follower for unable."""
+    monkeypatch.setattr(replication_module, "HELD_AFTER_S", held_after_s)
+    monkeypatch.setattr(PeerConnection, "is_receiving", is_receiving)
+    await started(cluster, 1, 2)
+    node = cluster.nodes[2]
+    await follows(node, 0)
+    (fetcher,) = node.data_plane.fetchers._fetchers.values()
+    await eventually(lambda: fetcher._is_polling and fetcher._connection, "a fetch")
+    before = fetcher._connection
+    await create_topic(cluster.controller, "more", replicas=[[1, 2]])
+    more = TopicPartition("more", 0)
+    await follows(node, 0, more)
+    state = await eventually(lambda: fetcher._machine.state(more), "it to be fetched")
+    await eventually(lambda: state.has_agreed, "its first answer")
+    assert (fetcher._connection is not before) is is_abandoned
+
+
+@pytest.mark.spec("R9")
 async def test_several_fetchers_per_leader_where_asked_for(cluster: Cluster) -> None:
     await cluster.start(num_replica_fetchers=4)
     await cluster.ready()
