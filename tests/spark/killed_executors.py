@@ -27,6 +27,9 @@ SETTINGS = {
     "spark.executor.extraJavaOptions": " ".join((*FAST, *(sharing_options(HOME) if HOME else ()))),
     "spark.executor.memory": "512m",
     "spark.sql.shuffle.partitions": "2",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
 }
 
 

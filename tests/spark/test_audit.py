@@ -298,7 +298,7 @@ def test_files_of_several_processes_are_one_history(spark: SparkSession, tmp_pat
 # -- a real history ----------------------------------------------------------------------------------------------------
 
 
-def test_a_cluster_whose_leader_was_killed_is_judged_the_same_by_every_way_to_read_it(
+def test_a_cluster_whose_leader_was_killed_is_judged_the_same_from_topics_and_from_files(
     spark: SparkSession, start_cluster: Callable[..., LocalCluster], tmp_path: Path
 ) -> None:
     cluster = start_cluster()
@@ -318,10 +318,9 @@ def test_a_cluster_whose_leader_was_killed_is_judged_the_same_by_every_way_to_re
         asyncio.run(read_back(cluster.bootstrap_servers, "t", 2, history))
     in_memory = check(history.events)
     assert in_memory.ok
-    by_polls = audit(spark, path)
     by_topics = audit(spark, path, ["t"], bootstrap_servers=cluster.bootstrap_servers)
     by_logs = audit(spark, path, ["t"], stored=stored_in_logs(spark, [str(cluster.layout.directory)], ["t"]))
-    for verdict in (by_polls, by_topics, by_logs):
+    for verdict in (by_topics, by_logs):
         assert verdict.ok, verdict.examples
         assert verdict.figures == in_memory.figures
     with pytest.raises(PipelineError, match="nothing-such"):
