@@ -90,7 +90,7 @@ class TimingWheel:
     A task expires at the first tick at or after its deadline.
     """
 
-    __slots__ = ("_heap", "_levels", "_overdue", "_pending", "_spans", "_tick", "_tick_ms", "_wheel_size")
+    __slots__ = ("_due", "_heap", "_levels", "_overdue", "_pending", "_spans", "_tick", "_tick_ms", "_wheel_size")
 
     def __init__(self, start_ms: int = 0, *, tick_ms: int = 1, wheel_size: int = WHEEL_SIZE) -> None:
         assert tick_ms >= 1
@@ -101,7 +101,8 @@ class TimingWheel:
         self._spans: list[int] = [1]  # ticks per bucket, by level
         self._levels: list[dict[int, _Bucket]] = [{}]  # by level: buckets by number (tick // span)
         self._heap: list[tuple[int, int, int]] = []  # (first tick, level, number) of each bucket
-        self._overdue = _Bucket()
+        self._overdue = _Bucket()  # inserted too late; the next advance makes them due
+        self._due = _Bucket()
         self._pending = 0
 
     def __len__(self) -> int:
@@ -125,20 +126,22 @@ class TimingWheel:
 
     def advance(self, now_ms: int) -> list[TimerTask]:
         """Move the clock to ``now_ms`` (never back); the tasks whose deadline has come, earliest first."""
-        expired = self._collect_due(now_ms).drain()
+        self._collect_due(now_ms)
+        expired = self._due.drain()
         self._pending -= len(expired)
         return expired
 
     def expire_due(self, now_ms: int, at_most: int | None = None) -> int:
         """Move the clock to ``now_ms`` and expire what is due, earliest first; how many tasks that was.
 
-        Tasks beyond ``at_most`` stay overdue: they expire at the next advance.
+        Tasks beyond ``at_most`` stay due: the next advance begins with them, and does not look at them again before.
 
         What one task's ``expire`` cancels does not expire; what it inserts waits for the next advance, even if overdue.
         A task that raises does not keep the others from expiring: the error is raised when all have, or all errors as
         an ExceptionGroup.
         """
-        due = self._collect_due(now_ms)
+        self._collect_due(now_ms)
+        due = self._due
         count = 0
         errors: list[Exception] = []
         while count != at_most and (task := due.pop_first()) is not None:
@@ -148,13 +151,11 @@ class TimingWheel:
                 task.expire()
             except Exception as error:
                 errors.append(error)
-        while (task := due.pop_first()) is not None:
-            self._overdue.append(task)
         raise_all(errors)
         return count
 
-    def _collect_due(self, now_ms: int) -> _Bucket:
-        """Move the clock; a ring of the tasks whose deadline has come, still pending, earliest first."""
+    def _collect_due(self, now_ms: int) -> None:
+        """Move the clock; tasks whose deadline has come are due, the earliest first, behind those that were before."""
         now_tick = max(now_ms // self._tick_ms, self._tick)
         candidates = self._overdue.drain()
         heap = self._heap
@@ -163,20 +164,18 @@ class TimingWheel:
             candidates += self._levels[level].pop(number).drain()
         self._tick = now_tick
         candidates.sort(key=_deadline_tick)
-        due = _Bucket()
         for task in candidates:
             if task._deadline_tick <= now_tick:
-                due.append(task)
+                self._due.append(task)
             else:
                 self._place(task)
-        return due
 
     def next_deadline_ms(self) -> int | None:
         """When to advance next: not after the earliest deadline, and before it only to move tasks down. None if empty.
 
         An insertion may make it earlier; a driver that sleeps compares it with what it sleeps for.
         """
-        if not self._overdue.is_empty:
+        if not (self._due.is_empty and self._overdue.is_empty):
             return self._tick * self._tick_ms
         heap = self._heap
         while heap:
