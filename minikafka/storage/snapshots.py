@@ -143,6 +143,13 @@ class SnapshotFiles:
             if offset < below or (above is not None and offset > above):
                 self._disk.unlink(self._path(offset))
 
+    def remove_unneeded(self, first_offset: int) -> None:
+        """Remove those before the one that a log from ``first_offset`` on begins with; not every segment has its own.
+
+        That one knows the producers whose batches are gone from the log.
+        """
+        self.remove(below=max((offset for offset in self.offsets() if offset <= first_offset), default=0))
+
     def load(self, segments: Segments, log_start_offset: int, end_offset: int) -> ProducerState:
         """The state just before ``end_offset``: the newest usable snapshot, then the batches behind it."""
         state, offset = self.newest(end_offset)

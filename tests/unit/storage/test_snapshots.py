@@ -135,3 +135,18 @@ def test_snapshots_of_many_producers_are_no_larger_than_the_log(open_log: OpenLo
     assert 0 < snapshots <= 2 * logs
     reopened = open_log(segment_bytes=250, clean=False, was_killed=True)
     assert all(append(reopened, b"v", producer=(producer_id, 0, 0)).duplicate for producer_id in range(300))
+
+
+def test_producers_are_known_after_a_kill_whose_batches_are_deleted(open_log: OpenLog) -> None:
+    """Not every segment has a snapshot of its own: the one before the first segment was deleted with the others."""
+    log = open_log(segment_bytes=250)
+    for producer_id in range(300):
+        append(log, b"v", producer=(producer_id, 0, 0))
+    last = SnapshotFiles(log.disk, log.directory).offsets()[-1]
+    first = log.segments.closed[-1].base_offset
+    assert last < first
+    log.maybe_increment_log_start_offset(first)
+    assert log.delete_old_segments(300, 0)
+    assert log.segments[0].base_offset == first
+    reopened = open_log(segment_bytes=250, clean=False, was_killed=True, log_start_offset=first)
+    assert [entry.producer_id for entry in reopened.producers.entries] == [*range(last), *range(first, 300)]
