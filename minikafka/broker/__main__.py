@@ -13,12 +13,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m minikafka.broker", description="Run one minikafka node.")
     parser.add_argument("--config", metavar="FILE", help="a .properties or .toml file with Kafka's setting names")
     parser.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="override one setting")
-    parser.add_argument("--log-level", default="info", choices=["debug", "info", "warning", "error"])
-    parser.add_argument("--log-json", action="store_true", help="log one JSON object per line")
     parser.add_argument("--until-eof", action="store_true", help="end, as if killed, when standard input ends")
     given = parser.parse_args(arguments)
-    how = {"log_level": given.log_level, "log_json": given.log_json, "until_eof": given.until_eof}
-    return run_node(given.config, given.set, **how)
+    return run_node(given.config, given.set, until_eof=given.until_eof)
 
 
 if __name__ == "__main__":

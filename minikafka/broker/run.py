@@ -59,14 +59,7 @@ def load_config(path: str | None, overrides: Iterable[str]) -> BrokerConfig:
     return BrokerConfig(file, environment_settings(os.environ), flags)
 
 
-def run_node(
-    path: str | None,
-    overrides: Iterable[str],
-    *,
-    log_level: str = "info",
-    log_json: bool = False,
-    until_eof: bool = False,
-) -> int:
+def run_node(path: str | None, overrides: Iterable[str], *, until_eof: bool = False) -> int:
     """Run until SIGTERM or SIGINT; returns the exit status. Errors of configuration are one line each.
 
     With `until_eof` the process ends at once, as if killed, when its standard input ends.
@@ -78,7 +71,7 @@ def run_node(
     except ConfigError as error:
         print(f"minikafka broker: {error}", file=sys.stderr)
         return 2
-    configure_logging(node_id=config.node_id, level=log_level, as_json=log_json)
+    configure_logging(node_id=config.node_id, level=config.logging_level, as_json=config.logging_format == "json")
     raise_limit()
     _give_memory_back()
     try:

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from minikafka.config.kinds import INT_MAX, boolean, endpoints, integer, long, nullable, secret, text, voters, words
+from minikafka.config.kinds import (
+    INT_MAX,
+    boolean,
+    choice,
+    endpoints,
+    integer,
+    long,
+    nullable,
+    secret,
+    text,
+    voters,
+    words,
+)
 from minikafka.config.setting import Setting, SettingGroup
 from minikafka.model import Endpoint
 
@@ -94,6 +106,15 @@ class NodeSettings(SettingGroup):
         doc="Connections the node accepts; the limit of open files, less what logs need, bounds it too.",
     )
     connections_max_idle_ms = Setting(long(1), 600_000, doc="A connection without a request for so long is closed.")
+    logging_level = Setting(
+        choice("debug", "info", "warning", "error"), "info", kafka="none", doc="Least level of the node's log lines."
+    )
+    logging_format = Setting(
+        choice("console", "json"),
+        "console",
+        kafka="none",
+        doc="Log lines on standard error: for people, in colours on a terminal; or a JSON object each.",
+    )
     loop_turn_warn_ms = Setting(
         integer(),
         0,
