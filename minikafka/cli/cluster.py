@@ -133,6 +133,7 @@ def _open_or_create(
     from minikafka.chaos.local_cluster import LocalCluster
 
     if not ClusterLayout.exists(directory):
+        was_there = directory.expanduser().exists()
         created = LocalCluster.create(
             directory, brokers=brokers or 3, base_port=base_port or DEFAULT_BASE_PORT, settings=settings
         )
@@ -140,6 +141,8 @@ def _open_or_create(
             created.check()
         except BaseException:
             created.layout.discard()  # or the next attempt would be bound to what was wrong with this one
+            if not was_there:
+                created.layout.directory.rmdir()
             raise
         return created
     cluster = LocalCluster.open(directory)

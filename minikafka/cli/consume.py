@@ -85,13 +85,16 @@ def consume(
 async def _check_exists(cluster: Target, topic: str, partition: int | None) -> None:
     """Say soon that there is nothing to read, rather than wait for it."""
     from minikafka.client import Admin
+    from minikafka.client.admin.base import NO_TOPIC
     from minikafka.errors import ErrorCode, KafkaError
 
     async with Admin(cluster.servers) as admin:
         (view,) = await admin.describe_topics([topic])
     if view.error:
         create = cluster.command(f"topic create {topic}")
-        raise KafkaError(view.error, f"cannot read topic {topic!r}; create it with: {create}")
+        if view.error is not NO_TOPIC:
+            raise KafkaError(view.error, f"cannot read topic {topic!r}")
+        raise KafkaError(view.error, f"topic {topic!r} not found; create it with: {create}")
     if partition is not None and partition not in view.partitions:
         last = len(view.partitions) - 1
         raise KafkaError(

@@ -112,7 +112,13 @@ def main() -> None:
     except Exception as error:
         if not _is_expected(error):
             raise
-        output.fail(str(error) or type(error).__name__)
+        output.fail(_in_words(error))
+
+
+def _in_words(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error) or type(error).__name__
 
 
 def _is_expected(error: Exception) -> bool:

@@ -123,12 +123,14 @@ def describe(
     """
 
     async def verb(admin: Admin) -> None:
+        from minikafka.client.admin.base import NO_TOPIC
         from minikafka.errors import KafkaError
 
         topics = await (admin.describe_topics(names) if names else admin.list_topics())
         for topic in topics:
             if topic.error:
-                raise KafkaError(topic.error, f"cannot describe topic {topic.name!r}")
+                what = "topic {!r} not found" if topic.error is NO_TOPIC else "cannot describe topic {!r}"
+                raise KafkaError(topic.error, what.format(topic.name))
         details = await ask_details(admin, topics, settings=bool(names))
         print_topics(topics, details, under_replicated=under_replicated, as_json=as_json)
 

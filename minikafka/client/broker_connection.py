@@ -61,7 +61,10 @@ class BrokerConnection:
         """The newest version both sides have. KafkaError(UNSUPPORTED_VERSION) when there is none."""
         version = self._versions.get(key)
         if version is None:
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{self.endpoint} does not support {key.camel_name}")
+            message = f"{self.endpoint} does not support {key.camel_name}"
+            if key is ApiKey.METADATA:  # another listener than the clients'
+                message += "; give the port at which a broker serves clients"
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, message)
         return version if at_most is None else min(version, at_most)
 
     async def call(

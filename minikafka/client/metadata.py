@@ -20,6 +20,7 @@ from minikafka.net.tasks import TaskOwner
 
 MAX_AGE_S: Final = 300.0
 LOOK_INTERVAL_S: Final = 0.5
+NAME_RULE: Final = "a name has 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_' and '-'"
 
 
 class Metadata:
@@ -90,7 +91,8 @@ class Metadata:
             if view.is_usable:
                 return view
             if view.error is not ErrorCode.NONE and not view.error.retriable:
-                raise KafkaError(view.error, f"the cluster rejected topic {name!r}")
+                rule = f"; {NAME_RULE}" if view.error is ErrorCode.INVALID_TOPIC_EXCEPTION else ""
+                raise KafkaError(view.error, f"the cluster rejected topic {name!r}{rule}")
 
     def _why_unknown(self, name: str, timeout_s: float) -> KafkaError:
         if self.failure is not None:

@@ -169,6 +169,7 @@ def test_a_cluster_that_cannot_be_started_is_not_made(tmp_path: Path) -> None:
     )
     with socket.create_server(("127.0.0.1", base_port + 101)):
         busy = minikafka_command(*start, directory=tmp_path)
+        minikafka_command(*start, directory=tmp_path / "new")
     assert f"port {base_port + 101}, which node 2 needs, is in use" in busy.stderr
     assert (wrong.returncode, busy.returncode) == (1, 1)
     assert list(tmp_path.iterdir()) == []
