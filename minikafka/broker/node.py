@@ -46,6 +46,7 @@ from minikafka.storage.meta import MetaError
 log = structlog.get_logger(__name__)
 
 CONTROLLED_SHUTDOWN_TIMEOUT_S: Final = 5.0
+HANDOVER_TIMEOUT_MS: Final = 1_000  # in-sync replicas are milliseconds behind
 SNAPSHOT_CHECK_INTERVAL_S: Final = 5.0
 
 
@@ -221,6 +222,9 @@ class Node:
 
     async def _leave_cluster(self) -> None:
         control = self.control_plane
+        are_in_sync = asyncio.Event()
+        self.data_plane.replicas.hand_over(HANDOVER_TIMEOUT_MS, are_in_sync.set)
+        await are_in_sync.wait()
         control.lifecycle.begin_shutdown()
         watch = self.tasks.start(self._watch_quorum(), "quorum watch")
         try:

@@ -54,6 +54,7 @@ class Replicas:
         self._log_end_moved: dict[TopicPartition, None] = {}  # ordered sets: the order of waking is behaviour
         self._high_watermark_moved: dict[TopicPartition, None] = {}
         self._wake_scheduled = False
+        self._hands_over = False
         self._commit_scheduled = False
         self.high_watermark_listeners: dict[TopicPartition, Callable[[int], None]] = {}
         self.produces: Purgatory[object] = timers.purgatory()
@@ -291,13 +292,44 @@ class Replicas:
 
         Returns the waiting operation, if any: cancel it when the client is gone.
         """
-        if acks != ALL_IN_SYNC and not self._is_any_waiting(results):
+        needs_all = acks == ALL_IN_SYNC or (self._hands_over and not self._is_any_under_min_isr(results))
+        if not needs_all and not self._is_any_waiting(results):
             done(results)
             return None
         waiting = [result.tp for result in results if result.required_offset >= 0]
-        operation = DelayedProduce(timeout_ms, results, self.get, done, needs_all=acks == ALL_IN_SYNC)
+        operation = DelayedProduce(timeout_ms, results, self.get, done, needs_all=needs_all)
         done_already = self.produces.try_complete_else_watch(operation, waiting, self._clock.monotonic_ms())
         return None if done_already else operation
+
+    def hand_over(self, timeout_ms: int, done: Callable[[], None]) -> None:
+        """The node is stopping, and an in-sync replica will lead: from now on acks=1 waits for these replicas, too.
+
+        Calls ``done`` when they have all records that were written before, or after that time.
+        """
+        self._hands_over = True
+        behind = [
+            ProduceResult(tp, required_offset=partition.log.log_end_offset, leader_epoch=leader.leader_epoch)
+            for tp, partition in self._partitions.items()
+            if (leader := partition.replica.leader) is not None and leader.high_watermark < partition.log.log_end_offset
+        ]
+        waiting = len(behind)
+
+        def on_done(_results: Sequence[ProduceResult]) -> None:
+            nonlocal waiting
+            waiting -= 1
+            if not waiting:
+                done()
+
+        for result in behind:
+            self.await_acks((result,), ALL_IN_SYNC, timeout_ms, on_done)
+        if not behind:
+            done()
+
+    def _is_any_under_min_isr(self, results: Sequence[ProduceResult]) -> bool:
+        """Would acks=all be refused? Then acks=1 must not wait: the high watermark stands still."""
+        partitions = [self._partitions.get(result.tp) for result in results]
+        leaders = [None if partition is None else partition.replica.leader for partition in partitions]
+        return any(leader is not None and leader.is_under_min_isr for leader in leaders)
 
     def _is_any_waiting(self, results: Sequence[ProduceResult]) -> bool:
         """Is a leader's own end short of a result: being synced, failed, or no longer a leader?"""

@@ -98,6 +98,40 @@ async def test_acks_1_is_answered_after_the_append(rig: Rig) -> None:
 
 
 @pytest.mark.spec("R23")
+@pytest.mark.spec("C3")
+async def test_a_node_that_hands_over_acknowledges_what_the_next_leader_has(rig: Rig) -> None:
+    partition, alone = rig.led("a", replicas=(ME, FOLLOWER)), rig.led("b")
+    rig.append(partition, b"before")
+    rig.append(alone, b"before")
+    handed_over: list[bool] = []
+    rig.replicas.hand_over(LONG_MS, lambda: handed_over.append(True))
+    result = rig.stage(partition, b"after", acks=1)
+    rig.replicas.commit_staged()
+    acks = rig.await_acks(result, acks=1)
+    await turns()
+    assert (handed_over, acks.times) == ([], 0)
+    rig.fetched(partition, FOLLOWER, 1)
+    await turns()
+    assert (handed_over, acks.times) == ([True], 0), "what was written before is in sync"
+    rig.fetched(partition, FOLLOWER, 2)
+    await turns()
+    assert (handed_over, acks.results) == ([True], [(NONE, 1)])
+
+
+@pytest.mark.spec("C3")
+async def test_a_node_that_nobody_can_follow_hands_over_at_once(rig: Rig) -> None:
+    partition = rig.led(replicas=(ME, FOLLOWER), min_insync_replicas=2)
+    rig.lead(partition, epoch=2, replicas=(ME, FOLLOWER), isr=(ME,))
+    rig.append(partition, b"before")
+    handed_over: list[bool] = []
+    rig.replicas.hand_over(LONG_MS, lambda: handed_over.append(True))
+    result = rig.stage(partition, b"after", acks=1)
+    rig.replicas.commit_staged()
+    assert rig.await_acks(result, acks=1).results == [(NONE, 1)]
+    assert handed_over == [True]
+
+
+@pytest.mark.spec("R23")
 @pytest.mark.spec("D4")
 @pytest.mark.spec("D6")
 async def test_acks_all_is_answered_when_every_replica_in_sync_has_it(rig: Rig) -> None:
