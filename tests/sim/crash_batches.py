@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from random import Random
 from typing import NamedTuple
@@ -10,6 +11,7 @@ from minikafka.records.batch import BatchHeader, iter_batches, parse_header
 from minikafka.records.build import build_batch
 from minikafka.records.record import Record
 from minikafka.storage.log import Log
+from minikafka.storage.producer_state import BATCHES_KEPT
 
 NOW_MS = 1_700_000_000_000
 PRODUCERS = (-1, 7, 8)
@@ -25,14 +27,31 @@ class Written(NamedTuple):
 
 
 class Producers:
-    """The sequence numbers of some idempotent producers; they go by what the log holds."""
+    """The sequence numbers of some idempotent producers; they go by what the log holds.
+
+    Each has its last five batches in flight: it may send them again after a restart.
+    """
 
     def __init__(self, written: Iterable[Written] = ()) -> None:
         self._next = {producer: 0 for producer in PRODUCERS if producer >= 0}
+        self._in_flight = {producer: deque[int](maxlen=BATCHES_KEPT) for producer in self._next}
         for batch in written:
             header = parse_header(batch.data)
             if header.producer_id >= 0:
                 self._next[header.producer_id] = header.last_sequence + 1
+                self._in_flight[header.producer_id].append(header.base_sequence)
+
+    def after_loss(self, written: Iterable[Written]) -> Producers:
+        """Of these producers, when the log holds no more than that. Nothing older than before is in flight."""
+        left = Producers(written)
+        for producer, sequences in left._in_flight.items():
+            kept = [sequence for sequence in sequences if sequence in self._in_flight[producer]]
+            left._in_flight[producer] = deque(kept, BATCHES_KEPT)
+        return left
+
+    def may_repeat(self, header: BatchHeader) -> bool:
+        """True for a batch in flight."""
+        return header.producer_id >= 0 and header.base_sequence in self._in_flight[header.producer_id]
 
     def batch(self, rng: Random) -> bytearray:
         """One to three records by one of the producers."""
@@ -45,6 +64,7 @@ class Producers:
             return build_batch(records)
         sequence = self._next[producer]
         self._next[producer] += count
+        self._in_flight[producer].append(sequence)
         return build_batch(records, producer_id=producer, producer_epoch=0, base_sequence=sequence)
 
 
@@ -64,8 +84,11 @@ def headers(data: bytes) -> list[BatchHeader]:
     return [header for _position, header in iter_batches(data)]
 
 
-def check_producers(log: Log, found: Sequence[BatchHeader]) -> None:
-    """The state of each producer is that of its last batch in the log."""
+def check_producers(log: Log, found: Sequence[BatchHeader], producers: Producers | None = None) -> None:
+    """The state of each producer is that of its last batch in the log; batches in flight are known if sent again."""
+    for header in found:
+        if producers is not None and producers.may_repeat(header):
+            assert log.producers.has(header), "a batch that its producer may send again is known"
     last = {header.producer_id: header for header in found if header.producer_id >= 0}
     for entry in log.producers.entries:
         header = last.pop(entry.producer_id, None)

@@ -55,7 +55,8 @@ def check_damages(platter: SimulatedDisk, tp: TopicPartition, boot_id: str, star
             assert found.log_end_offset <= log.log_end_offset, f"{how} makes no log longer"
             if found.corruption is not None:
                 end = found.corruption.offset
-                assert _served(found, end) == _below(before, end), f"{how} changed nothing below what is said"
+                served = _above(_served(found, end), log.log_start_offset)
+                assert served == _below(before, end), f"{how} changed nothing below what is said"
             elif tp.partition in Registrations(disk, store, boot_id).whole_replicas().get(log.topic_id, ()):
                 assert _served(found) == before or found.corruption is not None, f"{how} is noticed"
 
@@ -80,6 +81,11 @@ def _served(log: Log, end: int = MAX_OFFSET) -> Batches:
 
 def _below(batches: Batches, end: int) -> Batches:
     return {base: data for base, data in batches.items() if parse_header(data).next_offset <= end}
+
+
+def _above(batches: Batches, start: int) -> Batches:
+    """What was deleted is there again in a log that is damaged below its start; all of it will be fetched anew."""
+    return {base: data for base, data in batches.items() if parse_header(data).next_offset > start}
 
 
 def _started(platter: SimulatedDisk, tp: TopicPartition, start: Start, *, stops: bool) -> Log:

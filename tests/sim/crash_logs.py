@@ -143,7 +143,7 @@ class LogLife:
             assert "a segment is missing" not in log.corruption.why, "no crash takes a segment that is listed"
             assert self.is_damaged or log.corruption.offset >= must_end, "what was promised is not taken for damaged"
         check_epochs(log, found)
-        check_producers(log, found)
+        check_producers(log, found, self.producers)
         self._check_lookups(log, found)
 
     def _check_lookups(self, log: Log, found: list[BatchHeader]) -> None:
@@ -160,7 +160,7 @@ class LogLife:
     def _inherit(self, former: LogLife, log: Log) -> None:
         end = log.log_end_offset
         self.written = [batch for batch in former.written if batch.next_offset <= end]
-        self.producers = Producers(batch for batch in self.written)
+        self.producers = former.producers.after_loss(self.written)
         self.epoch = max(former.epoch, log.latest_epoch) + 1
         self.committed = end
         self.durable = min(former.durable, end)
@@ -312,7 +312,7 @@ class LogLife:
             self.written = [batch for batch in self.written if batch.base_offset < end]
             self.start = min(self.start, log.log_end_offset)
             self.committed = log.log_end_offset
-        self.producers = Producers(self.written)
+        self.producers = self.producers.after_loss(self.written)
         self.epoch += 1
 
     def _began_at(self, offset: int) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Hashable
 from random import Random
 from typing import Self
 
-from crash_batches import Producers
 from crash_damage import check_damages
 from crash_logs import WHERE, LogLife, open_store
 from simulator.disk import MountedDisk
@@ -111,6 +110,6 @@ class RegisteredLife(LogLife):
         self.written = [batch for batch in self.written if batch.base_offset < end]
         self.store = open_store(self.disk, self.rng, self.roots, self.boot_id())
         assert self.log_.corruption is not None, "a log that lost its end after a kill is damaged"
-        self.producers = Producers(self.written)
+        self.producers = self.producers.after_loss(self.written)
         self.epoch += 1
         self.refetch()

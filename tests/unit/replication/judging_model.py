@@ -1,9 +1,10 @@
 """Random schedules in which one log is damaged in a way that nothing local shows: which one of two is cut?
 
-local_replica_model.py, with two more faults, one in a schedule. A dead node's log loses its tail, and its next process
-registers as having lost nothing. Or a dead node's log comes to hold a false leader epoch. Leaders and followers find
-out from what the other one says, if at all: what is lost then may be lost for good. So from such a fault on nothing is
-said of committed records. What must hold (row R26):
+local_replica_model.py, with three more faults, one in a schedule. A dead node's log loses its tail, and its next
+process registers as having lost nothing. Or a dead node's log comes to hold a false leader epoch: one that no other
+log has, or, for its last record, one that others have later on. Leaders and followers find out from what the other one
+says, if at all: what is lost then may be lost for good. So from such a fault on nothing is said of committed records.
+What must hold (row R26):
 
 * nobody is cut below its high watermark, unless that was made void by an unclean election, or metadata says that nobody
   counts on it;
@@ -13,18 +14,19 @@ said of committed records. What must hold (row R26):
 
 from __future__ import annotations
 
-from local_replica_model import LocalReplicaCluster
-from replication_model import ViolationError
+from local_replica_model import BadRecords, LocalReplicaCluster
+from replication_model import WHERE, ViolationError
 
 from minikafka.model import NO_NODE
 from minikafka.replication import replica_effects as do
-from minikafka.replication.effects import TruncateTo
+from minikafka.replication.effects import Append, TruncateTo
 
 
 class JudgedCluster(LocalReplicaCluster):
     """One schedule."""
 
     def __init__(self, seed):
+        self.seed = seed
         self.ill = None  # the node with the damage
         self.is_short = False  # it lost its tail; else its epochs are false
         self.ill_epochs = []  # the leader epochs that it began since
@@ -32,6 +34,8 @@ class JudgedCluster(LocalReplicaCluster):
 
     def _swarm(self):
         fault = self.lose_tail if self.random() < 0.5 else self.spoil_epochs
+        if self.seed % 4 == 3:
+            fault = self.spoil_last_record
         return {**super()._swarm(), self.crash: 3, self.restart: 4, fault: 10}
 
     # -- actions ----------------------------------------------------------------------------------------------------
@@ -59,6 +63,20 @@ class JudgedCluster(LocalReplicaCluster):
             at = max(0, start - log.log_start_offset)
             log.records[at:] = [(epoch, value) for _, value in log.records[at:]]
             self.say("n{} has false epochs {}", node.id, log.epochs)
+
+    def spoil_last_record(self):
+        node = self.pick([node for node in self.nodes if not node.alive and len(node.log.records) > 1])
+        if node is None or self.ill is not None or self.damaged:
+            return
+        log = node.log
+        begun = [entry for each in self.nodes for entry in each.log.epochs if entry[0] > log.latest_epoch]
+        later = {epoch for epoch, _ in begun} - {epoch for epoch, start in begun if start < log.log_end_offset}
+        if later:
+            self.ill, epoch = node, self.pick(sorted(later))
+            (_, value), start = log.records[-1], log.log_end_offset - 1
+            log.records[-1] = (epoch, value)
+            log.epochs = [entry for entry in log.epochs if entry[1] < start] + [(epoch, start)]
+            self.say("n{} has a false epoch in its last record {}", node.id, log.epochs)
 
     def damage(self):
         """One damage in a schedule is enough."""
@@ -97,6 +115,10 @@ class JudgedCluster(LocalReplicaCluster):
 
     def do_fetch(self, node, effects):
         for effect in effects:
+            if type(effect) is Append and (epoch := falling_epoch(node.log, effect.records)) is not None:
+                self.say("n{} is sent records of epoch {} after later ones", node.id, epoch)
+                node.fetcher.on_epochs_fall(WHERE, epoch, self.now_ms)
+                continue
             high_watermark = node.replica.high_watermark
             super().do_fetch(node, [effect])
             cut = node.replica.cut or node.wanted_cut
@@ -128,6 +150,16 @@ class JudgedCluster(LocalReplicaCluster):
             if [value for _, value in node.log.records] == values:  # a false epoch below another may stay unseen
                 node.log.records = self.committed.copy()
         return super().is_settled()
+
+
+def falling_epoch(log, records):
+    """The epoch of the first of these records that is older than what comes before it, if any."""
+    latest = log.latest_epoch
+    for epoch, _ in () if isinstance(records, BadRecords) else records:
+        if epoch < latest:
+            return epoch
+        latest = epoch
+    return None
 
 
 def run(seed):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from judging_model import run, trace_of
 from planted.registry import Suite
 
+from minikafka.errors import ErrorCode
 from minikafka.replication import replica_effects as do
 from minikafka.replication.epochs import truncation_offset
 from minikafka.replication.fetcher import ReplicaFetcher
@@ -41,6 +42,12 @@ def a_look_up_alone_cuts(self, state, end):
     if truncation.is_complete:
         state.start_fetching()
     return [self._cut(state, truncation.offset)]
+
+
+@SUITE.replaces(ReplicaFetcher, "on_epochs_fall")
+def an_epoch_is_right_if_the_leader_has_it_anywhere(self, tp, _epoch, now_ms):
+    """A follower whose last record has an epoch of later ones asks for ever, and never comes back into the ISR."""
+    return self.on_append_failed(tp, ErrorCode.INVALID_RECORD, now_ms)
 
 
 @SUITE.plants()
