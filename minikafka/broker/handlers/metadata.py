@@ -140,7 +140,8 @@ def _topic(image: MetadataImage, topic: TopicImage, listener: str) -> MetadataRe
 
 def _partition(image: MetadataImage, index: int, partition: PartitionImage, listener: str) -> MetadataResponsePartition:
     leader = image.broker(partition.leader)
-    reachable = leader is not None and listener in leader.listeners
+    # One that is fenced is in no list of brokers; kafka-python stops for good at a leader that it cannot look up.
+    reachable = leader is not None and leader.is_live and listener in leader.listeners
     return MetadataResponsePartition(
         error_code=ErrorCode.NONE if reachable else ErrorCode.LEADER_NOT_AVAILABLE,
         partition_index=index,

@@ -1,14 +1,18 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
 from broker_client import Client
 from broker_node import create_topic, listener_of
 
+from minikafka.broker.handlers import metadata
 from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode
+from minikafka.metadata.image import BrokerImage, MetadataImage, PartitionImage
+from minikafka.model import Endpoint
 from minikafka.wire.api import ApiKey
 from minikafka.wire.messages.describe_cluster import DescribeClusterRequest
 from minikafka.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
@@ -133,3 +137,13 @@ async def test_a_topic_is_found_by_its_id(node: Node, client: Client, version: i
     request = MetadataRequest(topics=[MetadataRequestTopic(name=None, topic_id=found.topic_id)])
     (topic,) = (await client.ask(request, version)).topics
     assert (topic.error_code, topic.name, len(topic.partitions)) == (ErrorCode.NONE, "orders", 1)
+
+
+def test_a_leader_that_is_fenced_is_none() -> None:
+    """The partitions of a fenced broker get their new leaders in portions; meanwhile no list has the old one."""
+    broker = BrokerImage(3, UUID(int=1), 7, {"CLIENT": Endpoint("h", 1)}, None, (), False, False)
+    partition = PartitionImage(replicas=(3, 1), isr=(3, 1), leader=3, leader_epoch=5, partition_epoch=0)
+    for fenced, leader, error in ((False, 3, ErrorCode.NONE), (True, -1, ErrorCode.LEADER_NOT_AVAILABLE)):
+        image = MetadataImage(brokers={3: replace(broker, fenced=fenced)})
+        told = metadata._partition(image, 0, partition, "CLIENT")
+        assert (told.leader_id, told.error_code, told.leader_epoch) == (leader, error, 5)
