@@ -50,6 +50,11 @@ def show_table(names: list[str]) -> int:
             verdict = future.result()
             verdicts[verdict.suite, verdict.name] = verdict
             live.update(_table(found, work, verdicts))
+            if not console.is_terminal:  # an hour's work shows progress in a file, too
+                seen = "missed" if verdict.schedules is None else f"caught by schedule {verdict.schedules:,}"
+                console.print(
+                    f"{len(verdicts)} of {len(work)}: {verdict.suite}: {verdict.name}: {seen}", highlight=False
+                )
     console.print(_table(found, work, verdicts))
     missed = [verdict for verdict in verdicts.values() if verdict.schedules is None]
     caught = f"{len(work) - len(missed)} of {len(work)} planted bugs caught"
