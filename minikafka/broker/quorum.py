@@ -50,10 +50,10 @@ class Quorum:
         return self._report()
 
     def _contact(self, error: Exception | None = None) -> str:
-        lost = without_contact(self._links) or (str(error) if error is not None else "")
-        return (
-            f"node {self._node_id} has {lost}" if lost.startswith("no contact") else lost or "an election is under way"
-        )
+        lost = without_contact(self._links)
+        if lost:
+            return f"node {self._node_id} has {lost}"
+        return "an election is under way" if error is None else str(error)
 
     def _report(self) -> QuorumInfo:
         now_ms = self._clock.monotonic_ms()

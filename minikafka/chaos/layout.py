@@ -208,8 +208,12 @@ class ClusterLayout:
         return self.node_directory(node_id) / "broker.log"
 
     def pid_file(self, node_id: int) -> Path:
-        """The process id of the node as last started, and how long its log was then."""
+        """The process id of the node as last started."""
         return self.node_directory(node_id) / "pid"
+
+    def log_start_file(self, node_id: int) -> Path:
+        """How long the node's log was when it was started last: what is behind is of that run."""
+        return self.node_directory(node_id) / "log-start"
 
     def server_properties(self, node_id: int) -> str:
         """The text of the node's configuration file."""

@@ -88,8 +88,8 @@ class LocalCluster:
         if child := self._children.get(node_id):
             child.poll()  # reaps it if it ended
         try:
-            pid = int(self.layout.pid_file(node_id).read_text().split()[0])
-        except (FileNotFoundError, ValueError, IndexError):
+            pid = int(self.layout.pid_file(node_id).read_text())
+        except (FileNotFoundError, ValueError):
             return None
         return look_up(pid, "minikafka.broker", str(self.layout.config_file(node_id)))
 
@@ -249,9 +249,9 @@ class LocalCluster:
     def _run_log(self, node_id: int) -> list[str]:
         """The lines of the node's log since it was started last."""
         try:
-            _pid, *start = self.layout.pid_file(node_id).read_text().split()
+            start = int(self.layout.log_start_file(node_id).read_text())
             with self.layout.log_file(node_id).open("rb") as file:
-                file.seek(int(start[0]) if start else 0)
+                file.seek(start)
                 return file.read().decode(errors="replace").splitlines()
         except (FileNotFoundError, ValueError):
             return []
@@ -290,7 +290,7 @@ class LocalCluster:
             log_file.rename(log_file.with_suffix(".log.1"))
         command = [sys.executable, "-m", "minikafka.broker", "--config", str(self.layout.config_file(node_id))]
         with log_file.open("ab") as log:
-            log_start = log.tell()
+            self.layout.log_start_file(node_id).write_text(f"{log.tell()}\n")
             child = subprocess.Popen(
                 command if self._detached else [*command, "--until-eof"],
                 stdin=subprocess.DEVNULL if self._detached else lifeline(),
@@ -303,7 +303,7 @@ class LocalCluster:
             )
         self._children[node_id] = child
         unfinished = self.layout.pid_file(node_id).with_suffix(".tmp")
-        unfinished.write_text(f"{child.pid} {log_start}\n")
+        unfinished.write_text(f"{child.pid}\n")
         os.replace(unfinished, self.layout.pid_file(node_id))
 
     # --- breaking and mending ---

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from minikafka.cli.cluster import open_cluster
-from minikafka.cli.options import AsJson, Directory, cluster_directory
+from minikafka.cli.options import AsJson, Directory
 from minikafka.cli.output import print_json, print_line, print_table
 
 if TYPE_CHECKING:
@@ -23,7 +23,9 @@ def list_clusters(as_json: AsJson = False) -> None:
     if as_json:
         print_json(rows)
     elif rows:
-        cells = ((row["dir"], f"{row['running']} of {row['nodes']}", row["bootstrap_servers"]) for row in rows)
+        cells = (
+            (str(row["dir"]), f"{row['running']} of {row['nodes']}", str(row["bootstrap_servers"])) for row in rows
+        )
         print_table(("directory", "running#", "bootstrap.servers"), cells)
     else:
         print_line("no clusters; create one with: minikafka cluster start")
@@ -44,11 +46,11 @@ def _clusters() -> list[LocalCluster]:
     return found
 
 
-def _row(cluster: LocalCluster) -> dict[str, str]:
+def _row(cluster: LocalCluster) -> dict[str, str | int]:
     return {
         "dir": str(cluster.layout.directory),
-        "nodes": str(len(cluster.node_ids)),
-        "running": str(len(cluster.running())),
+        "nodes": len(cluster.node_ids),
+        "running": len(cluster.running()),
         "bootstrap_servers": cluster.bootstrap_servers,
     }
 
@@ -65,8 +67,5 @@ def delete(
             raise typer.BadParameter("needed where nobody can be asked", param_hint="--yes")
         typer.confirm(f"Delete {path} with all data?", abort=True)
     cluster.kill_all()
-    link = cluster_directory(directory).expanduser()
     shutil.rmtree(path)
-    if link.is_symlink():
-        link.unlink()
     print_line(f"deleted {path}")

@@ -174,7 +174,7 @@ def test_what_can_be_seen_of_a_cluster(in_directory: MakeCommandLine) -> None:
     assert sum(broker["leaders"] for broker in found["brokers"]) == found["partitions"]
     listed = json.loads(minikafka.run("cluster", "list", "--json", at=False).stdout)
     (here,) = [each for each in listed if each["bootstrap_servers"].endswith(f":{port}")]
-    assert (here["running"], here["nodes"]) == ("2", "2")
+    assert (here["running"], here["nodes"]) == (2, 2)
     logs = minikafka("cluster", "logs").decode()
     assert "1 | " in logs
     assert "2 | " in logs

@@ -94,7 +94,7 @@ class ControllerClient:
                         last = error.message
                     await asyncio.sleep(backoff.next_s())
         except TimeoutError:
-            why = self.contact or last
+            why = f"{last}; {self.contact}".removesuffix("; ")
             raise KafkaError(ErrorCode.NOT_CONTROLLER, f"no active controller within {timeout_s:g} s: {why}") from None
 
     @property

@@ -76,7 +76,7 @@ def test_why_a_node_ended_is_shown(cluster: StagedCluster, monkeypatch: pytest.M
     """The last critical line of its last run, or how a run ended that did not get as far as logging."""
     monkeypatch.setattr(status_verb, "open_cluster", lambda _directory: cluster)
     before = "2026-01-01T00:00:00Z [critical ] cannot run why='of another run'\n"
-    log, pid = cluster.layout.log_file(2), cluster.layout.pid_file(2)
+    log, start = cluster.layout.log_file(2), cluster.layout.log_start_file(2)
     log.parent.mkdir(parents=True, exist_ok=True)
     del cluster.processes[2]
     for last, shown in (
@@ -87,7 +87,7 @@ def test_why_a_node_ended_is_shown(cluster: StagedCluster, monkeypatch: pytest.M
         ("minikafka broker: log.segment.bytes = 'potato'\n", "minikafka broker: log.segment.bytes = 'potato'"),
     ):
         log.write_text(before + last)
-        pid.write_text(f"1 {len(before)}\n")
+        start.write_text(f"{len(before)}\n")
         assert f"\nnode 2 ended: {shown}" in CliRunner().invoke(main.app, ["cluster", "status"]).output
     log.write_text(before + "2026-01-01T00:00:01Z [info     ] stopped\n")
     assert "node 2 ended" not in CliRunner().invoke(main.app, ["cluster", "status"]).output
