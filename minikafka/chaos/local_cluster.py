@@ -150,7 +150,7 @@ class LocalCluster:
 
     def start_node(self, node_id: int, timeout_s: float = READY_TIMEOUT_S) -> None:
         """Start one node that is down; waits until it is a live member, if enough nodes are up for a quorum."""
-        self._check_node(node_id)
+        self.check_node(node_id)
         if not self._spawn_missing([node_id]):
             raise ClusterError(f"node {node_id} is already up")
         if self._has_quorum():
@@ -176,7 +176,7 @@ class LocalCluster:
 
     def remove_node(self, node_id: int) -> None:
         """Forget a node that is down and has no vote, and delete its directory."""
-        self._check_node(node_id)
+        self.check_node(node_id)
         if self.process(node_id) is not None:
             raise ClusterError(f"node {node_id} is up; stop it with: {self.layout.command(f'cluster stop {node_id}')}")
         self._forget(self.layout.without_node(node_id), node_id)
@@ -239,8 +239,11 @@ class LocalCluster:
     def last_words(self, node_id: int) -> str | None:
         """Why the node ended by itself: its last critical line, or the end of a log that is no log line; else None."""
         lines = self._run_log(node_id)
-        if said := [line.partition("[critical")[2] for line in lines if "[critical" in line]:
-            return " ".join(said[-1].partition("]")[2].split())
+        for line in reversed(lines):
+            if "[critical" in line:
+                return " ".join(line.partition("[critical")[2].partition("]")[2].split())
+            if '"level": "critical"' in line:  # logging.format=json
+                return line
         return lines[-1] if lines and not _LOG_LINE.match(lines[-1]) else None
 
     def _last_log_lines(self, node_id: int) -> str:
@@ -318,7 +321,7 @@ class LocalCluster:
 
     def restart(self, node_id: int, timeout_s: float = READY_TIMEOUT_S) -> None:
         """Start a node that is down, or stop and start one that is up."""
-        self._check_node(node_id)
+        self.check_node(node_id)
         if self.process(node_id) is not None:
             self.stop_node(node_id)
         self.start_node(node_id, timeout_s)
@@ -369,14 +372,15 @@ class LocalCluster:
         return stubborn
 
     def _running(self, node_id: int) -> RunningProcess:
-        self._check_node(node_id)
+        self.check_node(node_id)
         process = self.process(node_id)
         if process is None:
             restart = self.layout.command(f"cluster restart {node_id}")
             raise ClusterError(f"node {node_id} is down; start it with: {restart}")
         return process
 
-    def _check_node(self, node_id: int) -> None:
+    def check_node(self, node_id: int) -> None:
+        """Raise ClusterError unless the cluster has such a node."""
         if node_id not in self.node_ids:
             names = ", ".join(map(str, self.node_ids))
             raise ClusterError(f"node {node_id} not found; the nodes of this cluster are {names}")

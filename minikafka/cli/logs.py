@@ -12,16 +12,13 @@ from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO, Final, NamedTuple
+from typing import Annotated, BinaryIO, Final, NamedTuple
 
 import typer
 
 from minikafka.cli.cluster import open_cluster
 from minikafka.cli.options import Directory
 from minikafka.cli.run import quiet_when_the_reader_leaves
-
-if TYPE_CHECKING:
-    from minikafka.chaos.local_cluster import LocalCluster
 
 FOLLOW_INTERVAL_S: Final = 0.2
 _HEAD: Final = re.compile(rb"(\d{4}-\d\d-\d\dT[\d:.]+Z?) \[(\w+)")
@@ -71,7 +68,8 @@ def logs(
     """
     cluster = open_cluster(directory)
     chosen = nodes or cluster.node_ids
-    _check(cluster, chosen)
+    for node_id in chosen:
+        cluster.check_node(node_id)
     files = {node_id: NodeLog(node_id, cluster.layout.log_file(node_id)) for node_id in chosen}
     with quiet_when_the_reader_leaves():
         entries = [entry for entry in _read(files.values()) if _is_wanted(entry, level)]
@@ -80,15 +78,6 @@ def logs(
             sys.stdout.flush()
             time.sleep(FOLLOW_INTERVAL_S)
             _print(entry for entry in _read(files.values()) if _is_wanted(entry, level))
-
-
-def _check(cluster: LocalCluster, nodes: list[int]) -> None:
-    from minikafka.chaos.layout import ClusterError
-
-    for node_id in nodes:
-        if node_id not in cluster.node_ids:
-            names = ", ".join(map(str, cluster.node_ids))
-            raise ClusterError(f"node {node_id} not found; the nodes of this cluster are {names}")
 
 
 class NodeLog:

@@ -58,14 +58,14 @@ def drain(
     [bold]minikafka cluster remove 4[/]
     """
     cluster = open_cluster(directory)
-    _check_node(cluster, node)
+    cluster.check_node(node)
     run_with_admin(partial(_drain, cluster, node, throttle), _target(cluster), ADMIN_TIMEOUT_S)
 
 
 def remove(node: Node, directory: Directory = None) -> None:
     """Remove a node added before: stop it, unregister it, delete its directory. It must hold no replicas."""
     cluster = open_cluster(directory)
-    _check_node(cluster, node)
+    cluster.check_node(node)
     cluster.layout.without_node(node)  # raises for one that must stay
     run_with_admin(partial(_leave, cluster, node), _target(cluster), ADMIN_TIMEOUT_S)
     print_line(f"removed node {node}")
@@ -120,12 +120,6 @@ async def _leave(cluster: LocalCluster, node: int, admin: Admin) -> None:
 
 def _target(cluster: LocalCluster) -> Target:
     return Target(cluster.bootstrap_servers, cluster.layout.option, is_local=True)
-
-
-def _check_node(cluster: LocalCluster, node: int) -> None:
-    if node not in cluster.node_ids:
-        names = ", ".join(map(str, cluster.node_ids))
-        raise _error(f"node {node} not found; the nodes of this cluster are {names}")
 
 
 def _replicas(count: int) -> str:

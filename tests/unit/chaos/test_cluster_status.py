@@ -89,6 +89,9 @@ def test_why_a_node_ended_is_shown(cluster: StagedCluster, monkeypatch: pytest.M
         log.write_text(before + last)
         start.write_text(f"{len(before)}\n")
         assert f"\nnode 2 ended: {shown}" in CliRunner().invoke(main.app, ["cluster", "status"]).output
+    critical = '{"event": "cannot run", "level": "critical", "why": "no disk"}'
+    log.write_text(f"{before}{critical}\n")
+    assert f"\nnode 2 ended: {critical}\n" in CliRunner().invoke(main.app, ["cluster", "status"]).output
     log.write_text(before + "2026-01-01T00:00:01Z [info     ] stopped\n")
     assert "node 2 ended" not in CliRunner().invoke(main.app, ["cluster", "status"]).output
 
