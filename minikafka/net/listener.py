@@ -60,6 +60,7 @@ class Listener:
         self._connections: dict[Connection, None] = {}  # an ordered set, oldest first
         self._server: asyncio.Server | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
+        self._is_closed = False
 
     async def start(self) -> None:
         """Bind and accept."""
@@ -95,7 +96,8 @@ class Listener:
         self._relief_timer = loop.call_later(RELIEF_INTERVAL_S, self._relieve)
 
     async def close(self) -> None:
-        """Stop accepting and close every connection."""
+        """Stop accepting and close every connection, also one that was accepted just now."""
+        self._is_closed = True
         for timer in (self._sweep_timer, self._relief_timer):
             if timer is not None:
                 timer.cancel()
@@ -176,6 +178,9 @@ class _Tracked:
 
     def on_connection_made(self, connection: Connection) -> None:
         listener = self._listener
+        if listener._is_closed:
+            connection.close()
+            return
         if len(listener._connections) >= listener._limits.max_connections and not listener._turn_out_a_stranger():
             connection.close(f"more than {listener._limits.max_connections} connections; raise max.connections")
             return

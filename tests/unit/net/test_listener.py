@@ -103,6 +103,28 @@ async def test_closing_closes_every_connection(serve: Serve, dial: Dial) -> None
     assert len(listener._connections) == 0
 
 
+class _ClosesWhenOneComes(Listener):
+    """Closes between the moment a connection is accepted and the one its protocol hears of it."""
+
+    closing: asyncio.Task[None] | None = None
+
+    def _accept(self) -> Connection:
+        self.closing = self.closing or asyncio.ensure_future(self.close())
+        return super()._accept()
+
+
+async def test_who_was_being_accepted_when_it_closed_is_not_let_in(dial: Dial) -> None:
+    handler = Recorder()
+    listener = _ClosesWhenOneComes("CLIENT", Endpoint("127.0.0.1", 0), handler, ListenerLimits(10, 100))
+    await listener.start()
+    peer = await dial(listener)
+    assert await peer.receive_all() == b""
+    assert listener.closing is not None
+    await listener.closing
+    assert not handler.connections
+    assert len(listener._connections) == 0
+
+
 # Limits of less than nothing: whatever may be closed is overdue at once, so that no test waits for time to pass.
 
 
