@@ -23,7 +23,7 @@ class Shares(NamedTuple):
     """Most open descriptors of each kind."""
 
     clients: int
-    """Connections of the CLIENT listener."""
+    """Connections of all listeners for clients together."""
     peers: int
     """Connections of each of the other two listeners."""
     duplicates: int

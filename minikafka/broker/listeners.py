@@ -1,4 +1,4 @@
-"""The three listeners of a node: CLIENT, REPLICATION and CONTROLLER."""
+"""The listeners of a node: CONTROLLER, REPLICATION, and one or more for clients."""
 
 from __future__ import annotations
 
@@ -22,25 +22,26 @@ from minikafka.wire.control import CONTROL_FRAME_SIZE_MAX
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """The three listeners."""
+    """All listeners."""
 
     controller: Listener
     replication: Listener
-    client: Listener
+    clients: tuple[Listener, ...]
 
     def __iter__(self) -> Iterator[Listener]:
         """In the order in which they open and close."""
-        return iter((self.controller, self.replication, self.client))
+        return iter((self.controller, self.replication, *self.clients))
 
 
 def build_listeners(ports: Ports, control: ControlPlane, parts: Parts) -> Listeners:
     """Build the listeners with their limits, APIs and handlers; they are bound later."""
     config = ports.config
+    for_clients = [name for name in config.listeners if name not in (CONTROLLER, REPLICATION)]
     limits = ListenerLimits(
-        max_connections=min(config.max_connections, ports.descriptors.clients),
+        max_connections=max(1, min(config.max_connections, ports.descriptors.clients) // len(for_clients)),
         max_frame_bytes=config.socket_request_max_bytes,
         idle_timeout_s=config.connections_max_idle_ms / 1000,
-        held_bytes=config.queued_max_request_bytes,
+        held_bytes=config.queued_max_request_bytes // len(for_clients),
     )
     peer_limits = replace(limits, max_connections=ports.descriptors.peers, is_for_peers=True)
     control_limits = replace(peer_limits, max_frame_bytes=CONTROL_FRAME_SIZE_MAX)
@@ -60,5 +61,5 @@ def build_listeners(ports: Ports, control: ControlPlane, parts: Parts) -> Listen
     return Listeners(
         Listener(CONTROLLER, config.listeners[CONTROLLER], calls, control_limits, duplicates),
         Listener(REPLICATION, config.listeners[REPLICATION], followers, peer_limits, duplicates),
-        Listener(CLIENT, config.listeners[CLIENT], clients, limits, duplicates),
+        tuple(Listener(name, config.listeners[name], clients, limits, duplicates) for name in for_clients),
     )

@@ -175,7 +175,8 @@ class Node:
             self.data_plane.synced_topics.begin(self.image)
             roles.begin(self.image)
             # Not before: this node's metadata may be long out of date.
-            self._start_supervised(self.listeners.client.serve, "serve-clients")
+            for listener in self.listeners.clients:
+                self._start_supervised(listener.serve, f"serve-{listener.name}")
 
     def _advertised(self) -> dict[str, Endpoint]:
         """Addresses of this broker for others; a listener on port 0 is advertised with its real port."""

@@ -164,6 +164,9 @@ def _check_listeners(config: BrokerConfig) -> Iterator[str]:
     for name in LISTENER_NAMES:
         if name not in config.listeners:
             yield f"listeners: {name} is missing; all of {', '.join(LISTENER_NAMES)} are needed"
+    for name in config.advertised:
+        if name not in config.listeners:
+            yield f"advertised.listeners: {name} is not one of listeners ({', '.join(config.listeners)})"
         elif config.advertised[name].host in WILDCARD_HOSTS and not (
             name == CONTROLLER and config.controller_quorum_voters
         ):

@@ -137,15 +137,15 @@ def words(*choices: str) -> Kind[tuple[str, ...]]:
     return Kind(ConfigType.LIST, allowed, parse, ",".join)
 
 
-def endpoints(names: tuple[str, ...]) -> Kind[Mapping[str, Endpoint]]:
+def endpoints() -> Kind[Mapping[str, Endpoint]]:
     """``NAME://host:port,...`` with each name at most once. Port 0 asks for any free port."""
-    allowed = f"a list of NAME://host:port with the names {', '.join(names)}"
+    allowed = "a list of NAME://host:port, each name once, in A-Z, 0-9 and _"
 
     def parse(raw: object) -> Mapping[str, Endpoint]:
         found: dict[str, Endpoint] = {}
         for item in _items(raw):
             name, separator, address = item.partition("://")
-            if not separator or name not in names or name in found:
+            if not separator or not re.fullmatch(r"[A-Z0-9_]{1,64}", name) or name in found:
                 raise ValueError(f"{allowed}; {item!r} is not")
             found[name] = parse_endpoint(address, port_min=0)
         return found

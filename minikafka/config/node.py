@@ -68,17 +68,19 @@ class NodeSettings(SettingGroup):
         doc="The rack or zone of this node: replicas are spread over racks, consumers may read in their own.",
     )
     listeners = Setting(
-        endpoints(LISTENER_NAMES),
+        endpoints(),
         DEFAULT_LISTENERS,
         kafka="PLAINTEXT://:9092",
-        doc="""Addresses of the three listeners: CLIENT for clients, REPLICATION for followers, CONTROLLER for
-        the quorum and for brokers reporting to the controller. Port 0 takes any free port.""",
+        doc="""Addresses of the listeners: CLIENT for clients, REPLICATION for followers, CONTROLLER for the quorum and
+        for brokers reporting to the controller. Further names are further listeners for clients, each with an
+        advertised address of its own: one for each network from which clients come. Every broker needs the same names.
+        Port 0 takes any free port.""",
     )
     advertised_listeners = Setting(
-        endpoints(LISTENER_NAMES),
+        endpoints(),
         {},
         doc="""Addresses for other hosts, if they differ from the bound ones (outside a container, or for a listener
-        bound to every address).""",
+        bound to every address). A client learns the addresses of the listener that it came by.""",
     )
     controller_quorum_voters = Setting(
         voters(),
@@ -97,8 +99,9 @@ class NodeSettings(SettingGroup):
         33_554_432,
         kafka="-1",
         doc="""Memory of all client connections for incomplete or waiting requests and unread answers, in addition to
-        128 KiB for each. Beyond it, connections with more than their 128 KiB are not read from until memory is free;
-        far beyond it, the connection with the most memory is closed.""",
+        128 KiB for each; listeners for clients have equal shares of it. Beyond it, connections with more than their
+        128 KiB are not read from until memory is free; far beyond it, the connection with the most memory is
+        closed.""",
     )
     max_connections = Setting(
         integer(1),

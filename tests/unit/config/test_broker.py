@@ -72,6 +72,11 @@ def test_a_secret_is_in_no_message() -> None:
         ({"log.dirs": "a/t-0,ab,a"}, "log.dirs: a/t-0 is inside a;"),
         ({"listeners": "CLIENT://h:1,REPLICATION://h:2"}, "CONTROLLER is missing"),
         ({"listeners": "CLIENT://:1,REPLICATION://h:2,CONTROLLER://h:3"}, "advertised.listeners"),
+        ({"advertised.listeners": "HOST://h:1"}, "HOST is not one of listeners (CLIENT, REPLICATION, CONTROLLER)"),
+        (
+            {"listeners": "CLIENT://h:1,HOST://:4,REPLICATION://h:2,CONTROLLER://h:3"},
+            "listeners binds HOST to every address",
+        ),
         ({"listeners": "CLIENT://h:1,REPLICATION://h:1,CONTROLLER://h:3"}, "two listeners have the address h:1"),
         ({"listeners": "CLIENT://a..b:1,REPLICATION://h:2,CONTROLLER://h:3"}, "a host name with parts of 1 to 63"),
         ({"broker.heartbeat.interval.ms": 3000}, "must be below broker.session.timeout.ms = 3000"),

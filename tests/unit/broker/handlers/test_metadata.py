@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 from broker_client import Client
-from broker_node import create_topic, listener_of
+from broker_node import ANY_PORTS, create_topic, listener_of
 
 from minikafka.broker.handlers import metadata
 from minikafka.broker.node import Node
@@ -147,3 +147,25 @@ def test_a_leader_that_is_fenced_is_none() -> None:
         image = MetadataImage(brokers={3: replace(broker, fenced=fenced)})
         told = metadata._partition(image, 0, partition, "CLIENT")
         assert (told.leader_id, told.error_code, told.leader_epoch) == (leader, error, 5)
+
+
+async def test_a_client_learns_the_addresses_of_the_listener_that_it_came_by(start_node: StartNode, dial: Dial) -> None:
+    node = await start_node(listeners=f"{ANY_PORTS},HOST://127.0.0.1:0", advertised_listeners="HOST://outside:19092")
+    await create_topic(node, "orders")
+    endpoint = listener_of(node).endpoint
+    for listener, address in (("CLIENT", (endpoint.host, endpoint.port)), ("HOST", ("outside", 19092))):
+        client = await dial(node, listener)
+        await client.produce("orders", listener.encode())
+        for request in (MetadataRequest(topics=None), DescribeClusterRequest()):
+            (broker,) = (await client.ask(request)).brokers
+            assert (broker.host, broker.port) == address
+
+
+async def test_listeners_for_clients_share_the_limits(start_node: StartNode) -> None:
+    node = await start_node(
+        listeners=f"{ANY_PORTS},HOST://127.0.0.1:0", max_connections=9, queued_max_request_bytes=8 << 20
+    )
+    client, host = node.listeners.clients
+    for listener in (client, host):
+        assert listener._limits.max_connections == 4
+        assert listener.shared.budget.limit == 4 << 20
