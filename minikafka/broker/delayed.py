@@ -15,9 +15,6 @@ from minikafka.timing.purgatory import DelayedOperation
 _WHY: Final = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER: "the partition's leader moved before the ack",
     ErrorCode.KAFKA_STORAGE_ERROR: "the log directory went offline under the append",
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: (
-        "the in-sync replicas fell below min.insync.replicas after the append"
-    ),
 }
 
 

@@ -304,13 +304,16 @@ class Replicas:
     def hand_over(self, timeout_ms: int, done: Callable[[], None]) -> None:
         """The node is stopping, and an in-sync replica will lead: from now on acks=1 waits for these replicas, too.
 
-        Calls ``done`` when they have all records that were written before, or after that time.
+        Calls ``done`` when they have all records that were written before, or after that time. Partitions whose ISR is
+        too small are not waited for: their high watermark stands still.
         """
         self._hands_over = True
         behind = [
             ProduceResult(tp, required_offset=partition.log.log_end_offset, leader_epoch=leader.leader_epoch)
             for tp, partition in self._partitions.items()
-            if (leader := partition.replica.leader) is not None and leader.high_watermark < partition.log.log_end_offset
+            if (leader := partition.replica.leader) is not None
+            and leader.high_watermark < partition.log.log_end_offset
+            and not leader.is_under_min_isr
         ]
         waiting = len(behind)
 

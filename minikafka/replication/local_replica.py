@@ -171,11 +171,8 @@ class LocalReplica:
         leader = self.leader
         if leader is None or leader.leader_epoch != leader_epoch:
             return ErrorCode.KAFKA_STORAGE_ERROR if self.is_offline else ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if not needs_all:
-            return ErrorCode.NONE if leader.log_end_offset >= required_offset else None
-        if leader.is_under_min_isr:  # the high watermark stands still, for an unknown time
-            return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-        return ErrorCode.NONE if leader.high_watermark >= required_offset else None
+        reached = leader.high_watermark if needs_all else leader.log_end_offset
+        return ErrorCode.NONE if reached >= required_offset else None
 
     # -- the data path ----------------------------------------------------------------------------------------------
 
@@ -293,7 +290,8 @@ class LocalReplica:
         leader = self.leader
         if leader is None or leader.proposal_in_flight is not proposal:
             return []
-        return self._isr_changed(leader.on_proposal_accepted(proposal, isr, partition_epoch, now_ms))
+        moved = leader.on_proposal_accepted(proposal, isr, partition_epoch, now_ms)
+        return [do.HighWatermarkMoved()] if moved else []
 
     def on_proposal_refused(self, proposal: IsrProposal, error: ErrorCode, now_ms: int) -> IsrProposal | None:
         """The controller refused the proposal or did not answer: the proposal to send after a back-off, if any."""
@@ -309,7 +307,9 @@ class LocalReplica:
         if leader is None:
             return []
         effects: Effects = [do.Sync()] if self.is_sync_due else []
-        return effects + self._isr_changed(leader.set_min_insync_replicas(settings.min_insync_replicas, now_ms))
+        if leader.set_min_insync_replicas(settings.min_insync_replicas, now_ms):
+            effects.append(do.HighWatermarkMoved())
+        return effects
 
     def on_registered(self) -> None:
         """This node registered again and still leads: use the new broker epoch."""
@@ -355,7 +355,7 @@ class LocalReplica:
         leader, epoch = self.leader, committed.leader_epoch
         if leader is not None and leader.leader_epoch == epoch:
             moved = leader.on_metadata(committed.isr, committed.partition_epoch, committed.replicas, now_ms)
-            return self._isr_changed(moved)
+            return [do.HighWatermarkMoved()] if moved else []
         assert self.log.latest_epoch <= epoch
         effects = self._stop_following()
         effects.append(do.BeginEpoch(epoch))
@@ -433,12 +433,6 @@ class LocalReplica:
         self.is_offline = True
         effects = [*self._stop_following(), do.AnswerWaiting()]
         return [*effects, do.LeadsNoMore()] if has_led else effects
-
-    def _isr_changed(self, high_watermark_moved: bool) -> Effects:
-        """Produces that wait for acks=all fail when the ISR is too small (row R23)."""
-        assert self.leader is not None
-        effects: Effects = [do.HighWatermarkMoved()] if high_watermark_moved else []
-        return [*effects, do.AnswerProduces()] if self.leader.is_under_min_isr else effects
 
     # -- cuts -------------------------------------------------------------------------------------------------------
 

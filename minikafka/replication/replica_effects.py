@@ -36,11 +36,6 @@ class AnswerWaiting:
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerProduces:
-    """Try the produces that wait for acks=all: the ISR is too small now."""
-
-
-@dataclass(frozen=True, slots=True)
 class HighWatermarkMoved:
     """Try requests that wait for it, at the end of this loop iteration (row D6)."""
 
@@ -147,7 +142,6 @@ ReplicaEffect: TypeAlias = (
     | Follow
     | BeginEpoch
     | AnswerWaiting
-    | AnswerProduces
     | HighWatermarkMoved
     | Leads
     | LeadsNoMore

@@ -152,8 +152,6 @@ class ReplicaDriver:
                     self._replicas.note_moved(tp, high_watermark=True)
                 case do.AnswerWaiting():
                     self._replicas.release_waiting(tp)
-                case do.AnswerProduces():
-                    self._replicas.produces.check_and_complete(tp)
                 case do.Propose(proposal):
                     self._propose(partition, proposal)
                 case do.Sync():

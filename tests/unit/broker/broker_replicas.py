@@ -77,8 +77,6 @@ class Rig:
                     partition.log.begin_epoch(epoch)
                 case do.AnswerWaiting():
                     self.replicas.release_waiting(partition.topic_partition)
-                case do.AnswerProduces():
-                    self.replicas.produces.check_and_complete(partition.topic_partition)
                 case do.HighWatermarkMoved():
                     self.replicas.note_moved(partition.topic_partition, high_watermark=True)
 
