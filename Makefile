@@ -7,6 +7,7 @@ APP := .venv/installed-app
 SPARK := .venv/installed-spark
 DEV := .venv/installed-dev
 CLASSES := .venv/prepared-classes
+PORTS := 19092 19093 19094
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -43,6 +44,9 @@ sim: $(DEV)  ## simulate a cluster under faults (SEED=7 replays one, SEEDS=1000 
 		$(if $(VOTER),--voter $(VOTER)) $(ARGS)
 
 up:  ## start the three-node compose cluster on 127.0.0.1:19092-19094
+	@test -n "$$(docker compose ps --quiet)" || for port in $(PORTS); do \
+		! bash -c "exec 3<>/dev/tcp/127.0.0.1/$$port" 2>/dev/null || { \
+		echo "port $$port is in use; stop what uses it: \`minikafka cluster list\` shows clusters, \`minikafka cluster stop\` stops one"; exit 1; }; done
 	@docker compose up --build --detach --wait
 
 down:  ## stop the compose cluster (its volumes stay; `docker compose down -v` removes them)

@@ -284,7 +284,8 @@ class LocalCluster:
             if not is_free(port):
                 raise ClusterError(
                     f"port {port}, which node {node_id} needs, is in use; "
-                    f"stop what uses it, or start a cluster elsewhere with --dir and --base-port"
+                    "stop what uses it (`minikafka cluster list`, `docker compose ps`), or start a cluster elsewhere "
+                    "with --dir and --base-port"
                 )
 
     def _spawn(self, node_id: int) -> None:

@@ -1,16 +1,11 @@
 """A metadata request over a bare socket: who is up, who is the controller, who leads, who is in sync.
 
-It costs a few milliseconds and no client, so that it can be asked every few milliseconds while nodes start. As a
-program it is the health check of a container: ``python -m minikafka.chaos.probe [HOST:PORT NODE_ID]`` exits with 0 when
-the node there answers, counts itself among the live brokers and knows a controller. Without arguments the node is the
-one that the environment's ``MINIKAFKA_`` settings describe.
+It costs a few milliseconds and no client, so that it can be asked every few milliseconds while nodes start.
 """
 
 from __future__ import annotations
 
-import os
 import socket
-import sys
 from typing import Final, NamedTuple
 
 from minikafka.model import Endpoint
@@ -122,26 +117,3 @@ def _view(frame: bytes) -> ClusterView:
             for partition in topic.partitions
         ),
     )
-
-
-def main(arguments: list[str]) -> int:
-    """The health check: 0 when the node is a live member of a cluster with a controller, else 1."""
-    endpoint, node_id = _from_words(*arguments) if arguments else _from_environment()
-    view = probe(endpoint)
-    return 0 if view is not None and view.has_controller and node_id in view.broker_ids else 1
-
-
-def _from_words(address: str, node_id: str) -> tuple[Endpoint, int]:
-    host, _, port = address.rpartition(":")
-    return Endpoint(host, int(port)), int(node_id)
-
-
-def _from_environment() -> tuple[Endpoint, int]:
-    from minikafka.config import BrokerConfig, environment_settings
-
-    config = BrokerConfig(environment_settings(os.environ))
-    return Endpoint("127.0.0.1", config.listeners["CLIENT"].port), config.node_id
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

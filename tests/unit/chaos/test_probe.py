@@ -9,7 +9,7 @@ from threading import Thread
 
 import pytest
 
-from minikafka.chaos.probe import ClusterView, PartitionView, main, probe
+from minikafka.chaos.probe import ClusterView, PartitionView, probe
 from minikafka.model import Endpoint
 from minikafka.wire.api import ApiKey
 from minikafka.wire.codec import encode
@@ -88,19 +88,3 @@ def test_nobody_there_and_nobody_answering() -> None:
         endpoint = Endpoint(*server.getsockname())
         assert probe(endpoint, timeout_s=0.05) is None
     assert probe(endpoint) is None
-
-
-@pytest.mark.parametrize(("node_id", "exit_code"), [("1", 0), ("3", 1)])
-def test_as_a_health_check_it_wants_the_node_to_be_a_live_member(node_id: str, exit_code: int) -> None:
-    with answering(None) as endpoint:
-        assert main([str(endpoint), node_id]) == exit_code
-
-
-def test_as_a_health_check_it_finds_the_node_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    with answering(None) as endpoint:
-        monkeypatch.setenv("MINIKAFKA_NODE_ID", "2")
-        monkeypatch.setenv(
-            "MINIKAFKA_LISTENERS",
-            f"CLIENT://127.0.0.1:{endpoint.port},REPLICATION://127.0.0.1:1,CONTROLLER://127.0.0.1:2",
-        )
-        assert main([]) == 0

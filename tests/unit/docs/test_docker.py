@@ -1,10 +1,20 @@
-"""The image can be built from what the build is given: ``.dockerignore`` leaves out whatever it does not name."""
+"""The image: what its build is given (``.dockerignore`` leaves out whatever it does not name), and what it says."""
 
 from __future__ import annotations
 
+import json
+import os
+import socket
+import subprocess
 import tomllib
 from fnmatch import fnmatch
 from pathlib import Path
+
+import pytest
+import yaml
+
+from minikafka.config import BrokerConfig, environment_settings, parse_properties
+from minikafka.model import Endpoint
 
 ROOT = Path(__file__).parents[3]
 
@@ -25,7 +35,7 @@ def test_what_is_copied_is_given_to_the_build() -> None:
     nothing, *patterns = (ROOT / ".dockerignore").read_text(encoding="utf-8").split()
     assert nothing == "*"
     given = [pattern.removeprefix("!") for pattern in patterns if pattern.startswith("!")]
-    left_out = [source for source in copied() if not any(fnmatch(source, pattern) for pattern in given)]
+    left_out = [source for source in copied() if not any(fnmatch(source.split("/")[0], pattern) for pattern in given)]
     assert not left_out, f".dockerignore keeps {left_out} from the build"
 
 
@@ -33,3 +43,85 @@ def test_all_of_the_package_is_copied() -> None:
     wheel = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]["targets"]
     parts = {*wheel["wheel"]["packages"], *wheel["wheel"]["force-include"]}
     assert parts <= set(copied())
+
+
+# -- what the image and the compose file say --------------------------------------------------------------------------
+
+
+def instructions(name: str) -> list[str]:
+    """What the Dockerfile's last stage has for an instruction, continued lines joined."""
+    text = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+    last_stage = text[text.rindex("\nFROM ") :]
+    return [line.removeprefix(f"{name} ") for line in last_stage.splitlines() if line.startswith(f"{name} ")]
+
+
+def own_settings() -> dict[str, str]:
+    return parse_properties((ROOT / "docker/server.properties").read_text(encoding="utf-8"))
+
+
+def test_the_image_runs_the_settings_that_it_has() -> None:
+    assert ["docker/server.properties", "/etc/minikafka/server.properties"] in [
+        line.split() for line in instructions("COPY")
+    ]
+    (entry_point,) = instructions("ENTRYPOINT")
+    assert json.loads(entry_point)[-2:] == ["--config", "/etc/minikafka/server.properties"]
+
+
+def test_the_image_alone_keeps_its_data_in_the_volume_and_serves_the_exposed_port() -> None:
+    config = BrokerConfig(own_settings())
+    assert list(config.log_dirs) == instructions("VOLUME")
+    assert config.listeners["CLIENT"] == Endpoint("0.0.0.0", int(instructions("EXPOSE")[0]))
+    assert config.advertised["CLIENT"] == Endpoint("127.0.0.1", int(instructions("EXPOSE")[0]))
+
+
+def test_one_variable_tells_clients_another_address() -> None:
+    given = environment_settings({"MINIKAFKA_ADVERTISED_LISTENERS": "CLIENT://my-host:19092"})
+    assert BrokerConfig(own_settings(), given).advertised["CLIENT"] == Endpoint("my-host", 19092)
+
+
+def test_the_health_check_may_be_executed_and_starts_no_python() -> None:
+    (check,) = instructions("HEALTHCHECK")
+    assert check.endswith('CMD ["healthy"]')
+    script = ROOT / "docker/healthy"
+    assert script.stat().st_mode & 0o111
+    code = [line for line in script.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+    assert "python" not in "\n".join(code)
+
+
+def test_the_image_has_no_pip() -> None:
+    assert any(line.startswith("pip uninstall --yes pip") for line in instructions("RUN"))
+    assert "venv --without-pip" in (ROOT / "Dockerfile").read_text(encoding="utf-8")
+
+
+def test_nodes_of_compose_are_published_where_they_say() -> None:
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
+    assert len(services) == 3
+    for name, service in services.items():
+        config = BrokerConfig(
+            own_settings(), environment_settings({k: str(v) for k, v in service["environment"].items()})
+        )
+        assert f"node-{config.node_id}" == name
+        assert config.voters[config.node_id] == config.advertised["CONTROLLER"] == Endpoint(name, 9292)
+        assert config.advertised["CLIENT"] == Endpoint(name, config.listeners["CLIENT"].port)
+        assert service["ports"] == [f"{config.advertised['HOST']}:{config.listeners['HOST'].port}"]
+        assert service["volumes"] == [f"{name}:{config.log_dirs[0]}"]
+
+
+# -- make up ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("runs", [False, True])
+def test_make_up_names_a_port_that_is_taken_unless_by_itself(tmp_path: Path, runs: bool) -> None:
+    docker = tmp_path / "docker"
+    docker.write_text(f"#!/bin/sh\n[ $2 = ps ] && echo {'an-id' if runs else ''} || echo would run: $*\n")
+    docker.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        command = ["make", "--no-print-directory", "-C", str(ROOT), "up", f"PORTS={port}"]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    if runs:
+        assert done.stdout == "would run: compose up --build --detach --wait\n"
+    else:
+        assert done.returncode != 0
+        assert done.stdout.startswith(f"port {port} is in use; stop what uses it: `minikafka cluster list`")

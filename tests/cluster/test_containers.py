@@ -1,0 +1,140 @@
+"""The nodes of docker-compose.yml and of ``docker run`` as plain processes.
+
+They get the environment, the entry point and the configuration file of the containers. An address of 127.0.0.0/8 stands
+for each container. The published ports of a container are its own here, for there is nobody to forward them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+from live_cluster import PATIENCE_S, eventually
+
+import minikafka
+
+ROOT = Path(minikafka.__file__).parent.parent
+HEALTHY = ROOT / "docker/healthy"
+NETWORK = f"127.{random.randrange(64, 128)}.{random.randrange(256)}"
+PLAIN = {name: value for name, value in os.environ.items() if not name.startswith("MINIKAFKA_")}
+
+
+class Container:
+    """A container's address, environment and process."""
+
+    def __init__(self, address: str, environment: dict[str, str], directory: Path) -> None:
+        self.address = address
+        self.environment = environment
+        (docker_file,) = (line for line in (ROOT / "Dockerfile").read_text().splitlines() if line.startswith("ENTRY"))
+        _python, *words = json.loads(docker_file.removeprefix("ENTRYPOINT "))
+        properties = directory / "server.properties"
+        written = (ROOT / "docker/server.properties").read_text()
+        properties.write_text(re.sub(r"0\.0\.0\.0|127\.0\.0\.1", address, written))
+        words[words.index("/etc/minikafka/server.properties")] = str(properties)
+        self._command = [sys.executable, *words, "--set", f"log.dirs={directory / 'data'}", "--until-eof"]
+        self.log = directory / "log"
+
+    @contextmanager
+    def running(self) -> Iterator[subprocess.Popen[bytes]]:
+        """Its process, which ends with the test."""
+        environment = {**PLAIN, "PYTHONPATH": str(ROOT), **self.environment}
+        with (
+            self.log.open("wb") as log,
+            subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment) as process,
+        ):
+            try:
+                yield process
+            finally:
+                process.kill()
+
+    def is_healthy(self) -> bool:
+        """What the health check says."""
+        script = HEALTHY.read_text().replace("127.0.0.1", self.address)
+        command = ["bash", "-c", script]
+        check = subprocess.run(command, env={**PLAIN, **self.environment}, capture_output=True, check=False)
+        return check.returncode == 0
+
+
+def compose_containers(directory: Path) -> Iterator[Container]:
+    """One for each service."""
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    addresses = {name: f"{NETWORK}.{name.removeprefix('node-')}" for name in services}
+    for name, service in services.items():
+        own = tmp = directory / name
+        tmp.mkdir()
+        environment = {}
+        for variable, value in service["environment"].items():
+            value = re.sub(r"\$\{\w+:-(.*)\}", r"\1", str(value))
+            value = re.sub(r"node-\d(?=:)", lambda match: addresses[match[0]], value)
+            value = re.sub(r"0\.0\.0\.0", addresses[name], value)
+            environment[variable] = re.sub(r"127\.0\.0\.1:\d+", f"{addresses[name]}:19092", value)
+        yield Container(addresses[name], environment, own)
+
+
+def minikafka_says(*words: str, given: bytes = b"") -> bytes:
+    """What the command line prints."""
+    command = [sys.executable, "-m", "minikafka", *words]
+    done = subprocess.run(
+        command,
+        input=given,
+        capture_output=True,
+        env={**PLAIN, "PYTHONPATH": str(ROOT)},
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.decode() + done.stdout.decode()
+    return done.stdout
+
+
+def brokers(servers: str) -> dict[int, str]:
+    """The brokers and their addresses, as the listener of these servers tells them."""
+    status = json.loads(minikafka_says("cluster", "status", "-b", servers, "--json"))
+    return {row["broker_id"]: row["address"] for row in status["brokers"]}
+
+
+def test_the_nodes_of_compose_serve_other_containers_and_the_host(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        containers = list(compose_containers(tmp_path))
+        processes = [stack.enter_context(container.running()) for container in containers]
+        eventually(lambda: all(each.is_healthy() for each in containers), "the containers to be healthy")
+        inside, outside = (",".join(f"{each.address}:{port}" for each in containers) for port in (9092, 19092))
+        for servers in (inside, outside):
+            assert ",".join(brokers(servers).values()) == servers
+        minikafka_says("topic", "create", "orders", "-b", inside)
+        minikafka_says("produce", "orders", "-b", inside, given=b"first\n")
+        (partition,) = json.loads(minikafka_says("topic", "describe", "orders", "-b", outside, "--json"))
+        assert len(partition["replicas"]) == 3
+        processes[partition["leader"] - 1].kill()
+        minikafka_says("produce", "orders", "-b", outside, given=b"second\n")
+        consumed = minikafka_says(
+            "consume", "orders", "-b", inside, "--from-beginning", "--count", "2", "--group", "readers"
+        )
+        assert consumed == b"first\nsecond\n"
+        assert not containers[partition["leader"] - 1].is_healthy()
+
+
+def test_a_container_of_docker_run_is_a_whole_cluster(tmp_path: Path) -> None:
+    alone = Container(f"{NETWORK}.9", {}, tmp_path)
+    with alone.running():
+        eventually(alone.is_healthy, "the container to be healthy")
+        servers = f"{alone.address}:9092"
+        assert brokers(servers) == {1: servers}
+        minikafka_says("produce", "orders", "-b", servers, given=b"first\n")
+        consumed = minikafka_says(
+            "consume", "orders", "-b", servers, "--from-beginning", "--count", "1", "--group", "g"
+        )
+        assert consumed == b"first\n"
+
+
+@pytest.mark.parametrize("words", [["1", "1"], ["x", "1"]])
+def test_the_health_check_fails_where_nobody_answers(words: list[str]) -> None:
+    assert subprocess.run(["bash", HEALTHY, *words], capture_output=True, check=False).returncode == 1
