@@ -18,6 +18,7 @@ from minikafka.cli import (
     log_dirs,
     logs,
     membership,
+    move,
     output,
     pipeline,
     produce,
@@ -71,6 +72,7 @@ cluster.app.command("remove")(membership.remove)
 cluster.app.command("list")(inventory.list_clusters)
 cluster.app.command("delete")(inventory.delete)
 cluster.app.command("unpause", hidden=True)(cluster.resume)  # as docker calls it
+topic.app.command("move")(move.move)
 topic.app.command("rm", hidden=True)(topic.delete)
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(topic.app, name="topic")

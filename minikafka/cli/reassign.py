@@ -105,7 +105,7 @@ def reassign(
     directory: Directory = None,
     timeout: Timeout = ADMIN_TIMEOUT_S,
 ) -> None:
-    """Move partitions to other brokers or log directories.
+    """Move partitions to other brokers or log directories. For one partition see [bold]minikafka topic move[/].
 
     A plan is a JSON file in Kafka's format. Write one, or let --generate propose one:
 
@@ -184,12 +184,12 @@ async def _generate(tool: Reassigner, text: str, broker_list: str | None, rack_a
     print_line(f"Proposed partition reassignment configuration\n{to_json(proposed)}")
 
 
-def parse_brokers(text: str) -> list[int]:
-    """``1,2,3`` as broker ids."""
+def parse_brokers(text: str, option: str = "--broker-list") -> list[int]:
+    """``1,2,3`` as broker ids; `option` is named when they are not."""
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
-        raise typer.BadParameter(f"{text!r} is not a list of broker ids", param_hint="--broker-list") from None
+        raise typer.BadParameter(f"{text!r} is not a list of broker ids", param_hint=option) from None
 
 
 async def _execute(tool: Reassigner, text: str, verify: str, how: dict[str, Any], follow: bool) -> None:

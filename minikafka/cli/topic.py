@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from minikafka.client import Admin
     from minikafka.client.cluster import TopicView
 
-app = typer.Typer(no_args_is_help=True, help="Topics: create, list, describe, alter, delete.")
+app = typer.Typer(no_args_is_help=True, help="Topics: create, list, describe, alter, delete, move.")
 
 Name = Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)]
 WithInternal = Annotated[bool, typer.Option("--internal", help="Include internal topics.")]
@@ -156,7 +156,7 @@ def alter(
     directory: Directory = None,
     timeout: Timeout = ADMIN_TIMEOUT_S,
 ) -> None:
-    """Add partitions or change settings of a topic. To move replicas, use [bold]minikafka reassign[/].
+    """Add partitions or change settings of a topic. To move replicas, use [bold]topic move[/] or [bold]reassign[/].
 
     Examples:
 

@@ -95,6 +95,7 @@ def test_the_verbs_that_move_replicas_and_leaderships(start_cluster: StartCluste
     minikafka("topic", "create", "events", "--partitions", "2", "-r", "1")
     wait_until_known(cluster, "events", 2)
     refused(minikafka, tmp_path)
+    one_partition(cluster, minikafka)
     elections(cluster, minikafka, tmp_path)
     throttles_and_cancelling(cluster, minikafka, tmp_path)
     directories(cluster, minikafka, tmp_path)
@@ -113,6 +114,23 @@ def refused(minikafka: CommandLine, tmp_path: Path) -> None:
         assert complaint in said
         assert len(said.splitlines()) == 1
     assert b"No partition reassignments found." in minikafka("reassign", "--list")
+
+
+def one_partition(cluster: LocalCluster, minikafka: CommandLine) -> None:
+    """Without a file: to another broker, and its order of replicas."""
+    (before,) = partition_view(cluster, "events").replicas
+    other, third = (broker for broker in (1, 2, 3) if broker != before)
+    said = minikafka("topic", "move", "events:0", "--to", f"{other},{third}", "--throttle", "100000000").decode()
+    back = f"minikafka topic move events:0 --to {before} --dir {cluster.layout.directory}"
+    assert said.startswith(f"moving events-0 from brokers {before}; the way back: {back}\n")
+    assert "Clearing broker-level throttles on brokers 1,2,3" in said
+    assert said.endswith(f"events-0 has its replicas on brokers {other},{third}; its leader is {other}\n")
+    assert partition_view(cluster, "events").replicas == (other, third)
+    turned = minikafka("topic", "move", "events:0", "--to", f"{third},{other}").decode()
+    assert turned.endswith(f"its leader is {other}\n")
+    assert leader_of(cluster, "events") == other
+    unknown = minikafka("topic", "move", "events:9", "--to", "1", fails=True).decode()
+    assert "events-9: topic 'events' has partitions 0 to 1" in unknown
 
 
 def elections(cluster: LocalCluster, minikafka: CommandLine, tmp_path: Path) -> None:
