@@ -58,7 +58,7 @@ class DelayedProduce(DelayedOperation):
     end only during a sync.
     """
 
-    __slots__ = ("_done", "_find", "_needs_all", "_results")
+    __slots__ = ("_done", "_find", "_needs_all", "_results", "_waiting")
 
     def __init__(
         self,
@@ -72,16 +72,23 @@ class DelayedProduce(DelayedOperation):
         super().__init__(timeout_ms)
         self._needs_all = needs_all
         self._results = results
+        self._waiting: dict[TopicPartition, tuple[ProduceResult, ...]] = {}
+        for result in results:
+            if result.required_offset >= 0:
+                self._waiting[result.tp] = (*self._waiting.get(result.tp, ()), result)
         self._find = find
         self._done = done
 
     def try_complete(self) -> bool:
         """Mark results that are final; complete when all are."""
-        waiting = False
-        for result in self._results:
-            if result.required_offset >= 0 and not self._is_answered(result):
-                waiting = True
-        return not waiting and super().force_complete()
+        for tp in tuple(self._waiting):
+            self._mark(tp)
+        return not self._waiting and super().force_complete()
+
+    def try_complete_for(self, key: TopicPartition) -> bool:
+        """Mark results of this partition; complete when all are final."""
+        self._mark(key)
+        return not self._waiting and super().force_complete()
 
     def on_complete(self) -> None:
         self._done(self._results)
@@ -100,6 +107,11 @@ class DelayedProduce(DelayedOperation):
         if not self.is_completed:
             self.expire_waiting()
         return super().force_complete()
+
+    def _mark(self, tp: TopicPartition) -> None:
+        waiting = tuple(result for result in self._waiting.pop(tp, ()) if not self._is_answered(result))
+        if waiting:
+            self._waiting[tp] = waiting
 
     def _is_answered(self, result: ProduceResult) -> bool:
         partition = self._find(result.tp)
@@ -122,13 +134,19 @@ class DelayedFetch(DelayedOperation):
 
     __slots__ = ("_answer", "_is_satisfied")
 
-    def __init__(self, timeout_ms: int, is_satisfied: Callable[[], bool], answer: Callable[[], None]) -> None:
+    def __init__(
+        self, timeout_ms: int, is_satisfied: Callable[[TopicPartition | None], bool], answer: Callable[[], None]
+    ) -> None:
+        """``is_satisfied(tp)``: is it time to answer? Only ``tp`` changed since the last call; None: all may have."""
         super().__init__(timeout_ms)
         self._is_satisfied = is_satisfied
         self._answer = answer
 
     def try_complete(self) -> bool:
-        return self._is_satisfied() and self.force_complete()
+        return self._is_satisfied(None) and self.force_complete()
+
+    def try_complete_for(self, key: TopicPartition) -> bool:
+        return self._is_satisfied(key) and self.force_complete()
 
     def on_complete(self) -> None:
         self._answer()

@@ -12,9 +12,13 @@ from live_cluster import eventually
 from live_wire import ClosedError, Wire, api_key, batch, produce_request
 
 from minikafka.wire.codec import encode
+from minikafka.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from minikafka.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 
 pytestmark = pytest.mark.spec("P6")
 
+WIDE = 500
+"""Partitions of a large topic."""
 TAKEN = (100 if "HOSTILE_SENT" in os.environ else 40) * MIB
 """How much of one frame a node must have taken before its memory is judged."""
 
@@ -94,3 +98,33 @@ def test_a_request_of_no_bytes_closes(target: Target) -> None:
         wire.send_bytes(bytes(4) * 1000)
         with pytest.raises(ClosedError):
             wire.receive_frame()
+
+
+def test_one_that_waits_for_all_partitions_of_a_large_topic(target: Target) -> None:
+    """Each write that is committed looked at all partitions of the fetch: 3.8 s of one turn for a thousand."""
+    with target.wire() as wire, target.wire() as waiting:
+        wire.create_topic("wide", [[1]] * WIDE)
+        eventually(lambda: wire.has_topic("wide"), "the wide topic")
+        records = bytes(batch(b"x"))
+        data = [PartitionProduceData(index=number, records=records) for number in range(WIDE)]
+        produce = ProduceRequest(
+            acks=-1, timeout_ms=30_000, topic_data=[TopicProduceData(name="wide", partition_data=data)]
+        )
+        asked = [FetchPartition(partition=number, partition_max_bytes=MIB) for number in range(WIDE)]
+        fetch = FetchRequest(
+            max_wait_ms=1_000,
+            max_bytes=16 * MIB,
+            min_bytes=16 * MIB,
+            topics=[FetchTopic(topic="wide", partitions=asked)],
+        )
+        eventually(lambda: not errors_in(wire.ask(produce, 9)), "all partitions to take records")
+        waiting.send(fetch, 11)
+        for _ in range(2):
+            wire.ask(produce, 9)
+        assert not errors_in(waiting.receive(fetch, 11))
+
+
+def errors_in(answer: ProduceResponse | FetchResponse) -> set[int]:
+    if isinstance(answer, ProduceResponse):
+        return {data.error_code for topic in answer.responses for data in topic.partition_responses} - {0}
+    return {data.error_code for topic in answer.responses for data in topic.partitions} - {0}

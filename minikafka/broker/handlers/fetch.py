@@ -111,14 +111,28 @@ def handle_frame(frame: memoryview, position: int, context: RequestContext, part
 class _Fetch(ABC):
     """One request while it is being answered."""
 
-    __slots__ = ("_cold", "_context", "_elsewhere", "_epochs", "_parts", "_request", "_session")
+    __slots__ = (
+        "_asked",
+        "_available",
+        "_available_bytes",
+        "_cold",
+        "_context",
+        "_elsewhere",
+        "_epochs",
+        "_parts",
+        "_request",
+        "_session",
+    )
     _from_first_batch: ClassVar[bool] = False
     """Also what lies below the log start and is still there."""
 
     def __init__(self, request: FetchRequest, session: FetchContext, context: RequestContext, parts: Parts) -> None:
         self._cold: list[ColdRead] | None = []  # what must be read beside the loop first; None once that is done
         self._elsewhere: list[NewLeader] = []  # of partitions that were refused
+        self._asked: dict[TopicPartition, CachedPartition] = {}  # what it waits for
         self._epochs: dict[TopicPartition, int] = {}  # the leader epochs in which it began to wait
+        self._available: dict[TopicPartition, int] = {}  # bytes that were there when it was looked at last, if any
+        self._available_bytes = 0  # sum of these
         self._request = request
         self._session = session
         self._context = context
@@ -157,13 +171,13 @@ class _Fetch(ABC):
         if request.max_wait_ms <= 0 or not partitions or must_answer or size >= request.min_bytes:
             self._answer(results)
             return
-        keys = [cached.tp for cached in partitions if cached.tp is not None]
-        for tp in keys:
+        self._asked = {cached.tp: cached for cached in partitions if cached.tp is not None}
+        for tp in self._asked:
             if (partition := self._parts.replicas.get(tp)) is not None:
                 self._epochs[tp] = partition.leader_epoch
         wait_ms = min(request.max_wait_ms, LONGEST_WAIT_MS)
         operation = DelayedFetch(wait_ms, self._is_satisfied, self._answer_anew)
-        if not self._purgatory().try_complete_else_watch(operation, keys, self._parts.clock.monotonic_ms()):
+        if not self._purgatory().try_complete_else_watch(operation, self._asked, self._parts.clock.monotonic_ms()):
             self._context.reply.hold(WAITING_BYTES + WAITING_PARTITION_BYTES * len(partitions))
             self._context.reply.cancel_with_connection(operation.cancel)
 
@@ -295,30 +309,41 @@ class _Fetch(ABC):
 
     # -- completing -------------------------------------------------------------------------------------------------
 
-    def _is_satisfied(self) -> bool:
-        """Enough bytes over all partitions, or one of them moved, was cut, was fenced or diverged (row D5)."""
-        total = 0
-        for cached in self._session.partitions:
-            asked = cached.asked
-            try:
-                partition = self._partition(cached)
-            except KafkaError:
+    def _is_satisfied(self, changed: TopicPartition | None) -> bool:
+        """Enough bytes over all partitions, or one of them moved, was cut, was fenced or diverged (row D5).
+
+        ``changed``: the only partition to which something happened since it was asked last; None: look at all. A fetch
+        may have thousands of partitions, and each write of a producer thousands, too.
+        """
+        for tp, cached in self._asked.items() if changed is None else ((changed, self._asked[changed]),):
+            available = self._bytes_for(tp, cached)
+            if available is None:
                 return True
-            if partition.leader_epoch != self._epochs.get(partition.topic_partition, partition.leader_epoch):
-                return True  # it moved
-            if partition.diverging_epoch(asked.fetch_offset, asked.last_fetched_epoch) is not None:
-                return True
-            log_ = partition.log
-            limit = self._limit(partition, partition.high_watermark)
-            if asked.fetch_offset > log_.log_end_offset or asked.fetch_offset < log_.log_start_offset:
-                return True
-            if asked.fetch_offset < limit and not self._is_withheld(partition):
-                if asked.fetch_offset < log_.active_base_offset:
-                    return True  # a segment was rolled under the fetch
-                total += log_.bytes_between(asked.fetch_offset, limit)
-                if total >= self._request.min_bytes:
-                    return True
-        return False
+            if available or tp in self._available:
+                self._available_bytes += available - self._available.get(tp, 0)
+                self._available[tp] = available
+        return self._available_bytes >= self._request.min_bytes
+
+    def _bytes_for(self, tp: TopicPartition, cached: CachedPartition) -> int | None:
+        """What it could be answered with from this partition; None: it has to be answered now."""
+        asked = cached.asked
+        try:
+            partition = self._partition(cached)
+        except KafkaError:
+            return None
+        if partition.leader_epoch != self._epochs.get(tp, partition.leader_epoch):
+            return None  # it moved
+        if partition.diverging_epoch(asked.fetch_offset, asked.last_fetched_epoch) is not None:
+            return None
+        log_ = partition.log
+        limit = self._limit(partition, partition.high_watermark)
+        if asked.fetch_offset > log_.log_end_offset or asked.fetch_offset < log_.log_start_offset:
+            return None
+        if asked.fetch_offset >= limit or self._is_withheld(partition):
+            return 0
+        if asked.fetch_offset < log_.active_base_offset:
+            return None  # a segment was rolled under the fetch
+        return log_.bytes_between(asked.fetch_offset, limit)
 
     def _answer_anew(self) -> None:
         """It waited. What it finds may have gone cold meanwhile: a segment was rolled, or is another's copy now."""

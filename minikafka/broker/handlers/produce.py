@@ -48,6 +48,9 @@ _new_tuple: Final = tuple.__new__  # a NamedTuple without its Python-level const
 LONGEST_WAIT_MS: Final = 300_000
 """Whoever allows more gets REQUEST_TIMED_OUT then, which producers retry."""
 
+WAITING_PARTITION_BYTES: Final = 768
+"""What a request that waits holds for each of its partitions after the first."""
+
 FIRST_VERSION_WITH_IDS: Final = 13
 
 Batches = list[tuple[TopicProduceData, PartitionProduceData]]
@@ -189,6 +192,7 @@ class PendingProduce:
             replicas = self._parts.replicas
             waiting = replicas.await_acks(self._results, self._acks, self._timeout_ms, self._answer)
             if waiting is not None:
+                self._context.reply.hold(WAITING_PARTITION_BYTES * (len(self._results) - 1))
                 self._context.reply.cancel_with_connection(waiting.cancel)
 
     def _answer(self, results: Sequence[ProduceResult]) -> None:

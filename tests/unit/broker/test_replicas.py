@@ -9,7 +9,7 @@ from broker_client import batch
 from broker_node import FailingDisk, eventually, turns
 from broker_replicas import FOLLOWER, LONG_MS, ME, OTHER, Rig
 
-from minikafka.broker.delayed import DelayedFetch, ProduceResult
+from minikafka.broker.delayed import DelayedFetch, DelayedProduce, ProduceResult
 from minikafka.broker.partition import Partition
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import TopicPartition
@@ -278,7 +278,7 @@ async def test_a_failure_answers_everybody_who_waited_already(rig: Rig, disk: Fa
     rig.replicas.commit_staged()
     waiting = rig.await_acks(first)
     tried: list[int] = []
-    fetch = DelayedFetch(LONG_MS, lambda: partition.replica.is_offline, lambda: tried.append(1))
+    fetch = DelayedFetch(LONG_MS, lambda _tp: partition.replica.is_offline, lambda: tried.append(1))
     rig.replicas.consumer_fetches.try_complete_else_watch(fetch, [partition.topic_partition], 0)
     disk.refuse("append")
     rig.stage(partition, b"y")
@@ -304,7 +304,7 @@ class Watcher:
         purgatory.try_complete_else_watch(operation, [partition.topic_partition], rig.clock.monotonic_ms())
         self.tried = 0
 
-    def _try(self) -> bool:
+    def _try(self, _tp: object) -> bool:
         self.tried += 1
         return False
 
@@ -329,6 +329,34 @@ async def test_a_burst_of_appends_tries_a_waiting_fetch_once(rig: Rig) -> None:
     assert (follower.tried, consumer.tried) == (1, 1)
 
 
+@pytest.mark.spec("D4", "P6")
+async def test_a_waiting_request_looks_only_at_the_partition_that_changed(rig: Rig) -> None:
+    """Forty requests of a thousand partitions, one of them without a follower, took a turn of a second."""
+    partitions = [rig.led(f"t{number}", replicas=(ME, FOLLOWER)) for number in range(20)]
+    results = [rig.stage(partition, b"x") for partition in partitions]
+    rig.replicas.commit_staged()
+    looked_at: list[TopicPartition] = []
+    answered: list[int] = []
+
+    def find(tp: TopicPartition) -> Partition | None:
+        looked_at.append(tp)
+        return rig.replicas.get(tp)
+
+    waiting = DelayedProduce(LONG_MS, results, find, lambda _results: answered.append(1), needs_all=True)
+    keys = [partition.topic_partition for partition in partitions]
+    rig.replicas.produces.try_complete_else_watch(waiting, keys, rig.clock.monotonic_ms())
+    looked_at.clear()
+    for partition in partitions[1:]:
+        rig.fetched(partition, FOLLOWER, 1)
+    await turns()
+    assert looked_at == keys[1:]
+    assert not answered
+    rig.fetched(partitions[0], FOLLOWER, 1)
+    await turns()
+    assert answered
+    assert all(not result.error and result.base_offset == 0 for result in results)
+
+
 @pytest.mark.spec("D6")
 async def test_listeners_hear_of_the_high_watermark(rig: Rig) -> None:
     partition, other = rig.led("a"), rig.led("b")
@@ -349,7 +377,7 @@ async def test_listeners_hear_of_the_high_watermark(rig: Rig) -> None:
 async def test_a_fetch_answers_with_what_there_is_when_its_time_is_up(rig: Rig) -> None:
     partition = rig.led()
     answered: list[int] = []
-    fetch = DelayedFetch(5, lambda: False, lambda: answered.append(1))
+    fetch = DelayedFetch(5, lambda _tp: False, lambda: answered.append(1))
     rig.replicas.consumer_fetches.try_complete_else_watch(fetch, [partition.topic_partition], rig.clock.monotonic_ms())
     await eventually(lambda: answered, "the answer")
     assert rig.replicas.consumer_fetches.delayed == 0

@@ -14,6 +14,7 @@ from broker_replicas import told
 
 from minikafka.broker.handlers.fetch import READS_PER_SAMPLE
 from minikafka.broker.node import Node
+from minikafka.broker.partition import Partition
 from minikafka.errors import ErrorCode
 from minikafka.model import TopicPartition
 from minikafka.net.identity import Identity
@@ -328,6 +329,34 @@ async def test_bytes_of_all_partitions_count_together(node: Node, client: Client
     await producer.produce("a", b"x" * 100)
     answer = await in_time(waiting)
     assert [len(values_in(topic.partitions[0].records)) for topic in answer.responses] == [2, 1]
+
+
+@pytest.mark.spec("D5", "P6")
+async def test_a_waiting_fetch_looks_only_at_the_partition_that_changed(node: Node, client: Client, dial: Dial) -> None:
+    """A consumer of a thousand partitions with ``fetch.min.bytes`` looked at each of them for each that was written."""
+    names = [f"t{number}" for number in range(20)]
+    for name in names:
+        await create_topic(node, name)
+    producer = await dial(node)
+    size = len(batch(b"x" * 100))
+    asked = several(*((name, 0, 0) for name in names), max_wait_ms=LONG_MS, min_bytes=len(names) * size)
+    waiting = client.send(asked, 12)
+    await eventually(lambda: waiting_fetches(node) == 1, "the fetch to be parked")
+    looked_at: list[TopicPartition] = []
+    find = node.replicas.replica_of
+
+    def counting(tp: TopicPartition, *, current_leader_epoch: int = -1) -> Partition:
+        looked_at.append(tp)
+        return find(tp, current_leader_epoch=current_leader_epoch)
+
+    node.replicas.replica_of = counting  # type: ignore[method-assign]
+    for name in names[1:]:
+        await producer.produce(name, b"x" * 100)
+    await turns()
+    assert looked_at == [TopicPartition(name, 0) for name in names[1:]]
+    await producer.produce(names[0], b"x" * 100)
+    answer = await in_time(waiting)
+    assert [len(values_in(topic.partitions[0].records)) for topic in answer.responses] == [1] * len(names)
 
 
 @pytest.mark.spec("D6")

@@ -6,13 +6,15 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 from broker_client import Client, batch, fetch_request, values_in
-from broker_node import create_topic, eventually, in_time, led
+from broker_node import create_topic, eventually, in_time, led, listener_of
 
-from minikafka.broker.handlers import fetch
+from minikafka.broker.handlers import fetch, produce
 from minikafka.broker.node import Node
 from minikafka.errors import ErrorCode
 from minikafka.model import TopicPartition
+from minikafka.net.reply import WAITING_BYTES
 from minikafka.records.batch import parse_header
+from minikafka.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 Dial = Callable[..., Awaitable[Client]]
 
@@ -108,3 +110,21 @@ async def test_a_produce_that_waits_is_cancelled_with_its_connection(node: Node,
     await eventually(lambda: node.replicas.produces.delayed == 1, "the produce to be parked")
     leaving.close()
     await eventually(lambda: node.replicas.produces.delayed == 0, "it to go")
+
+
+@pytest.mark.spec("P6")
+async def test_a_produce_that_waits_holds_something_for_each_of_its_partitions(node: Node, dial: Dial) -> None:
+    """Small requests of a thousand partitions each took 0.6 MB each while they waited, and counted as 1 KiB."""
+    names = [f"t{number}" for number in range(5)]
+    for name in names:
+        await create_topic(node, name, flush_messages=1)
+    node.data_plane.jobs.request_sync = lambda _partition: None  # type: ignore[method-assign]
+    records = bytes(batch(b"x"))
+    topics = [
+        TopicProduceData(name=name, partition_data=[PartitionProduceData(index=0, records=records)]) for name in names
+    ]
+    connection = await dial(node)
+    connection.send(ProduceRequest(acks=-1, timeout_ms=LONG_MS, topic_data=topics), 9)
+    await eventually(lambda: node.replicas.produces.delayed == 1, "the produce to be parked")
+    (held,) = [each.replies_held for each in listener_of(node)._connections if each.replies_held]
+    assert held == WAITING_BYTES + 4 * produce.WAITING_PARTITION_BYTES
