@@ -1,8 +1,8 @@
 """minikafka: a Kafka-compatible broker cluster in Python that you can install, watch and break.
 
 The packages, lowest first (each may import those before it): ``errors``, ``model``, ``config``, ``wire``,
-``records``, the pure machines ``raft | metadata | replication | groups | timing | ledger``, the I/O ``net | storage``,
-the assembled ``broker | client``, what is built on them ``spark | chaos | testing``, and ``cli``.
+``records``, the pure machines ``raft | metadata | replication | groups | timing | ledger | metrics``, the I/O
+``net | storage``, the assembled ``broker | client``, what is built on them ``spark | chaos | testing``, and ``cli``.
 ``docs/architecture.md`` is the map.
 """
 

@@ -26,5 +26,6 @@
 - ``lookups``             reads inside batches, and cold reads, in threads
 - ``pacing``              long lists in small portions
 - ``loop_watch``          logs turns of the loop that take long
+- ``metrics``             metrics and health over HTTP
 - ``timers``, ``clock``, ``backoff``, ``logs``   time, retries, logging
 """

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from minikafka.net.connection import Connection
 from minikafka.net.reply import Reply
 from minikafka.wire.codec import encode
+from minikafka.wire.error_codes import errors_of
 from minikafka.wire.headers import encode_response
 from minikafka.wire.primitives import ELEMENTS_MAX
 from minikafka.wire.schema import Message
@@ -44,7 +46,13 @@ class RequestContext:
 
     def send(self, response: Message) -> None:
         """Encode ``response`` at the request's version and put it in the connection's order of answers."""
+        self.note_errors(errors_of(response))
         self.send_body(encode(response, self.version))
+
+    def note_errors(self, codes: Sequence[int]) -> None:
+        """The answer has these errors, none of which is 0."""
+        if codes and (requests := self.reply.requests) is not None:
+            requests.note_errors(codes)
 
     def send_body(self, body: bytes) -> None:
         """Answer with a response that is encoded already."""

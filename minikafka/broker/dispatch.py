@@ -28,12 +28,14 @@ from minikafka.broker.handlers import api_versions
 from minikafka.broker.logs import one_line
 from minikafka.broker.parts import Parts
 from minikafka.broker.staging import Staging
-from minikafka.config.node import REPLICATION
+from minikafka.config.node import CLIENT, REPLICATION
+from minikafka.metrics.requests import ApiRequests, Requests
 from minikafka.net.connection import Connection
 from minikafka.net.identity import Identity
 from minikafka.net.tasks import TaskOwner
 from minikafka.wire.api import ApiKey
 from minikafka.wire.codec import decode, encode
+from minikafka.wire.error_codes import errors_of
 from minikafka.wire.errors import WireError
 from minikafka.wire.framing import FrameError
 from minikafka.wire.headers import decode_request_header
@@ -46,7 +48,9 @@ AUTHENTICATION: Final = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICA
 
 Direct = Callable[[memoryview, int, RequestContext], None]
 Handler = Callable[..., Any]
-_NOT_SERVED: Final = (1, 0, None)  # no version is
+_NOT_SERVED: Final = (1, 0, None, None)  # no version is
+_FETCHES: Final = {CLIENT: "FetchConsumer", REPLICATION: "FetchFollower"}
+"""Kafka's names for Fetch in its metrics, by listener."""
 WAITING_AT_ONCE: Final = 500
 """Requests of one API; others wait for these, in the order in which they came."""
 PLAIN_COST: Final = 16 * 1024
@@ -73,18 +77,21 @@ class Dispatcher:
         self._must_authenticate = listener == REPLICATION
         self._plain: dict[ApiKey, Handler] = {}
         self._waiting: dict[ApiKey, Handler] = {}
-        self._served: dict[int, tuple[int, int, Direct | None]] = {}
+        self._served: dict[int, tuple[int, int, Direct | None, ApiRequests | None]] = {}
+        requests = parts.part(Requests)
+        self._requests_for_versions = requests.of(ApiKey.API_VERSIONS.camel_name)
         served = [key for key in ApiKey if listener in key.listeners]
         self._api_versions = api_versions.Responses(served, parts.part(Identity))
         for key in served:
             if key is not ApiKey.API_VERSIONS:
-                self._serve(key, parts)
+                name = _FETCHES[listener] if key is ApiKey.FETCH else key.camel_name
+                self._serve(key, parts, requests.of(name))
         self._places = {key: asyncio.Semaphore(WAITING_AT_ONCE) for key in self._waiting}
 
-    def _serve(self, key: ApiKey, parts: Parts) -> None:
+    def _serve(self, key: ApiKey, parts: Parts, requests: ApiRequests) -> None:
         module = handler_module(key)
         direct = getattr(module, "handle_frame", None)
-        self._served[key] = (*key.versions, direct and parts.given(direct))
+        self._served[key] = (*key.versions, direct and parts.given(direct), requests)
         if direct is None:
             handlers = self._waiting if inspect.iscoroutinefunction(module.handle) else self._plain
             handlers[key] = parts.given(module.handle)
@@ -100,7 +107,7 @@ class Dispatcher:
     def on_frame(self, connection: Connection, frame: memoryview) -> None:
         try:
             (key, version, correlation_id, client_id), position = decode_request_header(frame)
-            first, last, direct = self._served.get(key, _NOT_SERVED)
+            first, last, direct, requests = self._served.get(key, _NOT_SERVED)
             if not first <= version <= last:
                 if key != ApiKey.API_VERSIONS:
                     raise FrameError(f"API {key} version {version} is not served here")
@@ -108,7 +115,8 @@ class Dispatcher:
                 return
             if self._must_authenticate and connection.principal is None and key not in AUTHENTICATION:
                 raise FrameError(f"API {key} before authentication")
-            context = RequestContext(connection, connection.open_reply(), key, version, correlation_id, client_id)
+            reply = connection.open_reply(requests)
+            context = RequestContext(connection, reply, key, version, correlation_id, client_id)
             if direct is not None:
                 direct(frame, position, context)
             else:
@@ -126,6 +134,7 @@ class Dispatcher:
         if plain is not None:
             response = plain(request, context)
             if response is not None:
+                context.note_errors(errors_of(response))
                 body = encode(response, context.version)
                 context.connection.spend(PLAIN_COST_PER_BYTE * len(body))
                 context.send_body(body)
@@ -149,5 +158,5 @@ class Dispatcher:
     def _answer_api_versions(
         self, connection: Connection, frame: memoryview, position: int, version: int, correlation_id: int
     ) -> None:
-        reply = connection.open_reply()
+        reply = connection.open_reply(self._requests_for_versions)
         reply.send([self._api_versions.answer(frame, position, version, correlation_id)])

@@ -25,6 +25,10 @@ from minikafka.broker.drivers.groups import Groups
 from minikafka.broker.drivers.metadata_log import DamagedMetadataLogError
 from minikafka.broker.listeners import build_listeners
 from minikafka.broker.logs import one_line
+from minikafka.broker.metrics.collect import Sources
+from minikafka.broker.metrics.endpoint import MetricsEndpoint
+from minikafka.broker.metrics.isr_changes import IsrChanges
+from minikafka.broker.metrics.loop_lag import LoopLag
 from minikafka.broker.ports import Ports
 from minikafka.broker.services import build_parts
 from minikafka.broker.supervision import supervised
@@ -35,6 +39,7 @@ from minikafka.config.node import CONTROLLER
 from minikafka.errors import KafkaError
 from minikafka.metadata.delta import MetadataDelta
 from minikafka.metadata.image import MetadataImage
+from minikafka.metrics.requests import Requests
 from minikafka.model import Endpoint
 from minikafka.net.identity import Identity
 from minikafka.net.tasks import TaskOwner
@@ -113,7 +118,18 @@ class Node:
         self.listeners = build_listeners(ports, control, self.parts)
         self.metadata, self.controller = control.metadata, control.client
         self.replicas, self.groups = data.replicas, self.parts.part(Groups)
+        self.metrics = self._build_metrics(ports)
         self._wire()
+
+    def _build_metrics(self, ports: Ports) -> MetricsEndpoint | None:
+        if ports.config.metrics_listener is None:
+            return None
+        control, data = self.control_plane, self.data_plane
+        isr_changes = IsrChanges(ports.config.node_id, lambda: data.roles.has_begun)
+        self.metadata.subscribe(isr_changes.on_metadata)
+        requests = self.parts.part(Requests)
+        sources = Sources(control, data, self.groups, requests, self.listeners, isr_changes, LoopLag())
+        return MetricsEndpoint(ports, ports.config.metrics_listener, sources)
 
     def _wire(self) -> None:
         """Connect events to their subscribers."""
@@ -147,6 +163,8 @@ class Node:
         await self.metadata.load_latest_snapshot()
         for listener in self.listeners:
             await listener.bind()
+        if self.metrics is not None:
+            await self.metrics.start()
         await self.listeners.controller.serve()
         await self.listeners.replication.serve()
         control.raft.start()
@@ -204,6 +222,8 @@ class Node:
             await self._leave_cluster()
         for listener in self.listeners:
             await listener.close()
+        if self.metrics is not None:
+            await self.metrics.close()
         control.raft.close()
         self.timers.close()
         await self.data_plane.jobs.close()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from minikafka.config import TopicConfig
+from minikafka.metrics.traffic import TopicTraffic
 from minikafka.model import INTERNAL_TOPICS, Isolation, OffsetAndEpoch, TimestampType
 from minikafka.records.validate import BatchLimits
 from minikafka.replication.epochs import check_leader_epoch, diverging_epoch
@@ -32,6 +33,7 @@ class Partition:
         "replica",
         "topic_id",
         "topic_partition",
+        "traffic",
     )
 
     def __init__(self, topic_id: UUID, log: Log, config: TopicConfig, replica: LocalReplica) -> None:
@@ -42,6 +44,7 @@ class Partition:
         self.replica = replica
         self.is_staged = False
         self.reads = 0  # by consumers that found records
+        self.traffic = TopicTraffic()  # the topic's, while it is one of the node's replicas
         self.configure(config)
 
     def configure(self, config: TopicConfig) -> None:

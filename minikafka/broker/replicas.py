@@ -20,6 +20,7 @@ from minikafka.broker.partition import Partition
 from minikafka.broker.timers import Timers
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.metadata.topic_names import check_topic_name
+from minikafka.metrics.traffic import Traffic
 from minikafka.model import INTERNAL_TOPICS, NO_EPOCH, TopicPartition
 from minikafka.records.batch import HEADER_SIZE, TRANSACTIONAL_FLAG, BatchHeader, parse_header
 from minikafka.records.validate import UNLIMITED, is_costly_inside, validate_keys, validate_produce
@@ -57,6 +58,7 @@ class Replicas:
         self._hands_over = False
         self._commit_scheduled = False
         self.high_watermark_listeners: dict[TopicPartition, Callable[[int], None]] = {}
+        self.traffic = Traffic()
         self.produces: Purgatory[object] = timers.purgatory()
         self.consumer_fetches: Purgatory[object] = timers.purgatory()
         self.follower_fetches: Purgatory[object] = timers.purgatory()
@@ -73,11 +75,13 @@ class Replicas:
         """A replica was placed on, or found on, this node."""
         assert partition.topic_partition not in self._partitions
         self._partitions[partition.topic_partition] = partition
+        partition.traffic = self.traffic.enter(partition.topic_partition.topic)
 
     def remove(self, tp: TopicPartition) -> Partition | None:
         """The replica left this node; what waits on it is answered."""
         partition = self._partitions.pop(tp, None)
         if partition is not None:
+            self.traffic.leave(tp.topic)
             self.release_waiting(tp)
         return partition
 
@@ -180,6 +184,9 @@ class Replicas:
         """Give a checked batch its offsets; the view must live until :meth:`commit_staged`."""
         wall_ms = self._wall_ms or self._read_wall_ms()
         appended = partition.log.stage(records, header, leader_epoch=partition.replica.leader_epoch, wall_ms=wall_ms)
+        traffic = partition.traffic
+        traffic.bytes_in += len(records)
+        traffic.messages_in += header.record_count
         if not partition.is_staged:
             partition.is_staged = True
             self._staged.append(partition)

@@ -17,6 +17,7 @@ from minikafka.broker.quorum import Quorum
 from minikafka.broker.staging import Staging
 from minikafka.broker.topic_creation import TopicCreation
 from minikafka.broker.topic_encodings import TopicEncodings
+from minikafka.metrics.requests import Requests
 from minikafka.replication.session_cache import FetchSessionCache
 from minikafka.wire.hot import ProduceResponses
 
@@ -51,4 +52,5 @@ def build_parts(ports: Ports, control: ControlPlane, data: DataPlane) -> Parts:
         Staging(data.replicas),
         ProduceResponses(),
         TopicEncodings(),
+        Requests(),
     )

@@ -137,6 +137,18 @@ def words(*choices: str) -> Kind[tuple[str, ...]]:
     return Kind(ConfigType.LIST, allowed, parse, ",".join)
 
 
+def endpoint() -> Kind[Endpoint]:
+    """``host:port``. Port 0 asks for any free port."""
+    allowed = "host:port"
+
+    def parse(raw: object) -> Endpoint:
+        if not isinstance(raw, str):
+            raise ValueError(allowed)
+        return parse_endpoint(raw.strip(), port_min=0)
+
+    return Kind(ConfigType.STRING, allowed, parse, _address)
+
+
 def endpoints() -> Kind[Mapping[str, Endpoint]]:
     """``NAME://host:port,...`` with each name at most once. Port 0 asks for any free port."""
     allowed = "a list of NAME://host:port, each name once, in A-Z, 0-9 and _"

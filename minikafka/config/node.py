@@ -8,6 +8,7 @@ from minikafka.config.kinds import (
     INT_MAX,
     boolean,
     choice,
+    endpoint,
     endpoints,
     integer,
     long,
@@ -124,6 +125,14 @@ class NodeSettings(SettingGroup):
         kafka="none",
         doc="""Log each turn of the event loop that takes more CPU time than this, and what it was busy with; 0: do not
         watch.""",
+    )
+    metrics_listener = Setting(
+        nullable(endpoint()),
+        None,
+        kafka="none",
+        doc="""Address of an HTTP listener with /metrics for Prometheus (for which pip install 'minikafka[metrics]'),
+        /healthz and /readyz, for example 127.0.0.1:9404; empty: none. It asks for no password: bind it where only
+        monitoring reaches it. Port 0 takes any free port.""",
     )
     fetch_max_bytes = Setting(
         integer(1024), 57_671_680, doc="Most bytes one fetch answer carries, whatever the client asked for."

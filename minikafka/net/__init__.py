@@ -5,6 +5,7 @@
 - ``reply``       the place of one answer in its connection's order
 - ``budget``      memory that connections together may hold, and who waits for some
 - ``turns``       how much a turn of the loop handles, and who goes on in the next
+- ``http``        a listener for GET: metrics and health checks
 - ``liveness``    whether a peer that is not read from is still there
 - ``outbox``      the bytes a connection still owes its peer: one write per event, sendfile for large regions
 - ``duplicates``  the share of descriptors that sendfile may use

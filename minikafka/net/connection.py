@@ -23,6 +23,7 @@ from typing import Final, Protocol, cast
 
 import structlog
 
+from minikafka.metrics.requests import ApiRequests
 from minikafka.net.budget import ALLOWANCE_BYTES, Budget
 from minikafka.net.duplicates import Duplicates
 from minikafka.net.liveness import is_gone, keep_alive
@@ -173,9 +174,9 @@ class Connection(asyncio.BufferedProtocol):
 
     # -- replies ----------------------------------------------------------------------------------------------------
 
-    def open_reply(self) -> Reply:
-        """Take the next place in the order of answers."""
-        reply = Reply(self)
+    def open_reply(self, requests: ApiRequests | None = None) -> Reply:
+        """Take the next place in the order of answers; ``requests`` counts it when it is given up again."""
+        reply = Reply(self, requests)
         self._replies.append(reply)
         self.replies_held += WAITING_BYTES
         return reply
@@ -229,8 +230,11 @@ class Connection(asyncio.BufferedProtocol):
         chunks: list[Chunk] = []
         held = in_files = 0
         replies = self._replies
+        now_s = self._loop.time()
         while replies and replies[0].is_ready:
             reply = replies.popleft()
+            if (requests := reply.requests) is not None:
+                requests.note(round((now_s - reply.began_s) * 1000))
             held += reply.held
             in_files += reply.in_files
             chunks += reply.take()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -58,9 +59,20 @@ class Listener:
         self._moved: dict[Connection, tuple[int, float]] = {}  # bytes by then, and since when no more
         self._relief_timer: asyncio.TimerHandle | None = None
         self._connections: dict[Connection, None] = {}  # an ordered set, oldest first
+        self.accepted = 0
         self._server: asyncio.Server | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._is_closed = False
+
+    @property
+    def connection_count(self) -> int:
+        """Open connections."""
+        return len(self._connections)
+
+    @property
+    def held_bytes(self) -> int:
+        """Memory that they hold beyond their allowances."""
+        return self.shared.budget.held
 
     async def start(self) -> None:
         """Bind and accept."""
@@ -72,19 +84,7 @@ class Listener:
 
         OSError naming the address when it is taken.
         """
-        loop = asyncio.get_running_loop()
-        give_up_s = loop.time() + BIND_PATIENCE_S
-        while self._server is None:
-            try:
-                self._server = await loop.create_server(
-                    self._accept, self.endpoint.host, self.endpoint.port, backlog=512, start_serving=False
-                )
-            except OSError as error:
-                # The port of a process that was killed a moment ago may not be free yet.
-                if error.errno != errno.EADDRINUSE or loop.time() >= give_up_s:
-                    why = f"listener {self.name} cannot bind {self.endpoint}: {error.strerror}"
-                    raise OSError(error.errno, why) from error
-                await asyncio.sleep(0.05)
+        self._server = await bind(self.name, self.endpoint, self._accept)
         self.endpoint = Endpoint(self.endpoint.host, self._server.sockets[0].getsockname()[1])
 
     async def serve(self) -> None:
@@ -166,6 +166,21 @@ class Listener:
         self._relief_timer = loop.call_later(RELIEF_INTERVAL_S, self._relieve)
 
 
+async def bind(name: str, endpoint: Endpoint, accept: Callable[[], asyncio.BaseProtocol]) -> asyncio.Server:
+    """Take an address, refusing connections until the server serves. OSError naming the address when it is taken."""
+    loop = asyncio.get_running_loop()
+    give_up_s = loop.time() + BIND_PATIENCE_S
+    while True:
+        try:
+            return await loop.create_server(accept, endpoint.host, endpoint.port, backlog=512, start_serving=False)
+        except OSError as error:
+            # The port of a process that was killed a moment ago may not be free yet.
+            if error.errno != errno.EADDRINUSE or loop.time() >= give_up_s:
+                why = f"listener {name} cannot bind {endpoint}: {error.strerror}"
+                raise OSError(error.errno, why) from error
+            await asyncio.sleep(0.05)
+
+
 class _Tracked:
     """The listener's handler, with the set of connections kept beside it."""
 
@@ -185,6 +200,7 @@ class _Tracked:
             connection.close(f"more than {listener._limits.max_connections} connections; raise max.connections")
             return
         listener._connections[connection] = None
+        listener.accepted += 1
         listener._handler.on_connection_made(connection)
 
     def on_connection_lost(self, connection: Connection) -> None:

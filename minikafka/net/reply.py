@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from minikafka.metrics.requests import ApiRequests
 from minikafka.net.outbox import Chunk
 
 if TYPE_CHECKING:
@@ -18,9 +19,12 @@ _PLAIN: Final = (bytes, bytearray, memoryview)
 class Reply:
     """Answered once by :meth:`send` or :meth:`skip`, unless the connection ends first."""
 
-    __slots__ = ("_cancel", "_chunks", "_connection", "held", "in_files", "is_ready")
+    __slots__ = ("_cancel", "_chunks", "_connection", "began_s", "held", "in_files", "is_ready", "requests")
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, requests: ApiRequests | None) -> None:
+        """``requests``: where it is counted when its answer leaves; None: nowhere."""
+        self.requests = requests
+        self.began_s = connection.last_active_s
         self._connection: Connection | None = connection
         self._chunks: Sequence[Chunk] = ()
         self._cancel: Callable[[], object] | None = None

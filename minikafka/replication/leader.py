@@ -289,6 +289,16 @@ class LeaderState:
         return tuple(sorted(self._isr.committed))
 
     @property
+    def isr_size(self) -> int:
+        """Members of the committed ISR."""
+        return len(self._isr.committed)
+
+    @property
+    def is_at_min_isr(self) -> bool:
+        """True while the loss of one more member stops ``acks=all``."""
+        return len(self._isr.committed) == self._effective_min_isr
+
+    @property
     def partition_epoch(self) -> int:
         """The partition epoch of the committed ISR."""
         return self._isr.partition_epoch

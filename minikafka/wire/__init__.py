@@ -6,6 +6,7 @@
 ``codec.py``                ``decode(cls, version, buf)`` and ``encode(message, version)``
 ``layout.py``               what a class looks like in one version
 ``decoder.py encoder.py``   the compilers behind the codec
+``error_codes.py``          the errors in an answer
 ``diagnosis.py``            which field keeps a message from being encoded
 ``primitives.py``           varints, UUIDs, arrays of integers
 ``api.py``                  API keys, supported versions, which class belongs to which key

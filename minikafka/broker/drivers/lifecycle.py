@@ -62,10 +62,11 @@ class Lifecycle:
         self._registrations = registrations
         self._run_in_thread = run_in_thread
         self._on_fatal = on_fatal
-        self._wants_shutdown = False
         self._nudge = asyncio.Event()
         self.broker_epoch = -1
         self.is_fenced = True
+        self.is_leaving = False
+        self.answered_at_s: float | None = None  # the last heartbeat, by the loop's clock
         self.may_shut_down = asyncio.Event()
         self.on_registered: Callable[[], None] = lambda: None
 
@@ -93,12 +94,12 @@ class Lifecycle:
                 self._note(answer)
                 # While fenced, the next heartbeat may unfence this broker: do not wait a whole interval for it.
                 interval_ms = self._config.broker_heartbeat_interval_ms
-                wait_s = (min(20, interval_ms) if self.is_fenced or self._wants_shutdown else interval_ms) / 1000
+                wait_s = (min(20, interval_ms) if self.is_fenced or self.is_leaving else interval_ms) / 1000
             await self._pause(wait_s)
 
     def begin_shutdown(self) -> None:
         """Ask the controller to move leaderships away; ``may_shut_down`` is set when it has."""
-        self._wants_shutdown = True
+        self.is_leaving = True
         self.nudge()
 
     def nudge(self) -> None:
@@ -153,13 +154,14 @@ class Lifecycle:
             broker_id=self._config.node_id,
             broker_epoch=self.broker_epoch,
             current_metadata_offset=self._metadata_offset(),
-            want_shut_down=self._wants_shutdown,
+            want_shut_down=self.is_leaving,
             offline_log_dirs=list(self._registrations.failed_directories()),
         )
         async with asyncio.timeout(CALL_TIMEOUT_S):
             return await self._controller.call_once(request, BrokerHeartbeatResponse)
 
     def _note(self, answer: BrokerHeartbeatResponse) -> None:
+        self.answered_at_s = asyncio.get_running_loop().time()
         if answer.is_fenced != self.is_fenced:
             self.is_fenced = answer.is_fenced
             log.info("fenced" if self.is_fenced else "unfenced", broker_epoch=self.broker_epoch)

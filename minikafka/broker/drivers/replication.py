@@ -112,6 +112,10 @@ class ReplicaFetchers:
         if key is not None:
             self._fetchers[key].on_cut(tp)
 
+    def max_lag(self) -> int:
+        """Most records below a leader's high watermark that a replica here lacks, as of the leaders' last answers."""
+        return max((state.lag for fetcher in self._fetchers.values() for state in fetcher._machine.states()), default=0)
+
     def _key(self, tp: TopicPartition, source_id: int) -> FetcherKey:
         fetcher_id = crc32(f"{tp}".encode()) % self._config.num_replica_fetchers
         return FetcherKey(source_id, fetcher_id)
@@ -290,6 +294,7 @@ class _Fetcher:
             if isinstance(error, EpochsFall):
                 return self._machine.on_epochs_fall(tp, error.epoch, self._now())
             return self._machine.on_append_failed(tp, ErrorCode.INVALID_RECORD, self._now())
+        self._replicas.traffic.replication_bytes_in += len(effect.records)
         self._owner._quotas.on_fetched(partition, len(effect.records))
         self._follow_offsets(tp, effect.high_watermark, effect.log_start_offset)
         self._machine.on_appended(tp, partition.log.log_end_offset, partition.log.latest_epoch)

@@ -91,14 +91,14 @@ def handle_frame(frame: memoryview, position: int, context: RequestContext, part
         replica_id, broker_epoch = request.replica_state.replica_id, request.replica_state.replica_epoch
     if replica_id >= 0 and replica_id != context.connection.principal:
         # A forged follower's fetch would move the high watermark.
-        _send(context, FetchResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+        _refuse(context, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         return
     try:
         session = parts.sessions.open(
             request, context.version, is_follower=replica_id >= 0, now_ms=parts.clock.monotonic_ms()
         )
     except KafkaError as error:
-        _send(context, FetchResponse(error_code=error.code))
+        _refuse(context, error.code)
         return
     if len(session.partitions) > 1:
         context.connection.spend(REQUEST_COST * len(session.partitions))
@@ -198,6 +198,10 @@ class _Fetch(ABC):
     @abstractmethod
     def _on_read(self, partition: Partition, fetch_offset: int, found: LogSlice, data: PartitionData) -> None:
         """Records were found, and are in the answer."""
+
+    @abstractmethod
+    def _on_sent(self, tp: TopicPartition, fetch_offset: int, size: int) -> None:
+        """So many bytes of records are in the answer, which is final."""
 
     def _refusals(self) -> Refusals:
         """Note that it came; what is refused gets its error instead of records."""
@@ -354,6 +358,11 @@ class _Fetch(ABC):
             self._answer(results)
 
     def _answer(self, results: list[FetchResult]) -> None:
+        for cached, data in results:
+            if data.records and cached.tp is not None:
+                self._on_sent(cached.tp, cached.asked.fetch_offset, len(data.records))
+            elif data.error_code:
+                self._context.note_errors((data.error_code,))
         response = self._session.response(results)
         if self._elsewhere:
             response.node_endpoints = reached_at(NodeEndpoint, self._elsewhere)
@@ -398,6 +407,11 @@ class _ConsumerFetch(_Fetch):
         partition.reads += 1
         if not partition.reads % READS_PER_SAMPLE:
             self._parts.replicas.on_sample_consumed(partition, fetch_offset, min(found.size, SAMPLE_BYTES))
+
+    def _on_sent(self, tp: TopicPartition, fetch_offset: int, size: int) -> None:
+        partition = self._parts.replicas.get(tp)
+        if partition is not None:
+            partition.traffic.bytes_out += size
 
 
 class _FollowerFetch(_Fetch):
@@ -454,20 +468,20 @@ class _FollowerFetch(_Fetch):
                 refused[cached] = error
         return refused
 
-    def _answer(self, results: list[FetchResult]) -> None:
-        for cached, data in results:
-            if data.records and cached.tp is not None:
-                self._on_sent(cached.tp, cached.asked.fetch_offset, len(data.records))
-        super()._answer(results)
-
     def _on_sent(self, tp: TopicPartition, fetch_offset: int, size: int) -> None:
         replicas, quotas = self._parts.replicas, self._parts.quotas
         partition = replicas.get(tp)
         if partition is None:
             return
+        replicas.traffic.replication_bytes_out += size
         replicas.on_records_sent(partition, self._replica_id, fetch_offset, size)
         if quotas.as_leader.is_limited:
             quotas.on_sent(partition, size)
+
+
+def _refuse(context: RequestContext, error: ErrorCode) -> None:
+    context.note_errors((error,))
+    _send(context, FetchResponse(error_code=error))
 
 
 def _send(context: RequestContext, response: FetchResponse) -> None:

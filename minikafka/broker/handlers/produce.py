@@ -236,6 +236,7 @@ class PendingProduce:
 
     def _finish_unanswered(self) -> None:
         failed = next((result for result in self._results if result.error), None)
+        self._context.note_errors([result.error for result in self._results if result.error])
         self._context.reply.skip()
         if failed is not None:
             self._context.connection.close(f"produce with acks=0 to {failed.tp} failed: {failed.message}")

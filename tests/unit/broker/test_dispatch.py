@@ -10,6 +10,7 @@ from broker_node import eventually, in_time, listener_of
 
 from minikafka.broker.dispatch import PLAIN_COST, PLAIN_COST_PER_BYTE, Dispatcher
 from minikafka.broker.node import Node
+from minikafka.metrics.requests import ApiRequests
 from minikafka.net.channel import ChannelClosedError
 from minikafka.net.connection import Connection
 from minikafka.wire.api import ApiKey
@@ -90,7 +91,7 @@ async def test_a_bug_in_a_handler_that_answers_at_once_closes_too(node: Node, di
     dispatcher = listener_of(node)._handler
     assert isinstance(dispatcher, Dispatcher)
     if direct:
-        dispatcher._served[ApiKey.LIST_OFFSETS] = (*ApiKey.LIST_OFFSETS.versions, handle)
+        dispatcher._served[ApiKey.LIST_OFFSETS] = (*ApiKey.LIST_OFFSETS.versions, handle, ApiRequests("ListOffsets"))
     else:
         dispatcher._plain[ApiKey.LIST_OFFSETS] = handle
     client = await dial(node)
