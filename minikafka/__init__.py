@@ -2,7 +2,7 @@
 
 The packages, lowest first (each may import those before it): ``errors``, ``model``, ``config``, ``wire``,
 ``records``, the pure machines ``raft | metadata | replication | groups | timing | ledger | metrics``, the I/O
-``net | storage``, the assembled ``broker | client``, what is built on them ``spark | chaos | testing``, and ``cli``.
+``net | storage``, the assembled ``broker | client``, what is built on them ``spark | chaos``, and ``cli | testing``.
 ``docs/architecture.md`` is the map.
 """
 

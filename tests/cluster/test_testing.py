@@ -1,0 +1,36 @@
+"""The cluster for tests of an application: it is ready, it ends, and it leaves its logs where they are needed."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from minikafka.testing import temporary_cluster
+
+
+@pytest.fixture(autouse=True)
+def temporary_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+
+def test_nothing_is_left_of_a_cluster() -> None:
+    with temporary_cluster(brokers=1, settings={"num.partitions": "2"}) as cluster:
+        view = cluster.view()
+        assert view is not None
+        assert view.broker_ids == {1}
+        directory = cluster.layout.directory
+        assert "num.partitions=2" in cluster.layout.config_file(1).read_text().replace(" ", "")
+    assert cluster.running() == {}
+    assert not directory.exists()
+
+
+def test_after_an_error_the_logs_are_kept_and_named() -> None:
+    with pytest.raises(ZeroDivisionError) as raised, temporary_cluster(brokers=1) as cluster:
+        print(1 / 0)
+    (note,) = raised.value.__notes__
+    assert note == f"the brokers' logs: {cluster.layout.directory}/node-*/broker.log"
+    assert cluster.running() == {}
+    (log,) = Path(cluster.layout.directory).glob("node-*/broker.log")
+    assert "started" in log.read_text()
