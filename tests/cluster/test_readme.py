@@ -1,4 +1,4 @@
-"""The README's test of an application, as a user runs it; and what becomes of its brokers when it is killed."""
+"""The README's commands and its test, as a user runs them; and what becomes of brokers when their test is killed."""
 
 from __future__ import annotations
 
@@ -8,19 +8,24 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 from live_cluster import eventually, free_base_port, running_cluster
 
 import minikafka
 from minikafka.chaos.layout import ClusterError
 from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.chaos.processes import look_up
+from minikafka.cli.main import app
 
 ROOT = Path(minikafka.__file__).parent.parent
+README = (ROOT / "README.md").read_text()
 DRIVER = """
 import sys
 from pathlib import Path
+from typing import Any
 from minikafka.chaos.local_cluster import LocalCluster
 
 cluster = LocalCluster.create(Path(sys.argv[1]), brokers=2, base_port=int(sys.argv[2]), detached=False)
@@ -31,14 +36,75 @@ sys.stdin.read()
 """
 
 
-def test_the_test_of_the_readme_passes(tmp_path: Path) -> None:
-    example = re.search(r"```python\n(import pytest.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    assert example is not None
-    tmp_path.joinpath("test_orders.py").write_text(example[1])
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_orders.py"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=_environment())
-    assert done.returncode == 0, done.stdout
-    assert "1 passed" in done.stdout
+NOT_RUN = {
+    "python3 -m venv .venv": "the tests run in an environment already",
+    ". .venv/bin/activate": "as above",
+    "pip install . confluent-kafka pytest": "needs a package index; test_docker.py and CI install the package",
+    "make check": "runs this test",
+    "make sim": "takes a minute; tests/sim runs a few seeds",
+    "make planted": "takes an hour",
+    "make help": "prints the Makefile",
+}
+"""Commands of the README by their first words, and why no test runs them."""
+
+
+def blocks(language: str) -> list[str]:
+    """The README's blocks of code."""
+    return re.findall(rf"^```{language}\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+
+
+def test_every_block_says_its_language_and_what_is_not_run_is_there() -> None:
+    fences = re.findall(r"^```(.*)$", README, re.MULTILINE)
+    assert {*fences[::2]} == {"sh", "python"}
+    lines = "".join(blocks("sh")).splitlines()
+    assert [prefix for prefix in NOT_RUN if not any(line.startswith(prefix) for line in lines)] == []
+
+
+def test_the_commands_of_the_readme_run_in_their_order(tmp_path: Path) -> None:
+    (example,) = blocks("python")
+    tmp_path.joinpath("test_orders.py").write_text(example)
+    commands = [line for line in "".join(blocks("sh")).splitlines() if line and not line.startswith(tuple(NOT_RUN))]
+    start = f"minikafka cluster start --base-port {free_base_port()}"
+    script = "\n".join(commands).replace("minikafka cluster start", start)
+    environment = {name: value for name, value in _environment().items() if not name.startswith("MINIKAFKA_")}
+    environment |= {
+        "HOME": str(tmp_path),
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PYTEST_ADDOPTS": "-p no:cacheprovider",
+        "TMPDIR": str(tmp_path),
+    }
+    try:
+        done = subprocess.run(
+            ["bash", "-e", "-x", "-o", "pipefail", "-c", script],
+            cwd=tmp_path,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout
+        for expected in ("1 passed", "100,000", "a node is down", "stopped"):
+            assert expected in done.stdout
+    finally:
+        directory = tmp_path / ".minikafka/default"
+        if directory.exists():
+            LocalCluster.open(directory).kill_all()
+
+
+def test_verbs_options_and_targets_in_the_readme_exist() -> None:
+    spans = re.findall(r"`([^`\n]+)`", README)
+    root = typer.main.get_command(app)
+    for words in (span.split() for span in spans if span.startswith("minikafka ")):
+        command: Any = root
+        for word in words[1:]:
+            command = getattr(command, "commands", {}).get(word, command)
+        options = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
+        named = re.findall(r"(?<![\w-])--?[a-z][a-z-]*", " ".join(words))
+        assert set(named) <= options, " ".join(words)
+    makefile = (ROOT / "Makefile").read_text()
+    for target in (span.split()[1] for span in spans if span.startswith("make ")):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
 
 
 def test_brokers_end_with_the_process_that_started_them_paused_ones_too(tmp_path: Path) -> None:
