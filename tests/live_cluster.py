@@ -12,12 +12,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from http.client import HTTPConnection, HTTPException
 from itertools import cycle, islice
 from pathlib import Path
 from statistics import median
 from typing import Final, TypeVar
+from urllib.parse import urlsplit
 
-from minikafka.chaos.layout import CONTROLLER_PORT_OFFSET, REPLICATION_PORT_OFFSET
+from minikafka.chaos.layout import CONTROLLER_PORT_OFFSET, METRICS_PORT_OFFSET, REPLICATION_PORT_OFFSET
 from minikafka.chaos.local_cluster import LocalCluster
 from minikafka.chaos.ports import is_free
 from minikafka.chaos.probe import PartitionView
@@ -30,7 +32,8 @@ TURN_MAX_MS: Final = 100 if "HOSTILE_SENT" in os.environ else 300
 the same work costs up to three times as much (caches and cores are shared), and a defect costs more than that."""
 REFERENCE_WORK_MS: Final = 4.0  # the CPU time of `_work` on the machine that TURN_MAX_MS was set on
 FIRST_PORT: Final = 11_000
-PORTS_OF_A_PROCESS: Final = 300  # three kinds, of which each has a hundred
+PORTS_OF_A_PROCESS: Final = 400  # four kinds, of which each has a hundred
+PROCESSES: Final = 50
 BASE_PORTS_APART: Final = 6
 NEVER_MS: Final = 24 * 3600 * 1000  # longer than any test
 
@@ -44,7 +47,7 @@ T = TypeVar("T")
 def _base_ports() -> Iterator[int]:
     """Those of this process, round and round. A lock, held until it ends, keeps other test processes from taking them:
     the port of a node that is down for a moment looks free."""
-    for first in range(FIRST_PORT, FIRST_PORT + 70 * PORTS_OF_A_PROCESS, PORTS_OF_A_PROCESS):
+    for first in range(FIRST_PORT, FIRST_PORT + PROCESSES * PORTS_OF_A_PROCESS, PORTS_OF_A_PROCESS):
         try:
             lock = os.open(f"{tempfile.gettempdir()}/minikafka-test-ports-{first}", os.O_WRONLY | os.O_CREAT)
         except PermissionError:
@@ -55,7 +58,7 @@ def _base_ports() -> Iterator[int]:
             os.close(lock)
         else:
             return cycle(range(first, first + REPLICATION_PORT_OFFSET - BASE_PORTS_APART, BASE_PORTS_APART))
-    raise AssertionError("70 test processes run already")
+    raise AssertionError(f"{PROCESSES} test processes run already")
 
 
 def eventually(condition: Callable[[], T], what: str, timeout_s: float = PATIENCE_S) -> T:
@@ -71,7 +74,7 @@ def free_base_port(brokers: int = 3) -> int:
     """The next base port whose ports are all free."""
     assert brokers <= BASE_PORTS_APART
     for base_port in islice(_base_ports(), REPLICATION_PORT_OFFSET // BASE_PORTS_APART):
-        kinds = (0, REPLICATION_PORT_OFFSET, CONTROLLER_PORT_OFFSET)
+        kinds = (0, REPLICATION_PORT_OFFSET, CONTROLLER_PORT_OFFSET, METRICS_PORT_OFFSET)
         if all(is_free(base_port + kind + node) for kind in kinds for node in range(brokers)):
             return base_port
     raise AssertionError("all ports of this process are in use")
@@ -134,6 +137,26 @@ def slow_turns(cluster: LocalCluster) -> Iterator[str]:
         for line in _log_lines(cluster, node_id):
             if "slow turn of the loop" in line:
                 yield f"node {node_id}: {line}"
+
+
+def metrics_url(cluster: LocalCluster, node_id: int) -> str:
+    """Where a node with ``metrics.listener=127.0.0.1:0`` serves metrics, as it said at its last start."""
+    lines = _log_lines(cluster, node_id)
+    return next(line.rpartition("url=")[2].strip() for line in reversed(lines) if "metrics served" in line)
+
+
+def http_get(url: str, path: str) -> tuple[int, str]:
+    """Status and body of a GET for another path of the server that a URL names. OSError when it does not answer."""
+    server = urlsplit(url).netloc
+    connection = HTTPConnection(server, timeout=PATIENCE_S)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    except HTTPException as error:  # closed in the middle
+        raise ConnectionError(f"{server}: {error!r}") from error
+    finally:
+        connection.close()
 
 
 def _log_lines(cluster: LocalCluster, node_id: int) -> list[str]:

@@ -11,7 +11,8 @@
     DIR/node-N/pid
 
 Node i (from 1) listens for clients on ``base port + i - 1``, for replicas 100 above that, for the controller quorum
-200 above. The nodes that a cluster is made with are its controller quorum; those added later have no vote.
+200 above, and for HTTP 300 above if the cluster was made with metrics. The nodes that a cluster is made with are its
+controller quorum; those added later have no vote.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ DIRECTORY_VARIABLE: Final = "MINIKAFKA_DIR"
 DEFAULT_BASE_PORT: Final = 19092
 REPLICATION_PORT_OFFSET: Final = 100
 CONTROLLER_PORT_OFFSET: Final = 200
+METRICS_PORT_OFFSET: Final = 300
 BROKERS_MAX: Final = REPLICATION_PORT_OFFSET - 1
 
 
@@ -67,17 +69,22 @@ class ClusterLayout:
     """How many of the nodes, the first, are the controller quorum; 0: all of them."""
     next_id: int = 0
     """What the node that is added next will be called; 0: one more than the last."""
+    metrics: bool = False
+    """Each node serves metrics and its health over HTTP."""
 
     @classmethod
-    def create(cls, directory: Path, brokers: int, base_port: int, settings: dict[str, str]) -> ClusterLayout:
+    def create(
+        cls, directory: Path, brokers: int, base_port: int, settings: dict[str, str], *, metrics: bool = False
+    ) -> ClusterLayout:
         """Lay out a new cluster in an empty or missing directory; refuses one that holds anything else."""
         directory = directory.expanduser().resolve()
-        check_size(brokers, base_port)
+        check_size(brokers, base_port, metrics=metrics)
         if "," in str(directory):  # log.dirs is a list
             raise ClusterError(f"{directory} has a comma in its name; choose another --dir")
         if directory.is_dir() and any(directory.iterdir()):
             raise ClusterError(f"{directory} is not empty, but contains no cluster; choose another --dir")
-        layout = cls(directory, new_cluster_id(), base_port, list(range(1, brokers + 1)), settings, brokers)
+        node_ids = list(range(1, brokers + 1))
+        layout = cls(directory, new_cluster_id(), base_port, node_ids, settings, brokers, metrics=metrics)
         directory.mkdir(parents=True, exist_ok=True)
         layout.save()
         return layout
@@ -104,7 +111,7 @@ class ClusterLayout:
     def with_added_node(self) -> ClusterLayout:
         """The same with one more node, a broker without a vote. Ids are not used twice."""
         node_id = self.next_id or max(self.node_ids) + 1
-        check_size(node_id, self.base_port)
+        check_size(node_id, self.base_port, metrics=self.metrics)
         return replace(self, node_ids=[*self.node_ids, node_id], voters=len(self.voter_ids), next_id=node_id + 1)
 
     def without_node(self, node_id: int) -> ClusterLayout:
@@ -132,10 +139,11 @@ class ClusterLayout:
             ("settings", isinstance(self.settings, dict) and all(isinstance(v, str) for v in self.settings.values())),
             ("voters", type(self.voters) is int),
             ("next_id", type(self.next_id) is int),
+            ("metrics", type(self.metrics) is bool),
         ):
             if not is_right:
                 raise ValueError(f"{name} cannot be {getattr(self, name)!r}")
-        check_size(max(self.node_ids), self.base_port)
+        check_size(max(self.node_ids), self.base_port, metrics=self.metrics)
 
     def discard(self) -> None:
         """Take a layout back of which nothing has been started, so that another can be made in its place."""
@@ -170,6 +178,16 @@ class ClusterLayout:
         """The node's client, replication and controller port."""
         client_port = self.client_port(node_id)
         return client_port, client_port + REPLICATION_PORT_OFFSET, client_port + CONTROLLER_PORT_OFFSET
+
+    def metrics_port(self, node_id: int) -> int | None:
+        """The port at which the node serves metrics, if it does."""
+        return self.client_port(node_id) + METRICS_PORT_OFFSET if self.metrics else None
+
+    @property
+    def metrics_urls(self) -> list[str]:
+        """Where Prometheus finds the nodes' metrics."""
+        ports = (self.metrics_port(node_id) for node_id in self.node_ids)
+        return [f"http://{HOST}:{port}/metrics" for port in ports if port is not None]
 
     @property
     def voter_ids(self) -> list[int]:
@@ -229,6 +247,7 @@ def _escaped(value: str) -> str:
 def identity(layout: ClusterLayout, node_id: int) -> dict[str, str]:
     """The settings that say which node this is and where the others are."""
     client, replication, controller = layout.ports(node_id)
+    metrics_port = layout.metrics_port(node_id)
     return {
         "node.id": str(node_id),
         "process.roles": "broker,controller" if node_id in layout.voter_ids else "broker",
@@ -237,6 +256,7 @@ def identity(layout: ClusterLayout, node_id: int) -> dict[str, str]:
         "log.dirs": str(layout.data_directory(node_id)),
         "listeners": f"CLIENT://{HOST}:{client},REPLICATION://{HOST}:{replication},CONTROLLER://{HOST}:{controller}",
         "controller.quorum.voters": ",".join(f"{other}@{HOST}:{layout.ports(other)[2]}" for other in layout.voter_ids),
+        **({} if metrics_port is None else {"metrics.listener": f"{HOST}:{metrics_port}"}),
     }
 
 
@@ -258,11 +278,11 @@ def new_cluster_id() -> str:
             return text
 
 
-def check_size(brokers: int, base_port: int) -> None:
+def check_size(brokers: int, base_port: int, *, metrics: bool) -> None:
     """Raise ClusterError unless that many brokers fit above that port."""
     if not 1 <= brokers <= BROKERS_MAX:
         raise ClusterError(f"--brokers is {brokers}; it must be from 1 to {BROKERS_MAX}")
-    port_max = base_port + CONTROLLER_PORT_OFFSET + brokers - 1
+    port_max = base_port + (METRICS_PORT_OFFSET if metrics else CONTROLLER_PORT_OFFSET) + brokers - 1
     if base_port < 1 or port_max > 65535:
         raise ClusterError(f"--base-port {base_port} needs the ports up to {port_max}; choose 1024 to 65000")
 

@@ -62,9 +62,11 @@ class LocalCluster:
         base_port: int = DEFAULT_BASE_PORT,
         settings: dict[str, str] | None = None,
         detached: bool = True,
+        metrics: bool = False,
     ) -> LocalCluster:
         """A new cluster in an empty or missing directory; nothing is started."""
-        return cls(ClusterLayout.create(directory, brokers, base_port, settings or {}), detached=detached)
+        layout = ClusterLayout.create(directory, brokers, base_port, settings or {}, metrics=metrics)
+        return cls(layout, detached=detached)
 
     @classmethod
     def open(cls, directory: Path) -> LocalCluster:
@@ -277,7 +279,8 @@ class LocalCluster:
 
     def _check_ports(self, node_id: int) -> None:
         give_up_s = time.monotonic() + _PORT_PATIENCE_S
-        for port in self.layout.ports(node_id):
+        metrics_port = self.layout.metrics_port(node_id)
+        for port in (*self.layout.ports(node_id), *([] if metrics_port is None else [metrics_port])):
             # The kernel may take a moment to clear away what a killed process had.
             while not is_free(port) and time.monotonic() < give_up_s:
                 time.sleep(_POLL_INTERVAL_S)

@@ -5,7 +5,13 @@ from __future__ import annotations
 import random
 import socket
 
-from minikafka.chaos.layout import CONTROLLER_PORT_OFFSET, HOST, REPLICATION_PORT_OFFSET, ClusterError
+from minikafka.chaos.layout import (
+    CONTROLLER_PORT_OFFSET,
+    HOST,
+    METRICS_PORT_OFFSET,
+    REPLICATION_PORT_OFFSET,
+    ClusterError,
+)
 
 
 def is_free(port: int) -> bool:
@@ -20,13 +26,16 @@ def is_free(port: int) -> bool:
 
 
 def free_base_port(brokers: int, rng: random.Random | None = None) -> int:
-    """A base port above which all ports of that many brokers are free, below those given to outgoing connections."""
+    """A base port above which all ports of that many brokers are free, below those given to outgoing connections.
+
+    The ports for metrics, which few clusters have, are among them.
+    """
     chosen = rng or random.Random()
     for _ in range(200):
         base_port = chosen.randrange(11_000, 32_000)
         ports = [
             base_port + kind + i
-            for kind in (0, REPLICATION_PORT_OFFSET, CONTROLLER_PORT_OFFSET)
+            for kind in (0, REPLICATION_PORT_OFFSET, CONTROLLER_PORT_OFFSET, METRICS_PORT_OFFSET)
             for i in range(brokers)
         ]
         if all(map(is_free, ports)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,6 +31,9 @@ def start(
         int | None, typer.Option(help="Client port of node 1 of a new cluster.", show_default="19092")
     ] = None,
     settings: Settings = None,
+    metrics: Annotated[
+        bool, typer.Option("--metrics", help="Serve /metrics and /readyz of a new cluster, 300 above the client ports.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Start a cluster; return when it is ready. An existing cluster keeps its ids, ports and data.
@@ -41,7 +45,8 @@ def start(
     [bold]minikafka cluster start --brokers 5 --dir /tmp/five --base-port 29092 --set log.segment.bytes=1048576[/]
     """
     began = time.monotonic()
-    cluster = _open_or_create(cluster_directory(directory), brokers, base_port, parse_assignments(settings))
+    assigned = parse_assignments(settings)
+    cluster = _open_or_create(cluster_directory(directory), brokers, base_port, assigned, metrics=metrics)
     started = cluster.start()
     seconds = time.monotonic() - began
     if as_json:
@@ -53,12 +58,17 @@ def start(
                 "nodes": cluster.node_ids,
                 "started": started,
                 "seconds": round(seconds, 3),
+                "metrics": cluster.layout.metrics_urls,
             }
         )
         return
     what = f"{len(started)} of {len(cluster.node_ids)} nodes started" if started else "all nodes are already running"
     print_line(f"{what}; ready after {seconds:.1f} s in {cluster.layout.directory}" if started else what)
     print_line(f"bootstrap.servers={cluster.bootstrap_servers}")
+    if urls := cluster.layout.metrics_urls:
+        print_line(f"metrics: {' '.join(urls)}")
+        if find_spec("prometheus_client") is None:
+            print_line("prometheus-client is not installed; pip install 'minikafka[metrics]', and restart the nodes")
 
 
 @app.command()
@@ -127,7 +137,7 @@ def open_cluster(directory: Path | None) -> LocalCluster:
 
 
 def _open_or_create(
-    directory: Path, brokers: int | None, base_port: int | None, settings: dict[str, str]
+    directory: Path, brokers: int | None, base_port: int | None, settings: dict[str, str], *, metrics: bool
 ) -> LocalCluster:
     from minikafka.chaos.layout import DEFAULT_BASE_PORT, ClusterError, ClusterLayout
     from minikafka.chaos.local_cluster import LocalCluster
@@ -135,7 +145,11 @@ def _open_or_create(
     if not ClusterLayout.exists(directory):
         was_there = directory.expanduser().exists()
         created = LocalCluster.create(
-            directory, brokers=brokers or 3, base_port=base_port or DEFAULT_BASE_PORT, settings=settings
+            directory,
+            brokers=brokers or 3,
+            base_port=base_port or DEFAULT_BASE_PORT,
+            settings=settings,
+            metrics=metrics,
         )
         try:
             created.check()
@@ -150,6 +164,11 @@ def _open_or_create(
         raise ClusterError(
             f"{directory} holds a cluster of {len(cluster.node_ids)} brokers at port {cluster.layout.base_port}; "
             f"leave out --brokers and --base-port to start it, or choose another --dir"
+        )
+    if metrics and not cluster.layout.metrics:
+        raise ClusterError(
+            f"--metrics applies to a new cluster only; add metrics.listener=127.0.0.1:PORT to "
+            f"{directory}/node-*/server.properties of this one, and restart its nodes"
         )
     if settings:
         raise ClusterError(

@@ -158,7 +158,7 @@ class HttpListener:
         try:
             return await route()
         except Exception as error:  # a bug, and a scrape must not stop the node
-            log.error("request failed", listener=self.name, path=request.path, exc_info=error)
+            log.error("HTTP request failed", listener=self.name, path=request.path, why=repr(error), exc_info=error)
             return refuse(HTTPStatus.INTERNAL_SERVER_ERROR, "failed; the node's log says why")
 
 

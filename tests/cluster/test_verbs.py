@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from cluster_cli import CommandLine
-from live_cluster import assert_no_complaints, eventually, free_base_port, turn_max_ms
+from live_cluster import assert_no_complaints, eventually, free_base_port, http_get, turn_max_ms
 
 from minikafka.chaos.layout import ClusterLayout
 from minikafka.chaos.local_cluster import LocalCluster
@@ -87,6 +87,19 @@ def test_the_life_of_a_cluster(in_directory: MakeCommandLine) -> None:
     assert not status(minikafka)["healthy"]
     assert minikafka("cluster", "stop").decode() == "no node was running\n"
     assert "ready after" in minikafka("cluster", "start").decode()
+
+
+def test_a_cluster_with_metrics(in_directory: MakeCommandLine) -> None:
+    minikafka, plain = in_directory("c"), in_directory("plain")
+    port = free_base_port(1)
+    where = ["--brokers", "1", "--base-port", str(port)]
+    url = f"http://127.0.0.1:{port + 300}/metrics"
+    assert minikafka("cluster", "start", *where, "--metrics", *watched()).decode().splitlines()[-1] == f"metrics: {url}"
+    assert "kafka_server_kafkaserver_brokerstate 3.0" in http_get(url, "/metrics")[1]
+    assert http_get(url, "/readyz") == (200, "ready\n")
+    assert json.loads(minikafka("cluster", "start", "--metrics", "--json"))["metrics"] == [url]
+    plain("cluster", "start", "--brokers", "1", "--base-port", str(free_base_port(1)), *watched())
+    assert b"add metrics.listener=127.0.0.1:PORT" in plain("cluster", "start", "--metrics", fails=True)
 
 
 def test_two_clusters_run_side_by_side(in_directory: MakeCommandLine) -> None:

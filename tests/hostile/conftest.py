@@ -25,7 +25,7 @@ from hostile_node import HONEST_TOPIC, MEMORY_MAX, Honest, Target
 @pytest.fixture(scope="session")
 def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """One node, attacked by every test of the session."""
-    with running_cluster(tmp_path_factory.mktemp("attacked") / "cluster", 1) as cluster:
+    with running_cluster(tmp_path_factory.mktemp("attacked") / "cluster", 1, metrics_listener="127.0.0.1:0") as cluster:
         with Wire(cluster.layout.client_port(1)) as wire:
             wire.create_topic(HONEST_TOPIC, [[1]])
             eventually(lambda: wire.has_topic(HONEST_TOPIC), "the honest topic")

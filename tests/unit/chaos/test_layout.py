@@ -42,6 +42,17 @@ def test_every_node_is_configured_to_find_the_others(layout: ClusterLayout) -> N
     assert [endpoint.port for endpoint in one.listeners.values()] == [19092, 19192, 19292]
 
 
+def test_metrics_have_a_port_of_their_own_if_they_are_asked_for(layout: ClusterLayout, tmp_path: Path) -> None:
+    assert (layout.metrics_port(1), layout.metrics_urls, config(layout, 1).metrics_listener) == (None, [], None)
+    measured = ClusterLayout.create(tmp_path / "m", 2, 19092, {}, metrics=True)
+    assert measured.metrics_urls == ["http://127.0.0.1:19392/metrics", "http://127.0.0.1:19393/metrics"]
+    assert config(measured, 2).metrics_listener == ("127.0.0.1", 19393)
+    assert ClusterLayout.open(measured.directory) == measured
+    assert measured.with_added_node().metrics_port(3) == 19394
+    with pytest.raises(ClusterError, match="needs the ports up to 65536"):
+        ClusterLayout.create(tmp_path / "n", 1, 65_236, {}, metrics=True)
+
+
 def test_settings_of_the_user_win(layout: ClusterLayout, tmp_path: Path) -> None:
     assert config(layout, 1).log_segment_bytes == 4096
     assert config(layout, 1).min_insync_replicas == 2
@@ -101,9 +112,10 @@ def test_a_voter_cannot_be_removed(layout: ClusterLayout) -> None:
 def test_a_layout_of_an_older_version_votes_with_all_its_nodes(layout: ClusterLayout) -> None:
     file = layout.directory / "cluster.json"
     fields = json.loads(file.read_text())
-    del fields["voters"], fields["next_id"]
+    del fields["voters"], fields["next_id"], fields["metrics"]
     file.write_text(json.dumps(fields))
     assert ClusterLayout.open(layout.directory).voter_ids == [1, 2, 3]
+    assert not ClusterLayout.open(layout.directory).metrics
 
 
 def test_a_directory_with_other_things_in_it_is_refused(tmp_path: Path) -> None:
@@ -135,6 +147,7 @@ def test_a_missing_and_a_damaged_cluster_are_told_apart(tmp_path: Path) -> None:
         {"settings": {"num.partitions": 3}},
         {"voters": "3"},
         {"next_id": None},
+        {"metrics": 1},
         "[" * 100_000,
     ],
     ids=lambda change: str(change)[:40],
