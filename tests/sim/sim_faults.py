@@ -54,6 +54,7 @@ EXTRA: Final = {
     "slow disk": 2,
     "slow disks": 1,
     "no names": 1,
+    "rolling restart": 3,
 }
 """Those that come only where they are asked for."""
 REFUSED: Final[tuple[Kind, ...]] = (
@@ -98,6 +99,7 @@ class Faults:
         self._is_flushed = is_flushed
         weights = WEIGHTS | {name: weight for name, weight in EXTRA.items() if name in extra}
         self._faults = [name for name, weight in weights.items() for _ in range(weight) if name not in without]
+        self._may_die_of_it = set(self._faults) != {"rolling restart"}
         self._is_remembering = not {"odd files", "older copies"}.isdisjoint(self._faults)
         self.media = Media(cluster)
         self.beyond = BeyondThePromise(cluster)
@@ -124,6 +126,7 @@ class Faults:
     def _do(self, fault: str) -> None:
         {
             "orderly restart": self.restart_orderly,
+            "rolling restart": self.restart_next,
             "kill": self.kill_one,
             "kill at operation": self.kill_at_operation,
             "kill controller": self.kill_controller,
@@ -185,6 +188,12 @@ class Faults:
         self._count("orderly restart")
         self._any().terminate()
 
+    def restart_next(self) -> None:
+        """SIGTERM, as long as every replica is in sync: what an operator does."""
+        if self._is_in_sync():
+            self._count("rolling restart")
+            self._any().terminate()
+
     def kill_one(self) -> None:
         self._kill("kill", [self._any()])
 
@@ -241,7 +250,7 @@ class Faults:
         if self._is_power_at_stake:
             self._is_power_at_stake = False
             self._later(0.05 + self._cluster.rng.random(), self._lose_all_power)
-        if self._is_active and self._cluster.rng.random() < 0.03:
+        if self._may_die_of_it and self._is_active and self._cluster.rng.random() < 0.03:
             self._count("kill at election")
             self._later(0.005 * self._cluster.rng.random(), machine.kill)
             self._restart_later(machine, 0.01 + self._short())

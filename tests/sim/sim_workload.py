@@ -37,6 +37,7 @@ class Workload:
         self.is_deleted: Callable[[str, int], bool] = lambda partition, offset: False
         """That record of that partition may have been deleted."""
         self.linger_ms = 0
+        self.acks: int | str = "all"
         self._positions: dict[tuple[str, str], int] = {}
         self._acknowledged: set[tuple[str, int]] = set()
         self.acknowledged_at: dict[str, float] = {}
@@ -146,6 +147,7 @@ class Workload:
         async with Producer(
             self._cluster.bootstrap_servers,
             client_id=name,
+            acks=self.acks,
             batch_bytes=8 << 10,
             linger_ms=self.linger_ms,
             delivery_timeout_ms=60_000,
