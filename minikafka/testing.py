@@ -18,23 +18,28 @@ from minikafka.chaos.ports import free_base_port
 
 
 @contextmanager
-def temporary_cluster(brokers: int = 3, settings: Mapping[str, str] | None = None) -> Iterator[LocalCluster]:
+def temporary_cluster(
+    brokers: int = 3, settings: Mapping[str, str] | None = None, directory: Path | None = None
+) -> Iterator[LocalCluster]:
     """A cluster that is ready; ``settings`` by Kafka's names. ClusterError when it does not start.
 
-    Its brokers end with the block, or with this process, even if that is killed. Its directory is removed, but kept
-    after an error: a note to the exception names it, for the brokers' logs.
+    Its brokers end with the block, or with this process, even if that is killed. Its files are removed, except after
+    an error in the block: a note to the exception names the brokers' logs. In ``directory`` (empty or missing) they
+    stay in any case: for a fixture, which does not see the errors of its tests.
     """
-    directory = Path(tempfile.mkdtemp(prefix="minikafka-"))
+    chosen = directory or Path(tempfile.mkdtemp(prefix="minikafka-"))
     cluster = LocalCluster.create(
-        directory, brokers=brokers, base_port=free_base_port(brokers), settings=dict(settings or {}), detached=False
+        chosen, brokers=brokers, base_port=free_base_port(brokers), settings=dict(settings or {}), detached=False
     )
     try:
         try:
+            cluster.check()
             cluster.start()
             yield cluster
         finally:
             cluster.kill_all()
     except BaseException as error:
-        error.add_note(f"the brokers' logs: {directory}/node-*/broker.log")
+        error.add_note(f"the brokers' logs: {chosen}/node-*/broker.log")
         raise
-    shutil.rmtree(directory)
+    if directory is None:
+        shutil.rmtree(chosen)

@@ -101,7 +101,7 @@ class ClusterLayout:
             create = command("cluster start", directory)
             raise ClusterError(f"no cluster found in {directory}; create one with: {create}") from None
         except (ValueError, TypeError, RecursionError) as error:
-            raise ClusterError(f"{directory / 'cluster.json'} is damaged: {error}") from None
+            raise ClusterError(f"{directory / 'cluster.json'} is damaged, or of another version: {error}") from None
 
     @staticmethod
     def exists(directory: Path) -> bool:

@@ -61,9 +61,13 @@ def test_every_block_says_its_language_and_what_is_not_run_is_there() -> None:
 
 
 def test_the_commands_of_the_readme_run_in_their_order(tmp_path: Path) -> None:
-    (example,) = blocks("python")
-    tmp_path.joinpath("test_orders.py").write_text(example)
-    commands = [line for line in "".join(blocks("sh")).splitlines() if line and not line.startswith(tuple(NOT_RUN))]
+    test, fixture = blocks("python")
+    tmp_path.joinpath("test_orders.py").write_text(test)
+    tmp_path.joinpath("conftest.py").write_text(fixture)
+    tmp_path.joinpath("test_fixture.py").write_text("def test_kafka(kafka): assert kafka.view().has_controller")
+    commands = ["pytest -q test_fixture.py"] + [
+        line for line in "".join(blocks("sh")).splitlines() if line and not line.startswith(tuple(NOT_RUN))
+    ]
     start = f"minikafka cluster start --base-port {free_base_port()}"
     script = "\n".join(commands).replace("minikafka cluster start", start)
     environment = {name: value for name, value in _environment().items() if not name.startswith("MINIKAFKA_")}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from minikafka.chaos.layout import ClusterError
 from minikafka.testing import temporary_cluster
 
 
@@ -34,3 +35,18 @@ def test_after_an_error_the_logs_are_kept_and_named() -> None:
     assert cluster.running() == {}
     (log,) = Path(cluster.layout.directory).glob("node-*/broker.log")
     assert "started" in log.read_text()
+
+
+def test_a_directory_of_ones_own_is_kept(tmp_path: Path) -> None:
+    with temporary_cluster(brokers=1, directory=tmp_path / "kafka"):
+        pass
+    assert "started" in (tmp_path / "kafka/node-1/broker.log").read_text()
+
+
+def test_a_setting_that_is_not_known_is_told_before_anything_starts(tmp_path: Path) -> None:
+    with (
+        pytest.raises(ClusterError, match=r"setting 'num\.partition' not found; did you mean num\.partitions\?"),
+        temporary_cluster(settings={"num.partition": "2"}, directory=tmp_path / "kafka"),
+    ):
+        pass
+    assert not list(tmp_path.glob("kafka/node-*/broker.log"))
