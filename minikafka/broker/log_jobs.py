@@ -184,7 +184,7 @@ class LogJobs:
         try:
             job = log.prepare_flush()
             await self._run_job(job)
-            log.complete_flush(job, wall_ms=self._clock.wall_ms())
+            log.complete_flush(job, now_ms=self._clock.monotonic_ms())
         except (StorageFailure, PassingFailure):
             queue.waiters += waiters
             raise

@@ -81,8 +81,7 @@ class Maintenance:
         self._driver.check_lagging()
 
     async def _apply_retention(self) -> None:
-        now_ms = self._clock.monotonic_ms()
-        wall_ms = self._retention_clock.read(self._clock.wall_ms(), now_ms)
+        now_ms, wall_ms = self._clock.monotonic_ms(), self._read_retention_clock()
         for partition in self._replicas:
             if partition.replica.is_offline or partition.replica.cut is not None:
                 continue
@@ -103,6 +102,9 @@ class Maintenance:
         if trash is not None:
             await self._run_in_thread(trash)
 
+    def _read_retention_clock(self) -> int:
+        return self._retention_clock.read(self._clock.wall_ms(), self._clock.monotonic_ms())
+
     async def _delete(self, log_: Log, high_watermark: int, wall_ms: int) -> int:
         job = log_.prepare_deletion(high_watermark, wall_ms)
         if job is None:
@@ -118,7 +120,7 @@ class Maintenance:
                 continue
             if self._store.future_log_dir_of(partition.topic_partition) is not None:
                 continue  # its future log copies it: nothing is compacted during a move (row A5)
-            job = log_.plan_compaction(partition.high_watermark, self._clock.wall_ms())
+            job = log_.plan_compaction(partition.high_watermark, self._read_retention_clock())
             if job is None:
                 continue
             log_.is_cleaning = True
@@ -148,10 +150,10 @@ class Maintenance:
 
     async def _flush_due(self) -> None:
         self._driver.look_for_damage()
-        wall_ms = self._clock.wall_ms()
+        now_ms = self._clock.monotonic_ms()
         for partition in self._replicas:
             is_offline = partition.replica.is_offline or partition.log.is_offline
-            if not is_offline and partition.log.flush_due(wall_ms):
+            if not is_offline and partition.log.flush_due(now_ms):
                 self._jobs.request_sync(partition)
         trash = self._store.take_trash()
         if trash is not None:

@@ -122,8 +122,11 @@ class Flusher:
         """The log, fully durable, moved to another directory."""
         self._unsynced = []
 
-    def flush_due(self, wall_ms: int) -> bool:
-        """True when a rolled segment, the list of segments, ``flush.messages`` or ``flush.ms`` asks for a flush."""
+    def flush_due(self, now_ms: int) -> bool:
+        """True when a rolled segment, the list of segments, ``flush.messages`` or ``flush.ms`` asks for a flush.
+
+        ``now_ms``: monotonic. A wall clock that is set back by a day would put ``flush.ms`` off for a day.
+        """
         log = self._log
         unflushed = log.log_end_offset - log.recovery_point
         if self._sealed or log.segment_list.is_stale(log.segments):
@@ -131,14 +134,14 @@ class Flusher:
         return unflushed > 0 and (
             log.recovery_point < log.segments.active.base_offset
             or unflushed >= log.config.flush_messages
-            or wall_ms - self._last_flush_ms >= log.config.flush_ms
+            or now_ms - self._last_flush_ms >= log.config.flush_ms
         )
 
     def prepare_flush(self) -> FlushJob:
         """A job that makes the log durable up to its present end; run it, then :meth:`complete_flush`."""
         return self._prepare(syncs_names=self._has_new_names)
 
-    def complete_flush(self, job: FlushJob, *, wall_ms: int = NO_TIMESTAMP) -> None:
+    def complete_flush(self, job: FlushJob, *, now_ms: int = NO_TIMESTAMP) -> None:
         """A job has run: move ``recovery_point``. If it failed, the log goes offline: StorageFailure.
 
         PassingFailure: repeat it, or run another job.
@@ -156,7 +159,7 @@ class Flusher:
         if job.generation == log.generation:
             log.recovery_point = max(log.recovery_point, job.up_to_offset)
             log.segment_list.stored(job.listing)
-            self._last_flush_ms = wall_ms
+            self._last_flush_ms = now_ms
 
     def flush(self) -> None:
         """Make the log durable now, on this thread."""

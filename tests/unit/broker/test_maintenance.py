@@ -65,6 +65,43 @@ async def test_a_table_is_compacted(start_node: StartNode, dial: Dial, monkeypat
     assert node.failure is None
 
 
+async def test_a_wall_clock_that_jumps_ahead_removes_no_tombstones(
+    start_node: StartNode, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A replica that was down meanwhile would keep the value, and no longer hear that it was deleted."""
+    monkeypatch.setattr(maintenance, "COMPACTION_CHECK_INTERVAL_S", 0.005)
+    wall = [NOW_MS / 1000]
+    node = await start_node(wall_s=lambda: wall[0])
+    tp = await create_topic(node, "table", cleanup_policy="compact")
+    read_ms: list[int] = []
+    log = led(node, tp).log
+    log.plan_compaction = lambda _high_watermark, wall_ms: read_ms.append(wall_ms)  # type: ignore[method-assign,assign]
+    await eventually(lambda: read_ms, "a look for what to compact")
+    wall[0] += 365 * 24 * HOUR_S
+    count = len(read_ms)
+    await eventually(lambda: len(read_ms) > count, "another look")
+    assert read_ms[-1] < NOW_MS + HOUR_S * 1000
+    wall[0] = NOW_MS / 1000 - HOUR_S
+    count = len(read_ms)
+    await eventually(lambda: len(read_ms) > count + 1, "another look")
+    assert read_ms[-1] == NOW_MS - HOUR_S * 1000
+
+
+async def test_a_wall_clock_that_is_set_back_puts_no_flush_off(
+    start_node: StartNode, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "FLUSH_CHECK_INTERVAL_S", 0.005)
+    wall = [NOW_MS / 1000]
+    node = await start_node(wall_s=lambda: wall[0])
+    client = await dial(node)
+    tp = await create_topic(node, "orders", flush_ms=10)
+    log = led(node, tp).log
+    for end in (1, 2):
+        await client.produce("orders", b"x", timestamp=int(NOW_MS - 48 * HOUR_S * 1000))
+        await eventually(lambda end=end: log.recovery_point == end, "a flush")  # type: ignore[misc]
+        wall[0] -= 24 * HOUR_S
+
+
 async def test_a_batch_that_nobody_can_read_stays_and_the_rest_is_compacted(
     start_node: StartNode, dial: Dial, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -86,7 +86,7 @@ def test_a_flush_is_due_when_a_segment_was_rolled_or_a_setting_asks_for_it(open_
     assert not log.flush_due(NOW_MS)
     job = log.prepare_flush()
     job.run()
-    log.complete_flush(job, wall_ms=NOW_MS)
+    log.complete_flush(job, now_ms=NOW_MS)
     append(log, b"a")
     assert not log.flush_due(NOW_MS + 999)
     assert log.flush_due(NOW_MS + 1000)
