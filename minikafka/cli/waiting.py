@@ -102,7 +102,7 @@ async def _of_topic(admin: Admin, concern: Concern) -> str | None:
     short = {
         index: partition.in_sync_replicas
         for index, partition in sorted(topic.partitions.items())
-        if len(partition.in_sync_replicas) < minimum
+        if len(partition.in_sync_replicas) < min(minimum, len(partition.replicas))
     }
     if not short:
         return None
