@@ -12,6 +12,8 @@ from typing import Any, Final, TextIO, cast
 
 import structlog
 
+from minikafka.errors import KafkaError
+
 STANDARD_DESCRIPTORS: Final = range(3)
 STANDARD_ERROR: Final = 2
 PATIENCE_MS: Final = 100
@@ -113,5 +115,7 @@ def configure_logging(*, node_id: int, level: str = "info", as_json: bool = Fals
 
 
 def one_line(error: BaseException) -> str:
-    """An exception as one readable line."""
+    """An exception as one readable line; without the name of the class where an error of our own has a code."""
+    if isinstance(error, KafkaError):
+        return str(error).replace("\n", " | ")
     return "".join(traceback.format_exception_only(error)).strip().replace("\n", " | ")

@@ -278,7 +278,7 @@ class Node:
 
     def _on_directory_failure(self, directory: LogDir, failure: StorageFailure) -> None:
         """The directory is offline. Nothing in it is acknowledged any more; the other replicas take over."""
-        remedy = {"remedy": failure.remedy} if failure.remedy else {}
+        remedy = _remedy_of(failure)
         log.error("log directory offline", path=directory.path, why=str(failure), **remedy)
         self._unforgotten[directory] = None
         # Not now: this may be in the middle of an append or while the node is being made.
@@ -315,13 +315,19 @@ class Node:
             if isinstance(error, DamagedMetadataLogError):
                 log.error("the metadata log is damaged", why=one_line(error))
             else:
-                log.critical("the node stops", why=one_line(error))
+                remedy = _remedy_of(error)
+                log.critical("the node stops", why=one_line(error), **remedy)
             self.stopped.set()
 
     @property
     def image(self) -> MetadataImage:
         """The cluster as this node has applied it."""
         return self.metadata.image
+
+
+def _remedy_of(error: BaseException) -> dict[str, str]:
+    """What an operator does about it, if that is known."""
+    return {"remedy": error.remedy} if isinstance(error, StorageFailure) and error.remedy else {}
 
 
 __all__ = ["MetaError", "Node"]

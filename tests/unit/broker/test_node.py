@@ -136,7 +136,9 @@ async def test_a_metadata_log_that_cannot_be_synced_halts_the_node(start_node: S
         creating = asyncio.get_running_loop().create_task(create_topic(node, "orders"))
         await eventually(node.stopped.is_set, "the node to halt")
         await turns()
-    assert any(line["event"] == "the node stops" for line in lines)
+    (stops,) = (line for line in lines if line["event"] == "the node stops")
+    assert stops["why"].startswith("KAFKA_STORAGE_ERROR: could not"), "no class of ours is named"
+    assert stops["remedy"] == "mend the disk or make room on it, then restart this node"
     assert not any(line.get("exc_info") for line in lines), "a disk that fails is no bug to be traced"
     assert node.image.topic("orders") is None, "what is not durable is not committed"
     creating.cancel()
