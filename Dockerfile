@@ -6,7 +6,8 @@ WORKDIR /src
 RUN python -m venv --without-pip /opt/minikafka && pip install --no-cache-dir hatchling
 # The packages first, so that a change of the sources does not install them anew.
 COPY pyproject.toml ./
-RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" > requirements.txt \
+RUN python -c "import tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
+    print(*project['dependencies'], *project['optional-dependencies']['metrics'], sep='\n')" > requirements.txt \
  && pip --python /opt/minikafka/bin/python install --no-cache-dir --requirement requirements.txt
 COPY README.md LICENSE pyspark_minikafka.py pyspark_minikafka_log.py ./
 COPY minikafka ./minikafka

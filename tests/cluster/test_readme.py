@@ -40,6 +40,13 @@ NOT_RUN = {
     "python3 -m venv .venv": "the tests run in an environment already",
     ". .venv/bin/activate": "as above",
     "pip install . confluent-kafka pytest": "needs a package index; test_docker.py and CI install the package",
+    "pip install /path/to/minikafka": "as above",
+    "pip install '.[spark]'": "as above, and 400 MB",
+    "docker": "tests have no Docker; test_containers.py runs what the containers run",
+    "make up": "as above",
+    "make down": "as above",
+    "make demo": "takes 15 s and more; `make bench` measures it",
+    "make demo-spark": "takes minutes; tests/spark has its parts",
     "make check": "runs this test",
     "make sim": "takes a minute; tests/sim runs a few seeds",
     "make planted": "takes an hour",
@@ -56,7 +63,9 @@ def blocks(language: str) -> list[str]:
 def test_every_block_says_its_language_and_what_is_not_run_is_there() -> None:
     fences = re.findall(r"^```(.*)$", README, re.MULTILINE)
     assert {*fences[::2]} == {"sh", "python"}
-    lines = "".join(blocks("sh")).splitlines()
+    inline = re.findall(r"`((?:docker|make|pip) [^`]+)`", README)
+    lines = [*"".join(blocks("sh")).splitlines(), *inline]
+    assert [command for command in inline if not command.startswith(tuple(NOT_RUN))] == []
     assert [prefix for prefix in NOT_RUN if not any(line.startswith(prefix) for line in lines)] == []
 
 

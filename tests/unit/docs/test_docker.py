@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
+import sys
 import tomllib
 from fnmatch import fnmatch
 from pathlib import Path
@@ -91,6 +93,21 @@ def test_the_health_check_may_be_executed_and_starts_no_python() -> None:
 def test_the_image_has_no_pip() -> None:
     assert any(line.startswith("pip uninstall --yes pip") for line in instructions("RUN"))
     assert "venv --without-pip" in (ROOT / "Dockerfile").read_text(encoding="utf-8")
+
+
+def test_the_image_has_what_the_package_and_its_metrics_need(tmp_path: Path) -> None:
+    """The program of the build that lists the requirements is run, as the shell of the build reads it."""
+    text = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+    (line,) = (line for line in text.splitlines() if line.startswith("RUN python -c"))
+    lists = line.removeprefix("RUN ").partition("&&")[0]
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    python = tmp_path / "python"
+    python.symlink_to(sys.executable)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    subprocess.run(["sh", "-c", lists], cwd=tmp_path, env=environment, check=True)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = [*project["dependencies"], *project["optional-dependencies"]["metrics"]]
+    assert (tmp_path / "requirements.txt").read_text().splitlines() == wanted
 
 
 def test_nodes_of_compose_are_published_where_they_say() -> None:
