@@ -21,12 +21,16 @@ from minikafka.net.tasks import TaskOwner
 from minikafka.storage.compaction import CompactionJob
 from minikafka.storage.log import Log
 from minikafka.storage.log_store import LogStore
+from minikafka.storage.producer_state import PRODUCERS_MAX
 from minikafka.storage.retention import RetentionClock
 
 log = structlog.get_logger(__name__)
 
 FLUSH_CHECK_INTERVAL_S = 1.0
 COMPACTION_CHECK_INTERVAL_S = 15.0
+NODE_PRODUCERS_MAX = 100_000
+"""That all logs of a node remember: some 50 MB."""
+PRODUCERS_OF_A_LOG_MIN = 100
 
 
 @dataclass(eq=False)
@@ -102,6 +106,16 @@ class Maintenance:
         if trash is not None:
             await self._run_in_thread(trash)
 
+    def _bound_producers(self) -> None:
+        """Every client may choose producer ids, for any number of partitions: forget those that wrote longest ago."""
+        states = [partition.log.producers for partition in self._replicas]
+        limit, forgotten = PRODUCERS_MAX, 0
+        while sum(map(len, states)) > NODE_PRODUCERS_MAX and limit > PRODUCERS_OF_A_LOG_MIN:
+            limit //= 2
+            forgotten += sum(state.keep_newest(limit) for state in states)
+        if forgotten:
+            log.warning("producers forgotten", count=forgotten, why=f"the logs had more than {NODE_PRODUCERS_MAX}")
+
     def _read_retention_clock(self) -> int:
         return self._retention_clock.read(self._clock.wall_ms(), self._clock.monotonic_ms())
 
@@ -155,6 +169,7 @@ class Maintenance:
             is_offline = partition.replica.is_offline or partition.log.is_offline
             if not is_offline and partition.log.flush_due(now_ms):
                 self._jobs.request_sync(partition)
+        self._bound_producers()
         trash = self._store.take_trash()
         if trash is not None:
             await self._run_in_thread(trash)

@@ -10,16 +10,19 @@ rules are those of Kafka's ProducerStateManager and ProducerAppendInfo:
 
 A follower and a restarting log replay batches without these checks: the leader made them.
 
+A log remembers PRODUCERS_MAX producers, those that wrote last: nothing else bounds them, since every client may choose
+producer ids. Apache Kafka remembers all until they expire.
+
 Expiry (``producer.id.expiration.ms``) goes by the monotonic clock of the process and by what was appended between two
 sweeps, not by record timestamps: a jump of the wall clock forgets nobody.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final, NamedTuple
 
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.model import NO_EPOCH, NO_OFFSET, NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP
@@ -27,6 +30,9 @@ from minikafka.records.batch import CONTROL_FLAG, MAX_SEQUENCE, TRANSACTIONAL_FL
 from minikafka.records.control import EndTxnMarker
 
 BATCHES_KEPT = 5  # as many as a producer may have in flight
+PRODUCERS_MAX: Final = 10_000
+"""Of one log. With all their batches a snapshot of them takes 30 ms of the loop at each roll."""
+FORGOTTEN_AT_ONCE: Final = 1_000
 
 
 class ProducedBatch(NamedTuple):
@@ -50,7 +56,7 @@ class ProducerEntry:
 
     producer_id: int
     epoch: int = NO_PRODUCER_EPOCH
-    batches: deque[ProducedBatch] = field(default_factory=lambda: deque(maxlen=BATCHES_KEPT))
+    batches: tuple[ProducedBatch, ...] = ()
     coordinator_epoch: int = NO_EPOCH
     current_txn_first_offset: int = NO_OFFSET
     last_timestamp: int = NO_TIMESTAMP
@@ -81,7 +87,7 @@ class ProducerEntry:
         if not kept:
             return None
         entry = ProducerEntry(self.producer_id, self.epoch)
-        entry.batches.extend(kept)
+        entry.batches = tuple(kept)
         entry.coordinator_epoch = self.coordinator_epoch
         entry.last_timestamp = kept[-1].timestamp
         return entry
@@ -90,7 +96,11 @@ class ProducerEntry:
         """Sequences start anew with a new epoch."""
         if epoch != self.epoch:
             self.epoch = epoch
-            self.batches.clear()
+            self.batches = ()
+
+    def add(self, *batches: ProducedBatch) -> None:
+        """It wrote these after the others."""
+        self.batches = (*self.batches, *batches)[-BATCHES_KEPT:]
 
 
 class ProducerState:
@@ -99,7 +109,7 @@ class ProducerState:
     __slots__ = ("_completed", "_entries", "_ongoing")
 
     def __init__(self) -> None:
-        self._entries: dict[int, ProducerEntry] = {}
+        self._entries: dict[int, ProducerEntry] = {}  # who wrote longest ago comes first
         self._ongoing: dict[int, int] = {}  # first offset of an open transaction -> producer id, in offset order
         self._completed: list[tuple[int, int]] = []  # (first offset, marker offset), until replicated
 
@@ -108,7 +118,7 @@ class ProducerState:
 
     @property
     def entries(self) -> list[ProducerEntry]:
-        """The producers, in the order in which they were first seen."""
+        """The producers. Who wrote longest ago comes first."""
         return list(self._entries.values())
 
     def get(self, producer_id: int) -> ProducerEntry | None:
@@ -149,13 +159,16 @@ class ProducerState:
 
     def append(self, header: BatchHeader, base_offset: int) -> None:
         """A data batch of a producer was given its offset."""
-        entry = self._entries.get(header.producer_id)
+        entry = self._entries.pop(header.producer_id, None)
         if entry is None:
-            entry = self._entries[header.producer_id] = ProducerEntry(header.producer_id, header.producer_epoch)
+            entry = ProducerEntry(header.producer_id, header.producer_epoch)
+            if len(self._entries) >= PRODUCERS_MAX:
+                self.keep_newest(PRODUCERS_MAX - FORGOTTEN_AT_ONCE)
         elif entry.epoch != header.producer_epoch:
             entry.enter_epoch(header.producer_epoch)
+        self._entries[header.producer_id] = entry
         delta = header.last_offset_delta
-        entry.batches.append(
+        entry.add(
             ProducedBatch(header.base_sequence, header.last_sequence, base_offset + delta, delta, header.max_timestamp)
         )
         entry.last_timestamp = header.max_timestamp
@@ -255,6 +268,15 @@ class ProducerState:
         for producer_id in expired:
             del self._entries[producer_id]
         return len(expired)
+
+    def keep_newest(self, count: int) -> int:
+        """Forget all but ``count`` producers: those that wrote longest ago and have no open transaction. How many."""
+        excess = max(0, len(self._entries) - count)
+        idle = (each for each in self._entries.values() if each.current_txn_first_offset == NO_OFFSET)
+        forgotten = [each.producer_id for each in islice(idle, excess)]
+        for producer_id in forgotten:
+            del self._entries[producer_id]
+        return len(forgotten)
 
     def clear(self) -> None:
         """The log was replaced."""

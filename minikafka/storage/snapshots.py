@@ -24,7 +24,7 @@ from minikafka.records.batch import LOG_OVERHEAD, BatchHeader, Buffer
 from minikafka.records.control import EndTxnMarker, parse_end_txn_marker
 from minikafka.records.read import iter_records
 from minikafka.storage.disk import Disk
-from minikafka.storage.producer_state import ProducedBatch, ProducerEntry, ProducerState
+from minikafka.storage.producer_state import BATCHES_KEPT, ProducedBatch, ProducerEntry, ProducerState
 from minikafka.storage.scan import scan_headers
 from minikafka.storage.segment import Segment
 from minikafka.storage.segment_names import SNAPSHOT_SUFFIX, file_name, offset_in
@@ -54,7 +54,7 @@ def encode_snapshot(state: ProducerState) -> bytes:
 def _rows(entry: ProducerEntry) -> list[bytes]:
     coordinator_epoch, first_offset = entry.coordinator_epoch, entry.current_txn_first_offset
     producer_id, epoch = entry.producer_id, entry.epoch
-    *earlier, last = entry.batches or [_NO_BATCH]
+    *earlier, last = entry.batches or (_NO_BATCH,)
     return [
         _ENTRY.pack(producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator_epoch, first_offset)
         for _, last_sequence, last_offset, delta, timestamp in (
@@ -77,7 +77,7 @@ def decode_snapshot(data: bytes) -> ProducerState:
         entry = _entry(*fields)
         earlier = state.get(entry.producer_id)
         if earlier is not None and earlier.epoch == entry.epoch:
-            entry.batches.extendleft(reversed(earlier.batches))
+            entry.batches = (*earlier.batches, *entry.batches)[-BATCHES_KEPT:]
         state.add(entry)
     return state
 
@@ -98,7 +98,7 @@ def _entry(
     entry.current_txn_first_offset = current_txn_first_offset
     if last_offset != NO_OFFSET:
         first_sequence = (last_sequence - offset_delta) & _INCREMENT_BITS
-        entry.batches.append(ProducedBatch(first_sequence, last_sequence, last_offset, offset_delta, timestamp))
+        entry.add(ProducedBatch(first_sequence, last_sequence, last_offset, offset_delta, timestamp))
     return entry
 
 

@@ -102,6 +102,29 @@ async def test_a_wall_clock_that_is_set_back_puts_no_flush_off(
         wall[0] -= 24 * HOUR_S
 
 
+@pytest.mark.spec("P6")
+async def test_all_logs_together_remember_a_bounded_number_of_producers(
+    start_node: StartNode, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (
+        ("FLUSH_CHECK_INTERVAL_S", 0.005),
+        ("PRODUCERS_MAX", 64),
+        ("NODE_PRODUCERS_MAX", 20),
+        ("PRODUCERS_OF_A_LOG_MIN", 2),
+    ):
+        monkeypatch.setattr(maintenance, name, value)
+    node = await start_node()
+    client = await dial(node)
+    many, few = [led(node, await create_topic(node, name)).log for name in ("many", "few")]
+    for producer_id in range(3):
+        await client.ask(produce_request("few", batch(b"x", producer=(producer_id, 0, 0))))
+    for producer_id in range(100, 118):
+        await client.ask(produce_request("many", batch(b"x", producer=(producer_id, 0, 0))))
+    await eventually(lambda: len(many.producers) == 16, "the oldest to be forgotten")
+    assert [entry.producer_id for entry in many.producers.entries] == list(range(102, 118))
+    assert len(few.producers) == 3
+
+
 async def test_a_batch_that_nobody_can_read_stays_and_the_rest_is_compacted(
     start_node: StartNode, dial: Dial, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,7 @@ from storage_batches import NOW_MS, OpenLog, all_values, append, batch, stage
 from minikafka.errors import ErrorCode, KafkaError
 from minikafka.records.batch import MAX_SEQUENCE, BatchHeader, parse_header
 from minikafka.records.control import EndTxnMarker, build_end_txn_marker
+from minikafka.storage import producer_state
 from minikafka.storage.log import Log
 from minikafka.storage.producer_state import BATCHES_KEPT, ProducerState
 
@@ -213,3 +214,48 @@ def test_a_marker_of_an_old_coordinator_is_fenced(open_log: OpenLog) -> None:
         marker(log, coordinator_epoch=4)
     assert caught.value.code is ErrorCode.TRANSACTION_COORDINATOR_FENCED
     assert log.log_end_offset == 1
+
+
+def written(state: ProducerState, producer_id: int, sequence: int = 0, offset: int = 0) -> None:
+    state.append(header(sequence, producer_id=producer_id), offset)
+
+
+def ids(state: ProducerState) -> list[int]:
+    return [entry.producer_id for entry in state.entries]
+
+
+@pytest.mark.spec("P6")
+def test_who_wrote_longest_ago_is_forgotten_first() -> None:
+    state = ProducerState()
+    for producer_id in range(4):
+        written(state, producer_id)
+    written(state, 0, 1)
+    assert ids(state) == [1, 2, 3, 0]
+    assert state.keep_newest(3) == 1
+    assert ids(state) == [2, 3, 0]
+    assert state.keep_newest(3) == 0
+    assert state.check(header(0, producer_id=1)) is None, "it may begin anywhere"
+    assert state.check(header(0, producer_id=0)) is not None, "a duplicate is known"
+
+
+@pytest.mark.spec("P6")
+def test_a_log_remembers_a_bounded_number_of_producers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that names 100,000 producer ids took 110 MB of each replica, and 0.3 s of the loop at each roll."""
+    monkeypatch.setattr(producer_state, "PRODUCERS_MAX", 20)
+    monkeypatch.setattr(producer_state, "FORGOTTEN_AT_ONCE", 5)
+    state = ProducerState()
+    for number in range(1000):
+        written(state, 1000 + number)
+        written(state, 7, number)
+        assert len(state) <= 21
+    assert state.get(7) is not None
+    assert ids(state)[-14:] == [*range(1987, 2000), 7]
+
+
+def test_an_open_transaction_is_not_forgotten() -> None:
+    state = ProducerState()
+    state.append(header(0, producer_id=1, txn=True), 0)
+    for producer_id in (2, 3):
+        written(state, producer_id)
+    assert state.keep_newest(1) == 2
+    assert ids(state) == [1]
