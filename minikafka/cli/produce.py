@@ -140,9 +140,12 @@ async def _produce(
     ledger: Ledger | None,
 ) -> None:
     from minikafka.cli.lines import LineSplitter, read_chunks, split_key
+    from minikafka.errors import KafkaError
 
     async def send(lines: list[bytes]) -> None:
         for line in lines:
+            if tally.error is not None:
+                return
             tally.lines += 1
             key, value = split_key(line, separator, tally.lines)
             partition = await ledger.sending(producer, key, value) if ledger else None
@@ -161,6 +164,8 @@ async def _produce(
                 if tally.error is not None:
                     break
             await send(splitter.end())
+            if isinstance(tally.error, KafkaError) and tally.error.retriable:
+                raise tally.error  # the others wait for the same cluster, and would do so for as long again
             await producer.flush()
     if tally.error is not None:
         raise tally.error
